@@ -1,0 +1,28 @@
+# Two commands: `make demo` and `make test`. Both do all set-up themselves.
+VENV := .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint bench-runs clean
+
+demo: $(READY)
+	$(BIN)/undermine demo
+
+test: $(READY) lint
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench-runs: $(READY)
+	$(BIN)/python bench/runs.py
+
+$(READY): pyproject.toml undermine/__init__.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache undermine-demo

@@ -1,0 +1,1 @@
+"""Granary: a small replicated store with append-only logs and batch jobs."""

@@ -1,0 +1,322 @@
+"""What Undermine runs against a Granary cluster: a workload, the reads at the end, and the checks."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from granary.client import Client
+from granary.errors import GranaryError, NotSent
+
+import undermine
+
+JOB = "wordcount"
+TASKS = {f"t{number}": f"the quick brown fox {number} jumps over the lazy dog " * 20 for number in range(4)}
+LOGS = ("orders", "audit")
+KEYS_PER_WRITER = 4
+PUTS = 24
+APPENDS = 10
+THINK_S = 0.015
+LEAVER = "s3"
+DEADLINE_S = 4.0
+WORKLOAD_S_MAX = 6.0
+FINAL_DEADLINE_S = 1.5
+MEMBERS_DEADLINE_S = 0.6
+
+
+class Patience:
+    """Bounds the workload as a whole: where nothing works, not every operation waits for its deadline."""
+
+    def __init__(self, total_s: float) -> None:
+        self._until = time.monotonic() + total_s
+
+    def left(self, client: Client) -> bool:
+        """Whether there is time for another operation, whose deadline is set to fit in."""
+        rest_s = self._until - time.monotonic()
+        client.deadline_s = min(DEADLINE_S, rest_s)
+        return rest_s > 0
+
+
+class NotSettled(Exception):
+    """The cluster is not yet as it must be in the end."""
+
+
+def connect(s: undermine.Session, name: str, deadline_s: float = DEADLINE_S) -> Client:
+    master = s.role("master")[0]
+    stores = {node.id: (node.host, node.port) for node in s.role("store")}
+    return Client(name, (master.host, master.port), stores, deadline_s)
+
+
+# -- workload --------------------------------------------------------------------------------------------
+
+
+@undermine.workload
+def workload(s: undermine.Session) -> None:
+    patience = Patience(WORKLOAD_S_MAX)
+    s.attempt("leader", connect(s, "admin").leader, client="admin", node="", args={}, fails=(GranaryError,))
+    s.clients({
+        "kv1": lambda: use_keys(s, "kv1", patience),
+        "kv2": lambda: use_keys(s, "kv2", patience),
+        "log1": lambda: use_log(s, "log1", LOGS[0], patience),
+        "log2": lambda: use_log(s, "log2", LOGS[1], patience),
+        "job": lambda: run_job(s, "job"),
+        "admin": lambda: rebuild_a_follower(s, "admin"),
+    })
+    shrink_the_cluster(s, "admin")
+
+
+def use_keys(s: undermine.Session, name: str, patience: Patience) -> None:
+    client = connect(s, name)
+    for number in range(PUTS):
+        if not patience.left(client):
+            return
+        key, value = f"{name}-{number % KEYS_PER_WRITER}", f"v{number}"
+        s.attempt("put", lambda key=key, value=value: client.put(key, value), client=name, node="",
+                  args={"key": key, "value": value}, fails=(NotSent,))
+        if number % 4 == 3:
+            s.attempt("get", lambda key=key: client.get(key), client=name, node="", args={"key": key},
+                      fails=(GranaryError,))
+        time.sleep(THINK_S)
+
+
+def use_log(s: undermine.Session, name: str, log: str, patience: Patience) -> None:
+    client = connect(s, name)
+    for number in range(APPENDS):
+        if not patience.left(client):
+            return
+        record = f"{log}-{number}"
+        s.attempt("append", lambda record=record: client.append(log, record, {"text": "x" * 40}),
+                  client=name, node="", args={"log": log, "id": record}, fails=(NotSent,))
+        time.sleep(2 * THINK_S)
+    if patience.left(client):
+        read_log(s, client, name, log)
+
+
+def read_log(s: undermine.Session, client: Client, name: str, log: str) -> Any:
+    return s.attempt("read_log", lambda: [record["id"] for record in client.read_log(log)], client=name,
+                     node="", args={"log": log}, fails=(GranaryError,))
+
+
+def run_job(s: undermine.Session, name: str) -> None:
+    client = connect(s, name)
+    s.attempt("submit", lambda: client.submit(JOB, TASKS), client=name, node="", args={"job": JOB})
+    s.attempt("wait_for_job", lambda: client.wait_for_job(JOB), client=name, node="", args={"job": JOB},
+              fails=(GranaryError,))
+
+
+def rebuild_a_follower(s: undermine.Session, name: str) -> None:
+    """An operator lets a follower fetch everything anew, while others write."""
+    client = connect(s, name, deadline_s=2.0)
+    time.sleep(0.25)
+    leader = s.attempt("leader", client.leader, client=name, node="", args={}, fails=(GranaryError,))
+    follower = LEAVER if leader.value != LEAVER else "s2"
+    s.attempt("rebuild", lambda: client.rebuild(follower), client=name, node=follower,
+              args={"node": follower})
+
+
+def shrink_the_cluster(s: undermine.Session, name: str) -> None:
+    client = connect(s, name, deadline_s=2.0)
+    decommission(s, client, name)
+    deadline = time.monotonic() + 0.5
+    views = look_at_members(s, client, name)
+    while time.monotonic() < deadline and any(view is None or LEAVER in view for view in views.values()):
+        time.sleep(0.05)
+        views = look_at_members(s, client, name)
+
+
+def decommission(s: undermine.Session, client: Client, name: str) -> Any:
+    return s.attempt("decommission", lambda: client.decommission(LEAVER), client=name, node=LEAVER,
+                     args={"node": LEAVER})
+
+
+def look_at_members(s: undermine.Session, client: Client, name: str) -> dict[str, list[str] | None]:
+    """The membership as each remaining store sees it; None: it did not say."""
+    client.deadline_s = MEMBERS_DEADLINE_S
+    views = {}
+    for node in (info.id for info in s.role("store") if info.id != LEAVER):
+        seen = s.attempt("members", lambda node=node: client.members(node), client=name, node=node,
+                         args={"node": node}, fails=(GranaryError,))
+        views[node] = seen.value if seen.ok else None
+    return views
+
+
+# -- after everything is healed --------------------------------------------------------------------------
+
+
+@undermine.final
+def final(s: undermine.Session) -> None:
+    """Write once more and read everything back. Whatever does not work ends this try."""
+    mark = f"final-{time.monotonic_ns()}"  # a try must not repeat an earlier one's requests
+    client = connect(s, mark, FINAL_DEADLINE_S)
+    need(s.attempt("put", lambda: client.put("final", mark), client="final", node="",
+                   args={"key": "final", "value": mark}, fails=(NotSent,)))
+    keys = [f"{name}-{number}" for name in ("kv1", "kv2") for number in range(KEYS_PER_WRITER)]
+    for key in ["final", *keys]:
+        need(s.attempt("get", lambda key=key: client.get(key), client="final", node="", args={"key": key},
+                       fails=(GranaryError,)))
+    for log in LOGS:
+        need(s.attempt("append", lambda log=log: client.append(log, mark, {}), client="final", node="",
+                       args={"log": log, "id": mark}, fails=(NotSent,)))
+        need(read_log(s, client, "final", log))
+    need(s.attempt("submit", lambda: client.submit(JOB, TASKS), client="final", node="", args={"job": JOB}))
+    status = need(s.attempt("job_status", lambda: client.job_status(JOB), client="final", node="",
+                               args={"job": JOB}, fails=(GranaryError,))).value
+    if not status["done"]:
+        raise NotSettled("the job is not finished")
+    check_outputs(s, client)
+    need(decommission(s, client, "final"))
+    for _ in range(2):
+        views = look_at_members(s, client, "final")
+        if any(view is None or LEAVER in view for view in views.values()):
+            raise NotSettled(f"members are {views}")
+        if any(sorted(view or ()) != sorted(views) for view in views.values()):
+            raise NotSettled(f"members are {views}")
+        time.sleep(0.12)
+
+
+def check_outputs(s: undermine.Session, client: Client) -> None:
+    """Record the outputs that are in place, on all stores together."""
+    outputs = []
+    for node in (info.id for info in s.role("store")):
+        found = need(s.attempt("outputs", lambda node=node: client.outputs(JOB, node), client="final",
+                               node=node, args={"job": JOB}, fails=(GranaryError,))).value
+        outputs += [output["task"] for output in found]
+    s.attempt("all_outputs", lambda: sorted(outputs), client="final", node="", args={"job": JOB})
+    if sorted(outputs) != sorted(TASKS):
+        raise NotSettled(f"outputs in place are {sorted(outputs)}")
+
+
+def need(out: Any) -> Any:
+    if not out.ok:
+        raise NotSettled(f"{out.status}: {out.error}")
+    return out
+
+
+# -- checks ----------------------------------------------------------------------------------------------
+
+
+def last_values(run: undermine.RunView, f: str, by: str) -> dict[str, Any]:
+    """The last successful final answer of `f` for each value of the argument `by`."""
+    return {op.args[by]: op.value for op in run.history
+            if op.f == f and op.phase == "final" and op.status == "ok"}
+
+
+@undermine.checker
+def no_acked_write_lost(run: undermine.RunView) -> undermine.Verdict:
+    """Each key has the value of its last acknowledged put, or of a later one whose outcome is unknown."""
+    seen = last_values(run, "get", "key")
+    lost, unread = [], []
+    for key in sorted({op.args["key"] for op in run.history if op.f == "put"}):
+        possible: set[Any] = {None}
+        for op in run.history:
+            if op.f == "put" and op.args["key"] == key and op.status != "fail":
+                possible = {op.args["value"]} if op.status == "ok" else possible | {op.args["value"]}
+        if key not in seen:
+            unread.append(key)
+        elif seen[key] not in possible:
+            lost.append(f"{key} is {seen[key]!r}, not one of {sorted(map(str, possible))}")
+    if lost:
+        return undermine.Verdict.fail(f"{len(lost)} acknowledged writes are lost",
+                                      symptom="acknowledged put lost", evidence=lost)
+    if unread:
+        return undermine.Verdict.unknown(f"not readable in the end: {', '.join(unread)}")
+    return undermine.Verdict.ok()
+
+
+@undermine.checker
+def reads_follow_writes(run: undermine.RunView) -> undermine.Verdict:
+    """A client that reads its own key sees its last acknowledged put or a later one."""
+    wrong = []
+    possible: dict[str, set[Any]] = {}
+    for op in run.history:
+        if op.f == "put" and op.status != "fail":
+            earlier = possible.get(op.args["key"], {None})
+            value = op.args["value"]
+            possible[op.args["key"]] = {value} if op.status == "ok" else earlier | {value}
+        elif (op.f == "get" and op.phase == "workload" and op.status == "ok"
+              and op.value not in possible.get(op.args["key"], {None})):
+            wrong.append(f"{op.args['key']} was read as {op.value!r}")
+    if wrong:
+        return undermine.Verdict.fail(f"{len(wrong)} reads were stale", symptom="stale read", evidence=wrong)
+    return undermine.Verdict.ok()
+
+
+@undermine.checker
+def no_acked_append_lost(run: undermine.RunView) -> undermine.Verdict:
+    """Each log has every acknowledged record, each record once, and in the order they were appended."""
+    seen = last_values(run, "read_log", "log")
+    lost, repeated, disordered = [], [], []
+    for log in sorted({op.args["log"] for op in run.history if op.f == "append"} & set(seen)):
+        records = seen[log]
+        acked = [op.args["id"] for op in run.history
+                 if op.f == "append" and op.args["log"] == log and op.status == "ok"]
+        lost += [record for record in acked if record not in records]
+        repeated += [record for record, count in Counter(records).items() if count > 1]
+        if [record for record in records if record in acked] != [r for r in acked if r in records]:
+            disordered.append(log)
+    if lost:
+        return undermine.Verdict.fail(f"{len(lost)} acknowledged appends are lost",
+                                      symptom="acknowledged append lost", evidence=lost)
+    if repeated:
+        return undermine.Verdict.fail(f"{len(repeated)} records are in a log twice",
+                                      symptom="record appended twice", evidence=repeated)
+    if disordered:
+        return undermine.Verdict.fail("records are not in the order of their appends",
+                                      symptom="records out of order", evidence=disordered)
+    if unread := {op.args["log"] for op in run.history if op.f == "append"} - set(seen):
+        return undermine.Verdict.unknown(f"not readable in the end: {', '.join(sorted(unread))}")
+    return undermine.Verdict.ok()
+
+
+@undermine.checker
+def logs_take_appends(run: undermine.RunView) -> undermine.Verdict:
+    """Each log can be written to in the end."""
+    last = {op.args["log"]: op for op in run.history if op.f == "append" and op.phase == "final"}
+    if stuck := sorted(log for log, op in last.items() if op.status in ("fail", "unknown")):
+        return undermine.Verdict.fail(f"{len(stuck)} logs can no longer be written to",
+                                      symptom="log refuses appends for ever",
+                                      evidence=[f"{log}: {last[log].error}" for log in stuck])
+    return undermine.Verdict.ok() if set(last) == set(LOGS) else undermine.Verdict.unknown("not tried")
+
+
+@undermine.checker
+def each_task_committed_once(run: undermine.RunView) -> undermine.Verdict:
+    """The job is finished, and each of its tasks has one output."""
+    status = last_values(run, "job_status", "job").get(JOB)
+    if status is None:
+        return undermine.Verdict.unknown("the job's status could not be read")
+    if not status["done"]:
+        missing = sorted(task for task, committed in status["committed"].items() if not committed)
+        return undermine.Verdict.fail(f"the job never finished: {len(missing)} tasks are not committed",
+                                      symptom="job never finishes", evidence=missing)
+    outputs = last_values(run, "all_outputs", "job").get(JOB)
+    if outputs is None:
+        return undermine.Verdict.unknown("the outputs could not be read")
+    counts = Counter(outputs)
+    if twice := sorted(task for task in counts if counts[task] > 1):
+        return undermine.Verdict.fail(f"{len(twice)} tasks have more than one output",
+                                      symptom="task committed twice", evidence=twice)
+    if missing := sorted(set(TASKS) - set(counts)):
+        return undermine.Verdict.fail(f"{len(missing)} committed tasks have no output",
+                                      symptom="task output lost", evidence=missing)
+    return undermine.Verdict.ok()
+
+
+@undermine.checker
+def decommissioned_stays_out(run: undermine.RunView) -> undermine.Verdict:
+    """No store counts a node as a member that has left."""
+    if not any(op.f == "decommission" and op.status == "ok" for op in run.history):
+        return undermine.Verdict.unknown("the decommission was never acknowledged")
+    views = last_values(run, "members", "node")
+    if not views:
+        return undermine.Verdict.unknown("the membership could not be read")
+    if back := sorted(node for node, members in views.items() if LEAVER in members):
+        return undermine.Verdict.fail("a decommissioned store is a member again",
+                                      symptom="decommissioned node is back",
+                                      evidence=[f"{node} sees {views[node]}" for node in back])
+    return undermine.Verdict.ok()

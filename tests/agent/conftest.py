@@ -1,0 +1,221 @@
+"""A fake tool: the state file, the socket and the folders that an agent needs, and real targets run under it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from undermine.model.codec import read_trace
+from undermine.model.event import Event, Trace
+from undermine.model.run import Receipt
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+AGENT_DIR = REPOSITORY / "agents" / "python"
+MINORS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+
+
+def interpreters() -> dict[str, str]:
+    """The Python versions of this machine, by minor version; the one that runs the tests is among them."""
+    found = {}
+    for minor in MINORS:
+        for path in sorted(Path.home().glob(f".pyenv/versions/{minor}.*/bin/python")):
+            found[minor] = str(path)
+    found.setdefault(f"{sys.version_info.major}.{sys.version_info.minor}", sys.executable)
+    return found
+
+
+class Outcome:
+    """How a target ended, what it said and what its agents wrote."""
+
+    def __init__(self, process: subprocess.CompletedProcess[str], trace_dir: Path) -> None:
+        self.code, self.out, self.err = process.returncode, process.stdout, process.stderr
+        self.trace: Trace
+        self.receipts: tuple[Receipt, ...]
+        self.trace, self.receipts = read_trace(trace_dir)
+
+    def of(self, *ops: str) -> list[Event]:
+        return [event for event in self.trace if event.op in ops]
+
+    def short(self, *prefixes: str) -> list[str]:
+        """Operation and target of the events, in order."""
+        return [f"{e.op} {e.target}".strip() for e in self.trace if e.op.startswith(prefixes or ("",))]
+
+    def ok(self) -> Outcome:
+        assert self.code == 0, self.err
+        assert self.trace.problems == ()
+        return self
+
+
+class FakeTool:
+    """What the tool's side of the protocol looks like to agents."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data, self.trace_dir = folder / "data", folder / "trace"
+        self.data.mkdir()
+        self.trace_dir.mkdir()
+        self.state = folder / "state"
+        self.state.write_bytes(b"UMS1" + bytes(4092))
+        self.requests: list[dict[str, Any]] = []
+        self.lasting: list[dict[str, Any]] = []
+        self.refuse_claims = False
+        self.on_claim = lambda request: None
+        self.python = sys.executable
+        self.addresses: dict[str, str] = {}
+        self.packages: list[str] = []
+        self.steps: list[dict[str, Any]] = []
+        self.incarnation = 1
+        # A folder of its own: paths of Unix sockets must be short.
+        self.socket_path = f"/tmp/um-test-{os.getpid()}-{id(self):x}.sock"
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.bind(self.socket_path)
+        self.server.listen(16)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self.server.close()
+        os.unlink(self.socket_path)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self.server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as lines:
+            for line in lines:
+                request = json.loads(line)
+                self.requests.append(request)
+                connection.sendall(json.dumps(self._answer(request)).encode() + b"\n")
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request["type"] == "hello":
+            return {"type": "welcome", "lasting": self.lasting}
+        if request["type"] == "lasting":
+            return {"type": "lasting", "lasting": self.lasting}
+        self.on_claim(request)
+        if self.refuse_claims or self.byte(64 + 16 * request["step"]) == 2:
+            return {"type": "no"}
+        self.put(64 + 16 * request["step"], 2)
+        return {"type": "go"}
+
+    def put(self, offset: int, value: int) -> None:
+        with self.state.open("r+b") as file:
+            file.seek(offset)
+            file.write(bytes((value,)))
+
+    def byte(self, offset: int) -> int:
+        return self.state.read_bytes()[offset]
+
+    def heal(self) -> None:
+        self.put(12, 1)
+
+    def arm(self, step: int = 0) -> None:
+        self.put(64 + 16 * step, 1)
+
+    def change_lasting(self, entries: list[dict[str, Any]]) -> None:
+        self.lasting = entries
+        self.put(8, self.byte(8) + 1)
+
+    def step(self, fault: dict[str, Any], second: dict[str, Any], first: dict[str, Any] | None = None) -> None:
+        """Add a step and arm it. A half is a match with `place` and `nth` mixed in."""
+        index = len(self.steps)
+        self.steps.append({"step": index, "first": _half(first), "second": _half(second), "fault": fault})
+        self.arm(index)
+
+    def environment(self) -> dict[str, str]:
+        config = {
+            "version": 1,
+            "node": "s1",
+            "role": "store",
+            "incarnation": self.incarnation,
+            "trace_dir": str(self.trace_dir),
+            "state": str(self.state),
+            "socket": self.socket_path,
+            "dir": str(self.data),
+            "paths": [str(self.data)],
+            "packages": self.packages,
+            "addresses": self.addresses,
+            "steps": self.steps,
+        }
+        path = self.folder / f"agent-{self.incarnation}.json"
+        path.write_text(json.dumps(config))
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("UNDERMINE", "PYTHON", "COV"))}
+        return {**kept, "PYTHONPATH": str(AGENT_DIR), "UNDERMINE_AGENT": str(path)}
+
+    def run(self, source: str, *, python_path: str = "", **options: Any) -> Outcome:
+        """Run a target to its end, in its data folder."""
+        return Outcome(subprocess.run(**self.command(source, python_path), timeout=60, **options), self.trace_dir)
+
+    def start(self, source: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(**self.command(source, ""))
+
+    def command(self, source: str, python_path: str) -> dict[str, Any]:
+        script = self.folder / "target.py"
+        script.write_text(textwrap.dedent(source))
+        environment = self.environment()
+        if python_path:
+            environment["PYTHONPATH"] += ":" + python_path
+        return {
+            "args": [self.python, str(script)],
+            "env": environment,
+            "cwd": self.data,
+            "text": True,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+        }
+
+    def outcome(self, process: subprocess.Popen[str]) -> Outcome:
+        out, err = process.communicate(timeout=60)
+        done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        return Outcome(done, self.trace_dir)
+
+
+def _half(description: dict[str, Any] | None) -> dict[str, Any] | None:
+    if description is None:
+        return None
+    match = dict(description)
+    place, nth = match.pop("place", "before"), match.pop("nth", 1)
+    return {"match": match, "place": place, "nth": nth}
+
+
+@pytest.fixture
+def make_tool(tmp_path: Path) -> Iterator[Any]:
+    tools: list[FakeTool] = []
+
+    def make() -> FakeTool:
+        folder = tmp_path / f"run{len(tools)}"
+        folder.mkdir()
+        tools.append(FakeTool(folder))
+        return tools[-1]
+
+    yield make
+    for tool in tools:
+        tool.close()
+
+
+@pytest.fixture
+def tool(make_tool: Any) -> FakeTool:
+    made: FakeTool = make_tool()
+    return made
+
+
+@pytest.fixture(params=MINORS)
+def any_python(request: pytest.FixtureRequest) -> str:
+    path = interpreters().get(request.param)
+    if path is None:
+        pytest.skip(f"no Python {request.param} here")
+    return path

@@ -1,0 +1,311 @@
+"""The agent is invisible until a plan says otherwise: what programs rely on still holds under it."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+PROGRAMS = {
+    "pickle": """
+        import copy, os, pickle, time
+        for function in (os.rename, os.open, os.stat, open, time.sleep):
+            assert pickle.loads(pickle.dumps(function)) is function
+            assert copy.deepcopy(function) is function
+        assert b"undermine" not in pickle.dumps([os.rename, open])
+    """,
+    "functions do not bind": """
+        import os
+        class Accessor:
+            stat = os.stat
+            open = open
+        open("x", "w").close()
+        assert Accessor().stat("x").st_size == 0
+        Accessor().open("x").close()
+    """,
+    "supports sets": """
+        import os, shutil
+        assert os.open in os.supports_dir_fd and os.stat in os.supports_follow_symlinks
+        assert os.scandir in os.supports_fd and shutil.rmtree.avoids_symlink_attacks
+    """,
+    "signatures and names": """
+        import inspect, os, socket, threading
+        assert str(inspect.signature(open)).startswith("(file, mode='r', buffering=-1")
+        assert str(inspect.signature(os.rename)).startswith("(src, dst, *, src_dir_fd=None")
+        assert os.rename.__name__ == "rename" and "ename a file" in os.rename.__doc__
+        assert repr(os.rename) == "<built-in function rename>"
+        assert socket.socket.send.__name__ == "send" and threading.Thread.start.__qualname__ == "Thread.start"
+        assert str(inspect.signature(threading.Condition.wait)) == "(self, timeout=None)"
+    """,
+    "types": """
+        import _thread, io, socket, threading
+        file = open("x", "w+b")
+        assert type(file) is io.BufferedRandom and type(file.raw) is io.FileIO
+        assert isinstance(threading.Lock(), _thread.LockType) and type(threading.RLock()).__name__ == "RLock"
+        assert type(socket.socket()) is socket.socket and socket.socket.__mro__[1].__module__ == "_socket"
+    """,
+    "errors": """
+        import os
+        def fails(kind, function, *args, **options):
+            try:
+                function(*args, **options)
+            except kind as error:
+                return error
+            raise AssertionError(function)
+        file = open("x", "w")
+        file.close()
+        assert "closed file" in str(fails(ValueError, file.write, "x"))
+        raw = open("x", "rb", buffering=0)
+        raw.close()
+        assert "closed file" in str(fails(ValueError, raw.read))
+        raw.close()
+        assert str(fails(FileNotFoundError, open, "none")) == "[Errno 2] No such file or directory: 'none'"
+        assert fails(FileNotFoundError, os.rename, "none", "other").filename2 == "other"
+        fails(TypeError, open)
+        fails(TypeError, os.rename, "x")
+        fails(ValueError, open, "x", "q")
+        fails(TypeError, open, None)
+        fails(ValueError, os.stat, "a\\0b")
+        fails(OSError, os.close, 12345)
+    """,
+    "rmtree, tempfile, pathlib": """
+        import pathlib, shutil, tempfile, os
+        with tempfile.TemporaryDirectory(dir=".") as folder:
+            os.makedirs(folder + "/a/b/c")
+            pathlib.Path(folder, "a", "file").write_text("x")
+            assert pathlib.Path(folder, "a", "file").read_bytes() == b"x"
+            pathlib.Path(folder, "a", "file").touch()
+            assert sorted(p.name for p in pathlib.Path(folder).rglob("*")) == ["a", "b", "c", "file"]
+        assert not os.path.exists(folder)
+        with tempfile.NamedTemporaryFile(dir=".") as file:
+            file.write(b"1")
+        shutil.copytree("/proc/self/task/%d/net" % os.getpid(), "nothing", ignore=lambda d, n: n)
+        shutil.rmtree("nothing")
+    """,
+    "subprocess and multiprocessing": """
+        import multiprocessing, subprocess, sys
+        assert subprocess.run(["cat"], input=b"x", stdout=subprocess.PIPE, close_fds=True).stdout == b"x"
+        def double(number):
+            return number * 2
+        if __name__ == "__main__":
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                assert pool.map(double, range(10)) == [2 * n for n in range(10)]
+    """,
+    "logging": """
+        import logging, logging.handlers
+        handler = logging.handlers.RotatingFileHandler("log", maxBytes=100, backupCount=1)
+        logging.getLogger().addHandler(handler)
+        for number in range(10):
+            logging.warning("message %d", number)
+        logging.shutdown()
+        assert "message 9" in open("log").read()
+    """,
+    "zipimport": """
+        import sys, zipfile
+        with zipfile.ZipFile("code.zip", "w") as archive:
+            archive.writestr("zipped.py", "value = 5")
+        sys.path.insert(0, "code.zip")
+        import zipped
+        assert zipped.value == 5
+    """,
+    "modules are not imported early": """
+        import sys
+        early = {"asyncio", "queue", "socket", "ssl", "json", "ctypes", "inspect", "mmap"} & set(sys.modules)
+        assert not early, early
+    """,
+    "loaders of hooked modules": """
+        import sys, threading, socket, queue, asyncio, importlib
+        for module in (threading, socket, queue):
+            assert type(module.__loader__).__name__ == "SourceFileLoader", module.__loader__
+            assert module.__spec__.loader is module.__loader__
+        assert not [f for f in sys.meta_path if "undermine" in type(f).__module__]
+        import asyncio.base_events
+        importlib.reload(queue)
+    """,
+    "descriptors all closed": """
+        import os
+        os.closerange(3, 4096)
+        file = open("x", "w")
+        assert file.fileno() == 3
+        file.write("x")
+        file.close()
+        for number in range(3000):
+            os.stat("x")
+    """,
+    "dir_fd": """
+        import os
+        os.mkdir("sub")
+        fd = os.open("sub", os.O_RDONLY)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
+        os.rename("file", "other", src_dir_fd=fd, dst_dir_fd=fd)
+        os.stat("other", dir_fd=fd)
+        os.unlink("other", dir_fd=fd)
+    """,
+    "descriptors are the program's own": """
+        import os
+        assert sorted(map(int, os.listdir("/proc/self/fd")))[:-1] == [0, 1, 2]
+    """,
+    "sub-interpreters": """
+        try:
+            import _xxsubinterpreters as interpreters
+        except ImportError:
+            import _interpreters as interpreters
+        open("x", "w").close()
+        number = interpreters.create()
+        interpreters.run_string(number, "import sys; open('y', 'w').close(); import threading, socket")
+        interpreters.destroy(number)
+        open("x", "w").close()
+    """,
+    "signal handlers": """
+        import os, signal, threading
+        lock = threading.Lock()
+        def handle(*_):
+            with open("from-signal", "a") as file:
+                file.write("x")
+        signal.signal(signal.SIGALRM, handle)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        for number in range(3000):
+            with lock:
+                with open("x", "w") as file:
+                    file.write("y")
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    """,
+    "signal handlers that raise": """
+        import os, signal, socket, sys
+        class Alarm(Exception):
+            pass
+        def ring(*_):
+            raise Alarm
+        signal.signal(signal.SIGALRM, ring)
+        fd = os.open("x", os.O_CREAT | os.O_WRONLY)
+        for delay in range(1, 300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.001 + delay / 1e6)
+                while True:
+                    os.write(fd, b"x")
+                    os.stat("x")
+            except Alarm:
+                continue
+    """,
+    "files left open at the end": """
+        import threading, sys, time
+        kept = open("kept", "w")
+        kept.write("unflushed")
+        class Late:
+            def __del__(self):
+                with open("late", "w") as file:
+                    file.write("x")
+        late = Late()
+        sys.modules["keep"] = late
+        lock = threading.Lock()
+        threading.Thread(target=lambda: [time.sleep(0.0001) for _ in iter(int, 1)], daemon=True).start()
+        cycle = [lock]
+        cycle.append(cycle)
+    """,
+    "reading and writing": """
+        import io, os
+        with open("x", "w+b", buffering=0) as raw:
+            assert raw.write(b"abc") == 3 and raw.seek(0) == 0
+            assert raw.read(2) == b"ab" and raw.read() == b"c" and raw.readall() == b""
+            raw.seek(0)
+            buffer = bytearray(2)
+            assert raw.readinto(buffer) == 2 and raw.truncate(1) == 1 and raw.truncate() == 2
+        with open("x", "a+") as text:
+            text.write("z" * 100000)
+            text.seek(0)
+            assert len(text.read()) == 100002
+        os.truncate("x", 5)
+        assert os.path.getsize("x") == 5
+        with open(os.open("x", os.O_RDONLY), closefd=True) as file:
+            file.read()
+    """,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_run_as_without_the_agent(tool, name):
+    command = tool.command(PROGRAMS[name], "")
+    bare = {k: v for k, v in command["env"].items() if not k.startswith(("UNDERMINE", "PYTHONPATH"))}
+    # Without site packages, so that nothing is imported before the program.
+    command["args"].insert(1, "-s")
+    plain = tool.folder / "plain"
+    plain.mkdir()
+    expected = subprocess.run(**{**command, "env": bare, "cwd": plain}, timeout=60)
+    assert expected.returncode == 0, expected.stderr
+    process = subprocess.run(**command, timeout=60)
+    assert (process.returncode, process.stderr) == (0, expected.stderr)
+    assert not list(tool.trace_dir.glob("*.agent-error"))
+
+
+@pytest.mark.parametrize(
+    "name", ["sub-interpreters", "pickle", "types", "errors", "reading and writing", "files left open at the end"]
+)
+def test_on_every_version(tool, any_python, name):
+    tool.python = any_python
+    tool.run(PROGRAMS[name]).ok()
+
+
+def test_the_targets_own_sitecustomize_runs(tool, any_python):
+    tool.python = any_python
+    folder = tool.folder / "own"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("import sys\nsys.own = __file__, __name__\n")
+    outcome = tool.run("import sys, sitecustomize; print(sys.own, sitecustomize.__file__)", python_path=str(folder))
+    own = str(folder / "sitecustomize.py")
+    assert outcome.ok().out == f"{(own, 'sitecustomize')} {own}\n"
+
+
+def test_an_error_in_the_targets_own_sitecustomize_is_its_own(tool):
+    folder = tool.folder / "own"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("1 / 0")
+    outcome = tool.run("open('x', 'w')", python_path=str(folder))
+    assert "ZeroDivisionError" in outcome.err
+    assert outcome.code == 0
+    assert outcome.of("file.create")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda tool: (tool.folder / "agent-1.json").write_text("{"), ""),
+        (lambda tool: (tool.folder / "agent-1.json").unlink(), ""),
+        (lambda tool: tool.state.write_bytes(b"short"), "not a state file"),
+        (lambda tool: tool.state.unlink(), "No such file"),
+        (lambda tool: tool.trace_dir.rmdir(), ""),
+    ],
+)
+def test_it_fails_open(tool, damage, said):
+    command = tool.command("import os, socket; os.listdir('.'); print('fine')", "")
+    damage(tool)
+    process = subprocess.run(**command, timeout=60)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "fine\n", "")
+    notes = [path.read_text() for path in tool.trace_dir.glob("*.agent-error")] if tool.trace_dir.exists() else []
+    assert said in "".join(notes)
+
+
+def test_without_the_variable_nothing_is_loaded(tool):
+    command = tool.command("import sys; print('undermine_agent' in sys.modules)", "")
+    del command["env"]["UNDERMINE_AGENT"]
+    assert subprocess.run(**command, timeout=60).stdout == "False\n"
+
+
+def test_recording_stops_when_the_file_cannot_grow(tool):
+    outcome = tool.run(
+        """
+        import os, resource, signal
+        resource.setrlimit(resource.RLIMIT_FSIZE, (70000, 70000))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        fd = os.open("x", os.O_CREAT | os.O_WRONLY)
+        for _ in range(3000):
+            os.write(fd, b"1")
+        print("fine")
+        """
+    ).ok()
+    assert outcome.out == "fine\n"
+    assert 0 < len(outcome.of("file.write")) < 3000
+
+
+def test_it_never_imports_the_core(tool):
+    outcome = tool.run("import sys, socket, threading, asyncio, queue; print('undermine' in sys.modules)").ok()
+    assert outcome.out == "False\n"

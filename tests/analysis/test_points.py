@@ -1,0 +1,99 @@
+"""Which points a run showed, and how well they recur."""
+
+from __future__ import annotations
+
+import pytest
+
+from undermine.analysis.points import operations_by_kind, points_of, recurrence
+from undermine.model.event import Event, Trace
+from undermine.model.point import client_point, point_of
+from undermine.model.run import Op
+from undermine.protocols import PointSeen
+from undermine.testing import event, point
+
+LATE = 1_000_000
+
+
+def seen_in(*events: Event, ops: tuple[Op, ...] = (), healed_ns: int = LATE) -> tuple[PointSeen, ...]:
+    return points_of(Trace(events), ops, healed_ns)
+
+
+def test_the_count_is_the_most_that_one_process_met() -> None:
+    events = [event(pid=1, seq=n, t_ns=n) for n in range(3)] + [event(pid=2, seq=n, t_ns=n) for n in range(5)]
+    (only,) = seen_in(*events)
+    assert only == PointSeen(point_of(events[0]), 5, 1, 0, 1)
+
+
+def test_points_are_ranked_by_first_appearance_whatever_the_order_of_the_events() -> None:
+    late, early = event(loc="a:late#1", t_ns=20), event(loc="z:early#1", t_ns=10)
+    again = event(loc="a:late#1", t_ns=5, line=42)
+    assert [(s.point["loc"], s.order) for s in seen_in(late, early)] == [("z:early#1", 0), ("a:late#1", 1)]
+    assert [(s.point["loc"], s.line) for s in seen_in(late, early, again)] == [("a:late#1", 42), ("z:early#1", 1)]
+
+
+def test_points_that_appear_at_the_same_moment_are_always_ranked_alike() -> None:
+    events = [event(loc=f"m:f{n}#1") for n in range(5)]
+    assert seen_in(*events) == seen_in(*events[::-1])
+
+
+def test_what_is_met_only_after_healing_does_not_count() -> None:
+    before, at, after = event(t_ns=99), event(loc="a:b#1", t_ns=100), event(t_ns=101)
+    (only,) = seen_in(before, at, after, healed_ns=100)
+    assert (only.point["loc"], only.count) == ("app:write#1", 1)
+
+
+@pytest.mark.parametrize("op", ["thread.start", "lock.acquire", "queue.get", "sleep", "task.die"])
+def test_operations_that_are_only_observed_are_no_points(op: str) -> None:
+    assert seen_in(event(op)) == ()
+
+
+@pytest.mark.parametrize("key", ["loc", "target", "node", "op"])
+def test_events_that_differ_in_a_key_are_different_points(key: str) -> None:
+    other = {"loc": "m:g#1", "target": "else", "node": "n2", "op": "file.read"}[key]
+    assert len(seen_in(event(), event(**{key: other}))) == 2
+
+
+def test_the_same_place_on_another_call_path_is_another_point() -> None:
+    assert len(seen_in(event(stack=("m:f#1", "m:a#1")), event(stack=("m:f#1", "m:b#1")))) == 2
+
+
+def test_operations_of_clients_are_points_too_but_not_the_final_reads() -> None:
+    ops = (Op(0, "c1", "put", "n1", start_ns=5), Op(1, "c2", "put", "n1", start_ns=6), Op(2, "c1", "get", start_ns=4))
+    final = Op(3, "c1", "read", "n1", phase="final", start_ns=7)
+    found = seen_in(event(t_ns=5_000), ops=(*ops, final))
+    assert [(s.point, s.count) for s in found] == [
+        (client_point("get", ""), 1),
+        (client_point("put", "n1"), 2),
+        (point(), 1),
+    ]
+
+
+@pytest.mark.xfail(strict=True, reason="points_of cuts events off at healing but not the operations of clients")
+def test_a_clients_operation_after_healing_does_not_count_either() -> None:
+    assert seen_in(ops=(Op(0, "c1", "put", start_ns=100),), healed_ns=100) == ()
+
+
+def test_a_run_without_events_has_no_points() -> None:
+    assert seen_in() == ()
+
+
+# --- recurrence
+
+
+def test_recurrence_counts_what_every_run_showed_by_node() -> None:
+    rows = [("n1", 3), ("n1", 2), ("n2", 3)]
+    items = [PointSeen(point(node=node, loc=f"m:f{n}#1"), 1, runs, n) for n, (node, runs) in enumerate(rows)]
+    found = recurrence(items, 3)
+    assert (found.runs, found.points, found.in_all) == (3, 3, 2)
+    assert found.by_node == {"n1": (2, 1), "n2": (1, 1)}
+    assert found.share == pytest.approx(2 / 3)
+
+
+def test_recurrence_takes_a_one_pass_iterable_and_nothing_at_all() -> None:
+    assert recurrence(iter([PointSeen(point(), 1, 1, 0)]), 1).in_all == 1
+    assert recurrence([], 3).share == 0.0
+
+
+def test_operations_are_counted_and_sorted_by_name() -> None:
+    counts = operations_by_kind([event("net.send"), event("file.read"), event("net.send")])
+    assert list(counts.items()) == [("file.read", 1), ("net.send", 2)]

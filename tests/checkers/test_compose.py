@@ -1,0 +1,78 @@
+"""All checkers on one run, and the one symptom that names it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from undermine.checkers.builtin import BUILTIN
+from undermine.checkers.compose import check_all, symptom_of
+from undermine.model.plan import Plan
+from undermine.model.run import RunRecord, RunView, Verdict
+from undermine.testing import run_view
+
+
+class Says:
+    """A checker that answers what it is told, and counts how often it was asked."""
+
+    def __init__(self, name: str, answer: Verdict | Exception) -> None:
+        self.name = name
+        self._answer = answer
+        self.asked = 0
+
+    def check(self, run: RunView) -> Verdict:
+        self.asked += 1
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+def test_every_verdict_bears_the_name_of_its_checker_and_the_users_come_last() -> None:
+    checkers = [Says("a", Verdict.ok()), Says("b", Verdict("fail", "t", "s", checker="liar"))]
+    verdicts = check_all(run_view(), checkers, lambda: [Verdict("pass", checker="mine")])
+    assert [(v.checker, v.answer) for v in verdicts] == [("a", "pass"), ("b", "fail"), ("mine", "pass")]
+
+
+def test_a_checker_that_crashes_says_unknown_and_the_others_are_still_asked() -> None:
+    last = Says("last", Verdict.ok())
+    first, second, _ = check_all(run_view(), [Says("bad", KeyError("k")), last], lambda: [Verdict.ok()])
+    assert (first.checker, first.answer, first.symptom) == ("bad", "unknown", "")
+    assert "KeyError: 'k'" in first.text
+    assert second.answer == "pass"
+    assert last.asked == 1
+
+
+def test_a_broken_run_is_not_judged_at_all() -> None:
+    checker = Says("a", Verdict.fail("x"))
+    view = RunView(RunRecord(1, Plan(), "broken"), (), lambda: pytest.fail("nobody may read the trace"))
+    assert check_all(view, [checker], lambda: pytest.fail("nor ask the user's checkers")) == ()
+    assert checker.asked == 0
+
+
+def failing(checker: str) -> Verdict:
+    return Verdict("fail", "text", f"symptom of {checker}", checker=checker)
+
+
+RANKING = ["exits", "deaths", "some_user_checker", "hang", "liveness", "workload"]
+
+
+@pytest.mark.parametrize(("higher", "lower"), list(itertools.combinations(RANKING, 2)))
+def test_what_explains_the_other_names_the_run(higher: str, lower: str) -> None:
+    for verdicts in ([failing(higher), failing(lower)], [failing(lower), failing(higher)]):
+        assert symptom_of(verdicts) == f"symptom of {higher}"
+
+
+def test_every_builtin_checker_has_its_rank_in_these_tests() -> None:
+    assert {checker.name for checker in BUILTIN} == {name for name in RANKING if name != "some_user_checker"}
+
+
+def test_of_two_checkers_of_the_user_the_first_names_the_run() -> None:
+    assert symptom_of([failing("zeta"), failing("alpha")]) == "symptom of zeta"
+
+
+def test_only_failing_verdicts_have_a_say() -> None:
+    loud = Verdict("unknown", "t", "symptom of exits", checker="exits")
+    assert symptom_of([loud, Verdict.ok(), failing("liveness")]) == "symptom of liveness"
+    assert symptom_of([loud, Verdict.ok()]) == ""
+    assert symptom_of([]) == ""

@@ -1,0 +1,24 @@
+"""Fixtures for tests with real nodes; what they make is in `node_helpers.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from node_helpers import Nodes, Token
+
+from undermine.deployments.client import GuardianClient
+
+
+@pytest.fixture
+def token() -> Iterator[Token]:
+    token = Token()
+    yield token
+    token.kill_all()
+
+
+@pytest.fixture
+def keeper_of_nodes(tmp_path: Path) -> Iterator[Nodes]:
+    with GuardianClient() as client:
+        yield Nodes(client, tmp_path)

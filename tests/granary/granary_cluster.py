@@ -1,0 +1,119 @@
+"""Starts, kills and restarts a Granary cluster on free loopback ports."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from granary.client import Client
+
+HOME = pathlib.Path(__file__).resolve().parents[2] / "examples" / "granary"
+STORES = ("s1", "s2", "s3")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports below the range that outgoing connections use."""
+    ports: list[int] = []
+    held = []
+    while len(ports) < count:
+        port = random.randrange(20000, 32000)
+        probe = socket.socket()
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            probe.close()
+            continue
+        held.append(probe)
+        ports.append(port)
+    for probe in held:
+        probe.close()
+    return ports
+
+
+def wait_until(condition: Callable[[], Any], timeout_s: float = 5.0) -> Any:
+    """The first true value of the condition; errors count as false."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            value = condition()
+            error: Exception | None = None
+        except Exception as caught:
+            value, error = None, caught
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s} s: {error or value!r}")
+        time.sleep(0.02)
+
+
+class Cluster:
+    """Use as a context manager. `main` replaces the module that a node runs (a test's own start-up)."""
+
+    def __init__(self, directory: pathlib.Path, fixes: str = "all") -> None:
+        self.directory = directory
+        self.fixes = fixes
+        ports = free_ports(7)
+        self.ports = dict(zip(("m1", *STORES), ports, strict=False))
+        self.gossip_ports = dict(zip(STORES, ports[4:], strict=True))
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment: dict[str, dict[str, str]] = {}
+        self.mains: dict[str, list[str]] = {}
+
+    def command(self, node: str) -> list[str]:
+        peers = ",".join(f"{name}=127.0.0.1:{self.ports[name]}" for name in STORES)
+        gossip = ",".join(f"{name}=127.0.0.1:{port}" for name, port in self.gossip_ports.items())
+        options = ["--role", "master" if node == "m1" else "store", "--id", node, "--host", "127.0.0.1",
+                   "--port", str(self.ports[node]), "--dir", str(self.directory / node), "--peers", peers,
+                   "--fixes", self.fixes]
+        if node != "m1":
+            options += ["--master", f"127.0.0.1:{self.ports['m1']}",
+                        "--gossip-port", str(self.gossip_ports[node]), "--gossip-peers", gossip]
+        return [sys.executable, *self.mains.get(node, ["-m", "granary.node"]), *options]
+
+    def start(self, *nodes: str) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for node in nodes or ("m1", *STORES):
+            with open(self.directory / f"{node}.log", "ab") as log:
+                self.processes[node] = subprocess.Popen(
+                    self.command(node), cwd=HOME, stderr=log, stdin=subprocess.DEVNULL,
+                    env={**os.environ, "PYTHONPATH": str(HOME), **self.environment.get(node, {})})
+
+    def kill(self, node: str) -> None:
+        process = self.processes.pop(node)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def log(self, node: str) -> str:
+        return (self.directory / f"{node}.log").read_text()
+
+    def client(self, name: str = "c", deadline_s: float = 4.0) -> Client:
+        return Client(name, ("127.0.0.1", self.ports["m1"]),
+                      {node: ("127.0.0.1", self.ports[node]) for node in STORES}, deadline_s)
+
+    def ready(self, client: Client) -> str:
+        """Wait until the shard serves; its leader."""
+        def serves() -> str:
+            leader = client.leader()
+            client.get("ready")
+            return leader
+
+        return str(wait_until(serves))
+
+    def __enter__(self) -> Cluster:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        for node in list(self.processes):
+            self.kill(node)

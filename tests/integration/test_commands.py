@@ -1,0 +1,109 @@
+"""Each command as a user runs it: what it prints, what it writes, how it exits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def test_hunt_finds_the_planted_bug_and_replay_confirms_it(project) -> None:
+    done = project.run("hunt", "--strategy", "exhaustive", "--max-runs", "30", "--budget", "60s")
+    assert done.returncode == 1, done.stderr
+    assert "acknowledged" in done.stdout
+    findings = project.json("report")["findings"]
+    lost = next(f for f in findings if f["symptom"] == "acknowledged put is lost")
+    assert lost["hits"] >= 1
+    replayed = project.json("replay", lost["id"], "-n", "2")
+    assert replayed["hits"] == replayed["fired"] == 2
+    logs = project.run("logs", lost["id"])
+    assert logs.returncode == 0
+    assert "n1.1." in logs.stdout or logs.stdout == ""
+
+
+def test_a_sound_server_yields_nothing_and_exit_code_0(project) -> None:
+    done = project.run("hunt", "-s", "random", "--max-runs", "15", "--budget", "60s", "--set", "behaviour=sound")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no findings" in done.stdout
+
+
+def test_hunt_is_the_same_for_the_same_seed(project) -> None:
+    plans = []
+    for _ in range(2):
+        project.run("hunt", "-s", "random", "--max-runs", "6", "--seed", "5", "--set", "behaviour=sound")
+        plans.append(project.json("plan", "-s", "random", "-n", "6", "--set", "behaviour=sound")["predicted"][0]["plans"])
+    assert plans[0] == plans[1]
+
+
+def test_check_says_what_can_be_seen(project) -> None:
+    result = project.json("check")
+    assert result["agents"][0]["loaded"].startswith("python")
+    assert result["recurrence"]["points"] > 5
+    assert result["chances"] > 20
+    assert {a["name"] for a in result["abilities"]} >= {"root", "namespaces", "nftables", "compiler"}
+
+
+def test_plan_injects_nothing_and_says_what_a_policy_drops(project) -> None:
+    with open(project.folder / "hunt.py", "a") as out:
+        out.write("\n@undermine.filter\ndef no_reboots(plan):\n    return 'reboot' not in str(plan)\n")
+    result = project.json("plan", "-s", "exhaustive", "-n", "5")
+    assert result["dropped"]["no_reboots"] >= 1
+    assert "reboot" not in json.dumps(result["predicted"])
+    assert not (project.results / "latest").exists()
+
+
+def test_a_policy_is_obeyed_by_hunt(project) -> None:
+    with open(project.folder / "hunt.py", "a") as out:
+        out.write("\n@undermine.filter\ndef only_delays(plan):\n    return 'delay' in str(plan)\n")
+    project.run("hunt", "-s", "exhaustive", "--max-runs", "3")
+    runs = [line for line in project.run("report").stdout.splitlines() if "injected" in line]
+    assert all("delay" in line for line in runs)
+
+
+def test_recheck_judges_stored_runs_with_an_edited_checker(project) -> None:
+    project.run("hunt", "-s", "exhaustive", "--max-runs", "3", "--set", "behaviour=sound")
+    assert project.json("report")["findings"] == []
+    text = (project.folder / "hunt.py").read_text()
+    (project.folder / "hunt.py").write_text(text.replace("if lost:", "if True:").replace("lost[0]", "lost"))
+    done = project.run("report", "--recheck")
+    assert done.returncode == 1
+    assert "acknowledged put is lost" in json.dumps(project.json("report")["findings"])
+
+
+def test_init_writes_files_once(tmp_path, project) -> None:
+    where = tmp_path / "new"
+    assert project.run("init", str(where)).returncode == 0
+    assert (where / "undermine.toml").exists()
+    again = project.run("init", str(where))
+    assert again.returncode == 2
+    assert again.stderr.startswith("error: ")
+
+
+def test_clean_removes_campaigns_only_when_asked(project) -> None:
+    project.run("hunt", "-s", "random", "--max-runs", "1", "--set", "behaviour=sound")
+    assert project.run("clean").stdout.strip() == "nothing to clean"
+    assert list((project.results / "campaigns").iterdir())
+    project.run("clean", "--all")
+    assert not list((project.results / "campaigns").iterdir())
+
+
+def test_every_command_has_help_with_an_example(project) -> None:
+    for command in ("init", "check", "plan", "hunt", "replay", "logs", "report", "clean", "demo"):
+        text = project.run(command, "--help").stdout
+        assert "Example" in text, command
+        assert "--json" in text, command
+
+
+def test_a_workload_may_be_any_program(project) -> None:
+    project.write(
+        (project.folder / "undermine.toml")
+        .read_text()
+        .replace('plugins = "hunt.py"', "")
+        .replace("[workload]", '[workload]\ncommand = "sh -c \'echo done > {run}/by-command\'"')
+    )
+    done = project.run("hunt", "-s", "random", "--max-runs", "1")
+    assert done.returncode == 0, done.stderr
+    assert list(Path(project.results).glob("campaigns/*/runs/*/by-command"))

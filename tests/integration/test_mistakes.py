@@ -1,0 +1,135 @@
+"""Bad input of every kind: one clear sentence, the right exit code, and nothing lost that was stored before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def sentence(done) -> str:
+    lines = [line for line in done.stderr.splitlines() if line]
+    assert lines, done
+    assert lines[0].startswith("error: "), done.stderr
+    assert "Traceback" not in done.stderr
+    return " ".join(lines)
+
+
+def test_malformed_toml_names_the_line(project) -> None:
+    project.write('[campaign]\nplugins = "hunt.py"\n[roles.kv\n')
+    done = project.run("hunt")
+    assert done.returncode == 2
+    assert "undermine.toml:3" in sentence(done)
+
+
+def test_no_config_says_what_to_do(project) -> None:
+    (project.folder / "undermine.toml").unlink()
+    done = project.run("check")
+    assert done.returncode == 2
+    assert "undermine init" in sentence(done)
+
+
+def test_unknown_strategy_names_the_known_ones(project) -> None:
+    done = project.run("hunt", "-s", "psychic")
+    assert done.returncode == 2
+    assert "random" in sentence(done)
+
+
+@pytest.mark.parametrize("args", [("hunt", "--budget", "soon"), ("hunt", "--jobs", "0"), ("hunt", "--set", "x"), ("frobnicate",)])
+def test_bad_arguments(project, args) -> None:
+    done = project.run(*args)
+    assert done.returncode == 2
+    sentence(done)
+
+
+def test_a_node_that_never_gets_ready_is_exit_code_3(project) -> None:
+    done = project.run("hunt", "--set", "behaviour=never-ready")
+    assert done.returncode == 3
+    assert "n1 did not get ready" in sentence(done)
+    project.wait_until_nothing_runs()
+
+
+def test_a_node_that_exits_says_what_it_said(project) -> None:
+    done = project.run("hunt", "--set", "behaviour=exits")
+    assert done.returncode == 3
+    assert "no licence" in sentence(done)
+
+
+def test_a_port_in_use_is_named(project) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        toml = (project.folder / "undermine.toml").read_text()
+        toml = toml.replace("{host} {port} {dir}", f"{{host}} {port} {{dir}}").replace('{tcp = "main"', '{log = "ready"')
+        project.write(toml)
+        done = project.run("hunt")
+    assert done.returncode == 3
+    assert "in use" in sentence(done)
+
+
+def test_a_workload_that_raises_without_faults(project) -> None:
+    done = project.run("hunt", "--set", "mode=raises")
+    assert done.returncode == 3
+    assert "the workload is broken" in sentence(done)
+
+
+def test_a_workload_that_hangs_without_faults(project) -> None:
+    done = project.run("hunt", "--set", "mode=hangs")
+    assert done.returncode == 3
+    assert "never answered" in sentence(done)
+    project.wait_until_nothing_runs()
+
+
+def test_a_plugin_file_that_cannot_be_loaded(project) -> None:
+    (project.folder / "hunt.py").write_text("import undermine\n@undermine.workload\ndef workload(s): pass\nraise ValueError('oops')\n")
+    done = project.run("hunt")
+    assert done.returncode == 2
+    assert "oops" in sentence(done)
+
+
+def test_a_truncated_trace_file_does_not_stop_a_recheck(project) -> None:
+    project.run("hunt", "-s", "random", "--max-runs", "2", "--set", "behaviour=sound")
+    files = sorted(project.results.glob("campaigns/*/runs/*/trace/*.events"))
+    assert files
+    for number, path in enumerate(files):
+        os.truncate(path, path.stat().st_size // 2 if number else 0)
+    done = project.run("report", "--recheck")
+    assert done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_resume_refuses_a_changed_config_and_says_what_changed(project) -> None:
+    project.run("hunt", "-s", "random", "--max-runs", "1", "--set", "behaviour=sound")
+    done = project.run("hunt", "--resume", "-s", "random", "--max-runs", "1")
+    assert done.returncode == 2
+    assert "behaviour" in sentence(done)
+    done = project.run("hunt", "--resume", "--accept-changes", "-s", "random", "--max-runs", "1", "--set", "behaviour=sound")
+    assert done.returncode == 0, done.stderr
+
+
+def test_resume_without_a_campaign(project) -> None:
+    done = project.run("hunt", "--resume")
+    assert done.returncode == 2
+    assert "undermine hunt" in sentence(done)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="needs root to make a small disk")
+def test_a_full_disk_loses_nothing(project) -> None:
+    project.results.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", project.results], check=False).returncode:
+        pytest.skip("cannot mount a small disk here")
+    try:
+        done = project.run("hunt", "-s", "random", "--max-runs", "200", "--set", "behaviour=sound")
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert "free some space" in sentence(done)
+        project.wait_until_nothing_runs()
+        for path in sorted(project.results.glob("campaigns/*/runs/*"))[:4]:
+            shutil.rmtree(path)
+        done = project.run("hunt", "--resume", "-s", "random", "--max-runs", "1", "--set", "behaviour=sound")
+        assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        subprocess.run(["umount", "-l", project.results], check=True)

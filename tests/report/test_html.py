@@ -1,0 +1,445 @@
+"""The page: complete for a good campaign, in one piece for a damaged one, and safe against what targets write."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from report_campaigns import CampaignMaker, at_s, event, op, plan, point, record
+from report_samples import sample
+
+from undermine.model.errors import UserError
+from undermine.model.finding import Finding
+from undermine.model.plan import At, Crash, Error, FirstUnseen, Plan, Reboot, Step, Then, When
+from undermine.model.run import NodeExit, Receipt, Verdict
+from undermine.protocols import PointSeen
+from undermine.report import data, html
+from undermine.report.html import write_report
+from undermine.store import Store
+
+WHERE = point("s2", "file.write", "granary.disk:append#1", "log")
+HOSTILE = (
+    "</pre></title><script>alert('x')</script><img src=x onerror=alert(1)>\"'{{ 7*7 }}\x00\x08\x1b[31m\u202e\ud800"
+)
+VOID = frozenset({"meta", "br", "input", "link", "img", "hr"})
+
+
+class Page(HTMLParser):
+    """The page as a browser would see it; unbalanced tags are an error."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.raw = text
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.words).split())
+
+    def ids(self) -> list[str]:
+        return [attrs["id"] or "" for _, attrs in self.tags if "id" in attrs]
+
+
+def page(folder: Path) -> Page:
+    return Page(write_report(folder).read_text())
+
+
+def failing(
+    text: str = "data is lost", evidence: tuple[str, ...] = ("k1 is gone",), checker: str = "ledger"
+) -> Verdict:
+    return Verdict("fail", text, text, evidence, checker)
+
+
+def one_finding(tmp_path: Path, **more: Any) -> tuple[CampaignMaker, Finding]:
+    """A campaign with one failing run, and its finding."""
+    made = CampaignMaker(tmp_path / "c")
+    what = plan(Crash(), WHERE, why="it may hurt")
+    receipts = [Receipt(0, "s2", "crash", at_s(1.2), 100, 7, 0, "before file.write log")]
+    fields: dict[str, Any] = {"made": record(0, what, receipts), "history": [op(0, "c", "put", 1.1, 1.3)], **more}
+    run = made.run("random", what, verdicts=[failing()], **fields)
+    finding = Finding("F1", "data is lost", "data is lost", what, (run,), ("random",), (failing(),), 3, 3)
+    made.findings(finding)
+    return made, finding
+
+
+# --- a good campaign
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    return page(sample(tmp_path_factory.mktemp("good") / "c"))
+
+
+def test_the_head_says_it_in_one_sentence(good: Page) -> None:
+    assert "granary" in good.text
+    assert "seed 7" in good.text
+    assert "undermine 0.1.0" in good.text
+    assert (
+        "3 bugs, 1 reproduced every time, 1 reproduced at times, 1 not re-run; 1 suspicion could not be reproduced."
+        in good.text
+    )
+
+
+def test_the_most_certain_finding_comes_first(good: Page) -> None:
+    assert [i for i in good.ids() if re.fullmatch(r"F\d", i)] == ["F2", "F1", "F3", "F4"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "2 acknowledged writes are gone after the reboot of s2",
+        "reboot before file.write shard-<n>/log on s2",
+        "at granary.shard_disk:ShardDisk.append#2 line 118",
+        "at occurrence 3, once after net.send peer:s1",
+        "random in 2 runs, exhaustive in 1 run, 5 confirmation runs",
+        "undermine replay F2",
+        "the final read at 3.512 s says v10",
+        "+1.412 s",
+        "the workload failed: 2 of 61 keys differ",
+        "granary.process:main#3",
+        "appended record 79 to shard-1",
+        "cutting it",
+        "not reproduced, 0 of 5",
+        "reproduced 3 of 5",
+        "8.000 s",
+        "15 of 21 points",
+        "8 of 9 source locations",
+        "4 of 4 fault kinds",
+        "step 1 of 1 never met its moment",
+    ],
+)
+def test_the_page_says(good: Page, words: str) -> None:
+    assert words in good.text
+
+
+def test_the_parts_come_in_order(good: Page) -> None:
+    wanted = ["findings", "coverage", "runs", "help"]
+    assert [i for i in good.ids() if i in wanted] == wanted
+    assert len(good.ids()) == len(set(good.ids()))
+
+
+def test_the_page_needs_no_network(good: Page) -> None:
+    assert not re.search(r"(src|href)=\"(?!#)", good.raw)
+    assert "url(" not in good.raw
+    assert "@import" not in good.raw
+
+
+def test_only_the_own_script_may_run(good: Page) -> None:
+    (policy,) = [a["content"] or "" for t, a in good.tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert re.search(r"script-src 'sha256-[A-Za-z0-9+/=]{44}'", policy)
+    assert [t for t, _ in good.tags].count("script") == 1
+
+
+# --- damage
+
+
+def test_no_campaign_is_a_clear_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no campaign"):
+        write_report(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_no_runs_at_all(tmp_path: Path) -> None:
+    Store(tmp_path / "c").close()
+    shown = page(tmp_path / "c")
+    assert "No run has finished yet." in shown.text
+    assert "seed unknown" in shown.text
+
+
+def test_nothing_found(tmp_path: Path) -> None:
+    made = CampaignMaker(tmp_path / "c")
+    made.run("baseline", Plan(), points=[PointSeen(WHERE, 1, 1, 0, 9)], verdicts=[Verdict.ok()])
+    what = plan(Crash(), WHERE)
+    made.run("random", what, made=record(0, what, [Receipt(0, "s2", "crash", at_s(1))]), verdicts=[Verdict.ok()])
+    shown = page(made.close())
+    assert "Nothing found in 2 runs, 1 of them with a fault that fired." in shown.text
+    assert "1 of 1 points" in shown.text
+
+
+def test_runs_without_a_fault_say_nothing(tmp_path: Path) -> None:
+    made = CampaignMaker(tmp_path / "c")
+    made.run("baseline", Plan())
+    assert "No fault has fired in 1 run" in page(made.close()).text
+
+
+def test_a_missing_run_folder_is_said_in_place(tmp_path: Path) -> None:
+    made, finding = one_finding(tmp_path)
+    made.dir(finding.runs[0]).path.rename(tmp_path / "away")
+    shown = page(made.close())
+    assert "Run 1 cannot be shown: its folder is gone" in shown.text
+    assert "no run of this finding can be read" in shown.text
+    assert "k1 is gone" in shown.text
+
+
+def test_the_next_run_is_shown_where_the_first_is_damaged(tmp_path: Path) -> None:
+    made, finding = one_finding(tmp_path)
+    receipts = [Receipt(0, "s2", "crash", at_s(1.7))]
+    again = made.run("confirm", finding.plan, made=record(0, finding.plan, receipts), verdicts=[failing()])
+    made.findings(msgspec.structs.replace(finding, runs=(finding.runs[0], again)))
+    made.dir(finding.runs[0]).record.write_bytes(b'{"id": 1, "plan"')
+    shown = page(made.close())
+    assert "its record is damaged or missing" in shown.text
+    assert "Timeline run 2" in shown.text
+    assert "+1.700 s" in shown.text
+
+
+def test_damaged_history_and_trace_are_done_without(tmp_path: Path) -> None:
+    made, finding = one_finding(tmp_path)
+    run = made.dir(finding.runs[0])
+    run.history.write_bytes(b'\xff\xfe{"index"\n[]\n')
+    (run.trace / "s2.1.100.events").write_bytes(b"\x00garbage" * 99)
+    shown = page(made.close())
+    assert "s2.1.100.events at 0" in shown.text
+    assert "+1.200 s" in shown.text
+
+
+def test_a_trace_reader_that_fails_does_not_stop_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Path) -> None:
+        raise ValueError("cannot happen")
+
+    made, _ = one_finding(tmp_path)
+    monkeypatch.setattr("undermine.model.codec.read_trace", broken)
+    assert "the trace cannot be read: cannot happen" in page(made.close()).text
+
+
+def test_a_finding_without_receipts_is_doubted(tmp_path: Path) -> None:
+    made, _ = one_finding(tmp_path, made=record(0, plan(Crash(), WHERE)))
+    assert "nothing proves that the fault took effect" in page(made.close()).text
+
+
+def test_a_finding_without_verdicts_runs_or_steps(tmp_path: Path) -> None:
+    made = CampaignMaker(tmp_path / "c")
+    made.findings(Finding("F1", "it is odd", "it is odd", Plan(), (), (), ()))
+    shown = page(made.close())
+    assert "it is odd" in shown.text
+    assert "No fault was injected." in shown.text
+
+
+def test_every_kind_of_trigger_can_be_told(tmp_path: Path) -> None:
+    made = CampaignMaker(tmp_path / "c")
+    triggers = (At(WHERE, nth=4), Then(At(WHERE), At(WHERE)), When("x != y"), FirstUnseen(("loc", "stack")))
+    steps = tuple(Step(trigger, Reboot(0.5), until=At(WHERE, "after")) for trigger in triggers)
+    made.findings(Finding("F1", "s", "t", Plan(steps), (), ("random",), ()))
+    shown = page(made.close())
+    for words in (
+        "step 4",
+        "at occurrence 4",
+        "when x != y",
+        "at the first unseen loc+stack",
+        "started again 0.5 s later",
+    ):
+        assert words in shown.text
+
+
+# --- hostile targets
+
+
+def test_hostile_text_everywhere(tmp_path: Path) -> None:
+    loud = HOSTILE.replace("\ud800", "")  # stored text has no surrogates, logs may
+    made = CampaignMaker(
+        tmp_path / "c", {"version": loud, "config": f"/x/{loud}.toml", "significant": {"hunt": {"seed": loud}}}
+    )
+    where = point(loud, loud, loud, loud)
+    what = Plan((Step(At(where), Error(loud)),), 1, loud, loud)
+    big = loud + "A" * 3_000_000
+    made_record = record(
+        0,
+        what,
+        [Receipt(0, loud, loud, at_s(1.2), 100, 7, 5, big)],
+        [NodeExit(loud, 1, 1, at_s(0), at_s(2), False, big)],
+    )
+    verdicts = [failing(loud, (big, *[loud] * 500), loud), failing(big, (), "second")]
+    logs = {"s2.1.err": b"\xff\xfe" + loud.encode() * 40_000, "s2.1.out": b"B" * 5_000_000}
+    run = made.run(
+        loud,
+        what,
+        made=made_record,
+        history=[op(0, loud, loud, 1, 2, "fail", node=loud, args={loud: big}, error=big)],
+        verdicts=verdicts,
+        points=[PointSeen(where, 1, 1, 0, 3)],
+        events=[event(loud, 7, 1.2, loud, loud, target=loud, thread=loud)],
+        logs=logs,
+    )
+    second = made.run(
+        "random",
+        what,
+        made=record(0, what, [Receipt(0, "s2", "crash", at_s(1.2))]),
+        verdicts=verdicts,
+        logs=logs,
+    )
+    findings = [
+        Finding("F1", loud, big, what, (run,), (loud,), tuple(verdicts), 2, 1),
+        Finding("F2", "s", loud, what, (second,), ("random",), tuple(verdicts), 2, 2),
+    ]
+    made.findings(*findings)
+    shown = page(made.close())
+    tags = [tag for tag, _ in shown.tags]
+    assert tags.count("script") == 1
+    assert "img" not in tags
+    assert not any(name.startswith("on") for _, attrs in shown.tags for name in attrs)
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", shown.raw)
+    assert "49" not in shown.text.split("<script>alert")[1][:80]  # templates in text are not run
+    assert "more characters" in shown.text
+    assert "bytes stand before it" in shown.text
+    assert len(shown.raw.encode()) < 2_000_000
+
+
+def test_a_node_name_cannot_lead_out_of_the_run_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret.1.err").write_text("do not show")
+    receipts = [Receipt(0, "../../../../secret", "crash", at_s(1.2))]
+    made, _ = one_finding(tmp_path, made=record(0, plan(Crash(), WHERE), receipts))
+    link = made.dir(1).logs / "s2.1.err"
+    link.symlink_to(tmp_path / "secret.1.err")
+    assert "do not show" not in page(made.close()).text
+
+
+def test_many_large_findings_and_runs_make_no_large_page(tmp_path: Path) -> None:
+    made = CampaignMaker(tmp_path / "c")
+    points = [point(f"s{i}", "file.write", f"granary.module{i}:function_with_a_long_name#1", "log") for i in range(700)]
+    made.run("baseline", Plan(), points=[PointSeen(p, 1, 1, i, i) for i, p in enumerate(points)])
+    evidence = tuple("<&\"'" * 200 for _ in range(100))
+    findings = []
+    history = [op(i, f"c{i % 5}", "put", 1 + i / 100, 1.1 + i / 100, "fail", error="<>" * 99) for i in range(200)]
+    for number in range(60):
+        what = plan(Crash(), points[number])
+        receipts = [Receipt(0, "s2", "crash", at_s(1.2))]
+        verdict = failing(f"symptom {number}", evidence)
+        run = made.run(
+            "random",
+            what,
+            made=record(0, what, receipts),
+            history=history,
+            verdicts=[verdict],
+            logs={"s2.1.err": b"<&>\n" * 99},
+        )
+        findings.append(Finding(f"F{number + 1}", verdict.symptom, verdict.text, what, (run,), ("random",), (verdict,)))
+    for number in range(520):
+        made.run("exhaustive", plan(Crash(), points[number]), made=record(0, plan(Crash(), WHERE), status="not_fired"))
+    made.findings(*findings)
+    shown = page(made.close())
+    assert len(shown.raw.encode()) < 2_000_000
+    assert "This card is short" in shown.text
+    assert "500 of 581 runs are shown" in shown.text
+    assert "400 more locations are not shown" in shown.text
+    assert sum(attrs.get("class") == "failing" for _, attrs in shown.tags) == 60
+
+
+# --- the file
+
+
+def test_the_page_lies_beside_the_database_and_is_private(tmp_path: Path) -> None:
+    folder = CampaignMaker(tmp_path / "c").close()
+    written = write_report(folder)
+    assert written == folder / "report.html"
+    assert stat.S_IMODE(written.stat().st_mode) & 0o077 == 0
+    assert [p.name for p in folder.iterdir() if p.name.endswith(".tmp")] == []
+
+
+def test_another_place_can_be_chosen_and_is_replaced(tmp_path: Path) -> None:
+    folder = CampaignMaker(tmp_path / "c").close()
+    other = tmp_path / "bugs.html"
+    other.write_text("old")
+    assert write_report(folder, other) == other
+    assert other.read_text().startswith("<!doctype html>")
+    assert not (folder / "report.html").exists()
+
+
+def test_a_failed_write_keeps_the_old_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = CampaignMaker(tmp_path / "c").close()
+    (folder / "report.html").write_text("old")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(UserError, match="No space left on device"):
+        write_report(folder)
+    assert (folder / "report.html").read_text() == "old"
+    assert [p.name for p in folder.iterdir() if p.name.endswith(".tmp")] == []
+
+
+def test_a_place_that_is_not_there_is_a_clear_sentence(tmp_path: Path) -> None:
+    folder = CampaignMaker(tmp_path / "c").close()
+    with pytest.raises(UserError, match="cannot be written"):
+        write_report(folder, tmp_path / "no" / "page.html")
+
+
+def test_control_characters_never_leave_the_templates() -> None:
+    env = html._environment()
+    assert env.from_string("{{ x }}").render(x=HOSTILE).count("\ufffd") == 4
+    assert "<script" not in env.from_string("{{ x }}").render(x=HOSTILE)
+
+
+# --- words
+
+
+@pytest.mark.parametrize(
+    ("config", "folder", "name"),
+    [
+        ("/home/me/granary/undermine.toml", "/x/c", "granary"),
+        ("/home/me/granary/kafka.toml", "/x/c", "kafka"),
+        ("undermine.toml", "/home/me/store/.undermine/campaigns/2026", "store"),
+        ("", "/x/c", "c"),
+    ],
+)
+def test_the_name_of_the_system(config: str, folder: str, name: str) -> None:
+    assert data._system_name(config, Path(folder)) == name
+
+
+def finding(**more: Any) -> Finding:
+    fields: dict[str, Any] = {"verdicts": (failing(),), **more}
+    return Finding("F", "data is lost", "data is lost", Plan(), (1,), ("random",), **fields)
+
+
+RAN = [{"plan": plan(Crash(), WHERE), "status": "fired"}]
+
+
+@pytest.mark.parametrize(
+    ("findings", "words"),
+    [
+        ([finding(tries=5, hits=5)], "1 bug, 1 reproduced every time."),
+        (
+            [finding(tries=5, hits=5), finding(tries=5, hits=5), finding()],
+            "3 bugs, 2 reproduced every time, 1 not re-run.",
+        ),
+        ([finding(tries=5)], "No confirmed bug; 1 suspicion could not be reproduced."),
+        ([], "Nothing found in 1 run, 1 of them with a fault that fired."),
+    ],
+)
+def test_the_sentence(findings: list[Finding], words: str) -> None:
+    assert data.sentence(findings, RAN) == words
+
+
+def test_certain_before_worst_before_frequent() -> None:
+    hang, exits = (finding(verdicts=(failing(checker=c),), tries=5, hits=5) for c in ("hang", "exits"))
+    lost, flaky = finding(tries=5, hits=5), finding(tries=5, hits=1)
+    untried, doubtful = finding(), finding(tries=5)
+    assert data.ranked([doubtful, untried, hang, flaky, exits, lost]) == [lost, flaky, exits, hang, untried, doubtful]

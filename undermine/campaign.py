@@ -1,0 +1,333 @@
+"""The loop: from fault-free runs to a list of findings. Never starts a process and never looks into a target.
+
+The story of `Campaign.run`:
+
+1. Open the store; a run that was under way when the tool died is `broken`, its plan is still open.
+2. Fault-free runs. If one fails, stop and say why: nothing found later could be believed.
+3. Finish the plans that an earlier session stored but did not run.
+4. Take turns by time: the strategy that has had the least proposes from history; every strategy gets one round.
+5. Policies prune; the round is stored *before* it runs.
+6. Run, judge and store each plan. A broken run is tried again, at most twice.
+7. A symptom not seen before is confirmed at once: the same plan again, k of n.
+8. Group what failed into findings. Stop when the budget or the number of runs is used up, or nothing is proposed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from undermine.analysis.chances import FaultLimits, chances
+from undermine.analysis.points import points_of
+from undermine.checkers.compose import check_all, symptom_of
+from undermine.engine import Engine
+from undermine.findings.group import group
+from undermine.model.errors import ClusterError, UserError
+from undermine.model.finding import Finding
+from undermine.model.plan import At, Plan, fault_kind, final_at
+from undermine.model.run import RunView, Verdict
+from undermine.policies import prune
+from undermine.protocols import Checker, History, Strategy
+from undermine.rundir import RunDir, load_view
+from undermine.runner import tidy
+from undermine.store import BASELINE, CONFIRM, SPECIAL, Slot, Store
+
+ATTEMPTS_MAX = 3
+
+
+class News(msgspec.Struct, frozen=True):
+    """Something that happened, for whoever watches: a progress display or a machine."""
+
+    kind: str
+    text: str
+    data: dict[str, Any] = {}
+
+
+Listener = Callable[[News], None]
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """One run that is over, and what is thought of it."""
+
+    run: int
+    slot: Slot
+    status: str
+    reason: str
+    symptom: str
+    verdicts: tuple[Verdict, ...]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How long one session of a campaign may go on."""
+
+    budget_s: float
+    runs_max: int = 0
+    jobs: int = 1
+
+
+class Campaign:
+    """One campaign over one store."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        strategies: Sequence[Strategy],
+        checkers: Sequence[Checker],
+        listener: Listener,
+    ) -> None:
+        self._engine = engine
+        self._config = engine.config
+        self._store = store
+        self._strategies = list(strategies)
+        self._checkers = list(checkers)
+        self._listen = listener
+        self._known_symptoms = {symptom for _, _, symptom, _ in store.failing()}
+
+    # --- the loop
+
+    def run(self, limits: Limits) -> tuple[Finding, ...]:
+        begun = time.monotonic()
+        runs_before = self._store.hunting_runs()
+
+        def over() -> bool:
+            done = self._store.hunting_runs() - runs_before
+            return time.monotonic() - begun >= limits.budget_s or bool(limits.runs_max and done >= limits.runs_max)
+
+        if interrupted := self._store.interrupted():
+            self._tell("resume", f"{interrupted} interrupted run(s) will be run again")
+        self.baseline()
+        self._finish_open(limits, over)
+        exhausted: set[str] = set()
+        while not over() or self._owed_a_round():
+            strategy = self._next_strategy(exhausted)
+            if strategy is None:
+                break
+            plans = self.propose(strategy, batch=max(4, 2 * limits.jobs))
+            if not plans:
+                exhausted.add(strategy.name)
+                continue
+            slots = self._store.write_round(strategy.name, plans)
+            self._run_round(slots, limits, over)
+        return self.findings()
+
+    def baseline(self) -> None:
+        """Fault-free runs, one at a time; the campaign ends here if one fails."""
+        wanted = self._config.hunt.baseline_runs
+        done = [run for run in self._store.past_runs(BASELINE) if run.status != "broken"]
+        for _ in range(wanted - len(done)):
+            plan = Plan(seed=self._config.hunt.seed, strategy=BASELINE, why="what a correct run looks like")
+            (slot,) = self._store.write_round(BASELINE, [plan])
+            begun = time.monotonic()
+            judged = self.run_slot(slot)
+            self._store.finish_round(slot.round_index, time.monotonic() - begun)
+            if complaint := self._complaint(judged):
+                raise ClusterError(f"the cluster fails without any fault: {complaint}")
+        if self._store.meta("capabilities") is None:
+            self._store.set_meta("capabilities", self._capabilities())
+
+    def _complaint(self, judged: Judged) -> str:
+        if judged.status == "broken":
+            return judged.reason
+        failing = [v for v in judged.verdicts if v.answer == "fail"]
+        return f"{failing[0].checker}: {failing[0].text}" if failing else ""
+
+    def _capabilities(self) -> dict[str, tuple[str, ...]]:
+        """What the agents of each node said they can do, in the newest fault-free run."""
+        newest = self._store.past_runs(BASELINE)[-1]
+        view = load_view(RunDir(self.run_folder(newest.id)))
+        return {agent.node: agent.capabilities for agent in view.trace.agents}
+
+    def _owed_a_round(self) -> bool:
+        return any(self._store.rounds_of(strategy.name) == 0 for strategy in self._strategies)
+
+    def _next_strategy(self, exhausted: set[str]) -> Strategy | None:
+        """The one that has had the least time; those without a round come first."""
+        used = self._store.used_s()
+        left = [s for s in self._strategies if s.name not in exhausted]
+        return min(left, key=lambda s: used.get(s.name, -1.0), default=None)
+
+    def history_of(self, strategy: Strategy, batch: int) -> History:
+        points, baselines = self._store.baseline_points()
+        return History(
+            points=points,
+            baseline_runs=baselines,
+            chances=chances(points, self.fault_limits()),
+            runs=self._store.past_runs(strategy.name),
+            settled=self._store.settled(),
+            round_index=self._store.rounds_of(strategy.name),
+            seed=self._config.hunt.seed,
+            batch=batch,
+            steps_max=self._config.faults.max_steps,
+        )
+
+    def fault_limits(self) -> FaultLimits:
+        faults = self._config.faults
+        return FaultLimits(
+            kinds=faults.kinds,
+            reboot_after_s=faults.reboot_after_s,
+            delay_s=faults.delay_s,
+            disk_errors=faults.disk_errors,
+            network_errors=faults.network_errors,
+            roles=faults.roles,
+            capabilities={n: tuple(c) for n, c in self._store.meta("capabilities", {}).items()},
+            node_roles={node: role.name for role in self._config.roles.values() for node in role.nodes},
+        )
+
+    def propose(self, strategy: Strategy, batch: int) -> list[Plan]:
+        """The strategy's next plans, pruned; what is dropped is stored with its rule and not proposed again."""
+        while proposed := strategy.propose(self.history_of(strategy, batch)):
+            kept, dropped = prune(proposed, self._store.plans_taken(), self._engine.user_filters)
+            self._store.write_dropped(dropped)
+            if kept:
+                return kept
+            if not dropped:
+                break
+        return []
+
+    # --- runs
+
+    def _finish_open(self, limits: Limits, over: Callable[[], bool]) -> None:
+        """What was stored before but not run: round by round, in order."""
+        rounds: dict[int, list[Slot]] = {}
+        for slot in self._store.open_slots():
+            rounds.setdefault(slot.round_index, []).append(slot)
+        for slots in rounds.values():
+            if over():
+                return
+            self._run_round(slots, limits, over)
+
+    def _run_round(self, slots: Sequence[Slot], limits: Limits, over: Callable[[], bool]) -> None:
+        """Run the plans of a round, `jobs` at a time. A strategy that never ran is sure of one run."""
+        begun = time.monotonic()
+        strategy = slots[0].strategy
+        sure_of_one = self._never_ran(strategy)
+
+        def run(slot: Slot) -> Judged | None:
+            if over() and not (sure_of_one and slot is slots[0]):
+                return None
+            return self.run_slot(slot)
+
+        jobs = 1 if strategy in SPECIAL else limits.jobs
+        results = [run(slot) for slot in slots] if jobs == 1 else self._side_by_side(run, slots, jobs)
+        if None not in results:
+            self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
+        for judged in results:
+            if judged and judged.symptom and judged.symptom not in self._known_symptoms:
+                self._known_symptoms.add(judged.symptom)
+                self.confirm(judged)
+
+    def _side_by_side(
+        self, run: Callable[[Slot], Judged | None], slots: Sequence[Slot], jobs: int
+    ) -> list[Judged | None]:
+        """In threads; if the user interrupts, end the runs that are under way at once."""
+        with ThreadPoolExecutor(jobs) as pool:
+            try:
+                return list(pool.map(run, slots))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                self._engine.abort()
+                raise
+
+    def _never_ran(self, strategy: str) -> bool:
+        return not self._store.past_runs(strategy)
+
+    def confirm(self, judged: Judged) -> None:
+        """The same plan again, alone, as often as configured."""
+        self._tell("suspect", judged.symptom, run=judged.run)
+        count = self._config.hunt.confirm
+        if count:
+            plan = msgspec.structs.replace(judged.slot.plan, strategy=CONFIRM)
+            self._run_confirmations(self._store.write_round(CONFIRM, [plan] * count))
+        self.findings()
+
+    def _run_confirmations(self, slots: Sequence[Slot]) -> None:
+        begun = time.monotonic()
+        for slot in slots:
+            judged = self.run_slot(slot)
+            self._known_symptoms.add(judged.symptom)
+        self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
+
+    def run_slot(self, slot: Slot) -> Judged:
+        """Run one plan to a status that counts; broken ones again, at most twice."""
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            judged = self._run_once(slot, last=attempt == ATTEMPTS_MAX)
+            if judged.status != "broken":
+                break
+            self._tell("broken", f"run {judged.run} broke: {judged.reason}", run=judged.run)
+            if slot.strategy == BASELINE and "in use" not in judged.reason:
+                break
+        return judged
+
+    def _run_once(self, slot: Slot, *, last: bool) -> Judged:
+        capabilities = self._store.meta("capabilities")
+        run_id = self._store.begin_run(slot)
+        folder = self.run_folder(run_id)
+        self._tell("run", str(slot.plan), run=run_id, strategy=slot.strategy)
+        view = self._engine.runner.execute(folder, run_id, slot.plan, capabilities if slot.plan.steps else None)
+        begun = time.monotonic()
+        verdicts = check_all(view, self._checkers, lambda: self._engine.user_checks(folder))
+        symptom = symptom_of(verdicts) if view.receipts else ""
+        judged = Judged(run_id, slot, view.record.status, view.record.reason, symptom, verdicts)
+        self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
+        tidy(folder, keep_data=bool(symptom))
+        self._tell("done", judged.reason, run=run_id, strategy=slot.strategy, status=judged.status, symptom=symptom)
+        return judged
+
+    def _store_run(self, slot: Slot, view: RunView, judged: Judged, check_s: float, fill: bool) -> None:
+        timing = view.record.timing
+        timing = msgspec.structs.replace(
+            timing, check_s=check_s, total_s=timing.total_s + check_s, own_s=timing.own_s + check_s
+        )
+        record = msgspec.structs.replace(view.record, timing=timing)
+        seen = points_of(view.trace, view.history, record.healed_ns) if record.status != "broken" else ()
+        self._store.finish_run(slot, record, judged.verdicts, judged.symptom, seen, _fired(view), fill=fill)
+
+    def run_folder(self, run_id: int) -> Any:
+        return self._store.runs_dir / f"{run_id:06d}"
+
+    # --- results
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Group what failed so far and store it."""
+        found = group(self._store.failing(), self._store.confirmations(), self._store.verdicts)
+        self._store.write_findings(found)
+        return found
+
+    def recheck(self) -> int:
+        """Judge every stored run anew, after a checker was edited; how many verdicts changed."""
+        changed = 0
+        for row in self._store.run_rows():
+            if row["status"] == "broken":
+                continue
+            folder = self.run_folder(row["run"])
+            try:
+                view = load_view(RunDir(folder))
+            except UserError as error:
+                self._tell("broken", str(error), run=row["run"])
+                continue
+            verdicts = check_all(view, self._checkers, lambda: self._engine.user_checks(folder))  # noqa: B023
+            symptom = symptom_of(verdicts) if view.receipts else ""
+            if verdicts != self._store.verdicts(row["run"]):
+                changed += 1
+                self._store.replace_verdicts(row["run"], verdicts, symptom)
+            self._tell("done", "", run=row["run"], strategy=row["strategy"], status=row["status"], symptom=symptom)
+        return changed
+
+    def _tell(self, kind: str, text: str, **data: Any) -> None:
+        self._listen(News(kind, text, data))
+
+
+def _fired(view: RunView) -> list[tuple[int, str, str, str]]:
+    """(step, point, kind, fault) for each step that has a receipt."""
+    rows = []
+    for step in sorted({receipt.step for receipt in view.receipts}):
+        trigger, fault = view.plan.steps[step].trigger, view.plan.steps[step].fault
+        at: At | None = final_at(trigger)
+        detail = msgspec.json.encode(fault).decode()
+        rows.append((step, at.point.id if at else "", fault_kind(fault), detail))
+    return rows

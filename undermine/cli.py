@@ -1,0 +1,365 @@
+"""The command line: reads arguments, shows progress, turns results into text or JSON and exit codes.
+
+Exit codes: 0 nothing found, 1 findings, 2 the user's mistake, 3 the cluster fails without any fault, 130 interrupted.
+Everything it does is in `api.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+
+import undermine
+from undermine import api, display, init
+from undermine.campaign import Listener
+from undermine.config import FILE_NAME, Config, load, parse_duration
+from undermine.model.errors import Interrupted, UserError
+from undermine.report.html import write_report
+
+app = typer.Typer(
+    name="undermine",
+    help="Find fault-handling bugs in distributed systems: watch correct runs, inject faults where they hurt, check.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+ConfigOption = Annotated[
+    Path, typer.Option("--config", "-c", help="The undermine.toml, or its folder.", metavar="PATH")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Override a value of [params].", metavar="NAME=VALUE", show_default=False),
+]
+CampaignOption = Annotated[
+    str, typer.Option("--campaign", help="Name of a campaign; the latest one by default.", show_default=False)
+]
+StrategyOption = Annotated[
+    list[str] | None,
+    typer.Option("--strategy", "-s", help="Only this strategy (may be given several times).", show_default=False),
+]
+HERE = Path(FILE_NAME)
+
+
+def main() -> None:
+    """Run a command; every way it can end has its exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGHUP, _interrupt)
+    errors = Console(stderr=True, soft_wrap=True, highlight=False)
+    try:
+        code = app(standalone_mode=False)
+    except UserError as error:
+        errors.print(f"[red]error:[/red] {display.plain(str(error))}")
+        code = error.exit_code
+    except (KeyboardInterrupt, Interrupted):
+        errors.print("[yellow]interrupted[/yellow]; `undermine hunt --resume` goes on where it stopped")
+        code = Interrupted.exit_code
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        errors.print(
+            "[red]error:[/red] the disk is full; free some space, then `undermine hunt --resume`: nothing stored is lost"
+        )
+        code = UserError.exit_code
+    except Exception as error:
+        # click's own complaints about arguments (click may be part of typer, so it is asked by shape)
+        if not hasattr(error, "format_message"):
+            raise
+        errors.print(f"[red]error:[/red] {display.plain(error.format_message())}")
+        code = UserError.exit_code
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise Interrupted(signal.Signals(number).name)
+
+
+def _load(path: Path, params: Sequence[str] | None = None, *, programs: bool = True) -> Config:
+    overrides = {}
+    for text in params or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UserError(f"--set {text!r} is not NAME=VALUE; write for example --set fixes=all")
+        overrides[name] = value
+    return load(path, overrides, programs=programs)
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2) + b"\n")
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _listening(json_wanted: bool, **options: Any) -> Iterator[Listener]:
+    """Live progress on a terminal, lines elsewhere, nothing for machines."""
+    if json_wanted:
+        yield api.silent
+    else:
+        with display.progress(**options) as listener:
+            yield listener
+
+
+@app.command("init")
+def init_command(
+    folder: Annotated[Path, typer.Argument(help="Where to write the files.")] = Path("."),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    json: JsonOption = False,
+) -> int:
+    """Write a commented undermine.toml and hunt.py to start from.
+
+    Example: `undermine init my-system`
+    """
+    written = init.write(folder, force=force)
+    if json:
+        _print_json({"written": [str(path) for path in written]})
+    else:
+        for path in written:
+            typer.echo(f"wrote {path}")
+        typer.echo(f"next: set the command in {folder / FILE_NAME}, then `undermine check -c {folder}`")
+    return 0
+
+
+@app.command()
+def check(config: ConfigOption = HERE, params: SetOption = None, json: JsonOption = False) -> int:
+    """The preflight: what the machine allows, three fault-free runs, what can be seen, what a campaign would cost.
+
+    Example: `undermine check -c examples/granary`
+    """
+    loaded = _load(config, params)
+    with _listening(json, title="check") as listener:
+        result = api.check(loaded, listener)
+    if json:
+        _print_json(result)
+    else:
+        display.show_check(result)
+    return 0
+
+
+@app.command()
+def plan(
+    config: ConfigOption = HERE,
+    strategy: StrategyOption = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=1000, help="Plans to show for each strategy.")] = 10,
+    params: SetOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Predict: what would be injected, where and why; what is skipped and by which rule. Injects nothing.
+
+    Example: `undermine plan --strategy exhaustive -n 20`
+    """
+    loaded = _load(config, params)
+    with _listening(json, title="plan") as listener:
+        result = api.plan(loaded, strategy or (), count, listener)
+    if json:
+        _print_json(result)
+    else:
+        display.show_plan(result)
+    return 0
+
+
+@app.command()
+def hunt(
+    config: ConfigOption = HERE,
+    strategy: StrategyOption = None,
+    budget: Annotated[str, typer.Option(help="How long to hunt in this session, like 10m.", show_default=False)] = "",
+    max_runs: Annotated[int | None, typer.Option(min=1, help="Stop after so many runs.", show_default=False)] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of workload and strategies.", show_default=False)
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, max=64, help="Runs side by side.", show_default=False)] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the latest campaign.")] = False,
+    accept_changes: Annotated[
+        bool, typer.Option("--accept-changes", help="Resume although something changed.")
+    ] = False,
+    params: SetOption = None,
+    json: JsonOption = False,
+) -> int:
+    """The loop, under a budget: trace, predict, inject, check. Exits with 1 if bugs were found.
+
+    Every strategy takes turns by time and is sure of one round. Interrupt it at any moment; `--resume` goes on.
+
+    Examples: `undermine hunt --budget 10m`, `undermine hunt -s random --max-runs 50 --seed 7`, `undermine hunt --resume`
+    """
+    loaded = _load(config, params)
+    budget_s = _budget_s(budget) if budget else loaded.hunt.budget
+    with _listening(json, title="hunt", budget_s=budget_s) as listener:
+        result = api.hunt(
+            loaded,
+            strategies=strategy or (),
+            budget_s=budget_s,
+            runs_max=max_runs,
+            seed=seed,
+            jobs=jobs,
+            resume=resume,
+            accept_changes=accept_changes,
+            listener=listener,
+        )
+    return _hunt_result(result, json)
+
+
+def _budget_s(text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise UserError(f"--budget {error}") from None
+    if seconds <= 0:
+        raise UserError("--budget must be more than nothing; write for example --budget 10m")
+    return seconds
+
+
+def _hunt_result(result: api.HuntResult, json: bool) -> int:
+    page = write_report(Path(result.folder))
+    if json:
+        _print_json({**msgspec.to_builtins(result), "report": str(page)})
+    else:
+        display.show_hunt(result, page)
+    return 1 if result.believed else 0
+
+
+@app.command()
+def replay(
+    finding: Annotated[str, typer.Argument(help="The finding's id, like F1.")],
+    times: Annotated[int, typer.Option("--times", "-n", min=1, max=1000, help="How often.")] = 5,
+    config: ConfigOption = HERE,
+    campaign: CampaignOption = "",
+    params: SetOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Run one finding again and print its reproduction rate. Exits with 1 if it came back.
+
+    Example: `undermine replay F1 -n 10`
+    """
+    loaded = _load(config, params)
+    with _listening(json, title=f"replay {finding}") as listener:
+        result = api.replay(loaded, finding, times, campaign, listener)
+    if json:
+        _print_json(result)
+    else:
+        display.show_replay(result)
+    return 1 if result.hits else 0
+
+
+@app.command()
+def logs(
+    what: Annotated[str, typer.Argument(help="A run's number or a finding's id.")],
+    node: Annotated[str, typer.Option("--node", help="Only this node's.", show_default=False)] = "",
+    config: ConfigOption = HERE,
+    campaign: CampaignOption = "",
+    json: JsonOption = False,
+) -> int:
+    """Print what the nodes of one run wrote.
+
+    Examples: `undermine logs F1`, `undermine logs 17 --node s1`
+    """
+    files = api.log_files(_load(config, programs=False), what, node, campaign)
+    if json:
+        _print_json({path.name: path.read_text(errors="replace") for path in files})
+    else:
+        display.show_logs(files)
+    return 0
+
+
+@app.command()
+def report(
+    config: ConfigOption = HERE,
+    campaign: CampaignOption = "",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write the page.", show_default=False)
+    ] = None,
+    recheck: Annotated[
+        bool, typer.Option("--recheck", help="Run the checkers again on the stored runs first.")
+    ] = False,
+    json: JsonOption = False,
+) -> int:
+    """Write the HTML report of a campaign: one file, no network needed to read it. Exits with 1 if there are findings.
+
+    Examples: `undermine report -o bugs.html`, `undermine report --recheck` after a checker was edited
+    """
+    loaded = _load(config, programs=False)
+    if recheck:
+        with _listening(json, title="recheck") as listener:
+            changed, _ = api.recheck(loaded, campaign, listener)
+        if not json:
+            typer.echo(f"verdicts of {changed} run(s) changed")
+    folder = api.campaign_dir(loaded, campaign)
+    page = write_report(folder, output)
+    with api.open_store(folder) as store:
+        findings = store.findings()
+    if json:
+        _print_json({"report": str(page), "findings": findings})
+    else:
+        display.show_findings(findings)
+        typer.echo(f"report: {page}")
+    return 1 if findings else 0
+
+
+@app.command()
+def clean(
+    config: ConfigOption = HERE,
+    everything: Annotated[bool, typer.Option("--all", help="Remove all campaigns too.")] = False,
+    json: JsonOption = False,
+) -> int:
+    """Remove what a killed tool left behind: processes, sockets, temporary folders.
+
+    Example: `undermine clean --all`
+    """
+    done = api.clean(_load(config, programs=False), everything=everything)
+    if json:
+        _print_json({"done": done})
+    else:
+        for line in done or ["nothing to clean"]:
+            typer.echo(line)
+    return 0
+
+
+@app.command()
+def demo(
+    budget: Annotated[str, typer.Option(help="How long to hunt.")] = "60s",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of workload and strategies.")] = 0,
+    folder: Annotated[Path, typer.Option("--dir", help="Where the example and the results go.")] = Path(
+        "undermine-demo"
+    ),
+    json: JsonOption = False,
+) -> int:
+    """Hunt in the embedded example cluster for about a minute: no configuration, no root. Exits with 0 when it did its job.
+
+    Example: `undermine demo`
+    """
+    loaded = _load(api.demo_config(folder))
+    budget_s = _budget_s(budget)
+    with _listening(json, title="demo", budget_s=budget_s) as listener:
+        result = api.hunt(loaded, budget_s=budget_s, seed=seed, listener=listener)
+    _hunt_result(result, json)
+    return 0
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"undermine {undermine.__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Undermine your distributed system before production does."""
+
+
+Command = Callable[..., int]
+
+if __name__ == "__main__":
+    main()

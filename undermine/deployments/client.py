@@ -1,0 +1,508 @@
+"""The tool's side of process keeping: start, freeze and kill nodes through a guardian.
+
+`GuardianClient` is safe to use from several threads. It never runs a node itself: everything it starts
+belongs to the guardian, so that nothing outlives the tool, however that ends (`guardian.py`: who cleans up).
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import logging
+import os
+import queue
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from undermine.deployments import guardian
+from undermine.deployments.sweep import note_scratch, removable
+from undermine.model.errors import UserError
+
+ANSWER_LIMIT_S = 30.0  # the slowest answer is a crash that fails after guardian.KILL_LIMIT_S
+READY_LIMIT_S = 30.0
+CLOSE_LIMIT_S = 15.0
+
+_log = logging.getLogger(__name__)
+
+
+class GuardianDied(RuntimeError):
+    """The guardian was killed; all nodes are being killed by their keepers. `restart()` makes a new one."""
+
+
+class NodeSurvived(RuntimeError):
+    """Processes of a node outlived SIGKILL for seconds (uninterruptible sleep, or a fork bomb)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A node's main process has ended; or, if others had outlived it, the last of those has."""
+
+    key: str
+    code: int  # of the main process; negative: the signal that killed it
+    t_ns: int  # time.monotonic_ns()
+    crashed: bool  # the whole node was killed, by `crash` or by an agent's SIGUSR1 to the keeper
+    still_alive: bool  # other processes of the node live on; one more Exit comes when the last has ended
+
+
+@dataclass(slots=True)
+class _Node:
+    key: str
+    number: int
+    main_exit: Exit | None = None
+    last_exit: Exit | None = None
+    keeper: tuple[int, int] | None = None  # pid and start time
+    pid: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class _Subscription:
+    prefix: str
+    callback: Callable[[Exit], None]
+
+
+@dataclass(eq=False, slots=True)
+class _Link:
+    """One guardian process and what is waiting for it."""
+
+    process: subprocess.Popen[bytes]
+    sock: socket.socket
+    ready: threading.Event = field(default_factory=threading.Event)
+    ended: bool = False
+    waiting: dict[int, Future[dict[str, Any]]] = field(default_factory=dict)
+
+
+def tool_identity() -> str:
+    """This process, by pid and start time: what its helpers carry in UNDERMINE_GUARDIAN_OF."""
+    return f"{os.getpid()}:{guardian.start_time(os.getpid())}"
+
+
+class GuardianClient:
+    """Starts its guardian when made; `close()`, or the end of a `with`, kills all nodes and the guardian.
+
+    A key names a node; it may be started again once all of its processes are dead. A node that was never
+    started is as one that is dead, except that nobody can wait for its end. Folders given to `scratch` and
+    not taken back by `unscratch` are removed when the tool ends in any way, also by `close()`.
+    """
+
+    def __init__(self, python: str = sys.executable, campaign_dir: Path | None = None) -> None:
+        self._python = python
+        self._campaign_dir = campaign_dir.resolve() if campaign_dir else None
+        self._owner = os.getpid()
+        self._changed = threading.Condition()  # guards everything below
+        self._sending = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._nodes: dict[str, _Node] = {}
+        self._by_number: dict[int, _Node] = {}
+        self._scratch: dict[Path, None] = {}
+        self._subscriptions: list[_Subscription] = []
+        self._exits: queue.SimpleQueue[Exit | None] = queue.SimpleQueue()
+        self._closed = False
+        self._link = self._start_guardian()
+        threading.Thread(target=self._dispatch, name="undermine-exits", daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------------------------------------- nodes
+
+    def start(
+        self, key: str, argv: Sequence[str], env: Mapping[str, str], cwd: Path, stdout: Path, stderr: Path
+    ) -> int:
+        """Start a node and answer its main process's pid, once the command was executed.
+
+        `env` is the whole environment; UNDERMINE_KEEPER, UNDERMINE_PGID and the campaign's marker are added.
+        """
+        spec = self._spec(key, argv, env, cwd, stdout, stderr)
+        node = self._new_node(key)
+        try:
+            answer = self._ask({"op": "start", "node": node.number, **spec})
+            if "stage" in answer:
+                raise _start_error(key, argv, env, spec, answer)
+            if "pid" not in answer:
+                raise RuntimeError(f"the keeper of node {key!r} was killed while it started the node")
+        except BaseException:
+            with self._changed:
+                self._by_number.pop(node.number, None)
+                if self._nodes.get(key) is node:
+                    del self._nodes[key]
+            raise
+        node.keeper = answer["keeper"], answer["keeper_start"]
+        node.pid = answer["pid"]
+        return node.pid
+
+    def crash(self, key: str) -> bool:
+        """Freeze the node, kill all of it, return when nothing is left; answers whether any was alive."""
+        return self._crashed(key, self._ask_node("crash", key))
+
+    def crash_all(self, prefix: str = "") -> None:
+        """Crash all nodes whose keys start so, at the same time."""
+        with self._changed:
+            nodes = [
+                node for node in self._nodes.values() if node.key.startswith(prefix) and not node.last_exit
+            ]
+        answers = [(node.key, self._send({"op": "crash", "node": node.number})) for node in nodes]
+        for key, answer in answers:
+            self._crashed(key, self._wait_for(answer))
+
+    def freeze(self, key: str) -> bool:
+        """Stop all of the node's processes; returns when they stand still; answers whether any was alive."""
+        return bool(self._ask_node("freeze", key)["alive"])
+
+    def thaw(self, key: str) -> bool:
+        """Let a frozen node go on; processes that it had stopped itself stay so."""
+        return bool(self._ask_node("thaw", key)["alive"])
+
+    def alive(self, key: str) -> bool:
+        """Whether any process of the node lives, asked of the kernel now."""
+        return bool(self._ask_node("alive", key)["alive"])
+
+    def pids(self, key: str) -> list[int]:
+        """All living processes of the node."""
+        return list(self._ask_node("pids", key).get("pids", []))
+
+    def main_pid(self, key: str) -> int:
+        return self._node(key).pid
+
+    def keeper_pid(self, key: str) -> int | None:
+        keeper = self._node(key).keeper
+        return keeper[0] if keeper else None
+
+    def forget(self, key: str) -> None:
+        """Drop what is known of a dead node; of one that was never there, nothing."""
+        with self._changed:
+            node = self._nodes.get(key)
+            if node is None:
+                return
+            if node.last_exit is None and not self._link.ended:
+                raise ValueError(f"node {key!r} is still alive: crash it before forgetting it")
+            del self._nodes[key]
+            self._by_number.pop(node.number, None)
+
+    # ------------------------------------------------------------------------------------------------- exits
+
+    def wait_exit(self, key: str, timeout_s: float | None = None) -> Exit | None:
+        """The end of the node's main process; None if it still lives after that time."""
+        return self._wait_exit(key, lambda node: node.main_exit, timeout_s)
+
+    def wait_gone(self, key: str, timeout_s: float | None = None) -> Exit | None:
+        """The end of the node's last process; None if any still lives after that time."""
+        return self._wait_exit(key, lambda node: node.last_exit, timeout_s)
+
+    def subscribe(self, prefix: str, callback: Callable[[Exit], None]) -> Callable[[], None]:
+        """Call back on each Exit of keys that start so; answers a function that ends the subscription.
+
+        Callbacks run one after another in a thread of their own and may use this client. Nothing is told of
+        nodes that die because the guardian died: see `guardian_died`.
+        """
+        subscription = _Subscription(prefix, callback)
+        with self._changed:
+            self._subscriptions.append(subscription)
+
+        def unsubscribe() -> None:
+            with self._changed:
+                if subscription in self._subscriptions:
+                    self._subscriptions.remove(subscription)
+
+        return unsubscribe
+
+    # ----------------------------------------------------------------------------------------------- folders
+
+    def scratch(self, path: Path) -> None:
+        """Register a folder to be removed when the tool ends; call this before making the folder."""
+        path = Path(os.path.abspath(path))
+        if not removable(path, self._campaign_dir):
+            raise ValueError(
+                f"{path} is neither um-… below the temporary folder nor below the campaign's runs"
+            )
+        if self._campaign_dir:
+            note_scratch(self._campaign_dir, path, wanted=False)
+        with self._changed:
+            self._scratch[path] = None
+        self._ask({"op": "scratch", "path": _wire(path)})
+
+    def unscratch(self, path: Path) -> None:
+        """Keep the folder after all (or: it is removed already)."""
+        path = Path(os.path.abspath(path))
+        with self._changed:
+            self._scratch.pop(path, None)
+        if self._campaign_dir:
+            note_scratch(self._campaign_dir, path, wanted=True)
+        self._ask({"op": "unscratch", "path": _wire(path)})
+
+    # ------------------------------------------------------------------------------------------ the guardian
+
+    @property
+    def guardian_pid(self) -> int:
+        return self._link.process.pid
+
+    @property
+    def guardian_died(self) -> bool:
+        return self._link.ended and not self._closed
+
+    def restart(self) -> None:
+        """After `GuardianDied`: wait until the keepers have killed their nodes, then start a new guardian.
+
+        Afterwards no node is known; scratch folders stay registered.
+        """
+        self._end_guardian()
+        self._wait_for_keepers()
+        with self._changed:
+            self._nodes.clear()
+            self._by_number.clear()
+        self._link = self._start_guardian()
+        for path in list(self._scratch):
+            self._ask({"op": "scratch", "path": _wire(path)})
+
+    def close(self) -> None:
+        """Kill all nodes, remove the scratch folders, end the guardian; returns when that is done."""
+        if self._closed or os.getpid() != self._owner:
+            return
+        self._closed = True
+        self._end_guardian()
+        self._exits.put(None)
+        self._wait_for_keepers()
+        for path in self._scratch:
+            shutil.rmtree(path, ignore_errors=True)  # there only if the guardian was killed
+            if self._campaign_dir and not path.exists():
+                note_scratch(self._campaign_dir, path, wanted=True)
+
+    def _start_guardian(self) -> _Link:
+        ours, theirs = socket.socketpair()
+        env = {name: value for name, value in os.environ.items() if not name.startswith("UNDERMINE_")}
+        env["UNDERMINE_GUARDIAN_OF"] = tool_identity()
+        program = os.path.abspath(guardian.__file__)
+        argv = [self._python, "-I", "-S", program, str(theirs.fileno()), str(os.getpid())]
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env,
+            pass_fds=[theirs.fileno()], start_new_session=True,
+        )  # fmt: skip
+        theirs.close()
+        link = _Link(process, ours)
+        threading.Thread(target=self._read, args=(link,), name="undermine-guardian", daemon=True).start()
+        link.ready.wait(READY_LIMIT_S)
+        assert process.stderr is not None
+        if link.ended or not link.ready.is_set():
+            process.kill()
+            complaint = process.stderr.read().decode(errors="replace").strip()
+            process.wait()
+            raise RuntimeError(f"the guardian ({' '.join(argv)}) did not start: {complaint[-2000:]}")
+        process.stderr.close()
+        return link
+
+    def _end_guardian(self) -> None:
+        try:
+            self._link.sock.shutdown(socket.SHUT_RDWR)  # unlike close, also ends it for forks of the tool
+        except OSError:
+            pass
+        try:
+            self._link.process.wait(CLOSE_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            _log.warning("guardian %d is still killing nodes; it goes on by itself", self._link.process.pid)
+
+    def _wait_for_keepers(self) -> None:
+        """Only the keepers of a guardian that was killed can outlive it, and not for long."""
+        with self._changed:
+            keepers = [node.keeper for node in self._nodes.values() if node.keeper]
+        deadline = time.monotonic() + CLOSE_LIMIT_S
+        while any(guardian.start_time(pid) == start for pid, start in keepers):
+            if time.monotonic() > deadline:
+                raise NodeSurvived("keepers of the dead guardian have not ended; run `undermine clean`")
+            time.sleep(0.002)
+
+    def _read(self, link: _Link) -> None:
+        """The reader thread: answers to whom they belong, reports to the nodes they are about."""
+        try:
+            with link.sock.makefile("rb") as lines:
+                for line in lines:
+                    if line.endswith(b"\n"):
+                        self._take(link, json.loads(line))
+        except OSError:
+            pass
+        with self._changed:
+            link.ended = True
+            for answer in link.waiting.values():
+                answer.set_exception(GuardianDied("the guardian has ended"))
+            link.waiting.clear()
+            self._changed.notify_all()
+        link.ready.set()
+
+    def _take(self, link: _Link, message: dict[str, Any]) -> None:
+        if "reply" in message:
+            with self._changed:
+                answer = link.waiting.pop(message["reply"], None)
+            if answer:
+                answer.set_result(message)
+        elif message["event"] == "ready":
+            link.ready.set()
+        elif message["event"] == "fault":
+            _log.error("process keeping failed:\n%s", message["trace"])
+        else:
+            self._take_exit(message)
+
+    def _take_exit(self, message: dict[str, Any]) -> None:
+        with self._changed:
+            node = self._by_number.get(message["node"])
+            if node is None:
+                return
+            exited = Exit(
+                key=node.key, code=message["code"], t_ns=message["t_ns"], crashed=message["crashed"],
+                still_alive=message["event"] == "exit",
+            )  # fmt: skip
+            node.main_exit = node.main_exit or exited
+            if not exited.still_alive:
+                node.last_exit = exited
+            self._changed.notify_all()
+        self._exits.put(exited)
+
+    def _dispatch(self) -> None:
+        while (exited := self._exits.get()) is not None:
+            with self._changed:
+                callbacks = [s.callback for s in self._subscriptions if exited.key.startswith(s.prefix)]
+            for callback in callbacks:
+                try:
+                    callback(exited)
+                except Exception:  # a subscriber's defect must not silence the others
+                    _log.exception("a subscriber to exits failed on %s", exited)
+
+    # ---------------------------------------------------------------------------------------------- requests
+
+    def _send(self, request: dict[str, Any]) -> Future[dict[str, Any]]:
+        if os.getpid() != self._owner:
+            raise RuntimeError("a GuardianClient cannot be used in a fork of its process")
+        answer: Future[dict[str, Any]] = Future()
+        link = self._link
+        with self._changed:
+            if link.ended:
+                raise GuardianDied("the guardian has ended")
+            number = next(self._numbers)
+            link.waiting[number] = answer
+        try:
+            with self._sending:
+                link.sock.sendall(json.dumps({**request, "id": number}).encode() + b"\n")
+        except OSError as error:
+            raise GuardianDied("the guardian has ended") from error
+        return answer
+
+    def _wait_for(self, answer: Future[dict[str, Any]]) -> dict[str, Any]:
+        try:
+            return answer.result(ANSWER_LIMIT_S)
+        except FutureTimeout as error:
+            raise GuardianDied(f"the guardian has not answered for {ANSWER_LIMIT_S:g} s") from error
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        return self._wait_for(self._send(request))
+
+    def _ask_node(self, op: str, key: str) -> dict[str, Any]:
+        with self._changed:
+            node = self._nodes.get(key)
+        return self._ask({"op": op, "node": node.number if node else 0})
+
+    def _node(self, key: str) -> _Node:
+        with self._changed:
+            if key not in self._nodes:
+                if self._link.ended:
+                    raise GuardianDied("the guardian has ended")
+                raise KeyError(f"no node {key!r} was started")
+            return self._nodes[key]
+
+    def _new_node(self, key: str) -> _Node:
+        with self._changed:
+            old = self._nodes.get(key)
+            if old and old.last_exit is None and not self._link.ended:
+                raise ValueError(f"node {key!r} is still alive: crash it before starting it again")
+            if old:
+                self._by_number.pop(old.number, None)
+            node = _Node(key, next(self._numbers))
+            self._nodes[key] = self._by_number[node.number] = node
+            return node
+
+    def _crashed(self, key: str, answer: dict[str, Any]) -> bool:
+        if answer.get("left"):
+            raise NodeSurvived(
+                f"node {key!r} is not dead after SIGKILL: processes {answer['left'][:20]} remain"
+            )
+        return bool(answer["alive"])
+
+    def _wait_exit(
+        self, key: str, which: Callable[[_Node], Exit | None], timeout_s: float | None
+    ) -> Exit | None:
+        node = self._node(key)
+        with self._changed:
+            self._changed.wait_for(lambda: which(node) or self._link.ended, timeout_s)
+            if which(node) is None and self._link.ended:
+                raise GuardianDied("the guardian has ended")
+            return which(node)
+
+    def _spec(
+        self, key: str, argv: Sequence[str], env: Mapping[str, str], cwd: Path, stdout: Path, stderr: Path
+    ) -> dict[str, Any]:
+        env = dict(env)
+        if self._campaign_dir:
+            env["UNDERMINE_CAMPAIGN"] = str(self._campaign_dir)
+            env.setdefault("UNDERMINE_RUN", f"{self._campaign_dir.name}/{key.rpartition('/')[0] or key}")
+        if not argv or any("\0" in word for word in argv):
+            raise UserError(
+                f"Cannot start node {key!r}: its command is empty or has a NUL character; mend it."
+            )
+        for name, value in env.items():
+            if not name or "=" in name or "\0" in name + value:
+                raise UserError(f"Cannot start node {key!r}: the environment variable {name!r} is not valid.")
+        paths = {"cwd": cwd, "stdout": stdout, "stderr": stderr}
+        return {
+            "argv": [_wire(word) for word in argv],
+            "env": {_wire(name): _wire(value) for name, value in env.items()},
+            **{name: _wire(os.path.abspath(path)) for name, path in paths.items()},
+        }
+
+
+def _wire(text: str | Path) -> str:
+    """Bytes as the kernel sees them, in JSON."""
+    return os.fsencode(text).decode("latin-1")
+
+
+def _start_error(
+    key: str, argv: Sequence[str], env: Mapping[str, str], spec: dict[str, Any], answer: dict[str, Any]
+) -> Exception:
+    stage, number = answer["stage"], answer["errno"]
+    if "trace" in answer:
+        return RuntimeError(f"starting node {key!r} failed at {stage}:\n{answer['trace']}")
+    why = os.strerror(number)
+    if stage == "process":
+        return UserError(
+            f"Cannot start node {key!r}: no new process ({why}); run fewer experiments in parallel."
+        )
+    if stage == "command":
+        return UserError(
+            f"Cannot start node {key!r}: the command {argv[0]!r} {_exec_advice(argv, env, number)}"
+        )
+    path = os.fsdecode(spec.get(stage, "/dev/null").encode("latin-1"))
+    what = "working folder" if stage == "cwd" else f"file for its {stage}"
+    return UserError(
+        f"Cannot start node {key!r}: the {what} {path} cannot be used ({why}); create or correct it."
+    )
+
+
+def _exec_advice(argv: Sequence[str], env: Mapping[str, str], number: int) -> str:
+    if number in (errno.ENOENT, errno.ENOTDIR) and "/" not in argv[0]:
+        return f"was not found in PATH={env.get('PATH', os.defpath)!r}; install it or give its full path."
+    if number in (errno.ENOENT, errno.ENOTDIR):
+        return "does not exist, or the interpreter in its #! line does not; correct the node's command."
+    if number == errno.EACCES:
+        return "may not be executed; make it executable (chmod +x) or correct the node's command."
+    if number == errno.ENOEXEC:
+        return "is not a program; a script needs a first line such as #!/bin/sh."
+    return f"cannot be executed ({os.strerror(number)}); correct the node's command."

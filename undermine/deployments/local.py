@@ -1,0 +1,321 @@
+"""The nodes of one run as local processes on loopback ports: started, probed, killed, started again.
+
+Never decides which node to hurt: the runner and the controller do. A node's processes are kept by the guardian, so that
+nothing stays behind whoever dies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from undermine.config import Config, Health, Ready, Role
+from undermine.deployments import probes
+from undermine.deployments.client import Exit, GuardianClient
+from undermine.model.run import NodeExit, NodeInfo
+from undermine.resources import python_agent_dir
+from undermine.rundir import RunDir
+from undermine.templates import Values, render, render_command
+
+HOST = "127.0.0.1"
+_LOG_TAIL_BYTES = 6000
+_POLL_S = 0.01
+_DEATH_KNOWN_S_MAX = 5.0
+
+AgentFile = Callable[[NodeInfo, int], dict[str, Any]]
+AskUser = Callable[[str, str, NodeInfo, float], str]
+"""Ask a function of the user's: kind, name, node, time; "" or why not."""
+
+
+class _State:
+    """What the tool knows of one node."""
+
+    def __init__(self) -> None:
+        self.incarnation = 0
+        self.alive = False
+        self.death_expected = False
+        self.started_ns = 0
+        self.reboot_after_s: float | None = None
+        self.timer: threading.Timer | None = None
+
+
+class LocalCluster:
+    """All nodes of one run."""
+
+    def __init__(
+        self,
+        config: Config,
+        run: RunDir,
+        key: str,
+        guardian: GuardianClient,
+        nodes: Sequence[NodeInfo],
+        agent_file: AgentFile,
+        ask_user: AskUser,
+    ) -> None:
+        self._config = config
+        self._run = run
+        self._key = key
+        self._guardian = guardian
+        self.nodes = tuple(nodes)
+        self._by_id = {info.id: info for info in nodes}
+        self._agent_file = agent_file
+        self._ask_user = ask_user
+        self._states = {info.id: _State() for info in nodes}
+        self._lock = threading.RLock()
+        self._closing = False
+        self._healed_ns = 0
+        self.exits: list[NodeExit] = []
+        self.problems: list[str] = []
+        self._unsubscribe = guardian.subscribe(f"{key}/", self._on_exit)
+
+    # --- starting
+
+    def start_all(self, enough: Callable[[], bool]) -> dict[str, str]:
+        """Start every role when those it waits for are ready; the nodes that did not get ready, and why.
+
+        `enough` is asked again and again: it may end the wait early once a fault is in force.
+        """
+        unready: dict[str, str] = {}
+        deadline = time.monotonic() + self._config.run.start_timeout_s
+        for group in self._config.start_order():
+            ids = [node for role in group for node in role.nodes]
+            for node in ids:
+                self._start(node)
+            unready |= self.wait_ready(ids, lambda: enough() or time.monotonic() > deadline)
+        return unready
+
+    def _start(self, node: str) -> None:
+        """Start a node unless it lives. The guardian is asked without our lock: its answer and its word of an
+        exit come through the same thread."""
+        info = self._by_id[node]
+        role = self._config.roles[info.role]
+        with self._lock:
+            state = self._states[node]
+            if self._closing or state.alive:
+                return
+            state.incarnation += 1
+            state.alive = True
+            state.death_expected = False
+            state.reboot_after_s = None
+            state.started_ns = time.monotonic_ns()
+            incarnation = state.incarnation
+        Path(info.dir).mkdir(mode=0o700, exist_ok=True)
+        values = self._values(node)
+        try:
+            self._guardian.start(
+                key=self._guardian_key(node, incarnation),
+                argv=list(render_command(role.command, values)),
+                env=self._environment(info, role, incarnation, values),
+                cwd=Path(self._config.project, render(role.cwd, values)),
+                stdout=self._run.log(node, incarnation, "out"),
+                stderr=self._run.log(node, incarnation, "err"),
+            )
+        except BaseException:
+            state.alive = False
+            raise
+
+    def _values(self, node: str) -> Values:
+        return self._config.values(self.nodes, node, str(self._run.path))
+
+    def _guardian_key(self, node: str, incarnation: int) -> str:
+        return f"{self._key}/{node}/{incarnation}"
+
+    def _environment(self, info: NodeInfo, role: Role, incarnation: int, values: Values) -> dict[str, str]:
+        env = dict(os.environ)
+        env.update({name: render(text, values) for name, text in role.env.items()})
+        env.update(markers(self._config.dir, self._run.path))
+        env["PYTHONUNBUFFERED"] = "1"
+        if self._config.agent(info.role) == "python":
+            path = self._run.agent_config(info.id, incarnation)
+            path.write_text(json.dumps(self._agent_file(info, incarnation)))
+            env["UNDERMINE_AGENT"] = str(path)
+            env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(python_agent_dir()), env.get("PYTHONPATH", ""))))
+        return env
+
+    # --- probing
+
+    def wait_ready(self, nodes: Iterable[str], enough: Callable[[], bool]) -> dict[str, str]:
+        """Poll until each node is ready, is dead, or the time is over; the ones that are not ready, and why."""
+        begun = time.monotonic()
+        waiting = list(nodes)
+        unready: dict[str, str] = {}
+        while waiting:
+            for node in list(waiting):
+                ready = self._config.role_of(node).ready
+                why = self._probe_ready(self._by_id[node], ready) if self.alive(node) else "its process has ended"
+                late = time.monotonic() - begun > ready.timeout_s or enough()
+                gone = not self.alive(node) and not self._reboot_pending(node)
+                if why and not late and not gone:
+                    continue
+                waiting.remove(node)
+                if why:
+                    unready[node] = why
+            if waiting:
+                time.sleep(_POLL_S)
+        return unready
+
+    def _probe_ready(self, info: NodeInfo, ready: Ready) -> str:
+        if ready.python:
+            return self._ask_user("ready", ready.python, info, ready.timeout_s)
+        if ready.http:
+            return probes.http_status(info.host, info.ports.get(ready.port, info.port), ready.http, ready.status)
+        if ready.log:
+            return probes.log_line(re.compile(ready.log), self.log_files(info.id, self._states[info.id].incarnation))
+        return probes.tcp(info.host, info.ports.get(ready.tcp, info.port))
+
+    def unhealthy(self) -> dict[str, str]:
+        """What each node with a health question says of itself, where that is not "healthy"."""
+        out = {}
+        for info in self.nodes:
+            health = self._config.roles[info.role].health
+            if health and (why := self._probe_health(info, health)):
+                out[info.id] = why
+        return out
+
+    def _probe_health(self, info: NodeInfo, health: Health) -> str:
+        if health.python:
+            return self._ask_user("health", health.python, info, health.timeout_s)
+        if health.http:
+            port = info.ports.get(health.port, info.port)
+            return probes.http_status(info.host, port, health.http, health.status, health.timeout_s)
+        values = self._values(info.id)
+        argv = render_command(health.command, values)
+        return probes.command(argv, dict(os.environ), Path(info.dir), health.timeout_s)
+
+    def log_files(self, node: str, incarnation: int) -> list[Path]:
+        """A node's own output and the files that its role's globs name."""
+        role = self._config.role_of(node)
+        folder = self._run.node(node)
+        files = [self._run.log(node, incarnation, stream) for stream in ("err", "out")]
+        return files + [path for glob in role.logs for path in sorted(folder.glob(glob))]
+
+    # --- dying and coming back
+
+    def alive(self, node: str) -> bool:
+        with self._lock:
+            return self._states[node].alive
+
+    def _reboot_pending(self, node: str) -> bool:
+        with self._lock:
+            return self._states[node].timer is not None or self._states[node].reboot_after_s is not None
+
+    def expect_crash(self, node: str, reboot_after_s: float | None) -> None:
+        """The node's own agent is about to kill it."""
+        with self._lock:
+            self._states[node].death_expected = True
+            self._states[node].reboot_after_s = reboot_after_s
+
+    def crash(self, node: str, reboot_after_s: float | None) -> bool:
+        """Kill the node from outside, frozen first; false if it was dead already."""
+        with self._lock:
+            state = self._states[node]
+            if not state.alive:
+                return False
+            self.expect_crash(node, reboot_after_s)
+            key = self._guardian_key(node, state.incarnation)
+        return self._guardian.crash(key)
+
+    def _on_exit(self, event: Exit) -> None:
+        """The guardian's word that a main process ended; it runs in a thread of the guardian's client."""
+        _, node, incarnation = event.key.rsplit("/", 2)
+        with self._lock:
+            state = self._states[node]
+            if self._closing or state.incarnation != int(incarnation) or not state.alive:
+                return
+            state.alive = False
+            self.exits.append(
+                NodeExit(
+                    node=node,
+                    incarnation=state.incarnation,
+                    code=event.code,
+                    started_ns=state.started_ns,
+                    t_ns=event.t_ns,
+                    expected=state.death_expected or event.crashed,
+                    log_tail=self._log_tail(node, state.incarnation),
+                )
+            )
+            if self._healed_ns > state.started_ns:
+                state.reboot_after_s = 0.0  # what the fault led to came late: an operator would start it again
+            if state.reboot_after_s is not None:
+                state.timer = threading.Timer(state.reboot_after_s, self._reboot, (node,))
+                state.timer.daemon = True
+                state.timer.start()
+
+    def _reboot(self, node: str) -> None:
+        with self._lock:
+            self._states[node].timer = None
+            self._states[node].reboot_after_s = None
+        try:
+            self._start(node)
+        except Exception as error:  # a thread of ours must not die silently
+            self.problems.append(f"{node} could not be started again: {error}")
+
+    def restart_dead(self) -> list[str]:
+        """All is healed: start every dead node again on its data, also those that wait for their reboot.
+
+        A node that dies later, of an incarnation that has seen the fault, is started again once too.
+        """
+        dead = []
+        self._healed_ns = time.monotonic_ns()
+        for info in self.nodes:
+            self._await_word(info.id)
+            with self._lock:
+                state = self._states[info.id]
+                if state.timer is not None:
+                    state.timer.cancel()
+                    state.timer = None
+                if state.alive:
+                    continue
+            dead.append(info.id)
+            self._guardian.crash(self._guardian_key(info.id, state.incarnation))  # children that outlived it
+            self._start(info.id)
+        return dead
+
+    def _await_word(self, node: str) -> None:
+        """A node that is dying or dead may still be alive in our books: wait until its end is known here."""
+        state = self._states[node]
+        key = self._guardian_key(node, state.incarnation)
+        deadline = time.monotonic() + _DEATH_KNOWN_S_MAX
+        while state.alive and (state.death_expected or not self._guardian.alive(key)) and time.monotonic() < deadline:
+            time.sleep(_POLL_S / 5)
+
+    def close(self) -> None:
+        """Kill everything; from now on exits mean nothing."""
+        with self._lock:
+            self._closing = True
+            for state in self._states.values():
+                if state.timer is not None:
+                    state.timer.cancel()
+        self._unsubscribe()
+        self._guardian.crash_all(f"{self._key}/")
+        for node, state in self._states.items():
+            for incarnation in range(1, state.incarnation + 1):
+                self._guardian.forget(self._guardian_key(node, incarnation))
+
+    def _log_tail(self, node: str, incarnation: int) -> str:
+        text = ""
+        for path in self.log_files(node, incarnation):
+            text = tail(path) + text if path.suffix == ".out" else text + tail(path)
+        return text[-_LOG_TAIL_BYTES:]
+
+
+def markers(campaign: Path, run: Path) -> Mapping[str, str]:
+    """By these a process of ours is recognised when everything else about it is lost."""
+    return {"UNDERMINE_CAMPAIGN": str(campaign), "UNDERMINE_RUN": str(run)}
+
+
+def tail(path: Path) -> str:
+    """The end of a log file, "" if there is none."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, stream.tell() - _LOG_TAIL_BYTES))
+            return stream.read().decode(errors="replace")
+    except OSError:
+        return ""

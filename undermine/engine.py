@@ -1,0 +1,99 @@
+"""The helpers of one tool process, opened and closed together: guardian, the user's file, runner."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from undermine.config import Config
+from undermine.deployments.client import GuardianClient, tool_identity
+from undermine.deployments.local import markers
+from undermine.model.errors import UserError
+from undermine.model.plan import Plan
+from undermine.model.run import Verdict
+from undermine.runner import Runner
+from undermine.userland_client import UserlandClient
+
+_PRUNE_TIMEOUT_S = 120.0
+
+
+class Engine:
+    """What a campaign needs to run experiments and to ask the user's functions."""
+
+    def __init__(
+        self, config: Config, folder: Path, guardian: GuardianClient, userland: UserlandClient, runner: Runner
+    ) -> None:
+        self.config = config
+        self._guardian = guardian
+        self.runner = runner
+        self.userland = userland
+        self._folder = folder
+
+    def abort(self) -> None:
+        """End every run that is under way, at once."""
+        self._guardian.close()
+
+    def user_checks(self, run_folder: Path) -> list[Verdict]:
+        """The user's checkers on a stored run; what does not answer is `unknown`."""
+        names = [n for n in self.userland.declared["checkers"] if n not in self.config.checkers.disable]
+        if not names:
+            return []
+        out = run_folder / "verdicts.json"
+        timeout_s = self.config.run.checker_timeout_s
+        call = self.userland.call(
+            "check", run=str(run_folder), out=str(out), timeout_s=timeout_s, log=str(self._folder / "checkers.log")
+        )
+        if not call.wait(timeout_s * len(names) + 10):
+            call.kill()
+        try:
+            verdicts = msgspec.json.decode(out.read_bytes(), type=list[Verdict])
+        except (OSError, msgspec.DecodeError):
+            return [Verdict("unknown", "the checkers' process died or ran out of time", checker=n) for n in names]
+        finally:
+            out.unlink(missing_ok=True)
+        return [verdict for verdict in verdicts if verdict.checker in names]
+
+    def user_filters(self, plans: Sequence[Plan]) -> list[str]:
+        """For each plan the name of the user's policy that drops it, or ""."""
+        if not plans or not self.userland.declared["filters"]:
+            return [""] * len(plans)
+        stem = f"prune-{os.getpid()}-{threading.get_ident()}"
+        asked, out = self._folder / f"{stem}.json", self._folder / f"{stem}.out"
+        log = self._folder / "policies.log"
+        try:
+            asked.write_bytes(msgspec.json.encode(list(plans)))
+            call = self.userland.call("prune", plans=str(asked), out=str(out), log=str(log))
+            if not call.wait(_PRUNE_TIMEOUT_S):
+                call.kill()
+            if call.code != 0:
+                raise UserError(f"a policy of yours raised or hung; see {log} and mend it")
+            return list(json.loads(out.read_text()))
+        finally:
+            asked.unlink(missing_ok=True)
+            out.unlink(missing_ok=True)
+
+
+def _helper_env(config: Config, folder: Path) -> dict[str, str]:
+    """So that a sweep knows the helper for ours, and for that of a tool that lives."""
+    return {**markers(config.dir, folder), "UNDERMINE_GUARDIAN_OF": tool_identity()}
+
+
+@contextlib.contextmanager
+def open_engine(config: Config, folder: Path) -> Iterator[Engine]:
+    """Start the helpers; whatever happens inside, they and all they started are gone afterwards."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (
+        GuardianClient(campaign_dir=config.dir) as guardian,
+        UserlandClient(config.plugins, _helper_env(config, folder), folder / "plugins.log") as userland,
+    ):
+        runner = Runner(config, guardian, userland)
+        try:
+            yield Engine(config, folder, guardian, userland, runner)
+        finally:
+            runner.close()

@@ -1,0 +1,1 @@
+"""From failing runs to a short list of bugs."""

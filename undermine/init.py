@@ -1,0 +1,163 @@
+"""The texts that `undermine init` writes: a commented `undermine.toml` and a `hunt.py` to go with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from undermine.model.errors import UserError
+
+TEMPLATE = """\
+# What Undermine needs to know about your system. Only the command of the role is yours to write;
+# everything that is commented out shows its default. All keys: docs/configuration.md
+
+[campaign]
+plugins = "hunt.py"             # a Python file with your workload and your checkers
+# dir = ".undermine"            # where results go, relative to this file
+# name = ""                     # a title for reports
+
+[params]                        # your own values: {params.NAME} below, --set NAME=VALUE on the command line
+log_level = "info"
+
+[roles.store]                   # one table for each kind of node; "store" is a name of your choice
+nodes = 3                       # store1, store2 and store3; or a list: ["s1", "s2", "s3"]
+# No shell runs this. {id} {role} {index} {host} {port} {dir} {project} {peers} {params.NAME} … are replaced
+command = "your-server --id {id} --listen {host}:{port} --data {dir} --peers {peers} --log {params.log_level}"
+# env = {PYTHONPATH = "{project}"}   # added to the environment
+# cwd = "{dir}"                 # where it runs; {dir} is the node's own folder, empty at first
+# ports = ["main"]              # names of the ports it needs: {port} is the first, {port.NAME} any
+# peers = "{id}={host}:{port}"  # how {peers} writes one node,
+# peers_join = ","              # and what stands between two
+# agent = "auto"                # "python", "none", or "auto": python if the program looks like Python
+# packages = []                 # your code, like ["granary"]; empty: all but the standard library
+# ready = {tcp = "main", timeout_s = 15}   # or {log = 'listening on \\d+'}, {http = "/up"}, {python = "f"}
+# health = {http = "/health"}   # asked while a fault is in force; or {command = "…"}, {python = "…"}
+# logs = ["*.log"]              # in {dir}; what it prints counts anyway
+# start_after = []              # roles that must be ready before this one starts
+
+[workload]
+timeout_s = 30                  # a workload that takes longer without a fault is an error
+# python = "workload"           # the function in hunt.py; default: the one marked @undermine.workload
+# command = "…"                 # or a program of your own instead
+
+[run]
+hang_s = 8                      # no progress for so long is a hang
+settle_timeout_s = 20           # how long your system may take to recover once everything is healed
+# start_timeout_s = 60          # all nodes must be ready by then
+# checker_timeout_s = 10
+
+[faults]
+kinds = ["crash", "reboot", "delay", "error"]
+max_steps = 2                   # faults in one run at most
+# reboot_after_s = 0.3
+# delay_s = 5.0                 # longer than the timeouts of your system, if you can wait
+# disk_errors = ["EIO", "ENOSPC"]
+# network_errors = ["ECONNRESET", "ETIMEDOUT", "ECONNREFUSED"]
+# roles = []                    # inject only into these; empty: all
+
+[checkers]
+# disable = []                  # names of checkers that you do not want
+
+[hunt]
+budget = "10m"                  # "90s", "1h30m" or a number of seconds
+# strategies = []               # empty: all that fit
+# max_runs = 0                  # 0: no limit but the budget
+# seed = 0
+# jobs = 0                      # runs at a time; 0: one for each four cores
+# confirm = 3                   # how often a failing run is run again
+# baseline_runs = 3             # runs without a fault at the start
+"""
+
+PLUGINS = '''\
+"""How Undermine uses this system, and what must be true afterwards."""
+
+from __future__ import annotations
+
+import undermine
+
+
+def put(node, key, value):
+    """Write through one node: raise if it did not say yes. (node.host, node.port, node.ports["main"])"""
+    raise NotImplementedError("replace this with a call of your client")
+
+
+def get(node, key):
+    """Read through one node."""
+    raise NotImplementedError("replace this with a call of your client")
+
+
+@undermine.workload
+def workload(s):
+    """Use the cluster as its users do, for a second or two. `s` records every operation."""
+    stores = s.role("store")  # or s.nodes: all of them
+    seed = s.rng.randrange(1000)  # random, but the same again for the same seed
+
+    def client(name):
+        for number in range(10):
+            node = stores[(seed + number) % len(stores)]
+            key, value = f"{name}-{number}", number
+            # An exception means "unknown": it may have happened or not. attempt() records it and goes on.
+            # Raise undermine.Refused where it certainly did not happen.
+            s.attempt(
+                "put",
+                lambda: put(node, key, value),  # noqa: B023
+                client=name,
+                node=node.id,
+                args={"key": key, "value": value},
+            )
+
+    s.clients({name: lambda name=name: client(name) for name in ("c1", "c2")})  # each in its own thread
+
+
+@undermine.final
+def final(s):
+    """Runs when all faults are healed, again and again until it does not raise: read everything back."""
+    for node in s.role("store"):
+        for name in ("c1", "c2"):
+            for number in range(10):
+                key = f"{name}-{number}"
+                outcome = s.attempt(
+                    "get",
+                    lambda: get(node, key),  # noqa: B023
+                    client="final",
+                    node=node.id,
+                    args={"key": key},
+                )
+                if not outcome.ok:
+                    raise RuntimeError(f"{node.id} does not answer yet: {outcome.error}")
+
+
+@undermine.checker
+def no_acknowledged_write_is_lost(run):
+    """`run` has plan, receipts, trace and history; the verdict is ok, fail or unknown."""
+    written = {op.args["key"]: op.args["value"] for op in run.history if op.f == "put" and op.status == "ok"}
+    reads = [op for op in run.history if op.f == "get" and op.phase == "final" and op.status == "ok"]
+    if not reads:
+        return undermine.Verdict.unknown("nothing could be read at the end")
+    last = {(op.node, op.args["key"]): op for op in reads}  # final() may have run more than once
+    lost = [op for op in last.values() if op.args["key"] in written and op.value != written[op.args["key"]]]
+    if lost:
+        return undermine.Verdict.fail(
+            f"{len(lost)} last reads did not find an acknowledged write",
+            symptom="acknowledged write lost",  # the same bug should give the same symptom
+            evidence=[f"{op.node} has {op.args['key']} = {op.value!r}" for op in lost[:5]],
+        )
+    return undermine.Verdict.ok()
+'''
+
+FILES = {"undermine.toml": TEMPLATE, "hunt.py": PLUGINS}
+
+
+def write(dir: Path, force: bool = False) -> list[Path]:
+    """Write both files; refuses before the first if either is there, unless forced."""
+    paths = {dir / name: text for name, text in FILES.items()}
+    there = [str(path) for path in paths if path.exists() or path.is_symlink()]
+    if there and not force:
+        verb = "exists" if len(there) == 1 else "exist"
+        raise UserError(f"{' and '.join(there)} {verb} already; move them away or use --force to overwrite them")
+    try:
+        dir.mkdir(parents=True, exist_ok=True)
+        for path, text in paths.items():
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{error.filename or dir} cannot be written: {error.strerror}") from None
+    return list(paths)

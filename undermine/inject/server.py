@@ -1,0 +1,168 @@
+"""The controller's socket and shared memory: carries questions to the pure controller and its answers back.
+
+One blocking thread for each connection: a round trip then costs tens of microseconds. The socket is a
+file in a folder of mode 0700, so nobody else can reach it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from undermine.inject.controller import (
+    Claim,
+    Controller,
+    ExpectCrash,
+    Hello,
+    Instruction,
+    KillNode,
+    NewGeneration,
+    SetStep,
+)
+
+_GENERATION = struct.Struct("<I")
+_LINE_BYTES_MAX = 1 << 20
+
+
+class SharedState:
+    """The file that all agents of a run have mapped."""
+
+    def __init__(self, path: Path, steps: int) -> None:
+        self._lock = threading.Lock()
+        size = 64 + 16 * max(steps, 1)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.ftruncate(fd, size)
+            self._map = mmap.mmap(fd, size)
+        finally:
+            os.close(fd)
+        self._map[0:4] = b"UMS1"
+
+    def set_step(self, step: int, state: int) -> None:
+        self._map[64 + 16 * step] = state
+
+    def bump(self) -> None:
+        with self._lock:
+            (generation,) = _GENERATION.unpack_from(self._map, 8)
+            _GENERATION.pack_into(self._map, 8, generation + 1)
+
+    def heal(self) -> None:
+        self._map[12] = 1
+        self.bump()
+
+    def close(self) -> None:
+        self._map.close()
+
+
+class Server:
+    """Answers agents for one run. `crash` is called for faults that the tool itself carries out."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        socket_path: Path,
+        state: SharedState,
+        kill: Callable[[KillNode], None],
+        expect: Callable[[ExpectCrash], None],
+    ) -> None:
+        self._controller = controller
+        self._state = state
+        self._kill = kill
+        self._expect = expect
+        self._lock = threading.Lock()
+        self._connections: set[socket.socket] = set()
+        self.problems: list[str] = []
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(socket_path))
+        os.chmod(socket_path, 0o600)
+        self._listener.listen(128)
+        self._carry_out(controller.begin())
+        threading.Thread(target=self._accept, name="agent-server", daemon=True).start()
+
+    def heal(self) -> None:
+        """End every hold and every lasting error; nothing fires from now on."""
+        with self._lock:
+            self._controller.heal()
+        self._state.heal()
+
+    def close(self) -> None:
+        with self._lock:
+            connections = list(self._connections)
+        for sock in [self._listener, *connections]:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._lock:
+                self._connections.add(connection)
+            threading.Thread(target=self._serve, args=(connection,), name="agent", daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        """One agent's connection, until it closes or says something that is not of the protocol."""
+        node = ""
+        try:
+            with connection, connection.makefile("rwb") as stream:
+                while line := stream.readline(_LINE_BYTES_MAX):
+                    request = json.loads(line)
+                    node = request.get("node", node)
+                    stream.write(json.dumps(self._answer(request, node)).encode() + b"\n")
+                    stream.flush()
+        except (ValueError, KeyError, AttributeError, msgspec.ValidationError) as error:
+            self.problems.append(
+                f"agent of {node or 'an unknown node'} said something that is not of the protocol: {error}"
+            )
+        except OSError:
+            pass  # the node died; its receipt is in its event file
+        finally:
+            with self._lock:
+                self._connections.discard(connection)
+
+    def _answer(self, request: dict[str, Any], node: str) -> dict[str, Any]:
+        match request["type"]:
+            case "hello":
+                with self._lock:
+                    return self._controller.hello(msgspec.convert(request, Hello))
+            case "lasting":
+                with self._lock:
+                    return {"type": "lasting", "lasting": self._controller.lasting_of(node)}
+            case "claim":
+                with self._lock:
+                    answer, instructions = self._controller.claim(msgspec.convert(request, Claim))
+                self._carry_out(instructions)
+                return answer
+            case other:
+                raise ValueError(f"unknown request {other!r}")
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case SetStep(step=step, state=state):
+                    self._state.set_step(step, state)
+                case NewGeneration():
+                    self._state.bump()
+                case ExpectCrash():
+                    self._expect(instruction)
+                case KillNode():
+                    self._kill(instruction)
+
+
+def now_ns() -> int:
+    """The clock that all processes of a run share."""
+    return time.monotonic_ns()

@@ -1,0 +1,69 @@
+"""Event and Trace: what an agent observed in one run, ordered by the machine's one monotonic clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One immutable observed fact.
+
+    `target` is a template that recurs across runs (ids and numbers masked); `resource` is the raw name
+    it was made from. `end_ns` is 0 while an operation has not returned: a killed process leaves such events.
+    """
+
+    node: str
+    role: str
+    incarnation: int
+    pid: int
+    seq: int
+    t_ns: int
+    op: str
+    loc: str
+    line: int
+    stack: tuple[str, ...]
+    target: str = ""
+    resource: str = ""
+    thread: str = ""
+    size: int = 0
+    end_ns: int = 0
+    result: int = 0
+    error: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The family of the operation: `file`, `net`, `thread`, `lock`, …"""
+        return self.op.partition(".")[0]
+
+
+class AgentInfo(msgspec.Struct, frozen=True):
+    """What one process said of itself when its agent loaded."""
+
+    node: str
+    incarnation: int
+    pid: int
+    agent: str
+    runtime: str
+    version: int
+    capabilities: tuple[str, ...] = ()
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """All events of one run, ordered by time, and what could not be read of them."""
+
+    events: tuple[Event, ...] = ()
+    agents: tuple[AgentInfo, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+
+def ordered(events: Sequence[Event]) -> tuple[Event, ...]:
+    """Events in time order; ties are broken by process and sequence so that the order is the same each time."""
+    return tuple(sorted(events, key=lambda e: (e.t_ns, e.node, e.pid, e.seq)))

@@ -1,0 +1,103 @@
+"""Point: an event stripped to what recurs across runs. The project's key identity.
+
+A point is a mapping of named keys. Two events with equal keys are the same point; which occurrence of it
+is meant (`nth`), the thread and the time are locators that live in a trigger, not here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from undermine.model.event import Event
+
+KEYS = ("op", "loc", "node", "role", "target", "stack")
+"""The keys of a full point, in the order in which they are shown."""
+
+_READS = frozenset({"file.read", "file.stat", "file.list", "net.recv", "net.accept"})
+
+
+class Point(msgspec.Struct, frozen=True, order=True):
+    """A frozen, sorted mapping of named keys; missing keys match anything."""
+
+    items: tuple[tuple[str, str], ...]
+
+    @staticmethod
+    def of(keys: Mapping[str, str]) -> Point:
+        return Point(tuple(sorted(keys.items())))
+
+    def __getitem__(self, key: str) -> str:
+        for name, value in self.items:
+            if name == key:
+                return value
+        raise KeyError(key)
+
+    def get(self, key: str, default: str = "") -> str:
+        return next((value for name, value in self.items if name == key), default)
+
+    def as_dict(self) -> dict[str, str]:
+        return dict(self.items)
+
+    @property
+    def id(self) -> str:
+        """A short name that is the same in every run and on every machine."""
+        text = "\n".join(f"{name}={value}" for name, value in self.items)
+        return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
+
+    @property
+    def kind(self) -> str:
+        return self.get("op").partition(".")[0]
+
+    @property
+    def io_type(self) -> str:
+        return "read" if self.get("op") in _READS else "write"
+
+    def abstract_in(self, keys: Iterable[str]) -> Point:
+        """The point with only these keys kept."""
+        kept = frozenset(keys)
+        return Point(tuple(item for item in self.items if item[0] in kept))
+
+    def abstract_out(self, keys: Iterable[str]) -> Point:
+        """The point without these keys."""
+        dropped = frozenset(keys)
+        return Point(tuple(item for item in self.items if item[0] not in dropped))
+
+    def matches(self, other: Point) -> bool:
+        """True if every key of this point has the same value in the other one."""
+        values = other.as_dict()
+        return all(values.get(name) == value for name, value in self.items)
+
+    def __str__(self) -> str:
+        target = f" {self.get('target')}" if self.get("target") else ""
+        return f"{self.get('op')}{target} at {self.get('loc', '?')} on {self.get('node') or self.get('role', '?')}"
+
+
+def stack_id(stack: Iterable[str]) -> str:
+    """The stable name of a call stack; the agents compute the same."""
+    return hashlib.blake2b("\n".join(stack).encode(), digest_size=6).hexdigest()
+
+
+def point_of(event: Event) -> Point:
+    """The point that an event is an occurrence of."""
+    return Point.of(
+        {
+            "op": event.op,
+            "loc": event.loc,
+            "node": event.node,
+            "role": event.role,
+            "target": event.target,
+            "stack": stack_id(event.stack),
+        }
+    )
+
+
+CLIENT = "client"
+"""The pseudo-node of the workload: its operations can trigger faults on nodes but are never hurt themselves."""
+
+
+def client_point(f: str, node: str) -> Point:
+    """The point that an operation of a client is an occurrence of."""
+    keys = {"op": "client.op", "loc": f, "node": CLIENT, "role": CLIENT, "target": node, "stack": ""}
+    return Point.of(keys)

@@ -1,0 +1,164 @@
+"""Run, receipts, history and verdicts: what happened in one experiment and what is thought of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Literal
+
+import msgspec
+
+from undermine.model.event import Trace
+from undermine.model.plan import Plan
+
+RunStatus = Literal["fired", "not_fired", "exhausted", "broken"]
+OpStatus = Literal["ok", "fail", "unknown", "pending"]
+Phase = Literal["workload", "final"]
+Answer = Literal["pass", "fail", "unknown"]
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """Proof that a step took effect: where, when, and how long a thread was held."""
+
+    step: int
+    node: str
+    action: str
+    t_ns: int
+    pid: int = 0
+    seq: int = 0
+    held_ns: int = 0
+    detail: str = ""
+
+
+class Op(msgspec.Struct, frozen=True):
+    """One operation of a client of the workload. Times are of the machine's monotonic clock."""
+
+    index: int
+    client: str
+    f: str
+    node: str = ""
+    args: dict[str, Any] = {}
+    status: OpStatus = "pending"
+    value: Any = None
+    error: str = ""
+    phase: Phase = "workload"
+    start_ns: int = 0
+    end_ns: int = 0
+
+
+class NodeExit(msgspec.Struct, frozen=True):
+    """A node's main process ended. `code` is negative for a signal, as in `subprocess`.
+
+    `expected` is true where the tool killed it: an injected crash, or the end of the run.
+    """
+
+    node: str
+    incarnation: int
+    code: int
+    started_ns: int
+    t_ns: int
+    expected: bool
+    log_tail: str = ""
+
+
+class NodeInfo(msgspec.Struct, frozen=True):
+    """Where a node of this run listens and keeps its data."""
+
+    id: str
+    role: str
+    host: str
+    port: int
+    ports: dict[str, int]
+    dir: str
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """How long each phase took, in seconds; `own_s` is what the tool itself spent."""
+
+    start_s: float = 0.0
+    workload_s: float = 0.0
+    settle_s: float = 0.0
+    teardown_s: float = 0.0
+    check_s: float = 0.0
+    total_s: float = 0.0
+    own_s: float = 0.0
+
+
+class WorkloadResult(msgspec.Struct, frozen=True):
+    """How the workload function ended: `ok`, `raised` (with the trace) or `not_run`; `cut` if it took longer than its
+    time though every client had its answers; `hung` if a client never had one, also not after healing."""
+
+    outcome: Literal["ok", "raised", "cut", "hung", "not_run"] = "not_run"
+    detail: str = ""
+    duration_s: float = 0.0
+
+
+class Settling(msgspec.Struct, frozen=True):
+    """What came back after everything was healed."""
+
+    unready: dict[str, str] = {}
+    final: Literal["ok", "failed", "hung", "none"] = "none"
+    detail: str = ""
+    duration_s: float = 0.0
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    """Everything about a run but its trace, its history and its verdicts: one JSON file in its folder."""
+
+    id: int
+    plan: Plan
+    status: RunStatus
+    reason: str = ""
+    nodes: tuple[NodeInfo, ...] = ()
+    receipts: tuple[Receipt, ...] = ()
+    exits: tuple[NodeExit, ...] = ()
+    workload: WorkloadResult = WorkloadResult()
+    settling: Settling = Settling()
+    healed_ns: int = 0
+    timing: Timing = Timing()
+
+
+class RunView:
+    """What a checker is given: plan, receipts, trace and history of one run. The trace is read when asked for."""
+
+    def __init__(self, record: RunRecord, history: tuple[Op, ...], load_trace: Callable[[], Trace]) -> None:
+        self.record = record
+        self.history = history
+        self._load_trace = load_trace
+
+    @cached_property
+    def trace(self) -> Trace:
+        return self._load_trace()
+
+    @property
+    def plan(self) -> Plan:
+        return self.record.plan
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        return self.record.receipts
+
+    def role(self, node: str) -> str:
+        return next((info.role for info in self.record.nodes if info.id == node), node)
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A checker's answer. `symptom` is short and recurs across runs: findings are grouped by it."""
+
+    answer: Answer
+    text: str = ""
+    symptom: str = ""
+    evidence: tuple[str, ...] = ()
+    checker: str = ""
+
+    @staticmethod
+    def ok(text: str = "") -> Verdict:
+        return Verdict("pass", text)
+
+    @staticmethod
+    def fail(text: str, symptom: str = "", evidence: tuple[str, ...] | list[str] = ()) -> Verdict:
+        return Verdict("fail", text, symptom or text, tuple(evidence))
+
+    @staticmethod
+    def unknown(text: str) -> Verdict:
+        return Verdict("unknown", text)

@@ -1,0 +1,42 @@
+"""The only place that names concrete plug-ins: a literal table of the built-in ones, plus other people's entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+
+from undermine.checkers.builtin import BUILTIN
+from undermine.config import Config
+from undermine.model.errors import UserError
+from undermine.protocols import Checker, Strategy
+from undermine.strategies.exhaustive import Exhaustive
+from undermine.strategies.random import Random
+
+STRATEGIES: dict[str, Callable[[], Strategy]] = {
+    "exhaustive": Exhaustive,
+    "random": Random,
+}
+
+
+def strategies(config: Config, wanted: Sequence[str] = ()) -> list[Strategy]:
+    """The strategies by name; without names, all of them."""
+    known: dict[str, Callable[[], Strategy]] = dict(STRATEGIES)
+    for entry in entry_points(group="undermine.strategies"):
+        known.setdefault(entry.name, entry.load())
+    names = list(wanted) or list(config.hunt.strategies)
+    if wanted:
+        for name in wanted:
+            if name not in known:
+                raise UserError(f"there is no strategy {name!r}; known are {', '.join(sorted(known))}")
+    else:
+        config.check_names("hunt.strategies", names, known)
+    return [known[name]() for name in dict.fromkeys(names or known)]
+
+
+def checkers(config: Config, user_checkers: Sequence[str]) -> list[Checker]:
+    """The built-in checkers and those of entry points, without the disabled ones."""
+    known: dict[str, Checker] = {checker.name: checker for checker in BUILTIN}
+    for entry in entry_points(group="undermine.checkers"):
+        known.setdefault(entry.name, entry.load()())
+    config.check_names("checkers.disable", config.checkers.disable, [*known, *user_checkers])
+    return [checker for name, checker in known.items() if name not in config.checkers.disable]

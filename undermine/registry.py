@@ -1,0 +1,98 @@
+"""What a user's plug-in file declares: decorators that register its functions, and how the file is loaded."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from undermine.model.errors import UserError
+
+if TYPE_CHECKING:
+    from undermine.model.plan import Plan
+    from undermine.model.run import RunView, Verdict
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+workloads: dict[str, Callable[..., Any]] = {}
+finals: dict[str, Callable[..., Any]] = {}
+checkers: dict[str, Callable[[RunView], Verdict | None]] = {}
+filters: dict[str, Callable[[Plan], bool]] = {}
+
+
+def workload(function: Function) -> Function:
+    """Mark the function that uses the cluster; it is given a `Session`."""
+    workloads[function.__name__] = function
+    return function
+
+
+def final(function: Function) -> Function:
+    """Mark the function that does the final reads after healing; raising means "not settled yet"."""
+    finals[function.__name__] = function
+    return function
+
+
+def checker(function: Function) -> Function:
+    """Mark a function from `RunView` to `Verdict`; it must be pure, so that it can run again on stored runs."""
+    checkers[function.__name__] = function
+    return function
+
+
+def filter(function: Function) -> Function:
+    """Mark a policy: a function from a plan to "is it worth running?"."""
+    filters[function.__name__] = function
+    return function
+
+
+class Declared:
+    """The functions of one loaded plug-in file."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.workloads = dict(workloads)
+        self.finals = dict(finals)
+        self.checkers = dict(checkers)
+        self.filters = dict(filters)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        found = getattr(self.module, name, None)
+        if not callable(found):
+            raise UserError(
+                f"the plug-in file has no function {name!r}; define it or correct the name in undermine.toml"
+            )
+        return found  # type: ignore[no-any-return]
+
+    def the_workload(self, name: str = "") -> Callable[..., Any]:
+        if name:
+            return self.function(name)
+        if len(self.workloads) != 1:
+            raise UserError(
+                f"the plug-in file has {len(self.workloads)} functions marked @undermine.workload; "
+                "mark exactly one, or name one as workload.python in undermine.toml"
+            )
+        return next(iter(self.workloads.values()))
+
+
+def load(path: Path) -> Declared:
+    """Run the user's file and collect what it declares; its folder is importable while it runs and after."""
+    for declared in (workloads, finals, checkers, filters):
+        declared.clear()
+    folder = str(path.parent.resolve())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(f"undermine_plugins_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{path} is not a Python file; name one in campaign.plugins")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise UserError(
+            f"{path} cannot be loaded: {type(error).__name__}: {error} ({last.filename}:{last.lineno}); mend the file"
+        ) from error
+    return Declared(module)

@@ -1,0 +1,118 @@
+"""The HTML report: one file that needs no network and no scripts.
+
+What a target wrote is hostile: templates escape everything, `finalize` strips control characters and cuts what is
+too long, and a content policy in the page forbids whatever might slip through.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from undermine.model.errors import UserError
+from undermine.model.finding import Finding
+from undermine.report import data
+from undermine.report.card import card_of, certainty_of
+from undermine.report.text import clean, clip, count
+from undermine.store import Store
+
+FINDINGS_MAX = 200
+_CARDS_CHARS_MAX = 800_000
+"""Cards beyond this are brief, so that a page stays small enough to be mailed."""
+
+
+def write_report(folder: Path, output: Path | None = None) -> Path:
+    """Write the report of the campaign in this folder; where it is."""
+    if not (folder / "campaign.db").exists():
+        raise UserError(f"there is no campaign in {folder}; run `undermine hunt` first")
+    store = Store(folder)
+    try:
+        page = render(store)
+    finally:
+        store.close()
+    return _write(page, output if output is not None else folder / "report.html")
+
+
+def render(store: Store) -> str:
+    """The whole page."""
+    env = _environment()
+    rows = store.run_rows()
+    findings = data.ranked(store.findings())
+    cards = _cards(env, store, findings[:FINDINGS_MAX], rows)
+    shown = data.choose_runs(rows)
+    script = _source(env, "copy.js")
+    return env.get_template("page.html").render(
+        style=Markup(_source(env, "style.css")),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        head=data.head_of(store, rows, findings),
+        contents=[(f.id, clip(f.title, 160), *certainty_of(f)) for f in findings[:FINDINGS_MAX]],
+        cards=cards,
+        findings_left_out=len(findings) - len(cards),
+        coverage=data.coverage_of(store, rows),
+        runs=list(data.run_rows_of(store, shown, findings[:FINDINGS_MAX])),
+        runs_total=len(rows),
+    )
+
+
+def _cards(env: Environment, store: Store, findings: Sequence[Finding], rows: Sequence[data.Row]) -> list[Markup]:
+    by_run = {row["run"]: row for row in rows}
+    lines = data.lines_of(store)
+    template = env.get_template("finding.html")
+    cards: list[Markup] = []
+    spent = 0
+    for finding in findings:
+        brief = spent > _CARDS_CHARS_MAX
+        card = card_of(store, finding, by_run, lines, brief=brief)
+        cards.append(Markup(template.render(card=card, picture=Markup(card.picture), brief=brief)))
+        spent += len(cards[-1])
+    return cards
+
+
+def _environment() -> Environment:
+    env = Environment(
+        loader=PackageLoader("undermine.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters["count"] = count
+    return env
+
+
+def _finalize(value: Any) -> Any:
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _source(env: Environment, name: str) -> str:
+    assert env.loader is not None
+    return env.loader.get_source(env, name)[0]
+
+
+def _write(page: str, output: Path) -> Path:
+    """A reader sees the old page or the new one, never half of one."""
+    temporary = output.parent / f".{output.name}.{os.getpid()}.tmp"
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(handle, "w", encoding="utf-8", errors="replace", newline="\n") as stream:
+            stream.write(page)
+        os.replace(temporary, output)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise UserError(
+            f"the report cannot be written to {output} ({error.strerror}); choose another place with -o"
+        ) from error
+    return output

@@ -1,0 +1,220 @@
+"""What a timeline shows of one run: which nodes lived when, which operations of clients count, where the fault struck.
+
+Pure: a run in, plain facts in nanoseconds out. How they are drawn is the business of `timeline.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from undermine.model.event import Trace
+from undermine.model.plan import Plan, Reboot, describe_fault
+from undermine.model.run import Op, Receipt, RunRecord, RunView
+
+OPS_MAX = 60
+DEATHS_MAX = 8
+NODES_MAX = 24
+_LEAD_NS = 150_000_000
+
+
+@dataclass(frozen=True)
+class Life:
+    """One incarnation of a node, from its start to its end."""
+
+    node: str
+    incarnation: int
+    start_ns: int
+    end_ns: int
+    end: str = ""
+    """How it ended, in words; empty for one that lived until the end of the run."""
+    expected: bool = True
+    start_known: bool = True
+    """False where nobody saw the start and it follows from the plan."""
+    unready: str = ""
+    """Why it did not serve again after healing."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An injected fault; `until_ns` is later than `t_ns` where a thread was held."""
+
+    node: str
+    step: int
+    t_ns: int
+    until_ns: int
+    label: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Death:
+    """A thread or task that died."""
+
+    node: str
+    t_ns: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything that is drawn. Times are of the machine's clock; `origin_ns` is when the run started."""
+
+    origin_ns: int
+    from_ns: int
+    to_ns: int
+    nodes: tuple[str, ...]
+    nodes_left_out: int
+    lives: tuple[Life, ...]
+    ops: tuple[Op, ...]
+    ops_total: int
+    marks: tuple[Mark, ...]
+    deaths: tuple[Death, ...]
+    healed_ns: int
+
+
+def struck_ns(receipt: Receipt) -> int:
+    """When the fault began: a receipt for a held thread is written when it is let go."""
+    return receipt.t_ns - max(0, receipt.held_ns)
+
+
+def origin_of(record: RunRecord, history: Sequence[Op]) -> int:
+    """When the run started: by its phases where they are known, else the first thing that was seen; 0 if nothing was."""
+    spent_s = record.timing.start_s + record.timing.workload_s
+    if record.healed_ns > 0 and spent_s > 0:
+        return max(1, record.healed_ns - int(spent_s * 1e9))
+    seen = [e.started_ns for e in record.exits] + [op.start_ns for op in history]
+    seen = [t for t in seen if t > 0] or [struck_ns(r) for r in record.receipts if struck_ns(r) > 0]
+    return min(seen, default=0)
+
+
+def safe_trace(view: RunView) -> Trace:
+    """The trace, or an empty one where it cannot be read: a report is made of what is left."""
+    try:
+        return view.trace
+    except Exception as error:
+        return Trace(problems=(f"the trace cannot be read: {error}",))
+
+
+def scene_of(view: RunView) -> Scene | None:
+    """The scene of a run, or nothing if nothing with a time was recorded."""
+    record = view.record
+    origin_ns = origin_of(record, view.history)
+    if not origin_ns:
+        return None
+    trace = safe_trace(view)
+    end_ns = _end_of(record, view.history, origin_ns)
+    marks = tuple(_marks(record))
+    ops = _choose(view.history, [mark.t_ns for mark in marks])
+    nodes = _nodes_of(record)
+    shown = nodes[:NODES_MAX]
+    lives = tuple(life for node in shown for life in _lives(node, record, trace, origin_ns, end_ns))
+    deaths = tuple(_deaths(trace, set(shown), origin_ns, end_ns))
+    moments = [t for op in ops for t in (op.start_ns, op.end_ns) if t > 0]
+    moments += [t for mark in marks for t in (mark.t_ns, mark.until_ns)]
+    moments += [life.end_ns for life in lives if life.end] + [life.start_ns for life in lives if life.incarnation > 1]
+    moments += [record.healed_ns] if record.healed_ns else []
+    inside = [min(max(t, origin_ns), end_ns) for t in moments] or [origin_ns, end_ns]
+    pad_ns = _LEAD_NS + (max(inside) - min(inside)) // 30
+    return Scene(
+        origin_ns=origin_ns,
+        from_ns=max(origin_ns, min(inside) - pad_ns),
+        to_ns=max(inside) + pad_ns,
+        nodes=shown,
+        nodes_left_out=len(nodes) - len(shown),
+        lives=lives,
+        ops=ops,
+        ops_total=len(view.history),
+        marks=marks,
+        deaths=deaths,
+        healed_ns=record.healed_ns,
+    )
+
+
+def _end_of(record: RunRecord, history: Sequence[Op], origin_ns: int) -> int:
+    """When the run was over. What agents wrote does not count while the tool's own clock readings say it."""
+    ends = [op.end_ns for op in history] + [op.start_ns for op in history] + [e.t_ns for e in record.exits]
+    if record.healed_ns:
+        ends.append(record.healed_ns + int(record.timing.settle_s * 1e9))
+    own = [t for t in ends if t >= origin_ns]
+    return max(own or [r.t_ns for r in record.receipts], default=origin_ns) + 1_000_000
+
+
+def _marks(record: RunRecord) -> Iterator[Mark]:
+    for receipt in record.receipts:
+        label = _label(record.plan, receipt)
+        yield Mark(receipt.node, receipt.step, struck_ns(receipt), receipt.t_ns, label, receipt.detail)
+
+
+def _label(plan: Plan, receipt: Receipt) -> str:
+    if 0 <= receipt.step < len(plan.steps):
+        fault = plan.steps[receipt.step].fault
+        return "reboot" if isinstance(fault, Reboot) else describe_fault(fault)
+    return receipt.action
+
+
+def _choose(history: Sequence[Op], struck: Sequence[int]) -> tuple[Op, ...]:
+    """Half of the room for what is nearest to the fault, the rest for operations that did not succeed."""
+    known = [op for op in history if op.start_ns > 0]
+    if len(known) <= OPS_MAX:
+        return tuple(known)
+    wrong = [op for op in known if op.status != "ok"]
+    centre = min(struck) if struck else min((wrong or known), key=lambda op: op.start_ns).start_ns
+    nearest = sorted(known, key=lambda op: _distance(op, centre))
+    chosen = {op.index: op for op in nearest[: OPS_MAX // 2]}
+    for op in (*sorted(wrong, key=lambda op: _distance(op, centre)), *nearest):
+        if len(chosen) >= OPS_MAX:
+            break
+        chosen.setdefault(op.index, op)
+    return tuple(sorted(chosen.values(), key=lambda op: (op.start_ns, op.index)))
+
+
+def _distance(op: Op, t_ns: int) -> int:
+    if op.end_ns and op.end_ns < t_ns:
+        return t_ns - op.end_ns
+    return max(0, op.start_ns - t_ns)
+
+
+def _nodes_of(record: RunRecord) -> tuple[str, ...]:
+    names = [info.id for info in record.nodes]
+    names += [e.node for e in record.exits] + [r.node for r in record.receipts]
+    return tuple(dict.fromkeys(names))
+
+
+def _lives(node: str, record: RunRecord, trace: Trace, origin_ns: int, end_ns: int) -> Iterator[Life]:
+    exits = sorted((e for e in record.exits if e.node == node), key=lambda e: e.incarnation)
+    first_seen: dict[int, int] = {}
+    for event in trace:
+        if event.node == node and origin_ns <= event.t_ns <= end_ns:
+            first_seen.setdefault(event.incarnation, event.t_ns)
+    for ended in exits:
+        how = f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
+        yield Life(node, ended.incarnation, ended.started_ns or origin_ns, ended.t_ns, how, ended.expected)
+    unready = record.settling.unready.get(node, "")
+    if not exits:
+        yield Life(node, 1, origin_ns, end_ns, start_known=False, unready=unready)
+        return
+    last = exits[-1]
+    start_ns = first_seen.get(last.incarnation + 1, 0)
+    known = bool(start_ns)
+    if not start_ns and last.t_ns < record.healed_ns:
+        start_ns = min(record.healed_ns, last.t_ns + _reboot_after_ns(node, record))
+    if start_ns:
+        yield Life(node, last.incarnation + 1, start_ns, end_ns, start_known=known, unready=unready)
+
+
+def _reboot_after_ns(node: str, record: RunRecord) -> int:
+    """How soon the plan starts the node again; for ever if it does not: then healing does."""
+    steps = {r.step for r in record.receipts if r.node == node and 0 <= r.step < len(record.plan.steps)}
+    waits = [f.after_s for step in steps if isinstance(f := record.plan.steps[step].fault, Reboot)]
+    return int(min(waits) * 1e9) if waits else 1 << 62
+
+
+def _deaths(trace: Trace, nodes: set[str], origin_ns: int, end_ns: int) -> Iterator[Death]:
+    left = DEATHS_MAX
+    for event in trace:
+        if event.op in ("thread.die", "task.die") and event.node in nodes and origin_ns <= event.t_ns <= end_ns:
+            yield Death(event.node, event.t_ns, f"a {event.kind} died with {event.target}: {event.resource}")
+            left -= 1
+            if not left:
+                return

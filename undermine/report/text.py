@@ -1,0 +1,106 @@
+"""Text that a target wrote, made fit for a page: no control characters, never endless. Escaping is not done here."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+VALUE_CHARS_MAX = 4000
+LINE_CHARS_MAX = 400
+LOG_LINES_MAX = 30
+_TAIL_BYTES = 65536
+
+_TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
+
+
+def clean(text: str, chars_max: int = VALUE_CHARS_MAX) -> str:
+    """The text without control, direction and surrogate characters; a long one is cut and says so."""
+    left_out = len(text) - chars_max
+    kept = text[:chars_max] if left_out > 0 else text
+    if not kept.isprintable():
+        kept = "".join(map(_shown, _TERMINAL_CODES.sub("", kept).replace("\r\n", "\n")))
+    return f"{kept} … ({left_out:,} more characters)" if left_out > 0 else kept
+
+
+def _shown(char: str) -> str:
+    if char.isprintable() or char in "\n\t":
+        return char
+    return " " if unicodedata.category(char) == "Zs" else "\N{REPLACEMENT CHARACTER}"
+
+
+def clip(text: str, chars_max: int) -> str:
+    """One line of at most so many characters."""
+    line = " ".join(clean(text, 4 * chars_max).split())
+    return line if len(line) <= chars_max else line[: chars_max - 1].rstrip() + "…"
+
+
+def clip_middle(text: str, chars_max: int) -> str:
+    """One short line that keeps both ends, where names differ."""
+    line = " ".join(clean(text, 4096).split())
+    if len(line) <= chars_max:
+        return line
+    head = (chars_max - 1) // 2
+    return f"{line[:head]}…{line[head + 1 - chars_max :]}"
+
+
+def clean_lines(lines: Sequence[str], lines_max: int, chars_max: int = LINE_CHARS_MAX) -> tuple[str, ...]:
+    """The first lines, each cut to a width that a page can show, and a note for what is left out."""
+    kept = tuple(clean(line, chars_max) for line in lines[:lines_max])
+    left_out = len(lines) - lines_max
+    return (*kept, f"… ({left_out:,} more lines)") if left_out > 0 else kept
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The end of a log: its lines, and what stood before them."""
+
+    lines: tuple[str, ...]
+    note: str = ""
+
+
+def tail_of(path: Path) -> Tail:
+    """The last lines of a log file, however large or broken it is."""
+    with open(path, "rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - _TAIL_BYTES))
+        data = stream.read(_TAIL_BYTES)
+    return tail_of_text(data.decode(errors="replace"), bytes_before=size - len(data))
+
+
+def tail_of_text(text: str, bytes_before: int = 0) -> Tail:
+    lines = text.rstrip("\n").split("\n") if text.strip() else []
+    if bytes_before and len(lines) > 1:
+        del lines[0]  # it is the end of a line whose beginning was not read
+    kept = tuple(clean(line.rstrip("\r"), LINE_CHARS_MAX) for line in lines[-LOG_LINES_MAX:])
+    if bytes_before:
+        return Tail(kept, f"only its end was read; {bytes_before:,} bytes stand before it")
+    left_out = len(lines) - len(kept)
+    return Tail(kept, f"{left_out:,} lines stand before these" if left_out else "")
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """`0.8 s`, `42 s`, `3 min 5 s`, `2 h 4 min`."""
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def held(held_ns: int) -> str:
+    """How long a thread was held; nothing where it was not."""
+    if held_ns <= 0:
+        return ""
+    return f"{held_ns / 1e9:.3f} s" if held_ns >= 1_000_000 else f"{held_ns / 1e6:.3f} ms"

@@ -1,0 +1,423 @@
+"""One experiment, from an empty folder to a record of what happened. Never chooses a fault and never judges.
+
+The story of `Runner.execute`:
+
+1. Make the run's folder; give each node its ports; compile the plan to a decision table for each agent.
+2. Start the nodes with the agent loaded; wait until each is ready (a fault may already fire here).
+3. Run the workload; watch its progress. No progress for `hang_s`, or no end within its time, is a hang.
+4. Heal: end every hold and lasting error, start dead nodes again on their data. What clients still wait for must be
+   answered now; a workload that goes on beyond that has shown enough and is cut.
+5. Settle: poll until every node serves and the final reads succeed, or the time is over.
+6. Tear everything down, always, also after an exception or a signal to the tool.
+7. Read what the agents wrote, and put the record together: a plan that did not fire is never a pass.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from undermine.config import Config
+from undermine.deployments.client import GuardianClient, GuardianDied
+from undermine.deployments.local import HOST, LocalCluster, tail
+from undermine.deployments.ports import PortPool
+from undermine.inject.controller import Controller, ExpectCrash, KillNode, compile_steps, unsupported
+from undermine.inject.server import Server, SharedState
+from undermine.model.event import Trace
+from undermine.model.plan import Plan, fault_kind
+from undermine.model.point import CLIENT
+from undermine.model.run import (
+    NodeInfo,
+    Receipt,
+    RunRecord,
+    RunStatus,
+    RunView,
+    Settling,
+    Timing,
+    WorkloadResult,
+)
+from undermine.rundir import RunDir, load_trace, read_history, save_record
+from undermine.templates import render, render_command
+from undermine.userland_client import Call, UserlandClient
+from undermine.workloads import SessionFile
+
+_WATCH_S = 0.02
+_KEY = "run-{}"
+
+
+class Broken(Exception):
+    """The experiment itself failed; it says nothing about the target and is run again."""
+
+
+class Runner:
+    """Executes plans against one configured cluster; several may be under way in different threads."""
+
+    def __init__(self, config: Config, guardian: GuardianClient, userland: UserlandClient) -> None:
+        self._config = config
+        self._guardian = guardian
+        self._userland = userland
+        self._ports = PortPool()
+        self._sockets = Path(tempfile.gettempdir(), f"um-{os.getpid()}-{secrets.token_hex(4)}")
+        guardian.scratch(self._sockets)  # before it exists, so that no moment is left in which it could be forgotten
+        self._sockets.mkdir(mode=0o700)
+
+    def close(self) -> None:
+        shutil.rmtree(self._sockets, ignore_errors=True)
+        with contextlib.suppress(GuardianDied):
+            self._guardian.unscratch(self._sockets)
+
+    def execute(
+        self, folder: Path, run_id: int, plan: Plan, capabilities: Mapping[str, tuple[str, ...]] | None = None
+    ) -> RunView:
+        """Run one plan in this folder; the record is stored there before this returns."""
+        begun = time.monotonic()
+        run = RunDir(folder)
+        if why := unsupported(plan, capabilities) if capabilities is not None else "":
+            run.create()
+            return _finish(run, RunRecord(run_id, plan, "not_fired", f"skipped: {why}"), Trace())
+        with self._experiment(run, run_id, plan) as experiment:
+            experiment.run_phases()
+        return experiment.conclude(begun)
+
+    @contextlib.contextmanager
+    def _experiment(self, run: RunDir, run_id: int, plan: Plan) -> Iterator[_Experiment]:
+        run.create()
+        count = sum(len(role.nodes) * len(role.ports) for role in self._config.roles.values())
+        ports = self._ports.acquire(count)
+        experiment = None
+        try:
+            experiment = _Experiment(
+                self._config,
+                run,
+                run_id,
+                plan,
+                place_nodes(self._config, run, ports),
+                self._guardian,
+                self._userland,
+                self._sockets / f"{run_id}.sock",
+            )
+            yield experiment
+        finally:
+            if experiment:
+                experiment.tear_down()
+            self._ports.release(ports)
+
+
+def place_nodes(config: Config, run: RunDir, ports: list[int]) -> tuple[NodeInfo, ...]:
+    """Where each node of the run listens and keeps its data."""
+    free = iter(ports)
+    nodes = []
+    for role in config.roles.values():
+        for node in role.nodes:
+            named = {name: next(free) for name in role.ports}
+            first = next(iter(named.values()), 0)
+            nodes.append(NodeInfo(node, role.name, HOST, first, named, str(run.node(node))))
+    return tuple(nodes)
+
+
+class _Experiment:
+    """The moving parts of one run."""
+
+    def __init__(
+        self,
+        config: Config,
+        run: RunDir,
+        run_id: int,
+        plan: Plan,
+        nodes: tuple[NodeInfo, ...],
+        guardian: GuardianClient,
+        userland: UserlandClient,
+        socket_path: Path,
+    ) -> None:
+        self._config = config
+        self._run = run
+        self._id = run_id
+        self._plan = plan
+        self._nodes = nodes
+        self._guardian = guardian
+        self._userland = userland
+        self._socket_path = socket_path
+        self._controller = Controller(plan)
+        self._state = SharedState(run.state, len(plan.steps))
+        self._external: list[Receipt] = []
+        self._broken = ""
+        self._workload = WorkloadResult()
+        self._settling = Settling()
+        self._healed_ns = 0
+        self._spent: dict[str, float] = {}
+        self._begun = time.monotonic()
+        self._cluster = LocalCluster(
+            config, run, _KEY.format(run_id), guardian, nodes, self._agent_file, self._ask_user
+        )
+        self._server = Server(self._controller, socket_path, self._state, self._kill, self._expect)
+
+    # --- the phases
+
+    def run_phases(self) -> None:
+        """Steps 2 to 5; whatever breaks here breaks this run only."""
+        try:
+            with self._phase("start"):
+                unready = self._cluster.start_all(self._waited_enough)
+            if unready and not self._controller.fired():
+                raise Broken(self._why_unready(unready))
+            with self._phase("workload"):
+                call = self._begin_workload()
+                ended = self._watch(call)
+            with self._phase("settle"):
+                self._heal()
+                self._settle(call, ended)
+        except Broken as error:
+            self._broken = str(error)
+        except GuardianDied as error:
+            self._broken = f"the guardian of the processes died: {error}"
+
+    @contextlib.contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self._spent[name] = time.monotonic() - begun
+
+    def _waited_enough(self) -> bool:
+        """Once a fault is in force nobody needs to be ready: do not wait longer than for a hang."""
+        return bool(self._controller.fired()) and time.monotonic() - self._begun > self._config.run.hang_s
+
+    def _why_unready(self, unready: dict[str, str]) -> str:
+        node, why = next(iter(unready.items()))
+        last = next((e.log_tail for e in self._cluster.exits if e.node == node), "") or tail(
+            self._run.log(node, 1, "err")
+        )
+        lines = [line for line in last.splitlines() if line.strip()]
+        said = f"; it said: {lines[-1].strip()[:300]}" if lines else ""
+        return f"{node} did not get ready: {why}{said} (logs: {self._run.logs})"
+
+    def _begin_workload(self) -> Call:
+        workload = self._config.workload
+        values = self._config.values(self._nodes, "", str(self._run.path))
+        session = SessionFile(
+            nodes=self._nodes,
+            seed=self._plan.seed,
+            history=str(self._run.history),
+            socket=str(self._socket_path),
+            state=str(self._run.state),
+            steps=compile_steps(self._plan, CLIENT),
+            params=self._config.params,
+            command=tuple(render_command(workload.command, values)) if workload.command else (),
+        )
+        self._run.session.write_bytes(msgspec.json.encode(session))
+        return self._call("workload", function=workload.python, session=str(self._run.session))
+
+    def _watch(self, call: Call) -> bool:
+        """Wait for the workload; false if it hangs. Its history growing is progress."""
+        begun = progress = time.monotonic()
+        size = -1
+        while not call.wait(_WATCH_S):
+            now = time.monotonic()
+            if (grown := _size(self._run.history)) != size:
+                size, progress = grown, now
+            if now - progress > self._config.run.hang_s or now - begun > self._config.workload.timeout_s:
+                return False
+        return True
+
+    def _heal(self) -> None:
+        self._server.heal()
+        self._healed_ns = time.monotonic_ns()
+        self._cluster.restart_dead()
+
+    def _settle(self, call: Call, ended: bool) -> None:
+        """Poll until all serve and the final reads succeed; the workload may end in this time too."""
+        begun = time.monotonic()
+        limit_s = self._config.run.settle_timeout_s
+
+        def left_s() -> float:
+            return max(0.0, limit_s - (time.monotonic() - begun))
+
+        unready = self._cluster.wait_ready([info.id for info in self._nodes], lambda: left_s() <= 0)
+        answered = ended or self._await_answers(call, left_s)
+        self._workload = self._workload_result(call, answered)
+        final, detail = ("none", "")
+        if not unready:
+            while (unhealthy := self._cluster.unhealthy()) and left_s() > 0:
+                time.sleep(_WATCH_S)
+            unready = {node: f"it says it is not healthy: {why}" for node, why in unhealthy.items()}
+        if not unready and self._userland.declared["finals"]:
+            final, detail = self._final_reads(max(1.0, left_s()))
+        self._settling = msgspec.convert(
+            {"unready": unready, "final": final, "detail": detail, "duration_s": time.monotonic() - begun}, Settling
+        )
+
+    def _await_answers(self, call: Call, left_s: Callable[[], float]) -> bool:
+        """Wait until whatever clients waited for when all was healed is answered; false if it never is."""
+        asked = {op.index for op in read_history(self._run.history) if op.status == "pending"}
+        while not call.wait(_WATCH_S):
+            still = {op.index for op in read_history(self._run.history) if op.status == "pending"}
+            if asked and not asked & still:
+                return True
+            if left_s() <= 0:
+                return False
+        return True
+
+    def _workload_result(self, call: Call, answered: bool) -> WorkloadResult:
+        duration_s = self._spent.get("workload", 0.0)
+        if not call.wait(0):
+            call.kill()
+            return WorkloadResult("cut" if answered else "hung", "", duration_s)
+        if call.code is None:
+            raise Broken("the process that runs the workload died")
+        if call.code == 0:
+            return WorkloadResult("ok", "", duration_s)
+        result = self._result("workload")
+        detail = result.get("trace") or result.get("detail") or tail(self._run.logs / "workload.log")
+        first = result.get("detail") or f"it ended with code {call.code}"
+        return WorkloadResult("raised", f"{first}\n{detail}", duration_s)
+
+    def _final_reads(self, timeout_s: float) -> tuple[str, str]:
+        call = self._call("final", session=str(self._run.session), timeout_s=timeout_s)
+        if not call.wait(timeout_s + self._config.run.hang_s):
+            call.kill()
+            return "hung", ""
+        if call.code is None:
+            raise Broken("the process that does the final reads died")
+        result = self._result("final")
+        return ("ok", "") if call.code == 0 else ("failed", f"{result.get('detail', '')}\n{result.get('trace', '')}")
+
+    # --- calls into the user's file
+
+    def _call(self, kind: str, **parameters: Any) -> Call:
+        return self._userland.call(
+            kind, out=str(self._out(kind)), log=str(self._run.logs / f"{kind}.log"), **parameters
+        )
+
+    def _out(self, kind: str) -> Path:
+        return self._run.agents / f"{kind}.result"
+
+    def _result(self, kind: str) -> dict[str, Any]:
+        with contextlib.suppress(OSError, ValueError):
+            return dict(json.loads(self._out(kind).read_text()))
+        return {}
+
+    def _ask_user(self, kind: str, function: str, node: NodeInfo, timeout_s: float) -> str:
+        call = self._call(kind, function=function, node=msgspec.to_builtins(node), timeout_s=min(timeout_s, 1.0))
+        if not call.wait(timeout_s + 5):
+            call.kill()
+            return f"{function} hangs"
+        return "" if call.code == 0 else f"{function}: {self._result(kind).get('detail', 'it failed')}"
+
+    # --- faults
+
+    def _agent_file(self, info: NodeInfo, incarnation: int) -> dict[str, Any]:
+        role = self._config.roles[info.role]
+        values = self._config.values(self._nodes, info.id, str(self._run.path))
+        addresses = {f"{n.host}:{port}": n.id for n in self._nodes for port in n.ports.values()}
+        return {
+            "version": 1,
+            "node": info.id,
+            "role": info.role,
+            "incarnation": incarnation,
+            "trace_dir": str(self._run.trace),
+            "state": str(self._run.state),
+            "socket": str(self._socket_path),
+            "dir": info.dir,
+            "paths": [info.dir, *(render(path, values) for path in role.paths)],
+            "packages": list(role.packages),
+            "addresses": addresses,
+            "steps": compile_steps(self._plan, info.id),
+        }
+
+    def _expect(self, instruction: ExpectCrash) -> None:
+        self._cluster.expect_crash(instruction.node, instruction.reboot_after_s)
+
+    def _kill(self, instruction: KillNode) -> None:
+        """A fault that the tool carries out itself; its receipt is ours."""
+        was_alive = self._cluster.crash(instruction.node, instruction.reboot_after_s)
+        fault = self._plan.steps[instruction.step].fault
+        detail = "" if was_alive else "it was dead already"
+        self._external.append(
+            Receipt(instruction.step, instruction.node, fault_kind(fault), time.monotonic_ns(), detail=detail)
+        )
+
+    # --- the end
+
+    def tear_down(self) -> None:
+        """Leave nothing behind; whatever already went wrong."""
+        begun = time.monotonic()
+        with contextlib.suppress(GuardianDied):
+            self._cluster.close()
+        self._server.close()
+        self._state.close()
+        with contextlib.suppress(OSError):
+            self._socket_path.unlink()
+        self._spent["teardown"] = time.monotonic() - begun
+
+    def conclude(self, begun: float) -> RunView:
+        trace, receipts = load_trace(self._run)
+        receipts = tuple(sorted((*receipts, *self._external), key=lambda r: (r.step, r.t_ns)))
+        status, reason = self._status(receipts)
+        total_s = time.monotonic() - begun
+        waits_s = sum(self._spent.get(name, 0.0) for name in ("start", "workload", "settle"))
+        record = RunRecord(
+            id=self._id,
+            plan=self._plan,
+            status=status,
+            reason=reason,
+            nodes=self._nodes,
+            receipts=receipts,
+            exits=tuple(self._cluster.exits),
+            workload=self._workload,
+            settling=self._settling,
+            healed_ns=self._healed_ns,
+            timing=Timing(
+                start_s=self._spent.get("start", 0.0),
+                workload_s=self._spent.get("workload", 0.0),
+                settle_s=self._spent.get("settle", 0.0),
+                teardown_s=self._spent.get("teardown", 0.0),
+                total_s=total_s,
+                own_s=total_s - waits_s,
+            ),
+        )
+        return _finish(self._run, record, trace)
+
+    def _status(self, receipts: tuple[Receipt, ...]) -> tuple[RunStatus, str]:
+        problems = [*self._server.problems, *self._cluster.problems]
+        proven = {receipt.step for receipt in receipts}
+        unproven = [step for step in self._controller.fired() if step not in proven]
+        if self._broken or problems:
+            return "broken", self._broken or problems[0]
+        if unproven:
+            return "broken", f"step {unproven[0] + 1} was granted but left no receipt"
+        missing = [step for step in range(len(self._plan.steps)) if step not in proven]
+        if missing:
+            return "not_fired", f"step {missing[0] + 1} of {len(self._plan.steps)} never met its moment"
+        return "fired", ""
+
+
+def _finish(run: RunDir, record: RunRecord, trace: Trace) -> RunView:
+    save_record(run, record)
+    return RunView(record, read_history(run.history), lambda: trace)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def tidy(folder: Path, *, keep_data: bool) -> None:
+    """Remove what nobody reads again: tables and shared memory, and the data of runs that passed."""
+    run = RunDir(folder)
+    shutil.rmtree(run.agents, ignore_errors=True)
+    run.state.unlink(missing_ok=True)
+    if not keep_data:
+        shutil.rmtree(run.nodes, ignore_errors=True)

@@ -1,0 +1,403 @@
+"""The campaign's memory: SQLite (WAL) for rounds, runs, verdicts, points and findings; files for the rest.
+
+A round is written before it runs; a run is written when it starts and again when it has been judged. Whatever is
+killed when, what was committed stays, and a run that was under way is known as such.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from undermine.model.errors import UserError
+from undermine.model.finding import Finding
+from undermine.model.plan import Plan
+from undermine.model.point import Point
+from undermine.model.run import RunRecord, Verdict
+from undermine.protocols import Dropped, PastRun, PointSeen
+
+SCHEMA_VERSION = 1
+
+BASELINE = "baseline"
+CONFIRM = "confirm"
+REPLAY = "replay"
+SPECIAL = (BASELINE, CONFIRM, REPLAY)
+"""Rounds that no strategy proposed: fault-free runs, re-runs of failing plans, re-runs under another configuration."""
+_SPECIAL_SQL = ", ".join(f"'{name}'" for name in SPECIAL)
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE rounds (
+    round INTEGER PRIMARY KEY, strategy TEXT NOT NULL, created REAL NOT NULL, finished REAL, used_s REAL NOT NULL DEFAULT 0);
+CREATE TABLE slots (
+    round INTEGER NOT NULL REFERENCES rounds, idx INTEGER NOT NULL, plan TEXT NOT NULL, plan_id TEXT NOT NULL,
+    run INTEGER, PRIMARY KEY (round, idx));
+CREATE TABLE runs (
+    run INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
+    state TEXT NOT NULL, status TEXT, reason TEXT NOT NULL DEFAULT '', started REAL NOT NULL, ended REAL,
+    timing TEXT, symptom TEXT NOT NULL DEFAULT '');
+CREATE TABLE verdicts (
+    run INTEGER NOT NULL, checker TEXT NOT NULL, answer TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (run, checker));
+CREATE TABLE points (
+    point TEXT PRIMARY KEY, keys TEXT NOT NULL, first_run INTEGER NOT NULL, line INTEGER NOT NULL,
+    position INTEGER NOT NULL, most INTEGER NOT NULL);
+CREATE TABLE seen (run INTEGER NOT NULL, point TEXT NOT NULL, PRIMARY KEY (run, point)) WITHOUT ROWID;
+CREATE TABLE fired (
+    run INTEGER NOT NULL, step INTEGER NOT NULL, point TEXT NOT NULL, fault TEXT NOT NULL, detail TEXT NOT NULL,
+    PRIMARY KEY (run, step)) WITHOUT ROWID;
+CREATE TABLE dropped (plan_id TEXT PRIMARY KEY, strategy TEXT NOT NULL, plan TEXT NOT NULL, rule TEXT NOT NULL);
+CREATE TABLE findings (finding TEXT PRIMARY KEY, symptom TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
+"""
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """A plan in its place: round and index."""
+
+    round_index: int
+    index: int
+    strategy: str
+    plan: Plan
+    attempts: int = 0
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """How much of what the fault-free runs showed was tried."""
+
+    points: int
+    points_fired: int
+    pairs_fired: int
+    locations: int
+    locations_fired: int
+
+
+class Store:
+    """One campaign's database. Safe to use from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs_dir = folder / "runs"
+        self._lock = threading.RLock()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.runs_dir.mkdir(mode=0o700, exist_ok=True)
+        path = folder / "campaign.db"
+        try:
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._prepare(path)
+        except sqlite3.DatabaseError as error:
+            raise UserError(f"{path} cannot be opened ({error}); move it away and start a new campaign") from error
+
+    def _prepare(self, path: Path) -> None:
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            with self._change() as db:
+                for statement in _SCHEMA.split(";"):
+                    if statement.strip():
+                        db.execute(statement)
+                db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        elif version != SCHEMA_VERSION:
+            raise UserError(
+                f"{path} was written by another version of undermine; start a new campaign without --resume"
+            )
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; a full disk is a clear sentence and leaves what was there."""
+        with self._lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException as error:
+                with contextlib.suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+                if isinstance(error, sqlite3.OperationalError) and ("full" in str(error) or "disk I/O" in str(error)):
+                    raise UserError(
+                        f"cannot write to {self.folder} ({error}); free some space, then run `undermine hunt --resume`: "
+                        "nothing stored so far is lost"
+                    ) from error
+                raise
+
+    def _all(self, sql: str, *values: Any) -> list[Any]:
+        with self._lock:
+            return self._db.execute(sql, values).fetchall()
+
+    # --- meta
+
+    def set_meta(self, key: str, value: Any) -> None:
+        with self._change() as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
+
+    def meta(self, key: str, default: Any = None) -> Any:
+        rows = self._all("SELECT value FROM meta WHERE key = ?", key)
+        return json.loads(rows[0][0]) if rows else default
+
+    # --- rounds and runs
+
+    def write_round(self, strategy: str, plans: Sequence[Plan]) -> list[Slot]:
+        """Store plans that were proposed together, before any of them runs."""
+        with self._change() as db:
+            cursor = db.execute("INSERT INTO rounds (strategy, created) VALUES (?, ?)", (strategy, time.time()))
+            round_index = int(cursor.lastrowid or 0)
+            slots = [Slot(round_index, index, strategy, plan) for index, plan in enumerate(plans)]
+            db.executemany(
+                "INSERT INTO slots (round, idx, plan, plan_id) VALUES (?, ?, ?, ?)",
+                [(s.round_index, s.index, msgspec.json.encode(s.plan).decode(), s.plan.id) for s in slots],
+            )
+        return slots
+
+    def finish_round(self, round_index: int, used_s: float) -> None:
+        with self._change() as db:
+            db.execute(
+                "UPDATE rounds SET finished = ?, used_s = used_s + ? WHERE round = ?",
+                (time.time(), used_s, round_index),
+            )
+
+    def begin_run(self, slot: Slot) -> int:
+        with self._change() as db:
+            cursor = db.execute(
+                "INSERT INTO runs (round, idx, attempt, state, started) VALUES (?, ?, "
+                "(SELECT COUNT(*) FROM runs WHERE round = ? AND idx = ?), 'running', ?)",
+                (slot.round_index, slot.index, slot.round_index, slot.index, time.time()),
+            )
+            return int(cursor.lastrowid or 0)
+
+    def finish_run(
+        self,
+        slot: Slot,
+        record: RunRecord,
+        verdicts: Sequence[Verdict],
+        symptom: str,
+        points: Iterable[PointSeen],
+        fired: Iterable[tuple[int, str, str, str]],
+        *,
+        fill: bool = False,
+    ) -> None:
+        """Everything about a judged run, in one transaction. A broken run fills its slot only if `fill` says so."""
+        with self._change() as db:
+            db.execute(
+                "UPDATE runs SET state = 'done', status = ?, reason = ?, ended = ?, timing = ?, symptom = ? WHERE run = ?",
+                (
+                    record.status,
+                    record.reason,
+                    time.time(),
+                    msgspec.json.encode(record.timing).decode(),
+                    symptom,
+                    record.id,
+                ),
+            )
+            self._put_verdicts(db, record.id, verdicts)
+            for seen in points:
+                db.execute(
+                    "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?) "
+                    "ON CONFLICT (point) DO UPDATE SET most = MAX(most, excluded.most)",
+                    (
+                        seen.point.id,
+                        msgspec.json.encode(seen.point).decode(),
+                        record.id,
+                        seen.line,
+                        seen.order,
+                        seen.count,
+                    ),
+                )
+                db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (record.id, seen.point.id))
+            db.executemany("INSERT OR REPLACE INTO fired VALUES (?, ?, ?, ?, ?)", [(record.id, *row) for row in fired])
+            if fill or record.status != "broken":
+                db.execute(
+                    "UPDATE slots SET run = ? WHERE round = ? AND idx = ?", (record.id, slot.round_index, slot.index)
+                )
+
+    def replace_verdicts(self, run: int, verdicts: Sequence[Verdict], symptom: str) -> None:
+        """After a checker was edited: what it says now."""
+        with self._change() as db:
+            db.execute("DELETE FROM verdicts WHERE run = ?", (run,))
+            self._put_verdicts(db, run, verdicts)
+            db.execute("UPDATE runs SET symptom = ? WHERE run = ?", (symptom, run))
+
+    def _put_verdicts(self, db: sqlite3.Connection, run: int, verdicts: Sequence[Verdict]) -> None:
+        db.executemany(
+            "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?)",
+            [(run, v.checker, v.answer, msgspec.json.encode(v).decode()) for v in verdicts],
+        )
+
+    def interrupted(self) -> int:
+        """Mark runs that were under way when the tool died as broken; their slots are still open."""
+        with self._change() as db:
+            cursor = db.execute(
+                "UPDATE runs SET state = 'done', status = 'broken', reason = 'interrupted', ended = ? WHERE state = 'running'",
+                (time.time(),),
+            )
+            return cursor.rowcount
+
+    def open_slots(self) -> list[Slot]:
+        """Plans that were stored but not run to the end, in (round, index) order."""
+        rows = self._all(
+            "SELECT s.round, s.idx, r.strategy, s.plan, "
+            "(SELECT COUNT(*) FROM runs x WHERE x.round = s.round AND x.idx = s.idx AND x.reason != 'interrupted') "
+            "FROM slots s JOIN rounds r USING (round) WHERE s.run IS NULL AND r.finished IS NULL ORDER BY s.round, s.idx"
+        )
+        return [Slot(a, b, c, msgspec.json.decode(d, type=Plan), e) for a, b, c, d, e in rows]
+
+    def rounds_of(self, strategy: str) -> int:
+        return int(self._all("SELECT COUNT(*) FROM rounds WHERE strategy = ?", strategy)[0][0])
+
+    def used_s(self) -> dict[str, float]:
+        """Seconds that each strategy has had."""
+        return {s: float(t) for s, t in self._all("SELECT strategy, SUM(used_s) FROM rounds GROUP BY strategy")}
+
+    def past_runs(self, strategy: str | None = None) -> tuple[PastRun, ...]:
+        """Finished runs, one for each filled slot, in (round, index) order whatever order they ended in."""
+        rows = self._all(
+            "SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom, r.strategy FROM slots s "
+            "JOIN rounds r USING (round) JOIN runs x ON x.run = s.run ORDER BY s.round, s.idx"
+        )
+        return tuple(
+            PastRun(run, a, b, msgspec.json.decode(plan, type=Plan), status, bool(symptom))
+            for run, a, b, plan, status, symptom, name in rows
+            if strategy is None or name == strategy
+        )
+
+    def plans_taken(self) -> dict[str, str]:
+        """Ids of plans that were stored for any strategy, and whose they are (confirmations do not count)."""
+        return dict(
+            self._all(
+                "SELECT s.plan_id, r.strategy FROM slots s JOIN rounds r USING (round) "
+                f"WHERE r.strategy NOT IN ({_SPECIAL_SQL})"
+            )
+        )
+
+    def write_dropped(self, dropped: Iterable[Dropped]) -> None:
+        """Plans that will not run, and the rule that says so."""
+        with self._change() as db:
+            db.executemany(
+                "INSERT OR IGNORE INTO dropped VALUES (?, ?, ?, ?)",
+                [(d.plan.id, d.plan.strategy, msgspec.json.encode(d.plan).decode(), d.rule) for d in dropped],
+            )
+
+    def settled(self) -> frozenset[str]:
+        """Ids of plans that were stored or dropped."""
+        return frozenset(self.plans_taken()) | {row[0] for row in self._all("SELECT plan_id FROM dropped")}
+
+    def hunting_runs(self) -> int:
+        """Finished runs that a strategy proposed."""
+        return sum(
+            n
+            for strategy, n in self._all(
+                "SELECT r.strategy, COUNT(*) FROM slots s JOIN rounds r USING (round) WHERE s.run IS NOT NULL GROUP BY 1"
+            )
+            if strategy not in SPECIAL
+        )
+
+    def run_rows(self) -> list[dict[str, Any]]:
+        rows = self._all(
+            "SELECT x.run, r.strategy, x.round, x.idx, x.status, x.reason, x.symptom, x.started, x.ended, x.timing, s.plan "
+            "FROM runs x JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx "
+            "WHERE x.state = 'done' ORDER BY x.run"
+        )
+        names = (
+            "run",
+            "strategy",
+            "round",
+            "index",
+            "status",
+            "reason",
+            "symptom",
+            "started",
+            "ended",
+            "timing",
+            "plan",
+        )
+        out = []
+        for row in rows:
+            entry = dict(zip(names, row, strict=True))
+            entry["timing"] = json.loads(entry["timing"]) if entry["timing"] else {}
+            entry["plan"] = msgspec.json.decode(entry["plan"], type=Plan)
+            out.append(entry)
+        return out
+
+    def status_counts(self) -> dict[str, int]:
+        return {
+            s: int(n) for s, n in self._all("SELECT status, COUNT(*) FROM runs WHERE state = 'done' GROUP BY status")
+        }
+
+    def verdicts(self, run: int) -> tuple[Verdict, ...]:
+        rows = self._all("SELECT verdict FROM verdicts WHERE run = ? ORDER BY rowid", run)
+        return tuple(msgspec.json.decode(text, type=Verdict) for (text,) in rows)
+
+    def failing(self) -> list[tuple[int, str, str, Plan]]:
+        """(run, strategy, symptom, plan) of every failing run that is no baseline, oldest first."""
+        rows = self._all(
+            "SELECT x.run, r.strategy, x.symptom, s.plan FROM runs x JOIN rounds r USING (round) "
+            "JOIN slots s ON s.round = x.round AND s.idx = x.idx "
+            f"WHERE x.state = 'done' AND x.symptom != '' AND r.strategy NOT IN ('{BASELINE}', '{REPLAY}') ORDER BY x.run"
+        )
+        return [(a, b, c, msgspec.json.decode(d, type=Plan)) for a, b, c, d in rows]
+
+    def confirmations(self) -> list[tuple[str, str, str]]:
+        """(plan id, status, symptom) of every finished confirmation run."""
+        return [
+            (a, b, c)
+            for a, b, c in self._all(
+                "SELECT s.plan_id, x.status, x.symptom FROM slots s JOIN rounds r USING (round) "
+                "JOIN runs x ON x.run = s.run WHERE r.strategy = 'confirm'"
+            )
+        ]
+
+    # --- points and coverage
+
+    def baseline_points(self) -> tuple[tuple[PointSeen, ...], int]:
+        """The union of what all fault-free runs showed, by first appearance; and how many runs that were."""
+        baselines = (
+            "SELECT x.run FROM runs x JOIN rounds r USING (round) WHERE r.strategy = 'baseline' "
+            "AND x.state = 'done' AND x.status != 'broken'"
+        )
+        rows = self._all(
+            f"SELECT p.keys, p.most, COUNT(*), p.line FROM points p JOIN seen USING (point) "
+            f"WHERE seen.run IN ({baselines}) GROUP BY p.point ORDER BY p.first_run, p.position, p.point"
+        )
+        points = tuple(
+            PointSeen(msgspec.json.decode(keys, type=Point), most, runs, order, line)
+            for order, (keys, most, runs, line) in enumerate(rows)
+        )
+        return points, int(self._all(f"SELECT COUNT(*) FROM ({baselines})")[0][0])
+
+    def coverage(self) -> Coverage:
+        """Points × faults fired, against the points of the fault-free runs."""
+        points = {seen.point.id: seen.point for seen in self.baseline_points()[0]}
+        fired = self._all("SELECT DISTINCT point, detail FROM fired")
+        hit = {point for point, _ in fired if point in points}
+        return Coverage(
+            points=len(points),
+            points_fired=len(hit),
+            pairs_fired=len(fired),
+            locations=len({p.get("loc") for p in points.values()}),
+            locations_fired=len({points[p].get("loc") for p in hit}),
+        )
+
+    # --- findings
+
+    def write_findings(self, findings: Iterable[Finding]) -> None:
+        """The whole list anew."""
+        with self._change() as db:
+            db.execute("DELETE FROM findings")
+            db.executemany(
+                "INSERT INTO findings VALUES (?, ?, ?)",
+                [(f.id, f.symptom, msgspec.json.encode(f).decode()) for f in findings],
+            )
+
+    def findings(self) -> tuple[Finding, ...]:
+        rows = self._all("SELECT body FROM findings ORDER BY rowid")
+        return tuple(msgspec.json.decode(body, type=Finding) for (body,) in rows)

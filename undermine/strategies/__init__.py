@@ -1,0 +1,1 @@
+"""One file a strategy. A strategy proposes plans from history; it never starts a process."""

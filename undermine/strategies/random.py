@@ -1,0 +1,60 @@
+"""Random points, faults and moments: the baseline that every other strategy has to beat.
+
+A draw is even over what is operated on (role, operation, target), then over the points there, then over kinds of
+fault: a loop that is met a thousand times, or a helper that all I/O goes through, does not drown the rest. One plan in five has a second step.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from undermine.analysis.chances import fault_family, possible
+from undermine.model.plan import At, Plan, Step
+from undermine.protocols import Chance, History
+
+_SECOND_STEP = 0.2
+_DRAWS_MAX = 50
+
+
+class Random:
+    """Seeded, so that equal histories give equal plans."""
+
+    name = "random"
+    summary = "random faults at random moments"
+
+    def propose(self, history: History) -> Sequence[Plan]:
+        draw = _Draw(history)
+        if not draw.groups:
+            return []
+        plans: dict[str, Plan] = {}
+        for _ in range(history.batch * _DRAWS_MAX):
+            plan = Plan(draw.steps(history.steps_max), history.seed, self.name, "drawn at random")
+            if plan.id not in history.settled:
+                plans[plan.id] = plan
+                if len(plans) == history.batch:
+                    break
+        return list(plans.values())
+
+
+class _Draw:
+    def __init__(self, history: History) -> None:
+        self._rng = random.Random(f"{history.seed}/{history.round_index}")
+        self._counts = {seen.point: seen.count for seen in history.points}
+        groups: dict[tuple[str, ...], dict[str, list[Chance]]] = {}
+        for chance in possible(history.chances):
+            if chance.point in self._counts:
+                group = tuple(chance.point.get(key) for key in ("role", "op", "target"))
+                groups.setdefault(group, {}).setdefault(chance.point.id, []).append(chance)
+        self.groups = [list(points.values()) for points in groups.values()]
+
+    def steps(self, steps_max: int) -> tuple[Step, ...]:
+        count = 2 if steps_max > 1 and self._rng.random() < _SECOND_STEP else 1
+        return tuple(self._step() for _ in range(count))
+
+    def _step(self) -> Step:
+        at_point = self._rng.choice(self._rng.choice(self.groups))
+        family = self._rng.choice(sorted({fault_family(chance.fault) for chance in at_point}))
+        chance = self._rng.choice([c for c in at_point if fault_family(c.fault) == family])
+        nth = self._rng.randint(1, max(1, self._counts[chance.point]))
+        return Step(At(chance.point, chance.place, nth), chance.fault)

@@ -1,0 +1,95 @@
+"""What tests of strategies, checkers and plug-ins need: events, points, histories and runs made by hand.
+
+Nothing here starts a process. `FakeTarget` stands for a cluster: it says what a plan would do, and `simulate`
+runs a strategy against it, round by round, as a campaign would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from undermine.analysis.chances import FaultLimits, chances
+from undermine.model.event import Event, Trace
+from undermine.model.plan import Plan
+from undermine.model.point import Point, point_of
+from undermine.model.run import NodeInfo, Op, Receipt, RunRecord, RunView
+from undermine.protocols import History, PastRun, PointSeen, Strategy
+
+CAPABILITIES = ("crash", "reboot", "delay", "error")
+
+
+def event(
+    op: str = "file.write", node: str = "n1", loc: str = "app:write#1", target: str = "data", **more: object
+) -> Event:
+    """An event with everything filled in."""
+    fields: dict[str, object] = {
+        "node": node,
+        "role": "server",
+        "incarnation": 1,
+        "pid": 100,
+        "seq": 1,
+        "t_ns": 1,
+        "op": op,
+        "loc": loc,
+        "line": 1,
+        "stack": (loc,),
+        "target": target,
+        "resource": target,
+    }
+    return Event(**{**fields, **more})  # type: ignore[arg-type]
+
+
+def point(op: str = "file.write", node: str = "n1", loc: str = "app:write#1", target: str = "data") -> Point:
+    return point_of(event(op, node, loc, target))
+
+
+def history(
+    points: Sequence[Point],
+    runs: Sequence[PastRun] = (),
+    *,
+    seed: int = 0,
+    batch: int = 4,
+    round_index: int = 0,
+    limits: FaultLimits | None = None,
+    settled: frozenset[str] = frozenset(),
+) -> History:
+    """What a strategy would be given after fault-free runs that showed these points."""
+    seen = tuple(PointSeen(p, 3, 3, order) for order, p in enumerate(points))
+    nodes = {p.get("node"): p.get("role") for p in points}
+    limits = limits or FaultLimits(capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=nodes)
+    return History(seen, 3, chances(seen, limits), tuple(runs), settled, round_index, seed, batch)
+
+
+def run_view(
+    plan: Plan = Plan(),  # noqa: B008 - frozen
+    *,
+    ops: Sequence[Op] = (),
+    events: Sequence[Event] = (),
+    receipts: Sequence[Receipt] = (),
+    nodes: Sequence[str] = ("n1",),
+    **record: object,
+) -> RunView:
+    """A finished run made by hand."""
+    infos = tuple(NodeInfo(node, "server", "127.0.0.1", 1, {"main": 1}, "/nowhere") for node in nodes)
+    fields: dict[str, object] = {"nodes": infos, "receipts": tuple(receipts), **record}
+    made = RunRecord(1, plan, "fired", **fields)  # type: ignore[arg-type]
+    return RunView(made, tuple(ops), lambda: Trace(tuple(events)))
+
+
+FakeTarget = Callable[[Plan], bool]
+"""True if the plan makes the target fail."""
+
+
+def simulate(strategy: Strategy, points: Sequence[Point], fails: FakeTarget, runs_max: int = 100_000) -> list[PastRun]:
+    """Run a strategy against a fake target until it proposes nothing more."""
+    done: list[PastRun] = []
+    for round_index in range(runs_max):
+        settled = frozenset(run.plan.id for run in done)
+        plans = strategy.propose(history(points, done, round_index=round_index, settled=settled))
+        if not plans or len(done) >= runs_max:
+            break
+        done += [
+            PastRun(len(done) + index, round_index, index, plan, "fired", fails(plan))
+            for index, plan in enumerate(plans)
+        ]
+    return done

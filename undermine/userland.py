@@ -1,0 +1,256 @@
+"""A process that has loaded the user's plug-in file and forks a child for each call into it.
+
+User code can hang, raise, print or exit: in a forked child none of that reaches the tool, and a fork of a
+process that has everything imported takes milliseconds. The parent here is single-threaded and never runs user code
+after loading the file. Requests and answers are JSON lines on file descriptors 0 and 1 of this program:
+
+    {"id": 1, "call": "workload" | "final" | "ready" | "health" | "check", …}   ->  {"id": 1, "exit": code}
+    {"kill": 1}
+
+A call's result is a JSON file that its child writes (`out`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from undermine import registry
+from undermine.model.errors import UserError
+from undermine.model.plan import Plan
+from undermine.model.run import NodeInfo, RunView, Verdict
+from undermine.rundir import RunDir, load_view
+from undermine.workloads import Session, SessionFile
+
+_TEXT_MAX = 4000
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def main(plugins: str) -> None:
+    """Load the file, say so, then serve until the tool closes our input."""
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what user code prints must not be taken for answers
+    try:
+        declared = registry.load(Path(plugins)) if plugins else None
+    except UserError as error:
+        _say(answers, {"error": str(error)})
+        return
+    _say(answers, {"loaded": _names(declared)})
+    Forks(declared, answers).serve()
+
+
+def _names(declared: registry.Declared | None) -> dict[str, list[str]]:
+    kinds = ("workloads", "finals", "checkers", "filters")
+    return {kind: list(getattr(declared, kind, ())) for kind in kinds}
+
+
+def _say(fd: int, message: dict[str, Any]) -> None:
+    os.write(fd, json.dumps(message).encode() + b"\n")
+
+
+class Forks:
+    """The children of this process, by call."""
+
+    def __init__(self, declared: registry.Declared | None, answers: int) -> None:
+        self._declared = declared
+        self._answers = answers
+        self._pids: dict[int, int] = {}
+        self._wake_r, self._wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def serve(self) -> None:
+        selector = selectors.DefaultSelector()
+        selector.register(0, selectors.EVENT_READ)
+        selector.register(self._wake_r, selectors.EVENT_READ)
+        buffer = b""
+        while True:
+            for key, _ in selector.select():
+                if key.fd == self._wake_r:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(self._wake_r, 4096)
+                    self._reap()
+                    continue
+                data = os.read(0, 65536)
+                if not data:
+                    self._kill_all()
+                    return
+                *lines, buffer = (buffer + data).split(b"\n")
+                for line in lines:
+                    self._request(json.loads(line))
+
+    def _request(self, request: dict[str, Any]) -> None:
+        if "kill" in request:
+            self._kill(request["kill"])
+            return
+        pid = os.fork()
+        if pid:
+            self._pids[pid] = request["id"]
+            return
+        code = 1
+        try:
+            os.setsid()
+            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            devnull = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(devnull, 0)
+            os.close(self._answers)
+            if log := request.get("log"):
+                fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                os.dup2(fd, 1)
+                os.dup2(fd, 2)
+            code = call(self._declared, request)
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _reap(self) -> None:
+        while self._pids:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if (call_id := self._pids.pop(pid, None)) is not None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)  # what the user's code started and left
+                _say(self._answers, {"id": call_id, "exit": os.waitstatus_to_exitcode(status)})
+
+    def _kill(self, call_id: int) -> None:
+        for pid, known in self._pids.items():
+            if known == call_id:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
+
+    def _kill_all(self) -> None:
+        for call_id in list(self._pids.values()):
+            self._kill(call_id)
+
+
+def call(declared: registry.Declared | None, request: dict[str, Any]) -> int:
+    """One call into the user's file, in its own process. The exit code is 0 if it returned."""
+    kind = request["call"]
+    session_file = None
+    if "session" in request:
+        session_file = msgspec.json.decode(Path(request["session"]).read_bytes(), type=SessionFile)
+    if kind == "workload" and session_file is not None and session_file.command:
+        os.environ["UNDERMINE_SESSION"] = request["session"]
+        os.execvp(session_file.command[0], session_file.command)
+    if declared is None:
+        raise UserError("undermine.toml names no plug-in file; set campaign.plugins")
+    if kind == "prune":
+        return _prune(declared, request)
+    if kind == "check":
+        return _check(declared, request)
+    if kind in ("ready", "health"):
+        return _poll(declared.function(request["function"]), request)
+    assert session_file is not None
+    if kind == "workload":
+        function = declared.the_workload(request.get("function", ""))
+        return _result_of(lambda: function(Session(session_file, "workload")), Path(request["out"]))
+    return _final(declared, session_file, request)
+
+
+def _result_of(function: Callable[[], Any], out: Path) -> int:
+    """Run it; write `{"ok": …, "detail": …}`; 0 if it returned."""
+    try:
+        function()
+        result = {"ok": True, "detail": ""}
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        result = {"ok": False, "detail": text[:_TEXT_MAX], "trace": traceback.format_exc()[-_TEXT_MAX:]}
+    out.write_text(json.dumps(result))
+    return 0 if result["ok"] else 1
+
+
+def _final(declared: registry.Declared, session_file: SessionFile, request: dict[str, Any]) -> int:
+    """Final reads, again and again until they succeed or the time is over."""
+    deadline = time.monotonic() + request["timeout_s"]
+    out = Path(request["out"])
+    pause_s = 0.05
+    while True:
+        session = Session(session_file, "final")
+        code = _result_of(lambda: [f(session) for f in declared.finals.values()], out)  # noqa: B023
+        if code == 0 or time.monotonic() > deadline:
+            return code
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, 0.5)
+
+
+def _poll(function: Callable[..., Any], request: dict[str, Any]) -> int:
+    """Call a readiness or health function until it answers true or the time is over."""
+    node = msgspec.convert(request["node"], NodeInfo)
+    deadline = time.monotonic() + request["timeout_s"]
+    why = "it answered no"
+    while True:
+        try:
+            if function(node):
+                return 0
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+        if time.monotonic() > deadline:
+            Path(request["out"]).write_text(json.dumps({"ok": False, "detail": why[:_TEXT_MAX]}))
+            return 1
+        time.sleep(0.02)
+
+
+def _check(declared: registry.Declared, request: dict[str, Any]) -> int:
+    """Judge one stored run with the user's checkers; each has its own time."""
+    verdicts = [
+        msgspec.to_builtins(judge(name, function, load_view(RunDir(Path(request["run"]))), request["timeout_s"]))
+        for name, function in declared.checkers.items()
+    ]
+    Path(request["out"]).write_text(json.dumps(verdicts))
+    return 0
+
+
+def _prune(declared: registry.Declared, request: dict[str, Any]) -> int:
+    """For each plan the name of the user's policy that drops it, or ""."""
+    plans = msgspec.json.decode(Path(request["plans"]).read_bytes(), type=list[Plan])
+    dropped = [next((name for name, keep in declared.filters.items() if not keep(plan)), "") for plan in plans]
+    Path(request["out"]).write_text(json.dumps(dropped))
+    return 0
+
+
+def judge(name: str, function: Callable[[RunView], Verdict | None], view: RunView, timeout_s: float) -> Verdict:
+    """A checker that crashes, runs out of time or answers nonsense says `unknown`."""
+
+    def expire(*_: Any) -> None:
+        raise TimeoutError(f"no answer within {timeout_s:g} s")
+
+    signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s)
+    try:
+        answer = function(view)
+        verdict = Verdict.ok() if answer is None else answer
+        if not isinstance(verdict, Verdict):
+            verdict = Verdict.unknown(f"the checker answered {answer!r:.80}, not a Verdict")
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        verdict = Verdict.unknown(f"the checker raised {type(error).__name__}: {error} (line {where.lineno})")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return msgspec.structs.replace(verdict, checker=name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
