@@ -232,9 +232,7 @@ def test_bad_duration(text: str) -> None:
         parse_duration(text)
 
 
-@pytest.mark.parametrize(
-    ("jobs", "cores", "expected"), [(0, 1, 1), (0, 3, 1), (0, 4, 1), (0, 9, 2), (5, 2, 5)]
-)
+@pytest.mark.parametrize(("jobs", "cores", "expected"), [(0, 1, 1), (0, 3, 1), (0, 4, 1), (0, 9, 2), (5, 2, 5)])
 def test_jobs(jobs: int, cores: int, expected: int) -> None:
     assert Hunt(jobs=jobs).jobs_for(cores) == expected
 
@@ -473,9 +471,7 @@ def test_syntax(project: Path) -> None:
 def test_plugins_that_are_not_python(project: Path) -> None:
     (project / "hunt.py").write_text("x = 1\ndef (:\n")
     message = refusal(project, MINIMAL)
-    assert message.startswith(
-        "undermine.toml:2: campaign.plugins names a file that is not valid Python: hunt.py:2"
-    )
+    assert message.startswith("undermine.toml:2: campaign.plugins names a file that is not valid Python: hunt.py:2")
 
 
 def test_a_star_import_may_define_anything(project: Path) -> None:
@@ -605,9 +601,7 @@ def test_the_plugins_content_counts(project: Path) -> None:
     assert changes(before.significant(), after.significant()) == ["the plug-in file has changed"]
 
 
-def test_overrides_count_and_the_place_does_not(
-    project: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_overrides_count_and_the_place_does_not(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "hunt.py").write_text(PLUGINS)
     assert loaded(project, FULL).fingerprint() == loaded(elsewhere, FULL).fingerprint()

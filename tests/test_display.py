@@ -100,14 +100,10 @@ def test_hostile_text_reaches_the_lines_as_text(lines: Callable[..., list[str]])
     assert said.count("[bold red]x") == 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="_print_line escapes markup and prints with markup=False: the backslash is shown"
-)
 def test_brackets_are_shown_without_a_backslash(lines: Callable[..., list[str]]) -> None:
     assert lines(done("KeyError in list[int]"))[0].endswith("KeyError in list[int]")
 
 
-@pytest.mark.xfail(strict=True, reason="_print_line wraps at the width of the console, 80 where there is none")
 def test_a_long_symptom_stays_on_its_line(lines: Callable[..., list[str]]) -> None:
     assert len(lines(done("word " * 60))) == 1
 
@@ -138,9 +134,6 @@ def test_the_board_shows_what_runs_now_until_it_is_done() -> None:
     assert "now" not in board(running, done(run=7))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="_Board draws text of targets without `plain`: escape sequences reach the terminal"
-)
 def test_hostile_text_reaches_the_board_as_text() -> None:
     drawn = board(News("run", HOSTILE, {"run": 1, "strategy": "random"}), done(HOSTILE, run=2))
     assert drawn.replace("\n", "").isprintable()

@@ -275,9 +275,6 @@ def test_broken_baselines_and_faulty_runs_show_no_baseline_points(store: Store) 
     assert ([item.point for item in points], runs) == ([A], 1)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="points.most is raised by every run, so counts of baseline points include retries"
-)
 def test_the_count_of_a_baseline_point_is_not_raised_by_runs_with_faults(store: Store) -> None:
     baselines(store, (seen(A, 0, count=2),))
     (slot,) = store.write_round("random", [plan(0)])

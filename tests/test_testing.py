@@ -78,9 +78,6 @@ def test_a_simulation_shows_each_round_what_came_before() -> None:
     assert [h.round_index for h in strategy.shown] == [0, 1, 2]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="simulate looks at runs_max only between rounds, so the last round overshoots it"
-)
 def test_a_simulation_makes_at_most_the_runs_that_it_may() -> None:
     strategy = Scripted([plan(n) for n in range(1, 5)], [plan(n) for n in range(5, 9)])
     assert len(simulate(strategy, [point()], lambda p: False, runs_max=5)) == 5

@@ -195,9 +195,6 @@ def test_a_huge_exception_comes_out_short(make: Make) -> None:
     assert world.out.stat().st_size < 20_000
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a lone surrogate passes json but not msgspec: the runner could not store its record"
-)
 def test_what_a_workload_raises_can_be_stored(make: Make) -> None:
     world = make("""
         @undermine.workload
@@ -459,7 +456,6 @@ def test_a_checker_that_hangs_says_unknown_and_the_next_one_has_its_own_time(mak
     assert "no answer within 0.2 s" in said["slow"].text
 
 
-@pytest.mark.xfail(strict=True, reason="`judge` hands on what other processes cannot read: all checkers become unknown")
 @pytest.mark.parametrize(
     "nonsense", ["Verdict.fail('x', evidence=[1, 2])", "Verdict('maybe')", "Verdict.fail('x', evidence=[run.record])"]
 )
@@ -475,7 +471,6 @@ def test_a_verdict_with_nonsense_in_it_hurts_its_own_checker_only(make: Make, no
     assert (said["odd"].answer, said["fine"].answer) == ("unknown", "pass")
 
 
-@pytest.mark.xfail(strict=True, reason="`judge` catches Exception only: a checker that exits takes the others along")
 def test_a_checker_that_exits_hurts_itself_only(make: Make) -> None:
     said = verdicts(
         make("""
@@ -553,7 +548,6 @@ def test_the_helper_ends_when_the_tool_is_killed(tmp_path: Path) -> None:
         until(lambda: not alive(helper))
 
 
-@pytest.mark.xfail(strict=True, reason="Forks._kill: where killpg finds no group, one `suppress` skips the kill too")
 def test_a_call_can_be_killed_before_it_has_a_group_of_its_own() -> None:
     script = """
         import os, signal

@@ -40,9 +40,6 @@ def session(path: Path, phase: Phase = "workload", **more: Any) -> Session:
     return Session(SessionFile(NODES, 7, str(path), "none", "none", **more), phase)
 
 
-SURROGATES = pytest.mark.xfail(strict=True, reason="a lone surrogate cannot be encoded, so `attempt` raises")
-
-
 def fail(error: Exception) -> Callable[[], Any]:
     def function() -> Any:
         raise error
@@ -108,8 +105,8 @@ def test_any_value_can_be_recorded(path: Path, value: Any) -> None:
     [
         pytest.param(lambda: {(1, 2): "x"}, id="a tuple as key"),
         pytest.param(lambda: 2**70, id="a huge number"),
-        pytest.param(lambda: "\udc80", id="a surrogate in the value", marks=SURROGATES),
-        pytest.param(fail(OSError("\udcff")), id="a surrogate in the error", marks=SURROGATES),
+        pytest.param(lambda: "\udc80", id="a surrogate in the value"),
+        pytest.param(fail(OSError("\udcff")), id="a surrogate in the error"),
     ],
 )
 def test_an_attempt_does_not_raise_whatever_the_operation_gives(path: Path, function: Callable[[], Any]) -> None:
@@ -210,7 +207,6 @@ def test_a_torn_last_line_is_skipped(path: Path) -> None:
         assert [op.status for op in read_history(path)] == ["ok"]
 
 
-@pytest.mark.xfail(strict=True, reason="the next writer goes on in the torn line instead of on a new one")
 def test_an_operation_after_a_torn_line_is_not_lost(path: Path) -> None:
     session(path).attempt("put", lambda: None)
     with open(path, "ab") as stream:
@@ -239,7 +235,10 @@ class FakeTool:
         self._thread.start()
 
     def _serve(self) -> None:
-        connection, _ = self._listener.accept()
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return  # closed before anybody came
         with contextlib.suppress(ConnectionResetError), connection, connection.makefile("rwb") as stream:
             for line in stream:
                 self.claims.append(json.loads(line))

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from undermine.analysis.chances import FaultLimits, chances
+from undermine.analysis.chances import FaultLimits, chances, possible
 from undermine.analysis.points import points_of
 from undermine.checkers.compose import check_all, symptom_of
 from undermine.engine import Engine
@@ -107,7 +107,7 @@ class Campaign:
             strategy = self._next_strategy(exhausted)
             if strategy is None:
                 break
-            plans = self.propose(strategy, batch=max(4, 2 * limits.jobs))
+            plans = self.propose(strategy, batch=4 * limits.jobs)
             if not plans:
                 exhausted.add(strategy.name)
                 continue
@@ -129,6 +129,9 @@ class Campaign:
                 raise ClusterError(f"the cluster fails without any fault: {complaint}")
         if self._store.meta("capabilities") is None:
             self._store.set_meta("capabilities", self._capabilities())
+            points, _ = self._store.baseline_points()
+            reachable = {chance.point.id for chance in possible(chances(points, self.fault_limits()))}
+            self._store.set_meta("reachable", sorted(reachable))
 
     def _complaint(self, judged: Judged) -> str:
         if judged.status == "broken":

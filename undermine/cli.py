@@ -50,6 +50,8 @@ StrategyOption = Annotated[
     typer.Option("--strategy", "-s", help="Only this strategy (may be given several times).", show_default=False),
 ]
 HERE = Path(FILE_NAME)
+DEMO_JOBS = 2
+"""The example spends most of its time waiting for its own timers, so two runs fit on the smallest machine."""
 
 
 def main() -> None:
@@ -205,7 +207,7 @@ def hunt(
             accept_changes=accept_changes,
             listener=listener,
         )
-    return _hunt_result(result, json)
+    return _hunt_result(result, json, config)
 
 
 def _budget_s(text: str) -> float:
@@ -218,12 +220,17 @@ def _budget_s(text: str) -> float:
     return seconds
 
 
-def _hunt_result(result: api.HuntResult, json: bool) -> int:
+def _options(config: Path) -> str:
+    """What a later command needs to find the same config."""
+    return "" if config == HERE else f" -c {config}"
+
+
+def _hunt_result(result: api.HuntResult, json: bool, config: Path) -> int:
     page = write_report(Path(result.folder))
     if json:
         _print_json({**msgspec.to_builtins(result), "report": str(page)})
     else:
-        display.show_hunt(result, page)
+        display.show_hunt(result, page, _options(config))
     return 1 if result.believed else 0
 
 
@@ -299,7 +306,7 @@ def report(
     if json:
         _print_json({"report": str(page), "findings": findings})
     else:
-        display.show_findings(findings)
+        display.show_findings(findings, _options(config))
         typer.echo(f"report: {page}")
     return 1 if findings else 0
 
@@ -339,8 +346,8 @@ def demo(
     loaded = _load(api.demo_config(folder))
     budget_s = _budget_s(budget)
     with _listening(json, title="demo", budget_s=budget_s) as listener:
-        result = api.hunt(loaded, budget_s=budget_s, seed=seed, listener=listener)
-    _hunt_result(result, json)
+        result = api.hunt(loaded, budget_s=budget_s, seed=seed, jobs=DEMO_JOBS, listener=listener)
+    _hunt_result(result, json, folder)
     return 0
 
 

@@ -507,7 +507,7 @@ def _role(source: Source, name: str, table: dict[str, Any]) -> Role:
     for index, package in enumerate(role.packages):
         if not _MODULE.fullmatch(package):
             raise source.error(
-                (*path, "packages", index), f'must be names of modules, like "granary", not {show(package)}'
+                (*path, "packages", index), f'must be names of modules, like "myapp", not {show(package)}'
             )
     for index, glob in enumerate(role.logs):
         if Path(glob).is_absolute() or ".." in Path(glob).parts:
@@ -625,7 +625,7 @@ def _values(
 
 def _invented(roles: Mapping[str, Role]) -> tuple[NodeFacts, ...]:
     return tuple(
-        NodeFacts(node, name, index, "127.0.0.1", {port: 10_000 for port in role.ports}, f"/run/{node}")
+        NodeFacts(node, name, index, "127.0.0.1", dict.fromkeys(role.ports, 10000), f"/run/{node}")
         for name, role in roles.items()
         for index, node in enumerate(role.nodes, 1)
     )

@@ -31,7 +31,11 @@ def console() -> Console:
 
 def plain(text: str) -> str:
     """Text that may come from a target: no markup, no control characters."""
-    return escape("".join(c if c.isprintable() or c == "\n" else "?" for c in text))
+    return escape(printable(text))
+
+
+def printable(text: str) -> str:
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 @contextlib.contextmanager
@@ -48,14 +52,12 @@ def progress(title: str, budget_s: float = 0.0) -> Iterator[Listener]:
 
 def _print_line(out: Console, board: _Board, news: News) -> None:
     board.take(news)
+    text = news.text
     if news.kind == "done":
         mark = f"FAIL {news.data['symptom']}" if news.data.get("symptom") else news.data["status"]
-        out.print(
-            f"[{board.elapsed_s:5.0f} s] run {news.data['run']:>4} {news.data['strategy']:<11} {plain(mark)}",
-            markup=False,
-        )
-    elif news.kind in ("broken", "resume"):
-        out.print(f"[{board.elapsed_s:5.0f} s] {plain(news.text)}", markup=False)
+        text = f"run {news.data['run']:>4} {news.data['strategy']:<11} {mark}"
+    if news.kind in ("done", "broken", "resume"):
+        out.print(f"[{board.elapsed_s:5.0f} s] {printable(text)}", markup=False, soft_wrap=True)
 
 
 class _Board:
@@ -78,13 +80,13 @@ class _Board:
     def take(self, news: News) -> None:
         run = news.data.get("run", 0)
         if news.kind == "run":
-            self._now[run] = f"{news.data['strategy']}: {news.text}"
+            self._now[run] = printable(f"{news.data['strategy']}: {news.text}")
         elif news.kind == "done":
             self._now.pop(run, None)
             self._runs += 1
             for counter, key in ((self._by_strategy, news.data["strategy"]), (self._statuses, news.data["status"])):
                 counter[key] = counter.get(key, 0) + 1
-            if symptom := news.data.get("symptom"):
+            if symptom := printable(news.data.get("symptom", "")):
                 self._symptoms[symptom] = self._symptoms.get(symptom, 0) + 1
 
     def __rich__(self) -> RenderableType:
@@ -105,7 +107,8 @@ class _Board:
 # --- results
 
 
-def show_findings(findings: Sequence[Finding]) -> None:
+def show_findings(findings: Sequence[Finding], options: str = "") -> None:
+    """The short list; `options` is what `undermine replay` needs to find this campaign."""
     out = console()
     if not findings:
         out.print("[green]no findings[/green]")
@@ -120,12 +123,12 @@ def show_findings(findings: Sequence[Finding]) -> None:
             if verdict.symptom == finding.symptom:
                 for line in verdict.evidence[-_EVIDENCE_LINES_MAX:]:
                     out.print(f"   evidence  {plain(line)}")
-        out.print(f"   replay    undermine replay {finding.id}")
+        out.print(f"   replay    undermine replay {finding.id}{plain(options)}")
 
 
-def show_hunt(result: HuntResult, page: Path) -> None:
+def show_hunt(result: HuntResult, page: Path, options: str = "") -> None:
     out = console()
-    show_findings(result.findings)
+    show_findings(result.findings, options)
     coverage = result.coverage
     statuses = ", ".join(f"{n} {status}" for status, n in sorted(result.statuses.items()))
     out.print(

@@ -28,7 +28,7 @@ command = "your-server --id {id} --listen {host}:{port} --data {dir} --peers {pe
 # peers = "{id}={host}:{port}"  # how {peers} writes one node,
 # peers_join = ","              # and what stands between two
 # agent = "auto"                # "python", "none", or "auto": python if the program looks like Python
-# packages = []                 # your code, like ["granary"]; empty: all but the standard library
+# packages = []                 # your code, like ["myapp"]; empty: all but the standard library
 # ready = {tcp = "main", timeout_s = 15}   # or {log = 'listening on \\d+'}, {http = "/up"}, {python = "f"}
 # health = {http = "/health"}   # asked while a fault is in force; or {command = "…"}, {python = "…"}
 # logs = ["*.log"]              # in {dir}; what it prints counts anyway

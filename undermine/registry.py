@@ -91,8 +91,14 @@ def load(path: Path) -> Declared:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise UserError(
-            f"{path} cannot be loaded: {type(error).__name__}: {error} ({last.filename}:{last.lineno}); mend the file"
-        ) from error
+        where = f"{path}:{_line_of(error, path)}"
+        raise UserError(f"{where} cannot be loaded: {type(error).__name__}: {error}; mend the file") from error
     return Declared(module)
+
+
+def _line_of(error: Exception, path: Path) -> int:
+    """The line of the user's own file that it is about."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno or 1
+    own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return (own or [1])[-1] or 1

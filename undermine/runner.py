@@ -4,7 +4,8 @@ The story of `Runner.execute`:
 
 1. Make the run's folder; give each node its ports; compile the plan to a decision table for each agent.
 2. Start the nodes with the agent loaded; wait until each is ready (a fault may already fire here).
-3. Run the workload; watch its progress. No progress for `hang_s`, or no end within its time, is a hang.
+3. Run the workload until it ends, until no operation has succeeded for `hang_s`, or until its time is over: then
+   everything that the fault can show while it is in force has been seen.
 4. Heal: end every hold and lasting error, start dead nodes again on their data. What clients still wait for must be
    answered now; a workload that goes on beyond that has shown enough and is cut.
 5. Settle: poll until every node serves and the final reads succeed, or the time is over.
@@ -219,13 +220,13 @@ class _Experiment:
         return self._call("workload", function=workload.python, session=str(self._run.session))
 
     def _watch(self, call: Call) -> bool:
-        """Wait for the workload; false if it hangs. Its history growing is progress."""
+        """Wait for the workload; false if it does not end. An operation that succeeds is progress."""
         begun = progress = time.monotonic()
-        size = -1
+        successes = Successes(self._run.history)
         while not call.wait(_WATCH_S):
             now = time.monotonic()
-            if (grown := _size(self._run.history)) != size:
-                size, progress = grown, now
+            if successes.more():
+                progress = now
             if now - progress > self._config.run.hang_s or now - begun > self._config.workload.timeout_s:
                 return False
         return True
@@ -252,19 +253,23 @@ class _Experiment:
                 time.sleep(_WATCH_S)
             unready = {node: f"it says it is not healthy: {why}" for node, why in unhealthy.items()}
         if not unready and self._userland.declared["finals"]:
-            final, detail = self._final_reads(max(1.0, left_s()))
+            final, detail = self._final_reads(self._config.run.settle_timeout_s)
         self._settling = msgspec.convert(
             {"unready": unready, "final": final, "detail": detail, "duration_s": time.monotonic() - begun}, Settling
         )
 
     def _await_answers(self, call: Call, left_s: Callable[[], float]) -> bool:
-        """Wait until whatever clients waited for when all was healed is answered; false if it never is."""
+        """Wait until whatever clients waited for when all was healed is answered; false if it never is.
+
+        They have as long as a hang takes, also where settling is meant to be quicker.
+        """
+        patience = time.monotonic() + self._config.run.hang_s
         asked = {op.index for op in read_history(self._run.history) if op.status == "pending"}
         while not call.wait(_WATCH_S):
             still = {op.index for op in read_history(self._run.history) if op.status == "pending"}
             if asked and not asked & still:
                 return True
-            if left_s() <= 0:
+            if left_s() <= 0 and time.monotonic() > patience:
                 return False
         return True
 
@@ -376,6 +381,7 @@ class _Experiment:
             exits=tuple(self._cluster.exits),
             workload=self._workload,
             settling=self._settling,
+            started_ns=int(begun * 1e9),
             healed_ns=self._healed_ns,
             timing=Timing(
                 start_s=self._spent.get("start", 0.0),
@@ -407,11 +413,25 @@ def _finish(run: RunDir, record: RunRecord, trace: Trace) -> RunView:
     return RunView(record, read_history(run.history), lambda: trace)
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+class Successes:
+    """Tells whether a history file has new operations that succeeded; reads only what was added.
+
+    A workload that keeps no history cannot be watched: it counts as making progress until its time is over.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def more(self) -> bool:
+        try:
+            with open(self._path, "rb") as stream:
+                stream.seek(self._offset)
+                added = stream.read()
+        except FileNotFoundError:
+            return True
+        self._offset += len(added)
+        return b'"status":"ok"' in added
 
 
 def tidy(folder: Path, *, keep_data: bool) -> None:

@@ -48,8 +48,9 @@ CREATE TABLE verdicts (
     run INTEGER NOT NULL, checker TEXT NOT NULL, answer TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (run, checker));
 CREATE TABLE points (
     point TEXT PRIMARY KEY, keys TEXT NOT NULL, first_run INTEGER NOT NULL, line INTEGER NOT NULL,
-    position INTEGER NOT NULL, most INTEGER NOT NULL);
-CREATE TABLE seen (run INTEGER NOT NULL, point TEXT NOT NULL, PRIMARY KEY (run, point)) WITHOUT ROWID;
+    position INTEGER NOT NULL);
+CREATE TABLE seen (
+    run INTEGER NOT NULL, point TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (run, point)) WITHOUT ROWID;
 CREATE TABLE fired (
     run INTEGER NOT NULL, step INTEGER NOT NULL, point TEXT NOT NULL, fault TEXT NOT NULL, detail TEXT NOT NULL,
     PRIMARY KEY (run, step)) WITHOUT ROWID;
@@ -201,19 +202,10 @@ class Store:
             )
             self._put_verdicts(db, record.id, verdicts)
             for seen in points:
-                db.execute(
-                    "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?) "
-                    "ON CONFLICT (point) DO UPDATE SET most = MAX(most, excluded.most)",
-                    (
-                        seen.point.id,
-                        msgspec.json.encode(seen.point).decode(),
-                        record.id,
-                        seen.line,
-                        seen.order,
-                        seen.count,
-                    ),
-                )
-                db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (record.id, seen.point.id))
+                keys = msgspec.json.encode(seen.point).decode()
+                row = (seen.point.id, keys, record.id, seen.line, seen.order)
+                db.execute("INSERT OR IGNORE INTO points VALUES (?, ?, ?, ?, ?)", row)
+                db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", (record.id, seen.point.id, seen.count))
             db.executemany("INSERT OR REPLACE INTO fired VALUES (?, ?, ?, ?, ?)", [(record.id, *row) for row in fired])
             if fill or record.status != "broken":
                 db.execute(
@@ -365,7 +357,7 @@ class Store:
             "AND x.state = 'done' AND x.status != 'broken'"
         )
         rows = self._all(
-            f"SELECT p.keys, p.most, COUNT(*), p.line FROM points p JOIN seen USING (point) "
+            f"SELECT p.keys, MAX(seen.count), COUNT(*), p.line FROM points p JOIN seen USING (point) "
             f"WHERE seen.run IN ({baselines}) GROUP BY p.point ORDER BY p.first_run, p.position, p.point"
         )
         points = tuple(
@@ -375,8 +367,11 @@ class Store:
         return points, int(self._all(f"SELECT COUNT(*) FROM ({baselines})")[0][0])
 
     def coverage(self) -> Coverage:
-        """Points × faults fired, against the points of the fault-free runs."""
+        """Points × faults fired, against those points of the fault-free runs at which a fault can fire."""
+        reachable = self.meta("reachable")
         points = {seen.point.id: seen.point for seen in self.baseline_points()[0]}
+        if reachable is not None:
+            points = {name: point for name, point in points.items() if name in reachable}
         fired = self._all("SELECT DISTINCT point, detail FROM fired")
         hit = {point for point, _ in fired if point in points}
         return Coverage(

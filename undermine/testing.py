@@ -88,6 +88,7 @@ def simulate(strategy: Strategy, points: Sequence[Point], fails: FakeTarget, run
         plans = strategy.propose(history(points, done, round_index=round_index, settled=settled))
         if not plans or len(done) >= runs_max:
             break
+        plans = plans[: runs_max - len(done)]
         done += [
             PastRun(len(done) + index, round_index, index, plan, "fired", fails(plan))
             for index, plan in enumerate(plans)

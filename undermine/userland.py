@@ -139,7 +139,8 @@ class Forks:
             if known == call_id:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
-                    os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)  # it may not have a group of its own yet
 
     def _kill_all(self) -> None:
         for call_id in list(self._pids.values()):
@@ -177,9 +178,26 @@ def _result_of(function: Callable[[], Any], out: Path) -> int:
         result = {"ok": True, "detail": ""}
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        result = {"ok": False, "detail": text[:_TEXT_MAX], "trace": traceback.format_exc()[-_TEXT_MAX:]}
+        result = {
+            "ok": False,
+            "detail": _encodable(text[:_TEXT_MAX]),
+            "trace": _encodable(_users_part(error)[-_TEXT_MAX:]),
+        }
     out.write_text(json.dumps(result))
     return 0 if result["ok"] else 1
+
+
+def _encodable(text: str) -> str:
+    """Without lone surrogates, which no file of ours could hold."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _users_part(error: Exception) -> str:
+    """The trace of an exception without our own frames."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace))
 
 
 def _final(declared: registry.Declared, session_file: SessionFile, request: dict[str, Any]) -> int:
@@ -244,7 +262,8 @@ def judge(name: str, function: Callable[[RunView], Verdict | None], view: RunVie
         verdict = Verdict.ok() if answer is None else answer
         if not isinstance(verdict, Verdict):
             verdict = Verdict.unknown(f"the checker answered {answer!r:.80}, not a Verdict")
-    except Exception as error:
+        verdict = msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict)  # refuses wrong types
+    except (Exception, SystemExit) as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         verdict = Verdict.unknown(f"the checker raised {type(error).__name__}: {error} (line {where.lineno})")
     finally:

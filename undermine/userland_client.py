@@ -97,7 +97,7 @@ class UserlandClient:
 
     def close(self) -> None:
         """End the helper and all its children."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         try:

@@ -61,6 +61,9 @@ class HistoryWriter:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._lock = threading.Lock()
         self._next = _next_index(path)
+        data = path.read_bytes()
+        if data and not data.endswith(b"\n"):
+            os.write(self._fd, b"\n")  # a writer before us was killed within a line
 
     def invoke(self, op: Op) -> Op:
         with self._lock:
@@ -74,7 +77,17 @@ class HistoryWriter:
             self._write(op)
 
     def _write(self, op: Op) -> None:
-        os.write(self._fd, msgspec.json.encode(op, enc_hook=repr) + b"\n")
+        try:
+            line = msgspec.json.encode(op, enc_hook=repr)
+        except (TypeError, ValueError, RecursionError, OverflowError):
+            shown = {name: ascii(value) for name, value in op.args.items()}
+            plain = msgspec.structs.replace(op, args=shown, value=ascii(op.value), error=_encodable(op.error))
+            line = msgspec.json.encode(plain)
+        os.write(self._fd, line + b"\n")
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _next_index(path: Path) -> int:

@@ -23,7 +23,7 @@ PUTS = 24
 APPENDS = 10
 THINK_S = 0.015
 LEAVER = "s3"
-DEADLINE_S = 4.0
+DEADLINE_S = 2.5
 WORKLOAD_S_MAX = 6.0
 FINAL_DEADLINE_S = 1.5
 MEMBERS_DEADLINE_S = 0.6
@@ -292,7 +292,7 @@ def each_task_committed_once(run: undermine.RunView) -> undermine.Verdict:
         return undermine.Verdict.unknown("the job's status could not be read")
     if not status["done"]:
         missing = sorted(task for task, committed in status["committed"].items() if not committed)
-        return undermine.Verdict.fail(f"the job never finished: {len(missing)} tasks are not committed",
+        return undermine.Verdict.fail(f"the job never finished: not committed: {len(missing)} of its tasks",
                                       symptom="job never finishes", evidence=missing)
     outputs = last_values(run, "all_outputs", "job").get(JOB)
     if outputs is None:

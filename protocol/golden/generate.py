@@ -62,5 +62,6 @@ def decode(path: Path) -> str:
 
 if __name__ == "__main__":
     sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "agents" / "python")]
+    (HERE / NAME).unlink(missing_ok=True)
     write(HERE / NAME)
     (HERE / NAME).with_suffix(".json").write_text(decode(HERE / NAME))

@@ -75,7 +75,7 @@ class FakeTool:
         self.packages: list[str] = []
         self.steps: list[dict[str, Any]] = []
         self.incarnation = 1
-        # A folder of its own: paths of Unix sockets must be short.
+        # Not below the test's folder: paths of Unix sockets must be short.
         self.socket_path = f"/tmp/um-test-{os.getpid()}-{id(self):x}.sock"
         self.server = socket.socket(socket.AF_UNIX)
         self.server.bind(self.socket_path)

@@ -68,7 +68,6 @@ def test_operations_of_clients_are_points_too_but_not_the_final_reads() -> None:
     ]
 
 
-@pytest.mark.xfail(strict=True, reason="points_of cuts events off at healing but not the operations of clients")
 def test_a_clients_operation_after_healing_does_not_count_either() -> None:
     assert seen_in(ops=(Op(0, "c1", "put", start_ns=100),), healed_ns=100) == ()
 

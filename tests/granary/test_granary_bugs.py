@@ -119,11 +119,11 @@ def test_a_slow_snapshot_blocks_no_writes(tmp_path: pathlib.Path, fixes: Fixes) 
 def test_a_recovery_can_be_superseded(tmp_path: pathlib.Path, fixes: Fixes) -> None:
     replica = Replica(str(tmp_path), "log", fixes)
     replica.append(1, 0, "a", "x")
-    assert replica.prepare(2) == 1
-    assert replica.prepare(2) == 1, "the same recovery may ask again"
+    assert replica.prepare(2) == ["a"]
+    assert replica.prepare(2) == ["a"], "the same recovery may ask again"
     survivor = Replica(str(tmp_path), "log", fixes)  # the mark is durable
     if "recovery-supersede" in fixes:
-        assert survivor.prepare(3) == 1
+        assert survivor.prepare(3) == ["a"]
         survivor.finish(3, 1)
         assert survivor.append(3, 1, "b", "y") == 2
     else:

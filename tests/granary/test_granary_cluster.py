@@ -79,6 +79,20 @@ def test_append_needs_only_one_replica(cluster: Cluster) -> None:
     assert [record["id"] for record in client.read_log("log")] == ["a", "b", "c"]
 
 
+def test_replicas_that_differ_are_made_equal(cluster: Cluster) -> None:
+    client = cluster.client()
+    cluster.ready(client)
+    client.append("log", "a", 1)
+    for node, record_id in (("s1", "lost-1"), ("s2", "lost-2")):  # two writers died half-way
+        client.call_store(node, "log.append", log="log", generation=1, offset=1, id=record_id, data=0)
+    fresh = cluster.client("fresh")
+    fresh.append("log", "b", 2)
+    entry = client.call_master("logs.look_up", log="log")
+    for node in entry["replicas"]:
+        records = client.call_store(node, "log.read", log="log", generation=entry["generation"])
+        assert [record["id"] for record in records] == ["a", "b"]
+
+
 def test_the_master_may_restart(cluster: Cluster) -> None:
     client = cluster.client()
     leader = cluster.ready(client)

@@ -265,7 +265,6 @@ def test_in_a_then_it_is_the_second_node_that_must_offer_the_fault() -> None:
     assert "n2" in unsupported(plan, {"n1": ("crash",)})
 
 
-@pytest.mark.xfail(strict=True, reason="Step.until is neither compiled nor refused: the step would run without its end")
 def test_an_until_is_refused_as_long_as_no_agent_offers_it() -> None:
     plan = Plan((Step(At(point()), Delay(), until=At(point("net.send"))),))
     assert unsupported(plan, {"n1": CAPABILITIES}) != ""

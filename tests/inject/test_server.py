@@ -333,9 +333,6 @@ def test_an_oversized_line_is_a_problem_and_is_not_kept_in_memory(start: Start) 
     assert running.agent().claim(0) == {"type": "go"}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="RecursionError is not among what Server._serve catches: its thread dies unheard"
-)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_json_that_is_nested_too_deeply_is_a_problem_like_any_other(start: Start) -> None:
     running = start(Delay())
@@ -345,7 +342,6 @@ def test_json_that_is_nested_too_deeply_is_a_problem_like_any_other(start: Start
     assert len(running.problems(1)) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="an exception of `kill` ends the agent's thread and is not among the problems")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_kill_that_raises_is_a_problem_of_the_run(start: Start) -> None:
     running = start(Crash("n2"))

@@ -34,7 +34,9 @@ def test_hunt_is_the_same_for_the_same_seed(project) -> None:
     plans = []
     for _ in range(2):
         project.run("hunt", "-s", "random", "--max-runs", "6", "--seed", "5", "--set", "behaviour=sound")
-        plans.append(project.json("plan", "-s", "random", "-n", "6", "--set", "behaviour=sound")["predicted"][0]["plans"])
+        plans.append(
+            project.json("plan", "-s", "random", "-n", "6", "--set", "behaviour=sound")["predicted"][0]["plans"]
+        )
     assert plans[0] == plans[1]
 
 
@@ -102,7 +104,7 @@ def test_a_workload_may_be_any_program(project) -> None:
         (project.folder / "undermine.toml")
         .read_text()
         .replace('plugins = "hunt.py"', "")
-        .replace("[workload]", '[workload]\ncommand = "sh -c \'echo done > {run}/by-command\'"')
+        .replace("[workload]", "[workload]\ncommand = \"sh -c 'echo done > {run}/by-command'\"")
     )
     done = project.run("hunt", "-s", "random", "--max-runs", "1")
     assert done.returncode == 0, done.stderr

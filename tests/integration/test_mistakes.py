@@ -40,7 +40,9 @@ def test_unknown_strategy_names_the_known_ones(project) -> None:
     assert "random" in sentence(done)
 
 
-@pytest.mark.parametrize("args", [("hunt", "--budget", "soon"), ("hunt", "--jobs", "0"), ("hunt", "--set", "x"), ("frobnicate",)])
+@pytest.mark.parametrize(
+    "args", [("hunt", "--budget", "soon"), ("hunt", "--jobs", "0"), ("hunt", "--set", "x"), ("frobnicate",)]
+)
 def test_bad_arguments(project, args) -> None:
     done = project.run(*args)
     assert done.returncode == 2
@@ -64,7 +66,9 @@ def test_a_port_in_use_is_named(project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         toml = (project.folder / "undermine.toml").read_text()
-        toml = toml.replace("{host} {port} {dir}", f"{{host}} {port} {{dir}}").replace('{tcp = "main"', '{log = "ready"')
+        toml = toml.replace("{host} {port} {dir}", f"{{host}} {port} {{dir}}").replace(
+            '{tcp = "main"', '{log = "ready"'
+        )
         project.write(toml)
         done = project.run("hunt")
     assert done.returncode == 3
@@ -85,7 +89,8 @@ def test_a_workload_that_hangs_without_faults(project) -> None:
 
 
 def test_a_plugin_file_that_cannot_be_loaded(project) -> None:
-    (project.folder / "hunt.py").write_text("import undermine\n@undermine.workload\ndef workload(s): pass\nraise ValueError('oops')\n")
+    text = "import undermine\n@undermine.workload\ndef workload(s): pass\nraise ValueError('oops')\n"
+    (project.folder / "hunt.py").write_text(text)
     done = project.run("hunt")
     assert done.returncode == 2
     assert "oops" in sentence(done)
@@ -107,7 +112,9 @@ def test_resume_refuses_a_changed_config_and_says_what_changed(project) -> None:
     done = project.run("hunt", "--resume", "-s", "random", "--max-runs", "1")
     assert done.returncode == 2
     assert "behaviour" in sentence(done)
-    done = project.run("hunt", "--resume", "--accept-changes", "-s", "random", "--max-runs", "1", "--set", "behaviour=sound")
+    done = project.run(
+        "hunt", "--resume", "--accept-changes", "-s", "random", "--max-runs", "1", "--set", "behaviour=sound"
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -62,6 +62,7 @@ def record(
     fields: dict[str, Any] = {
         "status": "fired",
         "nodes": nodes(),
+        "started_ns": at_s(0.0),
         "healed_ns": at_s(3.0),
         "timing": Timing(start_s=0.6, workload_s=2.4, settle_s=1.0, total_s=4.3),
         **more,

@@ -142,6 +142,7 @@ def _stuck(made: CampaignMaker) -> Finding:
         0,
         what,
         receipts,
+        started_ns=at_s(0.0),
         healed_ns=at_s(10.9),
         workload=WorkloadResult("hung"),
         timing=Timing(start_s=0.6, workload_s=10.3, settle_s=4, total_s=15.2),

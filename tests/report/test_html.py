@@ -425,7 +425,7 @@ RAN = [{"plan": plan(Crash(), WHERE), "status": "fired"}]
 @pytest.mark.parametrize(
     ("findings", "words"),
     [
-        ([finding(tries=5, hits=5)], "1 bug, 1 reproduced every time."),
+        ([finding(tries=5, hits=5)], "1 bug, reproduced every time."),
         (
             [finding(tries=5, hits=5), finding(tries=5, hits=5), finding()],
             "3 bugs, 2 reproduced every time, 1 not re-run.",

@@ -174,7 +174,7 @@ def test_absurd_times_stay_on_the_page(absurd: int) -> None:
 
 
 def test_a_broken_run_that_was_never_healed_starts_with_what_was_seen() -> None:
-    made = record(1, plan(Crash(), WHERE), healed_ns=0, timing=Timing())
+    made = record(1, plan(Crash(), WHERE), started_ns=0, healed_ns=0, timing=Timing())
     scene = scene_of(view(made, [op(0, "c", "put", 1.5, 1.6)]))
     assert scene is not None
     assert scene.origin_ns == at_s(1.5)

@@ -45,7 +45,7 @@ def path(plan: Plan) -> tuple[str, ...]:
 
 
 def test_every_possible_chance_is_tried_exactly_once_and_then_it_is_over() -> None:
-    runs = simulate(Exhaustive(), POINTS, lambda plan: False)
+    runs = simulate(Exhaustive(), POINTS, lambda plan: False, runs_max=1000)
     tried = [pair(run.plan) for run in runs]
     expected = [(c.point, c.place, c.fault) for c in possible(history(POINTS).chances)]
     assert len(tried) == len(set(tried))
@@ -55,8 +55,8 @@ def test_every_possible_chance_is_tried_exactly_once_and_then_it_is_over() -> No
 
 
 def test_failing_runs_do_not_change_what_is_tried() -> None:
-    calm = simulate(Exhaustive(), POINTS, lambda plan: False)
-    rough = simulate(Exhaustive(), POINTS, lambda plan: True)
+    calm = simulate(Exhaustive(), POINTS, lambda plan: False, runs_max=1000)
+    rough = simulate(Exhaustive(), POINTS, lambda plan: True, runs_max=1000)
     assert [run.plan for run in calm] == [run.plan for run in rough]
 
 
@@ -107,7 +107,7 @@ def test_each_path_and_kind_of_fault_comes_once_before_any_comes_again_on_anothe
 def test_a_place_with_many_operations_does_not_drown_the_others() -> None:
     busy = [point("file.write", loc=f"app:busy{n}#1", target="busy") for n in range(30)]
     rare = [point("file.write", loc="app:rare#1", target="rare")]
-    plans = Exhaustive().propose(history([*busy, *rare], batch=10))
+    plans = Exhaustive().propose(history([*busy, *rare], batch=14))
     seen = {(at(p).point["target"], fault_family(p.steps[0].fault)) for p in plans}
     families = ("reboot", "crash", "error", "delay", "lasting error")
     assert seen == {(target, family) for target in ("busy", "rare") for family in families}

@@ -30,7 +30,7 @@ def points_of(trace: Trace, history: Sequence[Op], healed_ns: int) -> tuple[Poin
             point = cache.get(key) or cache.setdefault(key, point_of(event))
             moments.append((event.t_ns, point, event.pid, event.line))
     for op in history:
-        if op.phase == "workload":
+        if op.phase == "workload" and op.start_ns < healed_ns:
             moments.append((op.start_ns, client_point(op.f, op.node), 0, 0))
     for t_ns, point, pid, line in moments:
         if point not in first or t_ns < first[point][0]:

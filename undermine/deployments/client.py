@@ -151,9 +151,7 @@ class GuardianClient:
     def crash_all(self, prefix: str = "") -> None:
         """Crash all nodes whose keys start so, at the same time."""
         with self._changed:
-            nodes = [
-                node for node in self._nodes.values() if node.key.startswith(prefix) and not node.last_exit
-            ]
+            nodes = [node for node in self._nodes.values() if node.key.startswith(prefix) and not node.last_exit]
         answers = [(node.key, self._send({"op": "crash", "node": node.number})) for node in nodes]
         for key, answer in answers:
             self._crashed(key, self._wait_for(answer))
@@ -225,9 +223,7 @@ class GuardianClient:
         """Register a folder to be removed when the tool ends; call this before making the folder."""
         path = Path(os.path.abspath(path))
         if not removable(path, self._campaign_dir):
-            raise ValueError(
-                f"{path} is neither um-… below the temporary folder nor below the campaign's runs"
-            )
+            raise ValueError(f"{path} is neither um-… below the temporary folder nor below the campaign's runs")
         if self._campaign_dir:
             note_scratch(self._campaign_dir, path, wanted=False)
         with self._changed:
@@ -432,14 +428,10 @@ class GuardianClient:
 
     def _crashed(self, key: str, answer: dict[str, Any]) -> bool:
         if answer.get("left"):
-            raise NodeSurvived(
-                f"node {key!r} is not dead after SIGKILL: processes {answer['left'][:20]} remain"
-            )
+            raise NodeSurvived(f"node {key!r} is not dead after SIGKILL: processes {answer['left'][:20]} remain")
         return bool(answer["alive"])
 
-    def _wait_exit(
-        self, key: str, which: Callable[[_Node], Exit | None], timeout_s: float | None
-    ) -> Exit | None:
+    def _wait_exit(self, key: str, which: Callable[[_Node], Exit | None], timeout_s: float | None) -> Exit | None:
         node = self._node(key)
         with self._changed:
             self._changed.wait_for(lambda: which(node) or self._link.ended, timeout_s)
@@ -455,9 +447,7 @@ class GuardianClient:
             env["UNDERMINE_CAMPAIGN"] = str(self._campaign_dir)
             env.setdefault("UNDERMINE_RUN", f"{self._campaign_dir.name}/{key.rpartition('/')[0] or key}")
         if not argv or any("\0" in word for word in argv):
-            raise UserError(
-                f"Cannot start node {key!r}: its command is empty or has a NUL character; mend it."
-            )
+            raise UserError(f"Cannot start node {key!r}: its command is empty or has a NUL character; mend it.")
         for name, value in env.items():
             if not name or "=" in name or "\0" in name + value:
                 raise UserError(f"Cannot start node {key!r}: the environment variable {name!r} is not valid.")
@@ -482,18 +472,12 @@ def _start_error(
         return RuntimeError(f"starting node {key!r} failed at {stage}:\n{answer['trace']}")
     why = os.strerror(number)
     if stage == "process":
-        return UserError(
-            f"Cannot start node {key!r}: no new process ({why}); run fewer experiments in parallel."
-        )
+        return UserError(f"Cannot start node {key!r}: no new process ({why}); run fewer experiments in parallel.")
     if stage == "command":
-        return UserError(
-            f"Cannot start node {key!r}: the command {argv[0]!r} {_exec_advice(argv, env, number)}"
-        )
+        return UserError(f"Cannot start node {key!r}: the command {argv[0]!r} {_exec_advice(argv, env, number)}")
     path = os.fsdecode(spec.get(stage, "/dev/null").encode("latin-1"))
     what = "working folder" if stage == "cwd" else f"file for its {stage}"
-    return UserError(
-        f"Cannot start node {key!r}: the {what} {path} cannot be used ({why}); create or correct it."
-    )
+    return UserError(f"Cannot start node {key!r}: the {what} {path} cannot be used ({why}); create or correct it.")
 
 
 def _exec_advice(argv: Sequence[str], env: Mapping[str, str], number: int) -> str:

@@ -570,9 +570,7 @@ class Guardian:
     def run(self) -> None:
         self.tool.send({"event": "ready", "pid": os.getpid()})
         null = os.open("/dev/null", os.O_RDWR)
-        os.dup2(
-            null, 2
-        )  # until now errors went to the tool; holding its stderr would hold its terminal's pipes
+        os.dup2(null, 2)  # until now errors went to the tool; holding its stderr would hold its terminal's pipes
         os.close(null)
         while not self.tool.ended:
             self._turn(RETRY_S if self.mourned else None)

@@ -55,9 +55,7 @@ class PortPool:
 
     def __init__(self, candidates: Iterable[int] | None = None) -> None:
         ports = list(_candidates() if candidates is None else candidates)
-        start = (
-            random.SystemRandom().randrange(len(ports)) if ports else 0
-        )  # a seeded `random` must not matter
+        start = random.SystemRandom().randrange(len(ports)) if ports else 0  # a seeded `random` must not matter
         self._waiting = dict.fromkeys(ports[start:] + ports[:start])
         self._given: set[int] = set()
         self._lock = threading.Lock()

@@ -184,6 +184,8 @@ def unsupported(plan: Plan, capabilities: Mapping[str, Iterable[str]]) -> str:
         halves = _halves(step.trigger)
         if halves is None:
             return f"no agent offers the trigger {step.trigger.__class__.__name__}"
+        if step.until is not None:
+            return "no agent offers an end of a step (until)"
         node = halves[1].point.get("node")
         name = fault_kind(step.fault)
         if getattr(step.fault, "node", ""):

@@ -130,6 +130,8 @@ class Server:
             )
         except OSError:
             pass  # the node died; its receipt is in its event file
+        except Exception as error:  # a thread of ours must not die unheard
+            self.problems.append(f"a request of {node or 'an unknown node'} failed: {type(error).__name__}: {error}")
         finally:
             with self._lock:
                 self._connections.discard(connection)

@@ -121,13 +121,17 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def id(self) -> str:
         """The same for equal steps and seed, whoever proposed them."""
-        data = msgspec.json.encode((self.steps, self.seed))
-        return hashlib.blake2b(data, digest_size=6).hexdigest()
+        return self._digest(self.seed)
 
     @property
     def steps_id(self) -> str:
         """The same for equal steps whatever the seed."""
-        return hashlib.blake2b(msgspec.json.encode(self.steps), digest_size=6).hexdigest()
+        return self._digest(None)
+
+    def _digest(self, seed: int | None) -> str:
+        """Through the types, so that 5 and 5.0 seconds give the same text."""
+        steps = msgspec.convert(msgspec.to_builtins(self.steps), tuple[Step, ...])
+        return hashlib.blake2b(msgspec.json.encode((steps, seed)), digest_size=6).hexdigest()
 
     def __str__(self) -> str:
         return ", then ".join(describe_step(step) for step in self.steps) or "no fault"
@@ -158,7 +162,7 @@ def describe_fault(fault: Fault) -> str:
         case Crash(node=node):
             return f"crash {node}".strip()
         case Reboot(after_s=after_s, node=node):
-            return f"reboot {node}".strip() + f" after {after_s:g} s"
+            return f"reboot {node}".strip() + f" (back after {after_s:g} s)"
         case Delay(delay_s=delay_s):
             return f"delay of {delay_s:g} s"
         case Error(error=error, scope=scope):

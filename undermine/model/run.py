@@ -114,6 +114,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     exits: tuple[NodeExit, ...] = ()
     workload: WorkloadResult = WorkloadResult()
     settling: Settling = Settling()
+    started_ns: int = 0
     healed_ns: int = 0
     timing: Timing = Timing()
 

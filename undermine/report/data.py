@@ -154,9 +154,8 @@ def sentence(findings: Sequence[Finding], rows: Sequence[Row]) -> str:
     always = sum(f.tries > 0 and f.hits == f.tries for f in believed)
     at_times = sum(0 < f.hits < f.tries for f in believed)
     untried = sum(not f.tries for f in believed)
-    parts = [f"{always} reproduced every time"] if always else []
-    parts += [f"{at_times} reproduced at times"] if at_times else []
-    parts += [f"{untried} not re-run"] if untried else []
+    kinds = ((always, "reproduced every time"), (at_times, "reproduced at times"), (untried, "not re-run"))
+    parts = [words if number == len(believed) == 1 else f"{number} {words}" for number, words in kinds if number]
     doubts = f"{count(doubtful, 'suspicion')} could not be reproduced" if doubtful else ""
     if not believed:
         return f"No confirmed bug; {doubts}."

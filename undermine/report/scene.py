@@ -79,10 +79,9 @@ def struck_ns(receipt: Receipt) -> int:
 
 
 def origin_of(record: RunRecord, history: Sequence[Op]) -> int:
-    """When the run started: by its phases where they are known, else the first thing that was seen; 0 if nothing was."""
-    spent_s = record.timing.start_s + record.timing.workload_s
-    if record.healed_ns > 0 and spent_s > 0:
-        return max(1, record.healed_ns - int(spent_s * 1e9))
+    """When the run started: as recorded, else the first thing that was seen; 0 if nothing was."""
+    if record.started_ns > 0:
+        return record.started_ns
     seen = [e.started_ns for e in record.exits] + [op.start_ns for op in history]
     seen = [t for t in seen if t > 0] or [struck_ns(r) for r in record.receipts if struck_ns(r) > 0]
     return min(seen, default=0)

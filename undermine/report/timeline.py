@@ -128,7 +128,7 @@ class _Drawing:
         if life.end_ns < self.scene.from_ns:
             return
         y = self.node_y[life.node]
-        left, right = self.axis.x(life.start_ns), self.axis.x(life.end_ns)
+        left, right = self.axis.x(life.start_ns), self.axis.x(life.end_ns if life.end else self.scene.to_ns)
         since, until = self._at(life.start_ns), self._at(life.end_ns)
         guessed = "from the start" if life.incarnation == 1 else f"from about {since}"
         began = f"from {since}" if life.start_known else guessed

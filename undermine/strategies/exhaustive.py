@@ -3,7 +3,8 @@
 The order is chosen so that a short budget sees the most. Chances are dealt in turns: each turn takes one from every
 group (role, target), and a group gives its operations and call paths one after the other before any of them again on
 another node. A kind of fault has a turn of its own. Within a turn, what is met while clients are served comes before
-what is met while nodes start, and operations that leave something behind come before others.
+what is met while nodes start; renames come first, since they publish what was written before (a fault there parts what
+is stored in two places), then other operations that leave something behind, then the rest.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def ranked(history: History) -> list[Chance]:
     seen = {item.point: item for item in history.points}
     served_from = min((item.order for item in history.points if item.point.get("node") == CLIENT), default=0)
 
-    def telling(chance: Chance) -> tuple[bool, bool, bool, int]:
+    def telling(chance: Chance) -> tuple[bool, bool, int, int]:
         point, item = chance.point, seen[chance.point]
         return (
             item.runs < history.baseline_runs,
             item.order < served_from,
-            point.get("op") not in LEAVING_TRACES,
+            _weight(point.get("op")),
             item.order,
         )
 
@@ -56,11 +57,19 @@ def ranked(history: History) -> list[Chance]:
     turns: Counter[tuple[str, ...]] = Counter()
     dealt = []
     for repeat, position, chance in sorted(_by_path(usable, repeats), key=lambda row: row[:2]):
-        group = (chance.point.get("role"), chance.point.get("target"), fault_family(chance.fault))
-        dealt.append((repeat, turns[group], _FAMILIES.index(group[2]), position, chance))
+        family = fault_family(chance.fault)
+        group = (chance.point.get("role"), chance.point.get("target"), family, chance.place)
+        dealt.append((repeat, turns[group], _FAMILIES.index(family), position, chance))
         turns[group] += 1
     dealt.sort(key=lambda row: row[:4])
     return [row[4] for row in dealt]
+
+
+def _weight(op: str) -> int:
+    """How much an operation leaves behind: the less it says, the later it comes."""
+    if op == "file.rename":
+        return 0
+    return 1 if op in LEAVING_TRACES else 2
 
 
 def _by_path(chances: Iterable[Chance], repeats: Counter[tuple[str, ...]]) -> Iterator[tuple[int, int, Chance]]:

@@ -1,7 +1,8 @@
 """Random points, faults and moments: the baseline that every other strategy has to beat.
 
 A draw is even over what is operated on (role, operation, target), then over the points there, then over kinds of
-fault: a loop that is met a thousand times, or a helper that all I/O goes through, does not drown the rest. One plan in five has a second step.
+fault: a loop that is met a thousand times, or a helper that all I/O goes through, does not drown the rest.
+One plan in five has a second step.
 """
 
 from __future__ import annotations

@@ -9,23 +9,68 @@ import os
 
 _getcwd = os.getcwd
 _CACHE_MAX = 20_000
-_rules: list = []
+_DIGITS = frozenset("0123456789")
+_HEX = frozenset("0123456789abcdefABCDEF")
+_TEMPORARY = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
+_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_UUID = (8, 4, 4, 4, 12)
 
 
 def mask(text: str) -> str:
-    """The template of a name, as protocol/README.md defines it."""
-    if not _rules:
-        import re
+    """The template of a name, as protocol/README.md defines it.
 
-        edge, hexadecimal = r"(?<![0-9A-Za-z])", "[0-9a-fA-F]"
-        uuid = "-".join(hexadecimal + "{%d}" % size for size in (8, 4, 4, 4, 12))
-        _rules.append((re.compile(edge + "tmp[a-z0-9_]{6,}"), "tmp<x>"))
-        _rules.append((re.compile(edge + uuid + "(?![0-9A-Za-z])"), "<hex>"))
-        _rules.append((re.compile(edge + r"(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}(?![0-9A-Za-z])"), "<hex>"))
-        _rules.append((re.compile("[0-9]+"), "<n>"))
-    for rule, replacement in _rules:
-        text = rule.sub(replacement, text)
-    return text
+    By hand, because hooks must not import `re`: a signal handler may call them in the middle of that import.
+    """
+    found = []
+    at, end = 0, len(text)
+    in_word = False  # the character before is a letter or digit
+    while at < end:
+        character = text[at]
+        if not in_word and character in _WORD:
+            stop, template = _random_part(text, at)
+            if stop:
+                found.append(template)
+                at = stop
+                continue
+        if character in _DIGITS:
+            at = _run(text, at, _DIGITS)
+            found.append("<n>")
+            in_word = True
+            continue
+        found.append(character)
+        in_word = character in _WORD
+        at += 1
+    return "".join(found)
+
+
+def _random_part(text: str, at: int):
+    """Where the temporary name or hexadecimal word that starts here ends, and its template; 0 if there is none."""
+    if text.startswith("tmp", at):
+        stop = _run(text, at + 3, _TEMPORARY)
+        return (stop, "tmp<x>") if stop - at >= 9 else (0, "")
+    stop = _uuid(text, at)
+    if not stop:
+        stop = _run(text, at, _HEX)
+        if stop - at < 8 or text[stop : stop + 1] in _WORD or _DIGITS.isdisjoint(text[at:stop]):
+            return 0, ""
+    return stop, "<hex>"
+
+
+def _uuid(text: str, at: int) -> int:
+    stop = at - 1
+    for size in _UUID:
+        start = stop + 1
+        stop = _run(text, start, _HEX)
+        if stop - start != size or text[stop : stop + 1] != "-":
+            break
+    ended = stop - at == 36 and text[stop : stop + 1] not in _WORD
+    return stop if ended and text[at + 8 : at + 24 : 5] == "----" else 0
+
+
+def _run(text: str, at: int, characters) -> int:
+    while at < len(text) and text[at] in characters:
+        at += 1
+    return at
 
 
 class Subject:

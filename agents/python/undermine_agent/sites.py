@@ -192,7 +192,7 @@ def ordinal(code, offset: int) -> int:
 
         names = ("CALL", "CALL_KW", "CALL_FUNCTION", "CALL_FUNCTION_KW", "CALL_FUNCTION_EX", "CALL_METHOD")
         others = ("SETUP_WITH", "BEFORE_WITH", "BEFORE_ASYNC_WITH", "YIELD_FROM", "SEND", "FOR_ITER")
-        _call_opcodes.extend(opmap[name] for name in names + others if opmap.get(name, 256) < 256)
+        _call_opcodes[:] = [opmap[name] for name in names + others if opmap.get(name, 256) < 256]
     instructions = code.co_code
     # While a Python function is called, the offset may be that of the call's inline cache: zeros behind the call.
     while offset > 0 and instructions[offset] == 0:

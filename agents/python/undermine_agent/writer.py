@@ -46,8 +46,10 @@ class Cursor:
 
     def advance(self) -> None:
         """Go on in a new chunk; the old one is complete."""
-        self.writer.drop(self.view)
+        old = self.view
+        # One assignment: a signal handler that raises here must not leave a chunk that is gone.
         self.view, self.position = self.writer.fresh()
+        self.writer.drop(old)
 
     def __del__(self):
         try:
@@ -79,12 +81,16 @@ class Writer:
 
     def fresh(self):
         """A new chunk at the end of the file, or scratch memory if the file cannot grow."""
-        with self.lock:
-            try:
-                return (self.scratch() if self.failed else self._grow()), len(MAGIC)
-            except OSError:
-                self.failed = True
-                return self.scratch(), len(MAGIC)
+        # Never waits for long: a signal handler that raises at the wrong moment may leave the lock behind.
+        if self.failed or not self.lock.acquire(timeout=1):
+            return self.scratch(), len(MAGIC)
+        try:
+            return self._grow(), len(MAGIC)
+        except OSError:
+            self.failed = True
+            return self.scratch(), len(MAGIC)
+        finally:
+            self.lock.release()
 
     def _grow(self) -> memoryview:
         # Allocated, not only extended: a write to a mapped hole on a full disk would kill the host.

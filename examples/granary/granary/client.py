@@ -127,13 +127,13 @@ class Client:
             suspects.clear()
         survivors = [node for node in entry["replicas"] if node not in suspects]
         generation = self.call_master("logs.issue", log=log)
-        lengths = [self._step(node, suspects, "log.prepare", log=log, generation=generation)
-                   for node in survivors]
+        length = _common_length([self._step(node, suspects, "log.prepare", log=log, generation=generation)
+                                 for node in survivors])
         for node in survivors:
-            self._step(node, suspects, "log.finish", log=log, generation=generation, length=min(lengths))
+            self._step(node, suspects, "log.finish", log=log, generation=generation, length=length)
         self.call_master("logs.update", log=log, base=entry["generation"], generation=generation,
                          replicas=survivors)
-        return {"generation": generation, "replicas": survivors, "length": min(lengths)}
+        return {"generation": generation, "replicas": survivors, "length": length}
 
     def _step(self, node: str, suspects: set[str], method: str, **arguments: Any) -> Any:
         try:
@@ -199,6 +199,12 @@ class Client:
             time.sleep(RETRY_S)
 
 
+def _common_length(logs: list[list[str]]) -> int:
+    """How many records at the beginning are the same in all."""
+    return next((at for at, ids in enumerate(zip(*logs, strict=False)) if len(set(ids)) > 1),
+                min(map(len, logs)))
+
+
 class _Writer:
     """The writing end of one log: which replicas, which generation, and what is where."""
 
@@ -239,8 +245,7 @@ class _Writer:
         """Have replicas to write to, recovering the log if anything went wrong before; where to write."""
         if self._entry is None:
             self._entry = self._client.call_master("logs.create", log=self._log)
-            # Somebody may have written before us, so find out how far the log goes.
-            self._unsure = self._unsure or self._entry["issued"] > 1
+            self._find_end(self._entry)
         if self._suspects or self._unsure:
             self._entry = self._client.recover_log(self._log, self._suspects)
             self._suspects.clear()
@@ -248,6 +253,24 @@ class _Writer:
             if not sent:
                 self._offset = self._entry["length"]
         return self._offset
+
+    def _find_end(self, entry: dict[str, Any]) -> None:
+        """Somebody may have written before us: see how far the log goes, at any replica that says so.
+
+        If the others differ from it, the first append meets a conflict and the log is recovered."""
+        for node in entry["replicas"]:
+            try:
+                records = self._client.call_store(node, "log.read", APPEND_TIMEOUT_S, log=self._log,
+                                                  generation=entry["generation"])
+            except NotFound:
+                return
+            except Unreachable:
+                continue
+            except GranaryError:
+                break
+            self._offset = len(records)
+            return
+        self._unsure = True
 
     def _send(self, offset: int, record_id: str, data: Any) -> None:
         """Write to all replicas; one that fails is left out after the next recovery."""

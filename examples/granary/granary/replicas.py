@@ -1,8 +1,8 @@
 """One store's replicas of the append-only logs.
 
 A replica takes appends of its own generation only. When a client recovers a log it first *prepares* the
-surviving replicas (they stop taking appends and say how much they have), then *finishes*: all keep the
-length that they have in common and go on in the new generation.
+surviving replicas (they stop taking appends and say what they have), then *finishes*: all keep the
+records that they have in common and go on in the new generation.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Replica:
             self._check(generation)
             return list(self._file.records)
 
-    def prepare(self, generation: int) -> int:
-        """Stop taking appends until the recovery to `generation` is finished; how much we have."""
+    def prepare(self, generation: int) -> list[str]:
+        """Stop taking appends until the recovery to `generation` is finished; which records we have."""
         with self._lock:
             if generation <= self._generation:
                 raise StaleGeneration(f"{self.name} is at generation {self._generation}",
@@ -62,7 +62,7 @@ class Replica:
                 if not superseded:
                     raise Recovering(f"{self.name}: recovery in progress", generation=self._recovering)
             self._set(self._generation, generation)
-            return len(self._file.records)
+            return [record["id"] for record in self._file.records]
 
     def finish(self, generation: int, length: int) -> None:
         """Keep `length` records and take appends of `generation`."""

@@ -123,8 +123,10 @@ def test_a_passing_disk_error_is_seen_once(run) -> None:
 
 
 def test_a_lasting_disk_error_outlives_the_process_and_ends_with_healing(run) -> None:
-    view = run(Step(At(OPEN, "before", 2), Error("ENOSPC", "disk")), Step(At(Point.of({"op": "net.accept"})), Reboot(0.0)))
-    assert [receipt.action for receipt in view.receipts][0] == "error"
+    view = run(
+        Step(At(OPEN, "before", 2), Error("ENOSPC", "disk")), Step(At(Point.of({"op": "net.accept"})), Reboot(0.0))
+    )
+    assert view.receipts[0].action == "error"
     assert "No space left" in view.record.exits[0].log_tail
     assert view.record.settling.final == "ok"
 
@@ -193,7 +195,7 @@ settle_timeout_s = 6
 """
     )
     (project.folder / "redis_hunt.py").write_text(
-        '''
+        """
 import socket
 import undermine
 
@@ -222,7 +224,7 @@ def kept(run):
     acked = {o.args["key"] for o in run.history if o.f == "set" and o.status == "ok"}
     lost = [o.args["key"] for o in run.history if o.f == "get" and o.args["key"] in acked and "$-1" in (o.value or "")]
     return undermine.Verdict.fail(f"{lost} lost", symptom="lost") if lost else undermine.Verdict.ok()
-'''
+"""
     )
     result = project.json("hunt", "-s", "exhaustive", "--max-runs", "4")
     assert result["findings"] == []
