@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs clean
+.PHONY: demo test lint bench-runs bench-silence clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -17,7 +17,10 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench-runs: $(READY)
-	$(BIN)/python bench/runs.py
+	$(BIN)/python -m bench.runs
+
+bench-silence: $(READY)
+	$(BIN)/python -m bench.silence
 
 $(READY): pyproject.toml undermine/__init__.py
 	$(PYTHON) -m venv $(VENV)

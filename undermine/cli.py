@@ -56,8 +56,8 @@ DEMO_JOBS = 2
 
 def main() -> None:
     """Run a command; every way it can end has its exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     try:
         code = app(standalone_mode=False)

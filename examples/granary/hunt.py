@@ -293,7 +293,7 @@ def each_task_committed_once(run: undermine.RunView) -> undermine.Verdict:
     if not status["done"]:
         missing = sorted(task for task, committed in status["committed"].items() if not committed)
         return undermine.Verdict.fail(f"the job never finished: not committed: {len(missing)} of its tasks",
-                                      symptom="job never finishes", evidence=missing)
+                                      symptom="job never finishes", evidence=[f"{task} is not committed" for task in missing])
     outputs = last_values(run, "all_outputs", "job").get(JOB)
     if outputs is None:
         return undermine.Verdict.unknown("the outputs could not be read")
@@ -303,7 +303,7 @@ def each_task_committed_once(run: undermine.RunView) -> undermine.Verdict:
                                       symptom="task committed twice", evidence=twice)
     if missing := sorted(set(TASKS) - set(counts)):
         return undermine.Verdict.fail(f"{len(missing)} committed tasks have no output",
-                                      symptom="task output lost", evidence=missing)
+                                      symptom="task output lost", evidence=[f"{task} is not committed" for task in missing])
     return undermine.Verdict.ok()
 
 

@@ -155,7 +155,7 @@ print(sorted(map(int, os.listdir("/proc/self/fd")))[:3], len(os.listdir("/proc/s
 print(os.getpgid(0) == os.getsid(0) == os.getpid() == int(os.environb[b"UNDERMINE_PGID"]))
 print(os.getppid() == int(os.environ["UNDERMINE_KEEPER"]), os.readlink("/proc/self/fd/0"))
 status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
-print(int(status["SigBlk"], 16), int(status["SigIgn"], 16) & ~(1 << 12 | 1 << 24))
+print(int(status["SigBlk"], 16), int(status["SigIgn"], 16) & 0x7FFFFFFF & ~(1 << 12 | 1 << 24))
 print(os.environb[b"NAME"], os.getcwd())
 """
 

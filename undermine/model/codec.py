@@ -259,14 +259,17 @@ class _Assembler:
         return text, line
 
     def receipts(self) -> list[Receipt]:
+        """One for each step and operation: a hold writes its receipt when it begins and again when it ends."""
         strings = self.records.strings
-        found = []
+        found: dict[tuple[int, int], Receipt] = {}
         for (seq, t_ns, step, held_ns, action, detail), position in self.records.receipts:
             name = strings.get(action)
             if not name or detail not in strings:
                 self.problems.add(position, f"the receipt of step {step} refers to texts that are not defined")
-            found.append(Receipt(step, self.node, name or "?", t_ns, self.pid, seq, held_ns, strings.get(detail, "")))
-        return found
+            found[step, seq] = Receipt(
+                step, self.node, name or "?", t_ns, self.pid, seq, held_ns, strings.get(detail, "")
+            )
+        return list(found.values())
 
 
 def read_events(path: Path) -> tuple[list[Event], AgentInfo | None, list[Receipt], list[str]]:

@@ -18,7 +18,10 @@ class ClusterError(UserError):
     exit_code = 3
 
 
-class Interrupted(Exception):
-    """The user asked the tool to stop; everything stored so far stays and can be resumed."""
+class Interrupted(BaseException):
+    """The user asked the tool to stop; everything stored so far stays and can be resumed.
+
+    Like KeyboardInterrupt it is no `Exception`, so that nobody takes it for a failure of what was going on.
+    """
 
     exit_code = 130

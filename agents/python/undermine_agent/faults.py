@@ -108,6 +108,7 @@ class Faults:
     def _hold(self, step, call, delay_s: float, receipt) -> None:
         start = monotonic_ns()
         end = start + int(delay_s * 1e9)
+        self.agent.writer.receipt(call.cursor, call.seq, start, step.index, 0, *receipt)
         try:
             while not self.agent.state.healed:
                 left = end - monotonic_ns()
