@@ -102,6 +102,7 @@ class Campaign:
             self._tell("resume", f"{interrupted} interrupted run(s) will be run again")
         self.baseline()
         self._finish_open(limits, over)
+        self._confirm_forgotten()
         exhausted: set[str] = set()
         while not over() or self._owed_a_round():
             strategy = self._next_strategy(exhausted)
@@ -119,9 +120,10 @@ class Campaign:
         """Fault-free runs, one at a time; the campaign ends here if one fails."""
         wanted = self._config.hunt.baseline_runs
         done = [run for run in self._store.past_runs(BASELINE) if run.status != "broken"]
+        begun_before = [slot for slot in self._store.open_slots() if slot.strategy == BASELINE]
         for _ in range(wanted - len(done)):
             plan = Plan(seed=self._config.hunt.seed, strategy=BASELINE, why="what a correct run looks like")
-            (slot,) = self._store.write_round(BASELINE, [plan])
+            slot = begun_before.pop() if begun_before else self._store.write_round(BASELINE, [plan])[0]
             begun = time.monotonic()
             judged = self.run_slot(slot)
             self._store.finish_round(slot.round_index, time.monotonic() - begun)
@@ -222,7 +224,7 @@ class Campaign:
         for judged in results:
             if judged and judged.symptom and judged.symptom not in self._known_symptoms:
                 self._known_symptoms.add(judged.symptom)
-                self.confirm(judged)
+                self.confirm(judged.slot.plan, judged.symptom)
 
     def _side_by_side(
         self, run: Callable[[Slot], Judged | None], slots: Sequence[Slot], jobs: int
@@ -239,13 +241,20 @@ class Campaign:
     def _never_ran(self, strategy: str) -> bool:
         return not self._store.past_runs(strategy)
 
-    def confirm(self, judged: Judged) -> None:
+    def _confirm_forgotten(self) -> None:
+        """What failed just before the tool was killed, so that its confirmation was never stored."""
+        stored = self._store.plans_of(CONFIRM)
+        for finding in self.findings():
+            if finding.plan.id not in stored:
+                self.confirm(finding.plan, finding.symptom)
+
+    def confirm(self, plan: Plan, symptom: str) -> None:
         """The same plan again, alone, as often as configured."""
-        self._tell("suspect", judged.symptom, run=judged.run)
+        self._tell("suspect", symptom)
         count = self._config.hunt.confirm
         if count:
-            plan = msgspec.structs.replace(judged.slot.plan, strategy=CONFIRM)
-            self._run_confirmations(self._store.write_round(CONFIRM, [plan] * count))
+            again = msgspec.structs.replace(plan, strategy=CONFIRM)
+            self._run_confirmations(self._store.write_round(CONFIRM, [again] * count))
         self.findings()
 
     def _run_confirmations(self, slots: Sequence[Slot]) -> None:

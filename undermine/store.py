@@ -271,6 +271,11 @@ class Store:
             )
         )
 
+    def plans_of(self, strategy: str) -> frozenset[str]:
+        """Ids of the plans that were stored for it, run or not."""
+        rows = self._all("SELECT s.plan_id FROM slots s JOIN rounds r USING (round) WHERE r.strategy = ?", strategy)
+        return frozenset(row[0] for row in rows)
+
     def write_dropped(self, dropped: Iterable[Dropped]) -> None:
         """Plans that will not run, and the rule that says so."""
         with self._change() as db:

@@ -1,0 +1,96 @@
+"""Several roles in one cluster: every way to be ready and healthy, the order of starting, odd folder names."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import TARGET, Project
+
+pytestmark = pytest.mark.slow
+
+TOML = """
+[campaign]
+plugins = "hunt.py"
+
+[roles.by-http]
+nodes = ["h1"]
+command = "{python} '{project}/web.py' {host} {port} '{dir}'"
+ready = {http = "/health", timeout_s = 10}
+health = {http = "/health"}
+
+[roles.by-log]
+nodes = ["l1"]
+command = "{python} '{project}/web.py' {host} {port} '{dir}'"
+ready = {log = "ready to serve", timeout_s = 10}
+health = {command = "test -d {dir}"}
+start_after = ["by-http"]
+agent = "none"
+
+[roles.by-function]
+nodes = ["f1"]
+command = "{python} '{project}/web.py' {host} {port} '{dir}'"
+ready = {python = "is_up", timeout_s = 10}
+health = {python = "is_up"}
+start_after = ["by-log"]
+
+[hunt]
+baseline_runs = 1
+confirm = 1
+[run]
+settle_timeout_s = 5
+hang_s = 3
+"""
+
+HUNT = """
+import urllib.request
+import undermine
+
+def get(node, path):
+    with urllib.request.urlopen(f"http://{node.host}:{node.port}{path}", timeout=2) as answer:
+        return int(answer.read() or b"0")
+
+def is_up(node):
+    return get(node, "/health") >= 0
+
+@undermine.workload
+def workload(s):
+    for node in s.nodes * 3:
+        s.attempt("count", lambda: get(node, "/count"), client="c1", node=node.id)
+
+@undermine.final
+def final(s):
+    for node in s.nodes:
+        assert s.attempt("read", lambda: get(node, "/health"), client="c1", node=node.id).ok
+"""
+
+
+@pytest.fixture(params=["plain", "with space & ünïcode"])
+def cluster(tmp_path: Path, request) -> Project:
+    folder = tmp_path / request.param
+    folder.mkdir()
+    project = Project(folder)
+    shutil.copy(TARGET / "web.py", folder / "web.py")
+    (folder / "hunt.py").write_text(HUNT)
+    project.write(TOML)
+    return project
+
+
+def test_every_way_to_be_ready_and_healthy(cluster) -> None:
+    result = cluster.json("check")
+    assert {a["node"]: a["loaded"][:6] for a in result["agents"]} == {"h1": "python", "l1": "none", "f1": "python"}
+    hunt = cluster.run("hunt", "--max-runs", "6")
+    assert hunt.returncode in (0, 1), hunt.stderr
+    runs = sorted(cluster.results.glob("campaigns/*/runs/*/record.json"))
+    assert len(runs) >= 7
+    cluster.wait_until_nothing_runs()
+
+
+def test_a_node_that_says_it_is_not_healthy_does_not_count_as_back(cluster) -> None:
+    toml = TOML.replace('health = {command = "test -d {dir}"}', 'health = {command = "false"}')
+    cluster.write(toml)
+    done = cluster.run("check")
+    assert done.returncode == 3
+    assert "l1" in done.stderr
+    assert "not healthy" in done.stderr
