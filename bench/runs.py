@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from undermine import api
-from undermine.config import load
+from undermine.config_load import load
 
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 60
 

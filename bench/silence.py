@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.runs import print_news
 from undermine import api
-from undermine.config import load
+from undermine.config_load import load
 
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from undermine.campaign import Campaign, Limits, News
-from undermine.config import Config, load
+from undermine.config import Config
+from undermine.config_load import load
 from undermine.model.errors import ClusterError, UserError
 from undermine.model.event import AgentInfo, Trace
 from undermine.model.plan import At, Crash, Plan, Step
@@ -151,7 +152,7 @@ def test_a_new_symptom_is_confirmed_once_and_the_finding_has_its_rate(engine, st
 
 
 def test_a_baseline_that_fails_ends_the_campaign(engine, store) -> None:
-    with pytest.raises(ClusterError, match="without any fault.*it broke"):
+    with pytest.raises(ClusterError, match=r"without any fault.*it broke"):
         campaign(engine, store, [Scripted("a")], picks=lambda plan: True).run(ENDLESS)
 
 

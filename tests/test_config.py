@@ -15,8 +15,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from undermine import config as config_module
-from undermine import init, registry
+from undermine import config_load, init, registry
 from undermine.config import (
     Campaign,
     Checkers,
@@ -31,9 +30,9 @@ from undermine.config import (
     RunLimits,
     Workload,
     changes,
-    load,
     parse_duration,
 )
+from undermine.config_load import load
 from undermine.model.errors import UserError
 from undermine.model.plan import DISK_ERRORS, NETWORK_ERRORS
 from undermine.model.run import NodeInfo, Op, Phase
@@ -750,5 +749,5 @@ def test_reference_has_every_key_and_default(section: str) -> None:
 
 def test_reference_has_every_table() -> None:
     text = Path(__file__).parents[1].joinpath("docs/configuration.md").read_text()
-    for table in config_module._TABLES:
+    for table in config_load._TABLES:
         assert f"## [{table}" in text

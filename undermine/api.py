@@ -21,7 +21,8 @@ import undermine
 from undermine import plugins
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
 from undermine.campaign import Campaign, Judged, Limits, Listener, News
-from undermine.config import Config, changes, load
+from undermine.config import Config, changes
+from undermine.config_load import load
 from undermine.deployments.machine import Ability, abilities
 from undermine.deployments.sweep import sweep
 from undermine.engine import Engine, open_engine

@@ -21,7 +21,8 @@ from rich.console import Console
 import undermine
 from undermine import api, display, init
 from undermine.campaign import Listener
-from undermine.config import FILE_NAME, Config, load, parse_duration
+from undermine.config import FILE_NAME, Config, parse_duration
+from undermine.config_load import load
 from undermine.model.errors import Interrupted, UserError
 from undermine.report.html import write_report
 

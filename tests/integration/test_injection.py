@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from undermine.config import load
+from undermine.config_load import load
 from undermine.engine import Engine, open_engine
 from undermine.model.plan import At, Crash, Delay, Error, Plan, Reboot, Step, Then
 from undermine.model.point import Point, client_point
