@@ -15,7 +15,7 @@ The story of `Campaign.run`:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -130,7 +130,9 @@ class Campaign:
             if complaint := self._complaint(judged):
                 raise ClusterError(f"the cluster fails without any fault: {complaint}")
         if self._store.meta("capabilities") is None:
-            self._store.set_meta("capabilities", self._capabilities())
+            capabilities = self._capabilities()
+            self._store.set_meta("capabilities", capabilities)
+            self._warn_of_missing_agents(capabilities)
             points, _ = self._store.baseline_points()
             reachable = {chance.point.id for chance in possible(chances(points, self.fault_limits()))}
             self._store.set_meta("reachable", sorted(reachable))
@@ -146,6 +148,13 @@ class Campaign:
         newest = self._store.past_runs(BASELINE)[-1]
         view = load_view(RunDir(self.run_folder(newest.id)))
         return {agent.node: agent.capabilities for agent in view.trace.agents}
+
+    def _warn_of_missing_agents(self, capabilities: Mapping[str, tuple[str, ...]]) -> None:
+        for role in self._config.roles.values():
+            missing = [node for node in role.nodes if node not in capabilities]
+            if missing and self._config.agent(role.name) != "none":
+                text = f"the agent did not load in {', '.join(missing)}: only process faults there (see `undermine check`)"
+                self._tell("warning", text)
 
     def _owed_a_round(self) -> bool:
         return any(self._store.rounds_of(strategy.name) == 0 for strategy in self._strategies)

@@ -56,7 +56,7 @@ def _print_line(out: Console, board: _Board, news: News) -> None:
     if news.kind == "done":
         mark = f"FAIL {news.data['symptom']}" if news.data.get("symptom") else news.data["status"]
         text = f"run {news.data['run']:>4} {news.data['strategy']:<11} {mark}"
-    if news.kind in ("done", "broken", "resume"):
+    if news.kind in ("done", "broken", "resume", "warning"):
         out.print(f"[{board.elapsed_s:5.0f} s] {printable(text)}", markup=False, soft_wrap=True)
 
 
@@ -72,6 +72,7 @@ class _Board:
         self._statuses: dict[str, int] = {}
         self._symptoms: dict[str, int] = {}
         self._now: dict[int, str] = {}
+        self._warnings: list[str] = []
 
     @property
     def elapsed_s(self) -> float:
@@ -81,6 +82,8 @@ class _Board:
         run = news.data.get("run", 0)
         if news.kind == "run":
             self._now[run] = printable(f"{news.data['strategy']}: {news.text}")
+        elif news.kind == "warning":
+            self._warnings.append(printable(news.text))
         elif news.kind == "done":
             self._now.pop(run, None)
             self._runs += 1
@@ -94,9 +97,12 @@ class _Board:
         head = f"{self._title}: {self._runs} runs in {self.elapsed_s:.0f} s"
         if self._budget_s:
             head += f" of {self._budget_s:.0f} s"
-            rows.append(ProgressBar(total=self._budget_s, completed=min(self.elapsed_s, self._budget_s), width=60))
+            bar = Table.grid()
+            bar.add_row(ProgressBar(total=self._budget_s, completed=min(self.elapsed_s, self._budget_s), width=60))
+            rows.append(bar)
         counts = [f"{name} {n}" for name, n in (*self._by_strategy.items(), *self._statuses.items())]
         rows.append(Text("  ".join(counts) or "starting", style="dim"))
+        rows += [Text(text, style="yellow") for text in self._warnings]
         rows += [Text(f"now  {text}", overflow="ellipsis", no_wrap=True) for text in list(self._now.values())[:4]]
         rows += [
             Text(f"FAIL ×{n}  {s}", style="red", overflow="ellipsis", no_wrap=True) for s, n in self._symptoms.items()

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from undermine.model.event import AgentInfo
 from undermine.model.plan import At, Crash, Delay, Error, Fault, Plan, Reboot, Then, Trigger, fault_kind
 
 VERSION = 1
@@ -58,18 +59,6 @@ class Lasting(msgspec.Struct, frozen=True):
     value: str
 
 
-class Hello(msgspec.Struct, frozen=True):
-    """A process that loaded an agent."""
-
-    node: str
-    incarnation: int
-    pid: int
-    agent: str
-    runtime: str
-    version: int
-    capabilities: tuple[str, ...] = ()
-
-
 class Claim(msgspec.Struct, frozen=True):
     """An agent met a step's trigger and asks whether it is to act."""
 
@@ -91,17 +80,15 @@ class Controller:
         self.states = [WAITING] * len(plan.steps)
         self.claims: dict[int, Claim] = {}
         self.lasting: list[Lasting] = []
-        self.hellos: list[Hello] = []
         self.healed = False
 
     def begin(self) -> list[Instruction]:
         """Arm the first step."""
         return self._arm_next()
 
-    def hello(self, hello: Hello) -> dict[str, Any]:
+    def hello(self, hello: AgentInfo) -> dict[str, Any]:
         if hello.version != VERSION:
             return {"type": "refused", "why": f"agent speaks version {hello.version}, the tool {VERSION}"}
-        self.hellos.append(hello)
         return {"type": "welcome", "lasting": self.lasting_of(hello.node)}
 
     def lasting_of(self, node: str) -> list[dict[str, Any]]:

@@ -24,12 +24,12 @@ from undermine.inject.controller import (
     Claim,
     Controller,
     ExpectCrash,
-    Hello,
     Instruction,
     KillNode,
     NewGeneration,
     SetStep,
 )
+from undermine.model.event import AgentInfo
 
 _GENERATION = struct.Struct("<I")
 _LINE_BYTES_MAX = 1 << 20
@@ -140,7 +140,7 @@ class Server:
         match request["type"]:
             case "hello":
                 with self._lock:
-                    return self._controller.hello(msgspec.convert(request, Hello))
+                    return self._controller.hello(msgspec.convert(request, AgentInfo))
             case "lasting":
                 with self._lock:
                     return {"type": "lasting", "lasting": self._controller.lasting_of(node)}
