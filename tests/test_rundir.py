@@ -36,9 +36,10 @@ def test_all_folders_are_made_for_their_owner_only(run: RunDir) -> None:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_run_never_takes_over_the_folder_of_another(run: RunDir) -> None:
-    with pytest.raises(FileExistsError):
-        run.create()
+def test_a_run_begins_with_an_empty_folder_also_where_one_was_left(run: RunDir) -> None:
+    (run.nodes / "left").write_text("by a run whose row was lost")
+    run.create()
+    assert list(run.nodes.iterdir()) == []
 
 
 def test_logs_and_tables_of_each_start_have_their_own_names(run: RunDir) -> None:

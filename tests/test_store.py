@@ -90,9 +90,9 @@ def test_an_interrupted_run_is_broken_and_its_slot_is_open_for_the_next_session(
     first, second = store.write_round("random", [plan(0), plan(1)])
     done, under_way = do(store, first), store.begin_run(second)
     reopened = again(store)
-    assert reopened.interrupted() == 1
-    assert reopened.interrupted() == 0
-    assert [(slot.index, slot.attempts) for slot in reopened.open_slots()] == [(1, 0)]
+    assert len(reopened.interrupted()) == 1
+    assert reopened.interrupted() == []
+    assert [slot.index for slot in reopened.open_slots()] == [1]
     rows = {row["run"]: (row["status"], row["reason"]) for row in reopened.run_rows()}
     assert rows == {done: ("fired", f"reason of {done}"), under_way: ("broken", "interrupted")}
     new = do(reopened, second)
@@ -105,7 +105,7 @@ def test_an_interrupted_run_is_broken_and_its_slot_is_open_for_the_next_session(
 def test_a_broken_run_leaves_its_slot_open_until_it_is_told_to_fill_it(store: Store) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     do(store, slot, "broken")
-    assert [s.attempts for s in store.open_slots()] == [1]
+    assert len(store.open_slots()) == 1
     assert store.past_runs() == ()
     last = do(store, slot, "broken", fill=True)
     assert store.open_slots() == []
@@ -145,7 +145,6 @@ def test_rounds_and_runs_are_counted_by_strategy(store: Store) -> None:
         (slot,) = store.write_round(strategy, [plan(0)])
         do(store, slot, "not_fired" if strategy == "confirm" else "fired")
     assert (store.rounds_of("random"), store.rounds_of("exhaustive")) == (2, 0)
-    assert store.hunting_runs() == 2
     assert store.status_counts() == {"fired": 3, "not_fired": 1}
 
 
@@ -369,7 +368,7 @@ def test_a_writer_that_is_killed_loses_nothing_that_it_had_committed(tmp_path: P
     committed = [run.id for run in store.past_runs()]
     assert committed[: len(said)] == said
     assert len(committed) <= len(said) + 1
-    assert store.interrupted() + len(store.open_slots()) <= 2
+    assert len(store.interrupted()) + len(store.open_slots()) <= 2
     (slot,) = store.write_round("random", [Plan(seed=-1)])
     do(store, slot)
     assert len(store.past_runs()) == len(committed) + 1
@@ -429,7 +428,7 @@ def test_a_run_that_cannot_be_stored_whole_is_not_stored_at_all(store: Store) ->
         finish(store, slot, run, points=many, verdicts=(verdict("a"),))
     assert store.verdicts(run) == ()
     assert store.past_runs() == ()
-    assert store.interrupted() == 1
+    assert len(store.interrupted()) == 1
     assert [s.index for s in store.open_slots()] == [0]
 
 

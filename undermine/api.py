@@ -46,7 +46,7 @@ def silent(_: News) -> None:
 
 
 def new_campaign_dir(config: Config) -> Path:
-    """A fresh folder for a campaign, which becomes the latest one."""
+    """A fresh folder for a campaign; it becomes the latest one when the campaign has begun."""
     home = config.dir / CAMPAIGNS
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     stem = time.strftime("%Y-%m-%d-%H%M%S")
@@ -54,7 +54,6 @@ def new_campaign_dir(config: Config) -> Path:
         folder = home / f"{stem}{suffix}"
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-            _point_latest(config, folder)
             return folder
     raise UserError(f"{home} has too many campaigns of this second; try again")
 
@@ -91,23 +90,34 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_store(folder: Path, *, exclusive: bool = False) -> Iterator[Store]:
-    """The campaign's store; `exclusive` for whoever adds runs."""
+def open_store(folder: Path, *, exclusive: bool = False, fresh: bool = False) -> Iterator[Store]:
+    """The campaign's store; `exclusive` for whoever adds runs, `fresh` to forget what was there."""
     with contextlib.ExitStack() as stack:
         if exclusive:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             stack.enter_context(locked(folder))
+            if fresh:
+                _empty(folder)
         store = Store(folder)
         stack.callback(store.close)
         yield store
 
 
+def _empty(folder: Path) -> None:
+    """Remove all but the lock, which we hold."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != "lock":
+            path.unlink()
+
+
 @contextlib.contextmanager
 def _open(
-    config: Config, folder: Path, strategies: Sequence[str], listener: Listener
+    config: Config, folder: Path, strategies: Sequence[str], listener: Listener, *, fresh: bool = False
 ) -> Iterator[tuple[Campaign, Store, Engine]]:
     sweep(config.dir)
-    with open_store(folder, exclusive=True) as store, open_engine(config, folder) as engine:
+    with open_store(folder, exclusive=True, fresh=fresh) as store, open_engine(config, folder) as engine:
         chosen = plugins.strategies(config, strategies)
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
         yield Campaign(engine, store, chosen, checkers, listener), store, engine
@@ -120,6 +130,7 @@ def _identity(config: Config) -> dict[str, Any]:
         "significant": config.significant(),
         "python": platform.python_version(),
         "config": config.path,
+        "name": config.campaign.name,
     }
 
 
@@ -153,7 +164,7 @@ class HuntResult(msgspec.Struct, frozen=True):
     @property
     def believed(self) -> tuple[Finding, ...]:
         """Findings that were reproduced, or that nobody tried to."""
-        return tuple(f for f in self.findings if f.confirmed or not f.tries)
+        return tuple(f for f in self.findings if f.believed)
 
 
 def hunt(
@@ -171,11 +182,14 @@ def hunt(
 ) -> HuntResult:
     """The whole loop under a budget. With `resume`, the latest campaign goes on."""
     config = config if isinstance(config, Config) else load(Path(config), params or {})
-    if seed is not None:
-        config = msgspec.structs.replace(config, hunt=msgspec.structs.replace(config.hunt, seed=seed))
     begun = time.monotonic()
     plugins.strategies(config, strategies)
     folder = campaign_dir(config) if resume else new_campaign_dir(config)
+    if seed is None and resume:  # what --seed said when the campaign began
+        with open_store(folder) as store:
+            seed = (store.meta("identity") or {}).get("seed_said")
+    if seed is not None:
+        config = msgspec.structs.replace(config, hunt=msgspec.structs.replace(config.hunt, seed=seed))
     limits = Limits(
         budget_s=config.hunt.budget if budget_s is None else budget_s,
         runs_max=config.hunt.max_runs if runs_max is None else runs_max,
@@ -186,7 +200,8 @@ def hunt(
             if not accept_changes:
                 _refuse_changes(store, config)
     with _open(config, folder, strategies, listener) as (campaign, store, _):
-        store.set_meta("identity", _identity(config))
+        store.set_meta("identity", {**_identity(config), "seed_said": seed})
+        _point_latest(config, folder)
         campaign.run(limits)
         return HuntResult(
             str(folder), store.findings(), store.coverage(), store.status_counts(), time.monotonic() - begun
@@ -231,12 +246,10 @@ class CheckResult(msgspec.Struct, frozen=True):
 def check(config: Config, listener: Listener = silent) -> CheckResult:
     """Start the cluster, run the workload three times without faults, say what is observable."""
     folder = config.dir / "check"
-    sweep(config.dir)
-    shutil.rmtree(folder, ignore_errors=True)
     config = msgspec.structs.replace(
         config, hunt=msgspec.structs.replace(config.hunt, baseline_runs=max(3, config.hunt.baseline_runs))
     )
-    with _open(config, folder, (), listener) as (campaign, store, _):
+    with _open(config, folder, (), listener, fresh=True) as (campaign, store, _):
         campaign.baseline()
         points, runs = store.baseline_points()
         all_chances = campaign.history_of(_NOBODY, 1).chances
@@ -311,9 +324,7 @@ class PlanResult(msgspec.Struct, frozen=True):
 def plan(config: Config, strategies: Sequence[str] = (), count: int = 10, listener: Listener = silent) -> PlanResult:
     """Fault-free runs only, then what each strategy would propose first."""
     folder = config.dir / "plan"
-    sweep(config.dir)
-    shutil.rmtree(folder, ignore_errors=True)
-    with _open(config, folder, strategies, listener) as (campaign, store, engine):
+    with _open(config, folder, strategies, listener, fresh=True) as (campaign, store, engine):
         campaign.baseline()
         predicted: list[Predicted] = []
         dropped: dict[str, int] = {}
@@ -418,7 +429,7 @@ def log_files(config: Config, what: str, node: str = "", campaign: str = "") -> 
     """The log files of a run (by number) or of a finding's first run (by id)."""
     folder = campaign_dir(config, campaign)
     with open_store(folder) as store:
-        run = int(what) if what.isdigit() else find_finding(store, what).runs[0]
+        run = int(what) if what.isascii() and what.isdigit() else find_finding(store, what).runs[0]
     logs = RunDir(folder / "runs" / f"{run:06d}").logs
     if not logs.is_dir():
         raise UserError(f"there is no run {what} in {folder}; see `undermine report` for what there is")

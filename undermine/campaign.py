@@ -14,6 +14,8 @@ The story of `Campaign.run`:
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -69,6 +71,31 @@ class Limits(msgspec.Struct, frozen=True):
     jobs: int = 1
 
 
+class Allowance:
+    """What of the limits is left in this session; asked by several threads before each run."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._end = time.monotonic() + limits.budget_s
+        self._runs_left = limits.runs_max or sys.maxsize
+        self._lock = threading.Lock()
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.monotonic() >= self._end
+
+    @property
+    def out_of_runs(self) -> bool:
+        return self._runs_left <= 0
+
+    def take(self, *, sure: bool) -> bool:
+        """May a strategy's run begin? One that is `sure` of it may also when the time is over, never above the number."""
+        with self._lock:
+            if self.out_of_runs or (self.out_of_time and not sure):
+                return False
+            self._runs_left -= 1
+            return True
+
+
 class Campaign:
     """One campaign over one store."""
 
@@ -91,21 +118,17 @@ class Campaign:
     # --- the loop
 
     def run(self, limits: Limits) -> tuple[Finding, ...]:
-        begun = time.monotonic()
-        runs_before = self._store.hunting_runs()
-
-        def over() -> bool:
-            done = self._store.hunting_runs() - runs_before
-            return time.monotonic() - begun >= limits.budget_s or bool(limits.runs_max and done >= limits.runs_max)
-
+        allowance = Allowance(limits)
         if interrupted := self._store.interrupted():
-            self._tell("resume", f"{interrupted} interrupted run(s) will be run again")
+            for run in interrupted:
+                tidy(self.run_folder(run), keep_data=False)
+            self._tell("resume", f"{len(interrupted)} interrupted run(s) will be run again")
         self.baseline()
-        self._finish_open(limits, over)
+        self._finish_open(limits, allowance)
         self._confirm_forgotten()
         exhausted: set[str] = set()
-        while not over() or self._owed_a_round():
-            strategy = self._next_strategy(exhausted)
+        while not allowance.out_of_runs:
+            strategy = self._next_strategy(exhausted, owed_only=allowance.out_of_time)
             if strategy is None:
                 break
             plans = self.propose(strategy, batch=4 * limits.jobs)
@@ -113,7 +136,7 @@ class Campaign:
                 exhausted.add(strategy.name)
                 continue
             slots = self._store.write_round(strategy.name, plans)
-            self._run_round(slots, limits, over)
+            self._run_round(slots, limits, allowance)
         return self.findings()
 
     def baseline(self) -> None:
@@ -153,16 +176,15 @@ class Campaign:
         for role in self._config.roles.values():
             missing = [node for node in role.nodes if node not in capabilities]
             if missing and self._config.agent(role.name) != "none":
-                text = f"the agent did not load in {', '.join(missing)}: only process faults there (see `undermine check`)"
+                text = (
+                    f"the agent did not load in {', '.join(missing)}: only process faults there (see `undermine check`)"
+                )
                 self._tell("warning", text)
 
-    def _owed_a_round(self) -> bool:
-        return any(self._store.rounds_of(strategy.name) == 0 for strategy in self._strategies)
-
-    def _next_strategy(self, exhausted: set[str]) -> Strategy | None:
-        """The one that has had the least time; those without a round come first."""
+    def _next_strategy(self, exhausted: set[str], *, owed_only: bool) -> Strategy | None:
+        """The one that has had the least time; those without a round come first, and alone once the time is over."""
         used = self._store.used_s()
-        left = [s for s in self._strategies if s.name not in exhausted]
+        left = [s for s in self._strategies if s.name not in exhausted and not (owed_only and s.name in used)]
         return min(left, key=lambda s: used.get(s.name, -1.0), default=None)
 
     def history_of(self, strategy: Strategy, batch: int) -> History:
@@ -205,26 +227,23 @@ class Campaign:
 
     # --- runs
 
-    def _finish_open(self, limits: Limits, over: Callable[[], bool]) -> None:
+    def _finish_open(self, limits: Limits, allowance: Allowance) -> None:
         """What was stored before but not run: round by round, in order."""
         rounds: dict[int, list[Slot]] = {}
         for slot in self._store.open_slots():
             rounds.setdefault(slot.round_index, []).append(slot)
         for slots in rounds.values():
-            if over():
-                return
-            self._run_round(slots, limits, over)
+            self._run_round(slots, limits, allowance)
 
-    def _run_round(self, slots: Sequence[Slot], limits: Limits, over: Callable[[], bool]) -> None:
+    def _run_round(self, slots: Sequence[Slot], limits: Limits, allowance: Allowance) -> None:
         """Run the plans of a round, `jobs` at a time. A strategy that never ran is sure of one run."""
         begun = time.monotonic()
         strategy = slots[0].strategy
         sure_of_one = self._never_ran(strategy)
 
         def run(slot: Slot) -> Judged | None:
-            if over() and not (sure_of_one and slot is slots[0]):
-                return None
-            return self.run_slot(slot)
+            sure = sure_of_one and slot is slots[0]
+            return self.run_slot(slot) if strategy in SPECIAL or allowance.take(sure=sure) else None
 
         jobs = 1 if strategy in SPECIAL else limits.jobs
         results = [run(slot) for slot in slots] if jobs == 1 else self._side_by_side(run, slots, jobs)
@@ -292,12 +311,19 @@ class Campaign:
         view = self._engine.runner.execute(folder, run_id, slot.plan, capabilities if slot.plan.steps else None)
         begun = time.monotonic()
         verdicts = check_all(view, self._checkers, lambda: self._engine.user_checks(folder))
-        symptom = symptom_of(verdicts) if view.receipts else ""
+        symptom = self._symptom(view, verdicts)
         judged = Judged(run_id, slot, view.record.status, view.record.reason, symptom, verdicts)
         self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
         tidy(folder, keep_data=bool(symptom))
         self._tell("done", judged.reason, run=run_id, strategy=slot.strategy, status=judged.status, symptom=symptom)
         return judged
+
+    def _symptom(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
+        """What a run is grouped by. One that fails though nothing fired says something about the workload, not a bug."""
+        symptom = symptom_of(verdicts)
+        if symptom and not view.receipts and view.plan.steps:
+            self._tell("warning", f"run {view.record.id} failed although no fault fired, so it is flaky: {symptom}")
+        return symptom if view.receipts else ""
 
     def _store_run(self, slot: Slot, view: RunView, judged: Judged, check_s: float, fill: bool) -> None:
         timing = view.record.timing
@@ -332,7 +358,7 @@ class Campaign:
                 self._tell("broken", str(error), run=row["run"])
                 continue
             verdicts = check_all(view, self._checkers, lambda: self._engine.user_checks(folder))  # noqa: B023
-            symptom = symptom_of(verdicts) if view.receipts else ""
+            symptom = self._symptom(view, verdicts)
             if verdicts != self._store.verdicts(row["run"]):
                 changed += 1
                 self._store.replace_verdicts(row["run"], verdicts, symptom)

@@ -10,7 +10,8 @@ import contextlib
 import errno
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,9 +69,13 @@ def main() -> None:
     except (KeyboardInterrupt, Interrupted):
         errors.print("[yellow]interrupted[/yellow]; `undermine hunt --resume` goes on where it stopped")
         code = Interrupted.exit_code
+    except PermissionError as error:
+        errors.print(f"[red]error:[/red] {display.plain(str(error))}; run it where you may write, or set campaign.dir")
+        code = UserError.exit_code
     except OSError as error:
         if error.errno != errno.ENOSPC:
-            raise
+            code = _defect(errors)
+            sys.exit(code)
         errors.print(
             "[red]error:[/red] the disk is full; free some space, then `undermine hunt --resume`: nothing stored is lost"
         )
@@ -78,10 +83,16 @@ def main() -> None:
     except Exception as error:
         # click's own complaints about arguments (click may be part of typer, so it is asked by shape)
         if not hasattr(error, "format_message"):
-            raise
+            sys.exit(_defect(errors))
         errors.print(f"[red]error:[/red] {display.plain(error.format_message())}")
         code = UserError.exit_code
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _defect(errors: Console) -> int:
+    """A crash of ours must not look like "findings" (1) to a pipeline."""
+    errors.print(traceback.format_exc(), markup=False)
+    return 70
 
 
 def _interrupt(number: int, frame: Any) -> None:
@@ -309,7 +320,7 @@ def report(
     else:
         display.show_findings(findings, _options(config))
         typer.echo(f"report: {page}")
-    return 1 if findings else 0
+    return 1 if any(finding.believed for finding in findings) else 0
 
 
 @app.command()
@@ -366,8 +377,6 @@ def options(
 ) -> None:
     """Undermine your distributed system before production does."""
 
-
-Command = Callable[..., int]
 
 if __name__ == "__main__":
     main()

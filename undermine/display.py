@@ -105,7 +105,8 @@ class _Board:
         rows += [Text(text, style="yellow") for text in self._warnings]
         rows += [Text(f"now  {text}", overflow="ellipsis", no_wrap=True) for text in list(self._now.values())[:4]]
         rows += [
-            Text(f"FAIL ×{n}  {s}", style="red", overflow="ellipsis", no_wrap=True) for s, n in self._symptoms.items()
+            Text(f"FAIL ×{n}  {s}", style="red", overflow="ellipsis", no_wrap=True)
+            for s, n in list(self._symptoms.items())
         ]
         return Panel(Group(*rows), title=head, title_align="left")
 
@@ -119,7 +120,7 @@ def show_findings(findings: Sequence[Finding], options: str = "") -> None:
     if not findings:
         out.print("[green]no findings[/green]")
     for finding in findings:
-        doubt = "" if finding.confirmed or not finding.tries else " [yellow](not reproduced)[/yellow]"
+        doubt = "" if finding.believed else " [yellow](not reproduced)[/yellow]"
         out.print(f"\n[bold red]{finding.id}[/bold red] {plain(finding.title)}{doubt}")
         out.print(f"   injected  {plain(str(finding.plan))}")
         out.print(
@@ -142,7 +143,7 @@ def show_hunt(result: HuntResult, page: Path, options: str = "") -> None:
         f"faults fired at {coverage.points_fired} of {coverage.points} points, "
         f"{coverage.locations_fired} of {coverage.locations} source locations"
     )
-    out.print(f"report: {page}", soft_wrap=True)
+    out.print(f"report: {plain(str(page))}", soft_wrap=True)
 
 
 def show_check(result: CheckResult) -> None:

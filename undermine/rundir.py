@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,8 @@ class RunDir:
         self.agents = path / "agents"
 
     def create(self) -> None:
+        """An empty folder; what a lost row of the store left there says nothing."""
+        shutil.rmtree(self.path, ignore_errors=True)
         self.path.mkdir(mode=0o700, parents=True)
         for folder in (self.trace, self.logs, self.nodes, self.agents):
             folder.mkdir(mode=0o700)

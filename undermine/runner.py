@@ -29,11 +29,12 @@ from typing import Any
 import msgspec
 
 from undermine.config import Config
-from undermine.deployments.client import GuardianClient, GuardianDied
+from undermine.deployments.client import GuardianClient, GuardianDied, NodeSurvived
 from undermine.deployments.local import HOST, LocalCluster, tail
 from undermine.deployments.ports import PortPool
 from undermine.inject.controller import Controller, ExpectCrash, KillNode, compile_steps, unsupported
 from undermine.inject.server import Server, SharedState
+from undermine.model.errors import UserError
 from undermine.model.event import Trace
 from undermine.model.plan import Plan, fault_kind
 from undermine.model.point import CLIENT
@@ -53,11 +54,17 @@ from undermine.userland_client import Call, UserlandClient
 from undermine.workloads import SessionFile
 
 _WATCH_S = 0.02
+_SOCKET_DIR_BYTES_MAX = 90
 _KEY = "run-{}"
 
 
 class Broken(Exception):
     """The experiment itself failed; it says nothing about the target and is run again."""
+
+
+def _helper_died(what: str) -> UserError:
+    """Every later run would break too: better to stop than to use up the plans."""
+    return UserError(f"{what} was killed; nothing stored is lost: run `undermine hunt --resume`")
 
 
 class Runner:
@@ -68,7 +75,10 @@ class Runner:
         self._guardian = guardian
         self._userland = userland
         self._ports = PortPool()
-        self._sockets = Path(tempfile.gettempdir(), f"um-{os.getpid()}-{secrets.token_hex(4)}")
+        name = f"um-{os.getpid()}-{secrets.token_hex(4)}"
+        self._sockets = Path(tempfile.gettempdir(), name)
+        if len(os.fsencode(self._sockets)) > _SOCKET_DIR_BYTES_MAX:  # a socket's path has room for 107
+            self._sockets = Path("/tmp", name)
         guardian.scratch(self._sockets)  # before it exists, so that no moment is left in which it could be forgotten
         self._sockets.mkdir(mode=0o700)
 
@@ -151,6 +161,7 @@ class _Experiment:
         self._controller = Controller(plan)
         self._state = SharedState(run.state, len(plan.steps))
         self._external: list[Receipt] = []
+        self._missed: set[int] = set()
         self._broken = ""
         self._workload = WorkloadResult()
         self._settling = Settling()
@@ -180,7 +191,7 @@ class _Experiment:
         except Broken as error:
             self._broken = str(error)
         except GuardianDied as error:
-            self._broken = f"the guardian of the processes died: {error}"
+            raise _helper_died("the guardian that keeps the nodes") from error
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -215,6 +226,7 @@ class _Experiment:
             steps=compile_steps(self._plan, CLIENT),
             params=self._config.params,
             command=tuple(render_command(workload.command, values)) if workload.command else (),
+            cwd=self._config.project,
         )
         self._run.session.write_bytes(msgspec.json.encode(session))
         return self._call("workload", function=workload.python, session=str(self._run.session))
@@ -279,7 +291,7 @@ class _Experiment:
             call.kill()
             return WorkloadResult("cut" if answered else "hung", "", duration_s)
         if call.code is None:
-            raise Broken("the process that runs the workload died")
+            raise _helper_died("the helper that runs your plug-in file")
         if call.code == 0:
             return WorkloadResult("ok", "", duration_s)
         result = self._result("workload")
@@ -293,7 +305,7 @@ class _Experiment:
             call.kill()
             return "hung", ""
         if call.code is None:
-            raise Broken("the process that does the final reads died")
+            raise _helper_died("the helper that runs your plug-in file")
         result = self._result("final")
         return ("ok", "") if call.code == 0 else ("failed", f"{result.get('detail', '')}\n{result.get('trace', '')}")
 
@@ -317,6 +329,8 @@ class _Experiment:
         if not call.wait(timeout_s + 5):
             call.kill()
             return f"{function} hangs"
+        if call.code is None:
+            raise _helper_died("the helper that runs your plug-in file")
         return "" if call.code == 0 else f"{function}: {self._result(kind).get('detail', 'it failed')}"
 
     # --- faults
@@ -347,18 +361,20 @@ class _Experiment:
         """A fault that the tool carries out itself; its receipt is ours."""
         was_alive = self._cluster.crash(instruction.node, instruction.reboot_after_s)
         fault = self._plan.steps[instruction.step].fault
-        detail = "" if was_alive else "it was dead already"
-        self._external.append(
-            Receipt(instruction.step, instruction.node, fault_kind(fault), time.monotonic_ns(), detail=detail)
-        )
+        if was_alive:
+            self._external.append(Receipt(instruction.step, instruction.node, fault_kind(fault), time.monotonic_ns()))
+        else:
+            self._missed.add(instruction.step)
 
     # --- the end
 
     def tear_down(self) -> None:
         """Leave nothing behind; whatever already went wrong."""
         begun = time.monotonic()
-        with contextlib.suppress(GuardianDied):
+        try:
             self._cluster.close()
+        except (GuardianDied, NodeSurvived) as error:
+            self._broken = self._broken or f"not everything could be ended: {error}"
         self._server.close()
         self._state.close()
         with contextlib.suppress(OSError):
@@ -397,7 +413,7 @@ class _Experiment:
     def _status(self, receipts: tuple[Receipt, ...]) -> tuple[RunStatus, str]:
         problems = [*self._server.problems, *self._cluster.problems]
         proven = {receipt.step for receipt in receipts}
-        unproven = [step for step in self._controller.fired() if step not in proven]
+        unproven = [step for step in self._controller.fired() if step not in proven | self._missed]
         if self._broken or problems:
             return "broken", self._broken or problems[0]
         if unproven:

@@ -66,7 +66,6 @@ class Slot(msgspec.Struct, frozen=True):
     index: int
     strategy: str
     plan: Plan
-    attempts: int = 0
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -225,23 +224,23 @@ class Store:
             [(run, v.checker, v.answer, msgspec.json.encode(v).decode()) for v in verdicts],
         )
 
-    def interrupted(self) -> int:
+    def interrupted(self) -> list[int]:
         """Mark runs that were under way when the tool died as broken; their slots are still open."""
         with self._change() as db:
-            cursor = db.execute(
-                "UPDATE runs SET state = 'done', status = 'broken', reason = 'interrupted', ended = ? WHERE state = 'running'",
+            rows = db.execute(
+                "UPDATE runs SET state = 'done', status = 'broken', reason = 'interrupted', ended = ? "
+                "WHERE state = 'running' RETURNING run",
                 (time.time(),),
-            )
-            return cursor.rowcount
+            ).fetchall()
+        return sorted(run for (run,) in rows)
 
     def open_slots(self) -> list[Slot]:
         """Plans that were stored but not run to the end, in (round, index) order."""
         rows = self._all(
-            "SELECT s.round, s.idx, r.strategy, s.plan, "
-            "(SELECT COUNT(*) FROM runs x WHERE x.round = s.round AND x.idx = s.idx AND x.reason != 'interrupted') "
-            "FROM slots s JOIN rounds r USING (round) WHERE s.run IS NULL AND r.finished IS NULL ORDER BY s.round, s.idx"
+            "SELECT s.round, s.idx, r.strategy, s.plan FROM slots s JOIN rounds r USING (round) "
+            "WHERE s.run IS NULL AND r.finished IS NULL ORDER BY s.round, s.idx"
         )
-        return [Slot(a, b, c, msgspec.json.decode(d, type=Plan), e) for a, b, c, d, e in rows]
+        return [Slot(a, b, c, msgspec.json.decode(d, type=Plan)) for a, b, c, d in rows]
 
     def rounds_of(self, strategy: str) -> int:
         return int(self._all("SELECT COUNT(*) FROM rounds WHERE strategy = ?", strategy)[0][0])
@@ -287,16 +286,6 @@ class Store:
     def settled(self) -> frozenset[str]:
         """Ids of plans that were stored or dropped."""
         return frozenset(self.plans_taken()) | {row[0] for row in self._all("SELECT plan_id FROM dropped")}
-
-    def hunting_runs(self) -> int:
-        """Finished runs that a strategy proposed."""
-        return sum(
-            n
-            for strategy, n in self._all(
-                "SELECT r.strategy, COUNT(*) FROM slots s JOIN rounds r USING (round) WHERE s.run IS NOT NULL GROUP BY 1"
-            )
-            if strategy not in SPECIAL
-        )
 
     def run_rows(self) -> list[dict[str, Any]]:
         rows = self._all(

@@ -37,6 +37,7 @@ from undermine.workloads import Session, SessionFile
 _TEXT_MAX = 4000
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(plugins: str) -> None:
@@ -68,6 +69,7 @@ class Forks:
         self._declared = declared
         self._answers = answers
         self._pids: dict[int, int] = {}
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what a call leaves becomes our child when the call ends
         self._wake_r, self._wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -104,6 +106,7 @@ class Forks:
         try:
             os.setsid()
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # kept by exec: a command has its daemons for itself
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             devnull = os.open(os.devnull, os.O_RDONLY)
@@ -121,8 +124,19 @@ class Forks:
         finally:
             os._exit(code)
 
+    def _strays(self) -> list[int]:
+        """Children that are no calls: what calls that are over have left, also in sessions of their own."""
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        return [int(pid) for pid in children if int(pid) not in self._pids]
+
+    def _kill_strays(self) -> None:
+        for pid in self._strays():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
     def _reap(self) -> None:
-        while self._pids:
+        while True:
+            self._kill_strays()
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
@@ -145,6 +159,13 @@ class Forks:
     def _kill_all(self) -> None:
         for call_id in list(self._pids.values()):
             self._kill(call_id)
+        deadline = time.monotonic() + 3
+        with contextlib.suppress(ChildProcessError):
+            while time.monotonic() < deadline:
+                self._kill_strays()
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+                self._pids.pop(pid, None)
+                time.sleep(0 if pid else 0.005)
 
 
 def call(declared: registry.Declared | None, request: dict[str, Any]) -> int:
@@ -155,6 +176,7 @@ def call(declared: registry.Declared | None, request: dict[str, Any]) -> int:
         session_file = msgspec.json.decode(Path(request["session"]).read_bytes(), type=SessionFile)
     if kind == "workload" and session_file is not None and session_file.command:
         os.environ["UNDERMINE_SESSION"] = request["session"]
+        os.chdir(session_file.cwd or ".")
         os.execvp(session_file.command[0], session_file.command)
     if declared is None:
         raise UserError("undermine.toml names no plug-in file; set campaign.plugins")
@@ -176,6 +198,8 @@ def _result_of(function: Callable[[], Any], out: Path) -> int:
     try:
         function()
         result = {"ok": True, "detail": ""}
+    except SystemExit as error:
+        result = {"ok": error.code in (None, 0), "detail": f"it ended with code {error.code}"}
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         result = {

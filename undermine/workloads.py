@@ -52,6 +52,8 @@ class SessionFile(msgspec.Struct, frozen=True):
     params: dict[str, str | int | float | bool] = {}
     command: tuple[str, ...] = ()
     """What to execute instead of a function; it finds this file's path in UNDERMINE_SESSION."""
+    cwd: str = ""
+    """Where the command runs: the folder of undermine.toml, against which it was checked."""
 
 
 class HistoryWriter:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import TARGET, Project
+from integration_project import TARGET, Project
 
 pytestmark = pytest.mark.slow
 

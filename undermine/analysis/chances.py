@@ -24,7 +24,7 @@ LEAVING_TRACES = frozenset(
     }
 )
 """Operations that change what is stored or what another node knows."""
-_NEEDS_SPACE = frozenset({"file.create", "file.write", "file.fsync", "file.truncate", "file.mkdir", "file.rename"})
+_NEEDS_SPACE = frozenset({"file.create", "file.write", "file.mkdir"})
 _NETWORK = {
     "net.connect": ("ECONNREFUSED", "ETIMEDOUT"),
     "net.send": ("ECONNRESET", "ETIMEDOUT"),

@@ -149,9 +149,11 @@ class GuardianClient:
         return self._crashed(key, self._ask_node("crash", key))
 
     def crash_all(self, prefix: str = "") -> None:
-        """Crash all nodes whose keys start so, at the same time."""
+        """Crash all nodes whose keys start so, at the same time: all stand still before the first of them dies."""
         with self._changed:
             nodes = [node for node in self._nodes.values() if node.key.startswith(prefix) and not node.last_exit]
+        for still in [self._send({"op": "freeze", "node": node.number}) for node in nodes]:
+            self._wait_for(still)
         answers = [(node.key, self._send({"op": "crash", "node": node.number})) for node in nodes]
         for key, answer in answers:
             self._crashed(key, self._wait_for(answer))

@@ -25,6 +25,7 @@ from undermine.templates import Values, render, render_command
 
 HOST = "127.0.0.1"
 _LOG_TAIL_BYTES = 6000
+_LOG_KEPT_BYTES = 1 << 20
 _POLL_S = 0.01
 _DEATH_KNOWN_S_MAX = 5.0
 
@@ -43,6 +44,8 @@ class _State:
         self.started_ns = 0
         self.reboot_after_s: float | None = None
         self.timer: threading.Timer | None = None
+        self.logged: dict[Path, int] = {}
+        """How much earlier starts wrote to each log file that outlives them."""
 
 
 class LocalCluster:
@@ -106,6 +109,7 @@ class LocalCluster:
             state.started_ns = time.monotonic_ns()
             incarnation = state.incarnation
         Path(info.dir).mkdir(mode=0o700, exist_ok=True)
+        state.logged = {path: path.stat().st_size for path in self._own_logs(node) if path.is_file()}
         values = self._values(node)
         try:
             self._guardian.start(
@@ -119,6 +123,10 @@ class LocalCluster:
         except BaseException:
             state.alive = False
             raise
+        with self._lock:
+            late = self._closing
+        if late:  # `close` did not see it
+            self._guardian.crash(self._guardian_key(node, incarnation))
 
     def _values(self, node: str) -> Values:
         return self._config.values(self.nodes, node, str(self._run.path))
@@ -127,9 +135,7 @@ class LocalCluster:
         return f"{self._key}/{node}/{incarnation}"
 
     def _environment(self, info: NodeInfo, role: Role, incarnation: int, values: Values) -> dict[str, str]:
-        env = dict(os.environ)
-        env.update({name: render(text, values) for name, text in role.env.items()})
-        env.update(markers(self._config.dir, self._run.path))
+        env = self._role_environment(role, values)
         env["PYTHONUNBUFFERED"] = "1"
         if self._config.agent(info.role) == "python":
             path = self._run.agent_config(info.id, incarnation)
@@ -137,6 +143,10 @@ class LocalCluster:
             env["UNDERMINE_AGENT"] = str(path)
             env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(python_agent_dir()), env.get("PYTHONPATH", ""))))
         return env
+
+    def _role_environment(self, role: Role, values: Values) -> dict[str, str]:
+        own = {name: render(text, values) for name, text in role.env.items()}
+        return {**os.environ, **own, **markers(self._config.dir, self._run.path)}
 
     # --- probing
 
@@ -164,9 +174,12 @@ class LocalCluster:
         if ready.python:
             return self._ask_user("ready", ready.python, info, ready.timeout_s)
         if ready.http:
-            return probes.http_status(info.host, info.ports.get(ready.port, info.port), ready.http, ready.status)
+            path = render(ready.http, self._values(info.id))
+            return probes.http_status(info.host, info.ports.get(ready.port, info.port), path, ready.status)
         if ready.log:
-            return probes.log_line(re.compile(ready.log), self.log_files(info.id, self._states[info.id].incarnation))
+            state = self._states[info.id]
+            files = self.log_files(info.id, state.incarnation)
+            return probes.log_line(re.compile(ready.log), {path: state.logged.get(path, 0) for path in files})
         return probes.tcp(info.host, info.ports.get(ready.tcp, info.port))
 
     def unhealthy(self) -> dict[str, str]:
@@ -183,17 +196,31 @@ class LocalCluster:
             return self._ask_user("health", health.python, info, health.timeout_s)
         if health.http:
             port = info.ports.get(health.port, info.port)
-            return probes.http_status(info.host, port, health.http, health.status, health.timeout_s)
+            path = render(health.http, self._values(info.id))
+            return probes.http_status(info.host, port, path, health.status, health.timeout_s)
         values = self._values(info.id)
         argv = render_command(health.command, values)
-        return probes.command(argv, dict(os.environ), Path(info.dir), health.timeout_s)
+        role = self._config.roles[info.role]
+        env = self._role_environment(role, values)
+        return probes.command(argv, env, Path(self._config.project, render(role.cwd, values)), health.timeout_s)
 
     def log_files(self, node: str, incarnation: int) -> list[Path]:
         """A node's own output and the files that its role's globs name."""
-        role = self._config.role_of(node)
+        return [self._run.log(node, incarnation, stream) for stream in ("err", "out")] + self._own_logs(node)
+
+    def _own_logs(self, node: str) -> list[Path]:
         folder = self._run.node(node)
-        files = [self._run.log(node, incarnation, stream) for stream in ("err", "out")]
-        return files + [path for glob in role.logs for path in sorted(folder.glob(glob))]
+        return [path for glob in self._config.role_of(node).logs for path in sorted(folder.glob(glob))]
+
+    def _keep_logs(self) -> None:
+        """The ends of the nodes' own log files, beside their output: the data of a run that passed is removed."""
+        for info in self.nodes:
+            for path in self._own_logs(info.id):
+                if path.is_file() and not path.is_symlink():
+                    name = str(path.relative_to(self._run.node(info.id))).replace(os.sep, "_")
+                    with open(path, "rb") as stream:
+                        stream.seek(max(0, path.stat().st_size - _LOG_KEPT_BYTES))
+                        (self._run.logs / f"{info.id}.{name}").write_bytes(stream.read(_LOG_KEPT_BYTES))
 
     # --- dying and coming back
 
@@ -248,13 +275,15 @@ class LocalCluster:
                 state.timer.start()
 
     def _reboot(self, node: str) -> None:
-        with self._lock:
-            self._states[node].timer = None
-            self._states[node].reboot_after_s = None
         try:
+            self._guardian.crash(self._guardian_key(node, self._states[node].incarnation))  # children that outlived it
             self._start(node)
         except Exception as error:  # a thread of ours must not die silently
             self.problems.append(f"{node} could not be started again: {error}")
+        finally:  # only now: until it lives it is waited for
+            with self._lock:
+                if self._states[node].timer is threading.current_thread():
+                    self._states[node].timer = None
 
     def restart_dead(self) -> list[str]:
         """All is healed: start every dead node again on its data, also those that wait for their reboot.
@@ -272,8 +301,9 @@ class LocalCluster:
                     state.timer = None
                 if state.alive:
                     continue
+                old = self._guardian_key(info.id, state.incarnation)
             dead.append(info.id)
-            self._guardian.crash(self._guardian_key(info.id, state.incarnation))  # children that outlived it
+            self._guardian.crash(old)  # children that outlived it; never what a reboot has started meanwhile
             self._start(info.id)
         return dead
 
@@ -294,6 +324,7 @@ class LocalCluster:
                     state.timer.cancel()
         self._unsubscribe()
         self._guardian.crash_all(f"{self._key}/")
+        self._keep_logs()
         for node, state in self._states.items():
             for incarnation in range(1, state.incarnation + 1):
                 self._guardian.forget(self._guardian_key(node, incarnation))

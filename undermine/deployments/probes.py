@@ -5,8 +5,11 @@ Probes only talk to addresses of the run; functions of the user's are asked thro
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import os
 import re
+import signal
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -35,19 +38,32 @@ def http_status(host: str, port: int, path: str, status: int, timeout_s: float =
     return "" if answer == status else f"GET {path} on {host}:{port} answered {answer}, not {status}"
 
 
-def log_line(pattern: re.Pattern[str], files: Sequence[Path]) -> str:
-    for path in files:
+def log_line(pattern: re.Pattern[str], files: Mapping[Path, int]) -> str:
+    """Look in each file from its offset on: what an earlier start of the node wrote says nothing about this one."""
+    for path, offset in files.items():
         try:
-            if pattern.search(path.read_text(errors="replace")):
-                return ""
+            with open(path, "rb") as stream:
+                stream.seek(offset)
+                if pattern.search(stream.read().decode(errors="replace")):
+                    return ""
         except OSError:
             continue
     return f"no log line matches {pattern.pattern!r}"
 
 
 def command(argv: Sequence[str], env: Mapping[str, str], cwd: Path, timeout_s: float) -> str:
+    """Ask a program; nothing of it stays, whether it answers or not."""
+    null = subprocess.DEVNULL
     try:
-        done = subprocess.run(argv, env=env, cwd=cwd, timeout=timeout_s, capture_output=True, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        process = subprocess.Popen(argv, env=env, cwd=cwd, stdin=null, stdout=null, stderr=null, start_new_session=True)
+    except OSError as error:
         return f"{argv[0]}: {error}"
-    return "" if done.returncode == 0 else f"{argv[0]} exited with {done.returncode}"
+    try:
+        code = process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return f"{argv[0]} gave no answer within {timeout_s:g} s"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return "" if code == 0 else f"{argv[0]} exited with {code}"

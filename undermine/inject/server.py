@@ -13,7 +13,6 @@ import os
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,7 +65,8 @@ class SharedState:
 
 
 class Server:
-    """Answers agents for one run. `crash` is called for faults that the tool itself carries out."""
+    """Answers agents for one run. `kill` is called for faults that the tool itself carries out, `expect` for those
+    that an agent is about to."""
 
     def __init__(
         self,
@@ -163,8 +163,3 @@ class Server:
                     self._expect(instruction)
                 case KillNode():
                     self._kill(instruction)
-
-
-def now_ns() -> int:
-    """The clock that all processes of a run share."""
-    return time.monotonic_ns()

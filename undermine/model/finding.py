@@ -26,5 +26,10 @@ class Finding(msgspec.Struct, frozen=True):
         return self.hits > 0
 
     @property
+    def believed(self) -> bool:
+        """It was reproduced, or nobody tried to."""
+        return self.confirmed or not self.tries
+
+    @property
     def rate(self) -> str:
         return f"{self.hits}/{self.tries}" if self.tries else "not re-run"

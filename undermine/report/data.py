@@ -106,7 +106,7 @@ def head_of(store: Store, rows: Sequence[Row], findings: Sequence[Finding]) -> H
     identity = store.meta("identity") or {}
     begun = min((row["started"] for row in rows), default=None)
     return Head(
-        name=_system_name(str(_dig(identity, "config") or ""), store.folder),
+        name=str(_dig(identity, "name") or "") or _system_name(str(_dig(identity, "config") or ""), store.folder),
         campaign=store.folder.name,
         date=time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(begun)).strip() if begun else "not started",
         version=str(_dig(identity, "version") or "unknown"),
@@ -144,7 +144,7 @@ def sentence(findings: Sequence[Finding], rows: Sequence[Row]) -> str:
     """The result of the campaign in one plain sentence."""
     if not rows:
         return "No run has finished yet."
-    believed = [f for f in findings if f.confirmed or not f.tries]
+    believed = [f for f in findings if f.believed]
     doubtful = len(findings) - len(believed)
     fired = sum(map(_with_fault, rows))
     if not findings:

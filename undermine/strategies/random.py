@@ -40,7 +40,7 @@ class Random:
 
 class _Draw:
     def __init__(self, history: History) -> None:
-        self._rng = random.Random(f"{history.seed}/{history.round_index}")
+        self._rng = random.Random(f"{history.seed}/{history.round_index}/{len(history.settled)}")
         self._counts = {seen.point: seen.count for seen in history.points}
         groups: dict[tuple[str, ...], dict[str, list[Chance]]] = {}
         for chance in possible(history.chances):

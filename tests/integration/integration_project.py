@@ -1,0 +1,87 @@
+"""A project on disk with the tiny server as its cluster, and the command line run on it as a user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from undermine.deployments import sweep
+
+TARGET = Path(__file__).parent / "target"
+
+TOML = """
+[campaign]
+plugins = "hunt.py"
+
+[params]
+mode = ""
+behaviour = ""
+
+[roles.kv]
+nodes = ["n1"]
+command = "{python} {project}/kv.py {host} {port} {dir} {params.behaviour}"
+ready = {tcp = "main", timeout_s = 5}
+
+[workload]
+timeout_s = 5
+
+[run]
+hang_s = 2
+settle_timeout_s = 4
+
+[hunt]
+baseline_runs = 1
+confirm = 1
+"""
+
+
+class Project:
+    """A folder with an undermine.toml in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("kv.py", "hunt.py"):
+            shutil.copy(TARGET / name, folder / name)
+        self.write(TOML)
+
+    def write(self, toml: str) -> None:
+        (self.folder / "undermine.toml").write_text(toml)
+
+    def command(self, *args: str) -> list[str]:
+        return [sys.executable, "-m", "undermine.cli", *args]
+
+    def run(self, *args: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*args), cwd=self.folder, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+
+    def json(self, *args: str) -> Any:
+        done = self.run(*args, "--json")
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*args), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    @property
+    def results(self) -> Path:
+        return self.folder / ".undermine"
+
+    def processes(self) -> list[int]:
+        """Every process that carries this project's marker."""
+        marker = b"UNDERMINE_CAMPAIGN=" + os.fsencode(self.results.resolve())
+        return [pid for pid in sweep._own_processes() if marker in sweep._environ(pid)]
+
+    def wait_until_nothing_runs(self, limit_s: float = 20) -> None:
+        deadline = time.monotonic() + limit_s
+        while left := self.processes():
+            assert time.monotonic() < deadline, f"left behind: {left}"
+            time.sleep(0.02)
