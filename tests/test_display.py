@@ -78,9 +78,9 @@ def test_without_a_terminal_every_finished_run_is_a_line(lines: Callable[..., li
         done("", "not_fired"),
     )
     assert len(said) == 3
-    assert said[0].split()[-4:] == ["run", "7", "random", "fired"]
-    assert said[1].endswith("FAIL lost write")
-    assert said[2].endswith("not_fired")
+    assert said[0].split()[-4:] == ["run", "7", "random", "ok"]
+    assert said[1].endswith("=> lost write")
+    assert said[2].rstrip().endswith("not fired")
     assert not any("\x1b" in line for line in said)
 
 

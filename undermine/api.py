@@ -36,6 +36,7 @@ from undermine.store import CONFIRM, REPLAY, Coverage, Store
 
 CAMPAIGNS = "campaigns"
 LATEST = "latest"
+_UNSTABLE_SHOWN = 8
 
 
 def silent(_: News) -> None:
@@ -232,6 +233,8 @@ class CheckResult(msgspec.Struct, frozen=True):
     chances: int
     skipped: dict[str, int]
     problems: tuple[str, ...]
+    unstable: tuple[str, ...] = ()
+    """Some of the points that not every fault-free run showed."""
 
     @property
     def run_s(self) -> float:
@@ -263,6 +266,7 @@ def check(config: Config, listener: Listener = silent) -> CheckResult:
             chances=sum(not chance.skipped for chance in all_chances),
             skipped=_count_reasons(all_chances),
             problems=last.trace.problems,
+            unstable=tuple(str(seen.point) for seen in points if seen.runs < runs)[:_UNSTABLE_SHOWN],
         )
 
 

@@ -278,7 +278,7 @@ class Campaign:
 
     def confirm(self, plan: Plan, symptom: str) -> None:
         """The same plan again, alone, as often as configured."""
-        self._tell("suspect", symptom)
+        self._tell("suspect", f"confirming: {symptom}")
         count = self._config.hunt.confirm
         if count:
             again = msgspec.structs.replace(plan, strategy=CONFIRM)
@@ -315,7 +315,8 @@ class Campaign:
         judged = Judged(run_id, slot, view.record.status, view.record.reason, symptom, verdicts)
         self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
         tidy(folder, keep_data=bool(symptom))
-        self._tell("done", judged.reason, run=run_id, strategy=slot.strategy, status=judged.status, symptom=symptom)
+        told = {"status": judged.status, "reason": judged.reason, "symptom": symptom}
+        self._tell("done", str(slot.plan), run=run_id, strategy=slot.strategy, **told)
         return judged
 
     def _symptom(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
@@ -362,7 +363,8 @@ class Campaign:
             if verdicts != self._store.verdicts(row["run"]):
                 changed += 1
                 self._store.replace_verdicts(row["run"], verdicts, symptom)
-            self._tell("done", "", run=row["run"], strategy=row["strategy"], status=row["status"], symptom=symptom)
+                told = {"status": row["status"], "reason": "", "symptom": symptom}
+                self._tell("done", str(row["plan"]), run=row["run"], strategy=row["strategy"], **told)
         return changed
 
     def _tell(self, kind: str, text: str, **data: Any) -> None:

@@ -187,7 +187,14 @@ def hunt(
     config: ConfigOption = HERE,
     strategy: StrategyOption = None,
     budget: Annotated[str, typer.Option(help="How long to hunt in this session, like 10m.", show_default=False)] = "",
-    max_runs: Annotated[int | None, typer.Option(min=1, help="Stop after so many runs.", show_default=False)] = None,
+    max_runs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Stop after so many runs of strategies; fault-free and confirming runs come on top.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of workload and strategies.", show_default=False)
     ] = None,
@@ -201,13 +208,14 @@ def hunt(
 ) -> int:
     """The loop, under a budget: trace, predict, inject, check. Exits with 1 if bugs were found.
 
-    Every strategy takes turns by time and is sure of one round. Interrupt it at any moment; `--resume` goes on.
+    Strategies take turns by time; each is sure of one round. What fails is re-run at once to confirm it, also when that
+    takes longer than the budget. Interrupt it at any moment; `--resume` goes on.
 
     Examples: `undermine hunt --budget 10m`, `undermine hunt -s random --max-runs 50 --seed 7`, `undermine hunt --resume`
     """
     loaded = _load(config, params)
     budget_s = _budget_s(budget) if budget else loaded.hunt.budget
-    with _listening(json, title="hunt", budget_s=budget_s) as listener:
+    with _findings_so_far(loaded, config, json), _listening(json, title="hunt", budget_s=budget_s) as listener:
         result = api.hunt(
             loaded,
             strategies=strategy or (),
@@ -220,6 +228,18 @@ def hunt(
             listener=listener,
         )
     return _hunt_result(result, json, config)
+
+
+@contextlib.contextmanager
+def _findings_so_far(loaded: Config, config: Path, json: bool) -> Iterator[None]:
+    """Show what was found when the user interrupts."""
+    try:
+        yield
+    except (KeyboardInterrupt, Interrupted):
+        with contextlib.suppress(UserError), api.open_store(api.campaign_dir(loaded)) as store:
+            if store.findings() and not json:
+                display.show_findings(store.findings(), _options(config))
+        raise
 
 
 def _budget_s(text: str) -> float:

@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from undermine.api import CheckResult, HuntResult, PlanResult, ReplayResult
 
 _EVIDENCE_LINES_MAX = 4
+_MARKS = {"fired": "ok", "not_fired": "not fired", "exhausted": "ok", "broken": "broken"}
 
 
 def console() -> Console:
-    return Console(soft_wrap=False, highlight=False)
+    """Wraps for people; what goes into a file or a pipe keeps its lines whole."""
+    out = Console(highlight=False)
+    return out if out.is_terminal else Console(highlight=False, soft_wrap=True)
 
 
 def plain(text: str) -> str:
@@ -54,9 +57,11 @@ def _print_line(out: Console, board: _Board, news: News) -> None:
     board.take(news)
     text = news.text
     if news.kind == "done":
-        mark = f"FAIL {news.data['symptom']}" if news.data.get("symptom") else news.data["status"]
-        text = f"run {news.data['run']:>4} {news.data['strategy']:<11} {mark}"
-    if news.kind in ("done", "broken", "resume", "warning"):
+        mark = _MARKS[news.data["status"]] if not news.data["symptom"] else "FAIL"
+        text = f"run {news.data['run']:>4} {news.data['strategy']:<11} {mark:<9} {news.text}"
+        if news.data["symptom"]:
+            text += f" => {news.data['symptom']}"
+    if news.kind in ("done", "broken", "resume", "warning", "suspect"):
         out.print(f"[{board.elapsed_s:5.0f} s] {printable(text)}", markup=False, soft_wrap=True)
 
 
@@ -139,7 +144,7 @@ def show_hunt(result: HuntResult, page: Path, options: str = "") -> None:
     coverage = result.coverage
     statuses = ", ".join(f"{n} {status}" for status, n in sorted(result.statuses.items()))
     out.print(
-        f"\n{sum(result.statuses.values())} runs ({statuses}) in {result.duration_s:.0f} s; "
+        f"\n{sum(result.statuses.values())} runs in this campaign ({statuses}), this session took {result.duration_s:.0f} s; "
         f"faults fired at {coverage.points_fired} of {coverage.points} points, "
         f"{coverage.locations_fired} of {coverage.locations} source locations"
     )
@@ -159,7 +164,10 @@ def show_check(result: CheckResult) -> None:
         loaded = f"{seen.loaded} {seen.runtime}".strip()
         if seen.wanted != "none" and seen.loaded == "none":
             loaded = f"[red]{seen.wanted} did not load[/red]"
-        agents.add_row(seen.node, loaded, str(seen.processes), str(sum(seen.operations.values())))
+        if seen.wanted == "none":
+            agents.add_row(seen.node, "no agent: process faults only", "", "")
+        else:
+            agents.add_row(seen.node, loaded, str(seen.processes), str(sum(seen.operations.values())))
     out.print(agents)
     points = result.recurrence
     out.print(
@@ -167,11 +175,14 @@ def show_check(result: CheckResult) -> None:
     )
     for node, (total, stable) in sorted(points.by_node.items()):
         out.print(f"  {node}: {stable} of {total}")
+    for text in result.unstable:
+        out.print(f"  not in all runs: {plain(text)}")
     durations = ", ".join(f"{d:.1f}" for d in result.durations_s)
     out.print(
         f"a run takes {result.run_s:.1f} s ({durations}); 10 minutes are about {600 / max(result.run_s, 0.01):.0f} runs"
     )
-    out.print(f"every fault at every point once: {result.chances} runs, about {result.exhaustive_s / 60:.0f} minutes")
+    minutes = max(1, round(result.exhaustive_s / 60))
+    out.print(f"every fault at every point once: {result.chances} runs, about {minutes} minute{'s' * (minutes > 1)}")
     for reason, count in result.skipped.items():
         out.print(f"  left out {count}: {plain(reason)}")
     for problem in result.problems:
@@ -183,9 +194,10 @@ def show_plan(result: PlanResult) -> None:
     out.print(f"{result.points} points, {result.chances} pairs of point and fault")
     for predicted in result.predicted:
         out.print(f"\n[bold]{predicted.strategy}[/bold]: {predicted.summary}")
+        reasons = {plan.why for plan in predicted.plans}
         for number, plan in enumerate(predicted.plans, 1):
-            out.print(f"  {number:>3}. {plain(str(plan))}")
-            out.print(f"       why: {plain(plan.why)}", style="dim")
+            why = f" ({plain(plan.why)})" if len(reasons) > 1 else ""
+            out.print(f"  {number:>3}. {plain(str(plan))}{why}")
     for title, counts in (("left out", result.skipped), ("dropped by your policies", result.dropped)):
         for reason, count in counts.items():
             out.print(f"{title} {count}: {plain(reason)}")

@@ -34,6 +34,7 @@ from undermine.deployments.local import HOST, LocalCluster, tail
 from undermine.deployments.ports import PortPool
 from undermine.inject.controller import Controller, ExpectCrash, KillNode, compile_steps, unsupported
 from undermine.inject.server import Server, SharedState
+from undermine.model import codec
 from undermine.model.errors import UserError
 from undermine.model.event import Trace
 from undermine.model.plan import Plan, fault_kind
@@ -451,8 +452,9 @@ class Successes:
 
 
 def tidy(folder: Path, *, keep_data: bool) -> None:
-    """Remove what nobody reads again: tables and shared memory, and the data of runs that passed."""
+    """Remove what nobody reads again: tables and shared memory, and the data of runs that passed; pack the trace."""
     run = RunDir(folder)
+    codec.pack(run.trace)
     shutil.rmtree(run.agents, ignore_errors=True)
     run.state.unlink(missing_ok=True)
     if not keep_data:

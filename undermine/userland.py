@@ -221,7 +221,8 @@ def _users_part(error: Exception) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
-    return "".join(traceback.format_exception(type(error), error, trace))
+    lines = "".join(traceback.format_exception(type(error), error, trace)).splitlines()
+    return "\n".join(line for line in lines if line.strip(" ^~"))
 
 
 def _final(declared: registry.Declared, session_file: SessionFile, request: dict[str, Any]) -> int:

@@ -98,7 +98,7 @@ def test_a_plugin_file_that_cannot_be_loaded(project) -> None:
 
 def test_a_truncated_trace_file_does_not_stop_a_recheck(project) -> None:
     project.run("hunt", "-s", "random", "--max-runs", "2", "--set", "behaviour=sound")
-    files = sorted(project.results.glob("campaigns/*/runs/*/trace/*.events"))
+    files = sorted(project.results.glob("campaigns/*/runs/*/trace/*.events.gz"))
     assert files
     for number, path in enumerate(files):
         os.truncate(path, path.stat().st_size // 2 if number else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import random
 import struct
@@ -11,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from undermine.model import codec
 from undermine.model.codec import CHUNK, read_events, read_trace
 from undermine.model.event import Event
 
@@ -154,3 +156,29 @@ def test_a_flood_of_problems_is_cut_short(tmp_path: Path) -> None:
     problems = read_events(path)[3]
     assert len(problems) < 30
     assert "more problems" in problems[-1]
+
+
+def test_packed_files_say_the_same_and_are_smaller(tmp_path: Path) -> None:
+    trace_dir = tmp_path / "trace"
+    trace_dir.mkdir()
+    golden = next(Path(__file__).parents[2].joinpath("protocol", "golden").glob("*.events"))
+    copy = trace_dir / golden.name
+    copy.write_bytes(golden.read_bytes())
+    before = codec.read_trace(trace_dir)
+    codec.pack(trace_dir)
+    (packed,) = trace_dir.iterdir()
+    assert packed.stat().st_size < golden.stat().st_size / 10
+    after = codec.read_trace(trace_dir)
+    assert after[0].events == before[0].events
+    assert after[1] == before[1]
+
+
+def test_damaged_packed_files_are_said_to_be_so(tmp_path: Path) -> None:
+    for name, data in {"n.1.1.events.gz": b"no gzip", "n.1.2.events.gz": gzip.compress(b"x" * 9000)[:-20]}.items():
+        (tmp_path / name).write_bytes(data)
+    trace, receipts = codec.read_trace(tmp_path)
+    assert len(trace.events) == len(receipts) == 0
+    assert {name for name in ("n.1.1.events.gz", "n.1.2.events.gz") if name in " ".join(trace.problems)} == {
+        "n.1.1.events.gz",
+        "n.1.2.events.gz",
+    }

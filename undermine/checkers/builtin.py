@@ -45,14 +45,22 @@ class Deaths:
             if end_ns is not None and end_ns - event.t_ns < 2_000_000_000:
                 continue  # its process went down with it
             what = event.op.partition(".")[0]
+            said = without_folders(event.resource, run)
             return Verdict.fail(
-                f"a {what} of {event.node} died with {event.target}: {event.resource}, and its process lived on",
+                f"a {what} of {event.node} died with {event.target}: {said}, and its process lived on",
                 symptom=f"{what} of a {event.role} dies with {event.target} at {event.loc} and its process lives on",
                 evidence=[f"{event.target}: {event.resource}", *(f"  at {frame}" for frame in event.stack)],
             )
         if run.trace.problems and not run.trace.agents:
             return Verdict.unknown(f"no event file could be read: {run.trace.problems[0]}")
         return Verdict.ok()
+
+
+def without_folders(text: str, run: RunView) -> str:
+    """Paths as the node knows them: below its own folder."""
+    for info in run.record.nodes:
+        text = text.replace(f"{info.dir}/", "")
+    return text
 
 
 class WorkloadResult:

@@ -7,7 +7,9 @@ with file name and offset. Texts and stacks are shared between events.
 
 from __future__ import annotations
 
+import gzip
 import struct
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,8 @@ from undermine.model.run import Receipt
 
 CHUNK = 65536
 MAGIC = b"UMC1"
+PACKED = ".gz"
+UNPACKED_BYTES_MAX = 1 << 30
 PROBLEMS_MAX = 20
 
 _PROCESS, _STRING, _FRAME, _STACK, _BEGIN, _END, _RECEIPT = range(1, 8)
@@ -277,11 +281,27 @@ def read_events(path: Path) -> tuple[list[Event], AgentInfo | None, list[Receipt
     problems = _Problems(path.name)
     records = _Records(problems)
     try:
-        records.read(path.read_bytes())
-    except OSError as error:
-        problems.add(0, f"cannot be read: {error.strerror}")
+        records.read(_bytes_of(path))
+    except (OSError, EOFError, zlib.error) as error:
+        problems.add(0, f"cannot be read: {getattr(error, 'strerror', None) or error}")
     assembler = _Assembler(records, path.name)
     return assembler.events(), assembler.info(), assembler.receipts(), problems.all()
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The file's content, unpacked if it was packed; never more than a machine can hold."""
+    if path.suffix != PACKED:
+        return path.read_bytes()
+    with gzip.GzipFile(path) as stream:
+        return stream.read(UNPACKED_BYTES_MAX)
+
+
+def pack(trace_dir: Path) -> None:
+    """Compress the event files of a run that is over: they are mostly room that was never written to."""
+    for path in trace_dir.glob("*.events"):
+        packed = path.with_name(path.name + PACKED)
+        packed.write_bytes(gzip.compress(path.read_bytes(), compresslevel=1, mtime=0))
+        path.unlink()
 
 
 def read_trace(trace_dir: Path) -> tuple[Trace, tuple[Receipt, ...]]:
@@ -290,7 +310,7 @@ def read_trace(trace_dir: Path) -> tuple[Trace, tuple[Receipt, ...]]:
     agents: list[AgentInfo] = []
     receipts: list[Receipt] = []
     problems: list[str] = []
-    for path in sorted(trace_dir.glob("*.events")):
+    for path in sorted([*trace_dir.glob("*.events"), *trace_dir.glob(f"*.events{PACKED}")]):
         some_events, info, some_receipts, some_problems = read_events(path)
         events += some_events
         agents += [info] if info is not None else []
@@ -311,7 +331,7 @@ def _lines(path: Path) -> list[str]:
 
 def _from_name(name: str) -> tuple[str, int, int]:
     """Node, incarnation and pid by the file's name NODE.INCARNATION.PID.events, where it says nothing itself."""
-    parts = name.rsplit(".", 3)
+    parts = name.removesuffix(PACKED).rsplit(".", 3)
     if len(parts) == 4 and parts[1].isdecimal() and parts[2].isdecimal() and len(parts[1] + parts[2]) < 30:
         return parts[0], int(parts[1]), int(parts[2])
     return name, 0, 0

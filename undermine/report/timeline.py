@@ -173,7 +173,7 @@ class _Drawing:
         left = self.axis.x(op.start_ns)
         right = self.axis.x(_end_ns(op, self.scene.to_ns))
         width = max(3.0, right - left - 0.6)
-        took = f", took {(op.end_ns - op.start_ns) / 1e9:.3f} s" if op.end_ns else ", never answered"
+        took = f", took {(op.end_ns - op.start_ns) / 1e9:.3f} s" if op.end_ns else ", no answer by the end"
         where = f" at {op.node}" if op.node else ""
         said = f": {op.error}" if op.error else ""
         args = f" {op.args}" if op.args else ""

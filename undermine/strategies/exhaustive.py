@@ -17,7 +17,7 @@ from undermine.model.plan import At, Plan, Step
 from undermine.model.point import CLIENT
 from undermine.protocols import Chance, History
 
-_FAMILIES = ("reboot", "crash", "error", "delay", "lasting error")
+_FAMILIES = ("reboot", "error", "crash", "delay", "lasting error")
 
 
 class Exhaustive:
