@@ -99,6 +99,14 @@ def test_every_command_has_help_with_an_example(project) -> None:
         assert "--json" in text, command
 
 
+def test_the_demo_does_its_job_without_a_config(tmp_path, project) -> None:
+    done = project.run("demo", "--budget", "3s", "--json", "--dir", str(tmp_path / "demo"))
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["statuses"]["fired"] >= 4
+    assert Path(result["report"]).stat().st_size > 10_000
+
+
 def test_a_workload_may_be_any_program(project) -> None:
     project.write(
         (project.folder / "undermine.toml")
