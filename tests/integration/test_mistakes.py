@@ -127,7 +127,7 @@ def test_resume_without_a_campaign(project) -> None:
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="needs root to make a small disk")
 def test_a_full_disk_loses_nothing(project) -> None:
     project.results.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", project.results], check=False).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "none", project.results], check=False).returncode:
         pytest.skip("cannot mount a small disk here")
     try:
         done = project.run("hunt", "-s", "random", "--max-runs", "200", "--set", "behaviour=sound")
