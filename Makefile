@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence clean
+.PHONY: demo test lint bench-runs bench-silence bench-agent clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -27,5 +27,8 @@ $(READY): pyproject.toml undermine/__init__.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(READY)
 
+bench-agent: $(READY)
+	$(BIN)/python -m bench.agent
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache undermine-demo
+	rm -rf $(VENV) .venv-bench .mypy_cache .ruff_cache .pytest_cache undermine-demo

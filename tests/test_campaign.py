@@ -156,6 +156,15 @@ def test_a_baseline_that_fails_ends_the_campaign(engine, store) -> None:
         campaign(engine, store, [Scripted("a")], picks=lambda plan: True).run(ENDLESS)
 
 
+def test_a_baseline_that_failed_before_does_not_count_on_resume_and_is_told(engine, store) -> None:
+    with pytest.raises(ClusterError):
+        campaign(engine, store, [Scripted("a")], picks=lambda plan: True).run(ENDLESS)
+    heard: list[News] = []
+    campaign(engine, store, [Scripted("a", 1)], listener=heard.append).run(ENDLESS)
+    assert [plan.strategy for plan in engine.runner.executed].count("baseline") == 3
+    assert any("flaky" in news.text for news in heard if news.kind == "warning")
+
+
 def test_a_broken_run_is_tried_three_times_and_then_left(engine, store) -> None:
     engine.runner.broken = lambda count: count in (3, 4, 5)
     campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)

@@ -142,7 +142,10 @@ class Campaign:
     def baseline(self) -> None:
         """Fault-free runs, one at a time; the campaign ends here if one fails."""
         wanted = self._config.hunt.baseline_runs
-        done = [run for run in self._store.past_runs(BASELINE) if run.status != "broken"]
+        before = [run.id for run in self._store.past_runs(BASELINE) if run.status != "broken"]
+        done = [run for run in before if all(v.answer != "fail" for v in self._store.verdicts(run))]
+        if failed := len(before) - len(done):
+            self._tell("warning", f"{failed} earlier fault-free run(s) failed: the cluster is flaky")
         begun_before = [slot for slot in self._store.open_slots() if slot.strategy == BASELINE]
         for _ in range(wanted - len(done)):
             plan = Plan(seed=self._config.hunt.seed, strategy=BASELINE, why="what a correct run looks like")

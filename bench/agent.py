@@ -1,0 +1,195 @@
+"""What the Python agent costs: CPU and time of real programs with it against without it, and of single operations.
+
+Programs run alternately with and without the agent, each alone; figures are ratios of medians. CPU is that of all
+processes of the program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from undermine.inject.controller import ARMED
+from undermine.inject.server import SharedState
+from undermine.resources import python_agent_dir
+
+HERE = Path(__file__).parent
+TARGETS = HERE / "targets"
+BENCH_VENV = HERE.parent / ".venv-bench"
+PACKAGES = ("pysyncobj==0.3.14", "distributed")
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+Env = dict[str, str]
+
+
+def main() -> None:
+    python = bench_python()
+    summary = {
+        "bench": "agent",
+        "rounds": ROUNDS,
+        "pysyncobj": compare(lambda env, folder: pysyncobj(python, env, folder)),
+    }
+    summary["dask"] = compare(lambda env, folder: dask(python, env, folder))
+    summary["operations_ns"] = operations(python)
+    print(json.dumps(summary))
+
+
+def bench_python() -> str:
+    """An interpreter with the targets installed, made once."""
+    python = BENCH_VENV / "bin" / "python"
+    if not (BENCH_VENV / ".ready").exists():
+        venv.create(BENCH_VENV, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+        (BENCH_VENV / ".ready").touch()
+    return str(python)
+
+
+def compare(run: Callable[[Callable[[str], Env], Path], float]) -> dict[str, float]:
+    """Ratio of CPU and of time, with the agent against without it."""
+    cpu: dict[bool, list[float]] = {True: [], False: []}
+    wall: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(2 * ROUNDS):
+        with_agent = number % 2 == 1
+        with tempfile.TemporaryDirectory(prefix="um-bench-") as name:
+            folder = Path(name)
+            before = children_cpu_s()
+            wall[with_agent].append(run(environments(folder, with_agent), folder))
+            cpu[with_agent].append(children_cpu_s() - before)
+        print(
+            f"{'with' if with_agent else 'without'} agent: {wall[with_agent][-1]:.2f} s, CPU {cpu[with_agent][-1]:.2f} s",
+            file=sys.stderr,
+        )
+    return {
+        "cpu_ratio": round(statistics.median(cpu[True]) / statistics.median(cpu[False]), 3),
+        "time_ratio": round(statistics.median(wall[True]) / statistics.median(wall[False]), 3),
+        "cpu_s": round(statistics.median(cpu[False]), 2),
+        "time_s": round(statistics.median(wall[False]), 2),
+    }
+
+
+def children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def environments(folder: Path, with_agent: bool, steps: list[dict[str, object]] | None = None) -> Callable[[str], Env]:
+    """The environment of each node: with the agent loaded as the tool would, or bare."""
+    state = folder / "state.bin"
+    shared = SharedState(state, 1)
+    if steps:
+        shared.set_step(0, ARMED)
+    shared.close()
+    (folder / "trace").mkdir()
+
+    def environment(node: str) -> Env:
+        (folder / node).mkdir(exist_ok=True)
+        if not with_agent:
+            return dict(os.environ)
+        config = {
+            "version": 1, "node": node, "role": "node", "incarnation": 1, "trace_dir": str(folder / "trace"),
+            "state": str(state), "socket": str(folder / "none"), "dir": str(folder / node),
+            "paths": [str(folder / node)], "packages": [], "addresses": {}, "steps": steps or [],
+        }  # fmt: skip
+        path = folder / f"{node}.json"
+        path.write_text(json.dumps(config))
+        return {**os.environ, "UNDERMINE_AGENT": str(path), "PYTHONPATH": str(python_agent_dir())}
+
+    return environment
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [s.getsockname()[1] for s in sockets]
+
+
+@contextmanager
+def background(argv: list[str], env: Env, folder: Path) -> Iterator[None]:
+    """A process that is ended, and waited for, at the end."""
+    process = subprocess.Popen(argv, env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def took(argv: list[str], env: Env, folder: Path) -> float:
+    done = subprocess.run(argv, env=env, cwd=folder, capture_output=True, text=True, timeout=180, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def pysyncobj(python: str, env: Callable[[str], Env], folder: Path, count: int = 300) -> float:
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(3)]
+
+    def argv(number: int, some: int) -> list[str]:
+        others = ",".join(a for a in addresses if a != addresses[number])
+        return [
+            python,
+            str(TARGETS / "pysyncobj_node.py"),
+            addresses[number],
+            others,
+            str(folder / f"n{number}"),
+            str(some),
+        ]
+
+    with ExitStack() as stack:
+        for number in (1, 2):
+            stack.enter_context(background(argv(number, 0), env(f"n{number}"), folder))
+        return took(argv(0, count), env("n0"), folder)
+
+
+def dask(python: str, env: Callable[[str], Env], folder: Path, tasks: int = 200) -> float:
+    (port,) = free_ports(1)
+    address = f"tcp://127.0.0.1:{port}"
+    common = ["--no-dashboard", "--local-directory", str(folder)]
+    with ExitStack() as stack:
+        scheduler = [
+            python,
+            "-m",
+            "distributed.cli.dask_scheduler",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--no-dashboard",
+        ]
+        stack.enter_context(background(scheduler, env("scheduler"), folder))
+        for name in ("w1", "w2"):
+            worker = [python, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1", *common]
+            stack.enter_context(background(worker, env(name), folder))
+        return took([python, str(TARGETS / "dask_client.py"), address, str(tasks)], dict(os.environ), folder)
+
+
+def operations(python: str) -> dict[str, dict[str, float]]:
+    """Nanoseconds that the agent adds to one operation: with its event, and with a step to decide about."""
+    step = {
+        "step": 0, "first": None, "fault": {"fault": "crash"},
+        "second": {"match": {"op": "file.write", "loc": "nowhere:f#0"}, "place": "before", "nth": 1},
+    }  # fmt: skip
+    found: dict[str, dict[str, float]] = {}
+    for name, with_agent, steps in (("bare", False, []), ("event", True, []), ("event_and_decision", True, [step])):
+        with tempfile.TemporaryDirectory(prefix="um-bench-") as text:
+            folder = Path(text)
+            env = environments(folder, with_agent, steps)("n0")
+            argv = [python, str(TARGETS / "operations.py"), str(folder / "n0")]
+            done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
+            found[name] = {key: round(value) for key, value in json.loads(done.stdout).items()}
+    return {
+        "bare": found["bare"],
+        "added_by_hook_and_event": {k: found["event"][k] - v for k, v in found["bare"].items()},
+        "added_by_decision": {"write": found["event_and_decision"]["write"] - found["event"]["write"]},
+    }
+
+
+if __name__ == "__main__":
+    main()
