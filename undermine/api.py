@@ -20,7 +20,7 @@ import msgspec
 import undermine
 from undermine import plugins
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
-from undermine.campaign import Campaign, Judged, Limits, Listener, News
+from undermine.campaign import Campaign, Limits, Listener, News
 from undermine.config import Config, changes
 from undermine.config_load import load
 from undermine.deployments.machine import Ability, abilities
@@ -396,9 +396,7 @@ def replay(
         same = store.meta("identity", {}).get("fingerprint") == config.fingerprint()
         kind = CONFIRM if same else REPLAY
         slots = store.write_round(kind, [msgspec.structs.replace(found.plan, strategy=kind)] * times)
-        begun = time.monotonic()
-        judged: list[Judged] = [running.run_slot(slot) for slot in slots]
-        store.finish_round(slots[0].round_index, time.monotonic() - begun)
+        judged = running.run_alone(slots)
         running.findings()
     fired = [j for j in judged if j.status == "fired"]
     hits = [j.symptom for j in fired if j.symptom]

@@ -150,10 +150,7 @@ class Campaign:
         for _ in range(wanted - len(done)):
             plan = Plan(seed=self._config.hunt.seed, strategy=BASELINE, why="what a correct run looks like")
             slot = begun_before.pop() if begun_before else self._store.write_round(BASELINE, [plan])[0]
-            begun = time.monotonic()
-            judged = self.run_slot(slot)
-            self._store.finish_round(slot.round_index, time.monotonic() - begun)
-            if complaint := self._complaint(judged):
+            if complaint := self._complaint(self.run_alone([slot])[0]):
                 raise ClusterError(f"the cluster fails without any fault: {complaint}")
         if self._store.meta("capabilities") is None:
             capabilities = self._capabilities()
@@ -236,20 +233,21 @@ class Campaign:
         for slot in self._store.open_slots():
             rounds.setdefault(slot.round_index, []).append(slot)
         for slots in rounds.values():
-            self._run_round(slots, limits, allowance)
+            if slots[0].strategy in SPECIAL:
+                self.run_alone(slots)
+            else:
+                self._run_round(slots, limits, allowance)
 
     def _run_round(self, slots: Sequence[Slot], limits: Limits, allowance: Allowance) -> None:
         """Run the plans of a round, `jobs` at a time. A strategy that never ran is sure of one run."""
         begun = time.monotonic()
-        strategy = slots[0].strategy
-        sure_of_one = self._never_ran(strategy)
+        sure_of_one = not self._store.past_runs(slots[0].strategy)
 
         def run(slot: Slot) -> Judged | None:
             sure = sure_of_one and slot is slots[0]
-            return self.run_slot(slot) if strategy in SPECIAL or allowance.take(sure=sure) else None
+            return self.run_slot(slot) if allowance.take(sure=sure) else None
 
-        jobs = 1 if strategy in SPECIAL else limits.jobs
-        results = [run(slot) for slot in slots] if jobs == 1 else self._side_by_side(run, slots, jobs)
+        results = [run(slot) for slot in slots] if limits.jobs == 1 else self._side_by_side(run, slots, limits.jobs)
         if None not in results:
             self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
         for judged in results:
@@ -269,9 +267,6 @@ class Campaign:
                 self._engine.abort()
                 raise
 
-    def _never_ran(self, strategy: str) -> bool:
-        return not self._store.past_runs(strategy)
-
     def _confirm_forgotten(self) -> None:
         """What failed just before the tool was killed, so that its confirmation was never stored."""
         stored = self._store.plans_of(CONFIRM)
@@ -285,15 +280,16 @@ class Campaign:
         count = self._config.hunt.confirm
         if count:
             again = msgspec.structs.replace(plan, strategy=CONFIRM)
-            self._run_confirmations(self._store.write_round(CONFIRM, [again] * count))
+            self.run_alone(self._store.write_round(CONFIRM, [again] * count))
         self.findings()
 
-    def _run_confirmations(self, slots: Sequence[Slot]) -> None:
+    def run_alone(self, slots: Sequence[Slot]) -> list[Judged]:
+        """A round that no strategy proposed: one run at a time, whatever the limits say. What fails in it is known."""
         begun = time.monotonic()
-        for slot in slots:
-            judged = self.run_slot(slot)
-            self._known_symptoms.add(judged.symptom)
+        results = [self.run_slot(slot) for slot in slots]
+        self._known_symptoms.update(judged.symptom for judged in results)
         self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
+        return results
 
     def run_slot(self, slot: Slot) -> Judged:
         """Run one plan to a status that counts; broken ones again, at most twice."""
@@ -318,8 +314,7 @@ class Campaign:
         judged = Judged(run_id, slot, view.record.status, view.record.reason, symptom, verdicts)
         self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
         tidy(folder, keep_data=bool(symptom))
-        told = {"status": judged.status, "reason": judged.reason, "symptom": symptom}
-        self._tell("done", str(slot.plan), run=run_id, strategy=slot.strategy, **told)
+        self._tell("done", str(slot.plan), run=run_id, strategy=slot.strategy, status=judged.status, symptom=symptom)
         return judged
 
     def _symptom(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
@@ -366,8 +361,8 @@ class Campaign:
             if verdicts != self._store.verdicts(row["run"]):
                 changed += 1
                 self._store.replace_verdicts(row["run"], verdicts, symptom)
-                told = {"status": row["status"], "reason": "", "symptom": symptom}
-                self._tell("done", str(row["plan"]), run=row["run"], strategy=row["strategy"], **told)
+                told = {key: row[key] for key in ("run", "strategy", "status")}
+                self._tell("done", str(row["plan"]), **told, symptom=symptom)
         return changed
 
     def _tell(self, kind: str, text: str, **data: Any) -> None:

@@ -72,19 +72,15 @@ def main() -> None:
     except PermissionError as error:
         errors.print(f"[red]error:[/red] {display.plain(str(error))}; run it where you may write, or set campaign.dir")
         code = UserError.exit_code
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            code = _defect(errors)
-            sys.exit(code)
-        errors.print(
-            "[red]error:[/red] the disk is full; free some space, then `undermine hunt --resume`: nothing stored is lost"
-        )
-        code = UserError.exit_code
     except Exception as error:
-        # click's own complaints about arguments (click may be part of typer, so it is asked by shape)
-        if not hasattr(error, "format_message"):
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            said = "the disk is full; free some space, then `undermine hunt --resume`: nothing stored is lost"
+        elif hasattr(error, "format_message"):
+            # click's own complaints about arguments (click may be part of typer, so it is asked by shape)
+            said = error.format_message()
+        else:
             sys.exit(_defect(errors))
-        errors.print(f"[red]error:[/red] {display.plain(error.format_message())}")
+        errors.print(f"[red]error:[/red] {display.plain(said)}")
         code = UserError.exit_code
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -68,6 +68,13 @@ def _helper_died(what: str) -> UserError:
     return UserError(f"{what} was killed; nothing stored is lost: run `undermine hunt --resume`")
 
 
+def _code_of(call: Call) -> int:
+    """How a call that is over ended."""
+    if call.code is None:
+        raise _helper_died("the helper that runs your plug-in file")
+    return call.code
+
+
 class Runner:
     """Executes plans against one configured cluster; several may be under way in different threads."""
 
@@ -291,13 +298,11 @@ class _Experiment:
         if not call.wait(0):
             call.kill()
             return WorkloadResult("cut" if answered else "hung", "", duration_s)
-        if call.code is None:
-            raise _helper_died("the helper that runs your plug-in file")
-        if call.code == 0:
+        if (code := _code_of(call)) == 0:
             return WorkloadResult("ok", "", duration_s)
         result = self._result("workload")
         detail = result.get("trace") or result.get("detail") or tail(self._run.logs / "workload.log")
-        first = result.get("detail") or f"it ended with code {call.code}"
+        first = result.get("detail") or f"it ended with code {code}"
         return WorkloadResult("raised", f"{first}\n{detail}", duration_s)
 
     def _final_reads(self, timeout_s: float) -> tuple[str, str]:
@@ -305,10 +310,10 @@ class _Experiment:
         if not call.wait(timeout_s + self._config.run.hang_s):
             call.kill()
             return "hung", ""
-        if call.code is None:
-            raise _helper_died("the helper that runs your plug-in file")
         result = self._result("final")
-        return ("ok", "") if call.code == 0 else ("failed", f"{result.get('detail', '')}\n{result.get('trace', '')}")
+        return (
+            ("ok", "") if _code_of(call) == 0 else ("failed", f"{result.get('detail', '')}\n{result.get('trace', '')}")
+        )
 
     # --- calls into the user's file
 
@@ -330,9 +335,7 @@ class _Experiment:
         if not call.wait(timeout_s + 5):
             call.kill()
             return f"{function} hangs"
-        if call.code is None:
-            raise _helper_died("the helper that runs your plug-in file")
-        return "" if call.code == 0 else f"{function}: {self._result(kind).get('detail', 'it failed')}"
+        return "" if _code_of(call) == 0 else f"{function}: {self._result(kind).get('detail', 'it failed')}"
 
     # --- faults
 

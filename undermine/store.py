@@ -365,7 +365,7 @@ class Store:
         reachable = self.meta("reachable")
         points = {seen.point.id: seen.point for seen in self.baseline_points()[0]}
         if reachable is not None:
-            points = {name: point for name, point in points.items() if name in reachable}
+            points = {name: points[name] for name in reachable if name in points}
         fired = self._all("SELECT DISTINCT point, detail FROM fired")
         hit = {point for point, _ in fired if point in points}
         return Coverage(

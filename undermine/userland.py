@@ -32,7 +32,7 @@ from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.model.run import NodeInfo, RunView, Verdict
 from undermine.rundir import RunDir, load_view
-from undermine.workloads import Session, SessionFile
+from undermine.workloads import Session, SessionFile, encodable
 
 _TEXT_MAX = 4000
 _LIBC = ctypes.CDLL(None)
@@ -204,16 +204,11 @@ def _result_of(function: Callable[[], Any], out: Path) -> int:
         text = f"{type(error).__name__}: {error}"
         result = {
             "ok": False,
-            "detail": _encodable(text[:_TEXT_MAX]),
-            "trace": _encodable(_users_part(error)[-_TEXT_MAX:]),
+            "detail": encodable(text[:_TEXT_MAX]),
+            "trace": encodable(_users_part(error)[-_TEXT_MAX:]),
         }
     out.write_text(json.dumps(result))
     return 0 if result["ok"] else 1
-
-
-def _encodable(text: str) -> str:
-    """Without lone surrogates, which no file of ours could hold."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 def _users_part(error: Exception) -> str:

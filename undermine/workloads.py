@@ -83,12 +83,13 @@ class HistoryWriter:
             line = msgspec.json.encode(op, enc_hook=repr)
         except (TypeError, ValueError, RecursionError, OverflowError):
             shown = {name: ascii(value) for name, value in op.args.items()}
-            plain = msgspec.structs.replace(op, args=shown, value=ascii(op.value), error=_encodable(op.error))
+            plain = msgspec.structs.replace(op, args=shown, value=ascii(op.value), error=encodable(op.error))
             line = msgspec.json.encode(plain)
         os.write(self._fd, line + b"\n")
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
+    """Without lone surrogates, which no file of ours could hold."""
     return text.encode(errors="backslashreplace").decode()
 
 

@@ -182,3 +182,11 @@ def test_damaged_packed_files_are_said_to_be_so(tmp_path: Path) -> None:
         "n.1.1.events.gz",
         "n.1.2.events.gz",
     }
+
+
+def test_a_file_whose_packing_was_interrupted_is_read_once(tmp_path: Path) -> None:
+    golden = next(GOLDEN.glob("*.events"))
+    (tmp_path / golden.name).write_bytes(golden.read_bytes())
+    once = codec.read_trace(tmp_path)
+    (tmp_path / f"{golden.name}.gz").write_bytes(gzip.compress(golden.read_bytes())[:100])
+    assert codec.read_trace(tmp_path) == once

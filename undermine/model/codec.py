@@ -310,7 +310,9 @@ def read_trace(trace_dir: Path) -> tuple[Trace, tuple[Receipt, ...]]:
     agents: list[AgentInfo] = []
     receipts: list[Receipt] = []
     problems: list[str] = []
-    for path in sorted([*trace_dir.glob("*.events"), *trace_dir.glob(f"*.events{PACKED}")]):
+    packed = {path.name.removesuffix(PACKED): path for path in trace_dir.glob(f"*.events{PACKED}")}
+    plain = {path.name: path for path in trace_dir.glob("*.events")}  # still there if packing was interrupted
+    for _, path in sorted({**packed, **plain}.items()):
         some_events, info, some_receipts, some_problems = read_events(path)
         events += some_events
         agents += [info] if info is not None else []
