@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-agent clean
+.PHONY: demo test lint bench-runs bench-silence bench-agent transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -29,6 +29,9 @@ $(READY): pyproject.toml undermine/__init__.py
 
 bench-agent: $(READY)
 	$(BIN)/python -m bench.agent
+
+transparency: $(READY)
+	$(BIN)/python -m bench.transparency
 
 clean:
 	rm -rf $(VENV) .venv-bench .mypy_cache .ruff_cache .pytest_cache undermine-demo

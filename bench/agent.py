@@ -1,7 +1,8 @@
 """What the Python agent costs: CPU and time of real programs with it against without it, and of single operations.
 
-Programs run alternately with and without the agent, each alone; figures are ratios of medians. CPU is that of all
-processes of the program.
+Programs run in turn bare and with each agent, each alone; figures are ratios of medians. CPU is that of all processes
+of the program. `fast` and `pure` record all I/O with stacks, as in runs with a fault; `fast_all` records locks, waits, clocks
+and hand-over too, as in runs without one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from undermine import accelerator
 from undermine.inject.controller import ARMED
 from undermine.inject.server import SharedState
 from undermine.resources import python_agent_dir
@@ -29,11 +31,16 @@ BENCH_VENV = HERE.parent / ".venv-bench"
 PACKAGES = ("pysyncobj==0.3.14", "distributed")
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
 Env = dict[str, str]
+BARE, FAST, FAST_ALL, PURE = "bare", "fast", "fast_all", "pure"
+AGENTS = (FAST, FAST_ALL, PURE)
 
 
 def main() -> None:
     python = bench_python()
-    summary = {
+    built = accelerator.ensure(python)
+    if built.file is None:
+        sys.exit(f"no accelerator: {built.why_not}")
+    summary: dict[str, object] = {
         "bench": "agent",
         "rounds": ROUNDS,
         "pysyncobj": compare(lambda env, folder: pysyncobj(python, env, folder)),
@@ -53,27 +60,27 @@ def bench_python() -> str:
     return str(python)
 
 
-def compare(run: Callable[[Callable[[str], Env], Path], float]) -> dict[str, float]:
-    """Ratio of CPU and of time, with the agent against without it."""
-    cpu: dict[bool, list[float]] = {True: [], False: []}
-    wall: dict[bool, list[float]] = {True: [], False: []}
-    for number in range(2 * ROUNDS):
-        with_agent = number % 2 == 1
-        with tempfile.TemporaryDirectory(prefix="um-bench-") as name:
-            folder = Path(name)
-            before = children_cpu_s()
-            wall[with_agent].append(run(environments(folder, with_agent), folder))
-            cpu[with_agent].append(children_cpu_s() - before)
-        print(
-            f"{'with' if with_agent else 'without'} agent: {wall[with_agent][-1]:.2f} s, CPU {cpu[with_agent][-1]:.2f} s",
-            file=sys.stderr,
-        )
-    return {
-        "cpu_ratio": round(statistics.median(cpu[True]) / statistics.median(cpu[False]), 3),
-        "time_ratio": round(statistics.median(wall[True]) / statistics.median(wall[False]), 3),
-        "cpu_s": round(statistics.median(cpu[False]), 2),
-        "time_s": round(statistics.median(wall[False]), 2),
+def compare(run: Callable[[Callable[[str], Env], Path], float]) -> dict[str, object]:
+    """Ratios of CPU and of time, with each agent against none."""
+    cpu: dict[str, list[float]] = {kind: [] for kind in (BARE, *AGENTS)}
+    wall: dict[str, list[float]] = {kind: [] for kind in (BARE, *AGENTS)}
+    for _ in range(ROUNDS):
+        for kind in (BARE, *AGENTS):
+            with tempfile.TemporaryDirectory(prefix="um-bench-") as name:
+                folder = Path(name)
+                before = children_cpu_s()
+                wall[kind].append(run(environments(folder, kind), folder))
+                cpu[kind].append(children_cpu_s() - before)
+            print(f"{kind}: {wall[kind][-1]:.2f} s, CPU {cpu[kind][-1]:.2f} s", file=sys.stderr)
+    cpu_s, time_s = statistics.median(cpu[BARE]), statistics.median(wall[BARE])
+    ratios = {
+        kind: {
+            "cpu_ratio": round(statistics.median(cpu[kind]) / cpu_s, 3),
+            "time_ratio": round(statistics.median(wall[kind]) / time_s, 3),
+        }
+        for kind in AGENTS
     }
+    return {**ratios, "cpu_s": round(cpu_s, 2), "time_s": round(time_s, 2)}
 
 
 def children_cpu_s() -> float:
@@ -81,7 +88,7 @@ def children_cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def environments(folder: Path, with_agent: bool, steps: list[dict[str, object]] | None = None) -> Callable[[str], Env]:
+def environments(folder: Path, kind: str, steps: list[dict[str, object]] | None = None) -> Callable[[str], Env]:
     """The environment of each node: with the agent loaded as the tool would, or bare."""
     state = folder / "state.bin"
     shared = SharedState(state, 1)
@@ -92,13 +99,18 @@ def environments(folder: Path, with_agent: bool, steps: list[dict[str, object]] 
 
     def environment(node: str) -> Env:
         (folder / node).mkdir(exist_ok=True)
-        if not with_agent:
+        if kind == BARE:
             return dict(os.environ)
         config = {
-            "version": 1, "node": node, "role": "node", "incarnation": 1, "trace_dir": str(folder / "trace"),
+            "version": 2, "nodes": [], "node": node, "role": "node", "incarnation": 1,
+            "trace_dir": str(folder / "trace"),
             "state": str(state), "socket": str(folder / "none"), "dir": str(folder / node),
             "paths": [str(folder / node)], "packages": [], "addresses": {}, "steps": steps or [],
+            "adapters": [{"adapter": "http"}, {"adapter": "redis"}],
+            "accelerator": "" if kind == PURE else str(accelerator.folder()),
         }  # fmt: skip
+        if kind != FAST_ALL:
+            config["observe"] = []
         path = folder / f"{node}.json"
         path.write_text(json.dumps(config))
         return {**os.environ, "UNDERMINE_AGENT": str(path), "PYTHONPATH": str(python_agent_dir())}
@@ -170,24 +182,33 @@ def dask(python: str, env: Callable[[str], Env], folder: Path, tasks: int = 200)
         return took([python, str(TARGETS / "dask_client.py"), address, str(tasks)], dict(os.environ), folder)
 
 
-def operations(python: str) -> dict[str, dict[str, float]]:
+def operations(python: str) -> dict[str, object]:
     """Nanoseconds that the agent adds to one operation: with its event, and with a step to decide about."""
     step = {
         "step": 0, "first": None, "fault": {"fault": "crash"},
         "second": {"match": {"op": "file.write", "loc": "nowhere:f#0"}, "place": "before", "nth": 1},
     }  # fmt: skip
     found: dict[str, dict[str, float]] = {}
-    for name, with_agent, steps in (("bare", False, []), ("event", True, []), ("event_and_decision", True, [step])):
+    for name, kind, steps in (
+        ("bare", BARE, []),
+        *((f"{kind} event", kind, []) for kind in AGENTS),
+        *((f"{kind} decision", kind, [step]) for kind in AGENTS),
+    ):
         with tempfile.TemporaryDirectory(prefix="um-bench-") as text:
             folder = Path(text)
-            env = environments(folder, with_agent, steps)("n0")
+            env = environments(folder, kind, steps)("n0")
             argv = [python, str(TARGETS / "operations.py"), str(folder / "n0")]
             done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
             found[name] = {key: round(value) for key, value in json.loads(done.stdout).items()}
     return {
         "bare": found["bare"],
-        "added_by_hook_and_event": {k: found["event"][k] - v for k, v in found["bare"].items()},
-        "added_by_decision": {"write": found["event_and_decision"]["write"] - found["event"]["write"]},
+        **{
+            kind: {
+                "hook_and_event": {k: found[f"{kind} event"][k] - v for k, v in found["bare"].items()},
+                "decision": {"write": found[f"{kind} decision"]["write"] - found[f"{kind} event"]["write"]},
+            }
+            for kind in AGENTS
+        },
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from undermine.config_load import load
 from undermine.model.errors import ClusterError, UserError
 from undermine.model.event import AgentInfo, Trace
 from undermine.model.plan import At, Crash, Plan, Step
-from undermine.model.run import Op, Receipt, RunRecord, RunView, Verdict
-from undermine.rundir import RunDir, save_record
+from undermine.model.run import Op, Receipt, RunRecord, RunView, Timing, Verdict
+from undermine.rundir import RunDir, load_view, save_record
 from undermine.store import Store
 from undermine.testing import CAPABILITIES, event, point
 
@@ -62,19 +63,34 @@ class Fails:
 
 
 class FakeRunner:
+    features: frozenset[str] = frozenset()
+
     def __init__(self) -> None:
         self.executed: list[Plan] = []
         self.broken: Callable[[int], bool] = lambda count: False
+        self.late_ms: Callable[[int], float] = lambda count: 0.0
         self.dies_at = 0
+        self.fires = True
+        self.takes_s = 0.0
+        self.under_way = 0
+        self.beside: list[int] = []
+        """How many runs were under way at the end of each."""
 
     def execute(self, folder: Path, run_id: int, plan: Plan, capabilities=None) -> RunView:
         self.executed.append(plan)
+        count = len(self.executed)
+        self.under_way += 1
+        time.sleep(self.takes_s)
+        self.beside.append(self.under_way)
+        self.under_way -= 1
         if self.dies_at and len(self.executed) >= self.dies_at:
             raise KeyboardInterrupt
         RunDir(folder).create()
-        status = "broken" if self.broken(len(self.executed)) else "fired"
-        receipts = tuple(Receipt(i, "n1", "crash", 5) for i, _ in enumerate(plan.steps))
-        record = RunRecord(run_id, plan, status, "no luck" if status == "broken" else "", receipts=receipts, healed_ns=100)
+        status = "broken" if self.broken(count) else "fired" if self.fires or not plan.steps else "not_fired"
+        receipts = tuple(Receipt(i, "n1", "crash", 5) for i, _ in enumerate(plan.steps)) if status == "fired" else ()
+        reason = "no luck" if status == "broken" else ""
+        timing = Timing(late_ms_max=self.late_ms(count))
+        record = RunRecord(run_id, plan, status, reason, receipts=receipts, healed_ns=100, timing=timing)
         save_record(RunDir(folder), record)
         agents = (AgentInfo("n1", 1, 1, "fake", "", 1, CAPABILITIES),)
         return RunView(record, (Op(0, "c1", "put"),), lambda: Trace((event(),), agents))
@@ -178,6 +194,59 @@ def test_a_run_that_breaks_once_is_run_again(engine, store) -> None:
     assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
 
 
+NOISY = "noisy: the machine was 800 ms late"
+
+
+@pytest.mark.parametrize("fires", [True, False])
+def test_a_run_that_fails_or_does_not_fire_on_a_late_machine_is_run_again(engine, store, fires) -> None:
+    engine.runner.late_ms = lambda count: 800.0 if count == 3 else 10.0
+    engine.runner.fires = fires
+    made = campaign(engine, store, [Scripted("a", 1)], picks=lambda plan: bool(plan.steps) and fires)
+    made.run(ENDLESS)
+    status = "fired" if fires else "not_fired"
+    assert [run.status for run in store.past_runs("a")] == [status, status]
+    rows = [row for row in store.run_rows() if row["strategy"] == "a"]
+    assert [(row["status"], row["reason"], row["symptom"]) for row in rows][:1] == [("broken", NOISY, "")]
+    assert [row["status"] for row in rows[1:]] == [status, status]
+    assert load_view(RunDir(made.run_folder(rows[0]["run"]))).record.reason == NOISY
+
+
+def test_a_run_that_passes_counts_however_late_the_machine_was(engine, store) -> None:
+    engine.runner.late_ms = lambda count: 800.0
+    campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
+    assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
+    assert len(engine.runner.executed) == 4
+
+
+def test_the_third_noisy_run_counts_and_says_so(engine, store) -> None:
+    engine.runner.late_ms = lambda count: 800.0 if count in (3, 4, 5) else 0.0
+    (finding,) = campaign(engine, store, [Scripted("a", 1)], picks=lambda plan: bool(plan.steps)).run(ENDLESS)
+    assert finding.runs
+    rows = [row for row in store.run_rows() if row["strategy"] == "a"]
+    assert [row["status"] for row in rows] == ["broken", "broken", "fired", "fired"]
+    assert [row["reason"] for row in rows] == [NOISY, NOISY, NOISY, ""]
+    assert [row["symptom"] for row in rows] == ["", "", "it breaks", "it breaks"]
+
+
+def test_a_baseline_that_fails_on_a_late_machine_is_run_again(engine, store) -> None:
+    engine.runner.late_ms = lambda count: 800.0 if count == 1 else 0.0
+    fails_first = Fails(lambda plan: len(engine.runner.executed) == 1)
+    made = campaign(engine, store, [Scripted("a", 1)])
+    made._checkers = [fails_first]
+    made.run(ENDLESS)
+    assert [run.status for run in store.past_runs("baseline")] == ["fired", "fired"]
+
+
+def test_runs_side_by_side_and_noisy_ones_again_alone(engine, store) -> None:
+    engine.runner.takes_s = 0.05
+    engine.runner.late_ms = lambda count: 800.0 if count in (3, 4) else 0.0
+    made = campaign(engine, store, [Scripted("a", 1)], picks=lambda plan: bool(plan.steps))
+    made.run(Limits(budget_s=1000, jobs=2))
+    assert [plan.strategy for plan in engine.runner.executed] == [*["baseline"] * 2, *["a"] * 4, *["confirm"] * 2]
+    assert engine.runner.beside == [1, 1, 2, 1, 1, 1, 1, 1]
+    assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
+
+
 @pytest.mark.parametrize("moment", range(1, 14))
 def test_interrupted_anywhere_it_resumes_without_repeating(engine, store, moment) -> None:
     engine.runner.dies_at = moment
@@ -216,9 +285,7 @@ def test_an_error_in_one_of_several_jobs_ends_the_others(engine, store) -> None:
 def test_a_plan_that_another_strategy_ran_is_dropped_with_its_reason(engine, store) -> None:
     class Twin(Scripted):
         def propose(self, history):
-            plans = [
-                Plan((Step(At(point(), nth=n), Crash()),), history.seed, self.name) for n in (1, 2)
-            ]
+            plans = [Plan((Step(At(point(), nth=n), Crash()),), history.seed, self.name) for n in (1, 2)]
             return [plan for plan in plans if plan.id not in history.settled]
 
     campaign(engine, store, [Twin("a"), Twin("b")]).run(ENDLESS)

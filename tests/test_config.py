@@ -21,6 +21,7 @@ from undermine.config import (
     Checkers,
     Config,
     DiskError,
+    FaultKind,
     Faults,
     Health,
     Hunt,
@@ -34,7 +35,7 @@ from undermine.config import (
 )
 from undermine.config_load import load
 from undermine.model.errors import UserError
-from undermine.model.plan import DISK_ERRORS, NETWORK_ERRORS
+from undermine.model.plan import DISK_ERRORS, NETWORK_ERRORS, Fault
 from undermine.model.run import NodeInfo, Op, Phase
 from undermine.templates import render, render_command
 
@@ -231,6 +232,31 @@ def test_bad_duration(text: str) -> None:
         parse_duration(text)
 
 
+def test_groups_are_what_the_file_names_and_those_that_exist_by_themselves(project: Path) -> None:
+    text = MINIMAL + "[groups]\nrack = ['store2', 'store1']\n[faults]\ngroups = ['rack', 'all', 'store']\n"
+    (project / "undermine.toml").write_text(text)
+    config = load(project)
+    assert [config.group(name) for name in config.faults.groups] == [
+        ("store2", "store1"),
+        config.node_ids,
+        config.roles["store"].nodes,
+    ]
+
+
+def test_variables_of_a_role_come_before_those_of_all(project: Path) -> None:
+    text = (
+        MINIMAL + "variables = {term = 'app.store:Store.term'}\n[variables]\nterm = 'app:term'\nrole = 'app:X.y[z]'\n"
+    )
+    (project / "undermine.toml").write_text(text)
+    assert load(project).variables_of("store1") == {"term": "app.store:Store.term", "role": "app:X.y[z]"}
+
+
+def test_every_fault_of_the_model_can_be_listed_and_only_wrong_bytes_must_be() -> None:
+    kinds = {member.__struct_config__.tag for member in get_args(Fault)}
+    assert kinds == set(get_args(FaultKind))
+    assert kinds - set(Faults().kinds) == {"corrupt"}
+
+
 @pytest.mark.parametrize(("jobs", "cores", "expected"), [(0, 1, 1), (0, 3, 1), (0, 4, 1), (0, 9, 2), (5, 2, 5)])
 def test_jobs(jobs: int, cores: int, expected: int) -> None:
     assert Hunt(jobs=jobs).jobs_for(cores) == expected
@@ -255,6 +281,8 @@ MALFORMED = [
     ("+[hunt]\n\njobs = '2'", "8: hunt.jobs must be", 'a whole number from 0 to 64, not "2"'),
     ("+[hunt]\njobs = 65", "7: hunt.jobs must be", "from 0 to 64, not 65"),
     ("+[hunt]\nseed = true", "7: hunt.seed must be", "not true"),
+    ("+[run]\nisolation = 'port'", "7: run.isolation must be", 'did you mean "ports"'),
+    ("+[run]\nlate_s_max = 0", "7: run.late_s_max must be", "above 0"),
     ("+[run]\nhang_s = 0", "7: run.hang_s must be", "above 0"),
     ("+[run]\nhang_s = nan", "7: run.hang_s must be", "above 0"),
     ("+[run]\nhang_s = true", "7: run.hang_s must be", "not true"),
@@ -276,7 +304,24 @@ MALFORMED = [
     ("+ports = ['a',\n 'b',\n 3]", "8: roles.store.ports must be", "but it holds 3"),
     ("+env = {A = 1}", "6: roles.store.env must be", "texts in quotes"),
     ("+[faults]\nkinds = [\n'crash',\n'dealy']", "9: faults.kinds must be", 'did you mean "delay"?'),
-    ("+[faults]\nkinds = ['partition']", '7: faults.kinds holds "partition"', "no agent offers yet"),
+    ("+[faults]\nkinds = ['partitions']", "7: faults.kinds must be", 'did you mean "partition"?'),
+    ("+[faults]\ndelay_modes = ['slow']", "7: faults.delay_modes must be", '"thread", "operation"'),
+    ("+[faults]\npartition_levels = []", "7: faults.partition_levels must be", "not an empty list"),
+    ("+[faults]\npartition_directions = ['up']", "7: faults.partition_directions must be", '"both", "out", "in"'),
+    ("+[faults]\npartition_losses = ['loud']", "7: faults.partition_losses must be", '"silent", "error"'),
+    ("+[faults]\npause_s = 0", "7: faults.pause_s must be", "a time above 0"),
+    ("+[faults]\ngroups = ['rack']", '7: faults.groups names the unknown group "rack"', "(there are all, store)"),
+    ("+[groups]\nall = ['store1']", "7: groups.all cannot be redefined", "exists by itself"),
+    ("+[groups]\nstore = ['store1']", "7: groups.store cannot be redefined", "exists by itself"),
+    ("+[groups]\nr = ['store1',\n'stor2']", '8: groups.r names the unknown node "stor2"', 'did you mean "store2"?'),
+    ("+[groups]\nr = ['store1', 'store1']", '7: groups.r names "store1" twice', "once"),
+    ("+[groups]\nr = []", "7: groups.r must be a list of names of nodes", "not an empty list"),
+    ("+[groups]\nr = 'store1'", "7: groups.r must be a list of names of nodes", 'not "store1"'),
+    ("+[groups]\n'r 1' = ['store1']", '7: groups."r 1" has the bad group name', "letters"),
+    ("+[variables]\nterm = 'Node.term'", "7: variables.term must be a place", "package.module:Class.attribute"),
+    ("+[variables]\nterm = 1", "7: variables.term must be a place", "not 1"),
+    ("+[variables]\n'a.b' = 'm:x'", '7: variables."a.b" has the bad variable name', "letters"),
+    ("+variables = {term = 'm:'}", "6: roles.store.variables.term must be a place", "package.module:Class.attribute"),
     ("+[faults]\nkinds = []", "7: faults.kinds must be", "not an empty list"),
     ("+[faults]\nkinds = ['crash', 'crash']", '7: faults.kinds names "crash" twice', "once"),
     ("+[faults]\ndisk_errors = ['EIOO']", "7: faults.disk_errors must be", 'did you mean "EIO"?'),
@@ -567,6 +612,7 @@ def test_what_does_not_change_runs(project: Path, old: str, new: str) -> None:
     ("old", "new", "words"),
     [
         ("hang_s = 2.5", "hang_s = 3", "run.hang_s was 2.5 and is 3.0"),
+        ("hang_s = 2.5", "hang_s = 2.5\nisolation = 'ports'", 'run.isolation was "auto" and is "ports"'),
         ('nodes = ["m1"]', 'nodes = ["m1", "m2"]', 'roles.master.nodes was ["m1"] and is ["m1", "m2"]'),
         ("size = 3", "size = 4", "params.size was 3 and is 4"),
         ("size = 3", "size = 3\nmore = 1", "params.more was added"),

@@ -206,7 +206,12 @@ def test_what_a_workload_raises_can_be_stored(make: Make) -> None:
 
 @pytest.mark.parametrize(
     ("line", "code"),
-    [("os._exit(7)", 7), ("sys.exit(0)", 0), ("sys.exit(4)", 1), ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV)],
+    [
+        ("os._exit(7)", 7),
+        ("sys.exit(0)", 0),
+        ("sys.exit(4)", 1),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV),
+    ],
 )
 def test_a_workload_that_ends_its_process_ends_its_call_only(make: Make, line: str, code: int) -> None:
     world = make(f"""

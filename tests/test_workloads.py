@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from undermine.inject.controller import Controller, KillNode, compile_steps
+from undermine.inject.compile import compile_steps
+from undermine.inject.controller import Controller, KillNodes
 from undermine.inject.server import Server, SharedState
-from undermine.model.plan import At, Crash, Plan, Reboot, Step, Then
+from undermine.model.plan import At, Crash, Pause, Plan, Reboot, Step, Then
 from undermine.model.point import CLIENT, client_point
 from undermine.model.run import NodeInfo, Phase
 from undermine.rundir import read_history
@@ -225,7 +226,7 @@ class FakeTool:
     def __init__(self, folder: Path, steps: int) -> None:
         self.path = folder / "tool.sock"
         self.state_path = folder / "state.bin"
-        self.state_path.write_bytes(b"UMS1".ljust(64, b"\0") + (b"\1".ljust(16, b"\0")) * steps)
+        self.state_path.write_bytes(b"UMS2".ljust(64, b"\0") + (b"\1".ljust(16, b"\0")) * steps)
         self.claims: list[dict[str, Any]] = []
         self.at_claim: Callable[[], None] = lambda: None
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -275,7 +276,7 @@ def fake_tool(tmp_path: Path) -> Iterator[ToolMaker]:
 
 
 def triggered(tool: FakeTool, path: Path, *steps: Step, phase: Phase = "workload") -> Session:
-    table = compile_steps(Plan(steps), CLIENT)
+    table = compile_steps(Plan(steps), CLIENT, {})
     assert table
     return Session(SessionFile(NODES, 7, str(path), str(tool.path), str(tool.state_path), steps=table), phase)
 
@@ -289,7 +290,7 @@ PUT = At(client_point("put", "n1"))
 
 def test_the_nth_operation_of_that_kind_at_that_node_claims_the_step(fake_tool: ToolMaker, path: Path) -> None:
     tool = fake_tool(1)
-    made = triggered(tool, path, Step(At(PUT.point, "before", 3), Crash("n2")))
+    made = triggered(tool, path, Step(At(PUT.point, "before", 3), Crash(("n2",))))
     put(made)
     put(made, "n2")
     made.attempt("get", lambda: None, node="n1")
@@ -309,14 +310,14 @@ def test_the_fault_is_done_before_or_after_the_operation_as_planned(
     tool = fake_tool(1)
     seen: list[list[str]] = []
     tool.at_claim = lambda: seen.append([op.status for op in read_history(path)])
-    put(triggered(tool, path, Step(At(PUT.point, place), Crash("n2"))))
+    put(triggered(tool, path, Step(At(PUT.point, place), Crash(("n2",)))))
     assert seen == [status]
 
 
 @pytest.mark.parametrize("state", [0, 2])
 def test_a_step_that_is_not_armed_counts_nothing(fake_tool: ToolMaker, path: Path, state: int) -> None:
     tool = fake_tool(1)
-    made = triggered(tool, path, Step(At(PUT.point, "before", 2), Crash("n2")))
+    made = triggered(tool, path, Step(At(PUT.point, "before", 2), Crash(("n2",))))
     tool.set(64, state)
     put(made)
     tool.set(64, 1)
@@ -328,7 +329,7 @@ def test_a_step_that_is_not_armed_counts_nothing(fake_tool: ToolMaker, path: Pat
 
 def test_nothing_is_claimed_once_everything_is_healed(fake_tool: ToolMaker, path: Path) -> None:
     tool = fake_tool(1)
-    made = triggered(tool, path, Step(PUT, Crash("n2")))
+    made = triggered(tool, path, Step(PUT, Crash(("n2",))))
     tool.set(12, 1)
     put(made)
     assert tool.claims == []
@@ -337,7 +338,7 @@ def test_nothing_is_claimed_once_everything_is_healed(fake_tool: ToolMaker, path
 def test_the_second_half_counts_only_once_the_first_was_seen(fake_tool: ToolMaker, path: Path) -> None:
     tool = fake_tool(1)
     get = At(client_point("get", "n1"), "after")
-    made = triggered(tool, path, Step(Then(get, PUT), Crash("n2")))
+    made = triggered(tool, path, Step(Then(get, PUT), Crash(("n2",))))
     put(made)
     assert (tool.claims, tool.byte(65)) == ([], 0)
     made.attempt("get", lambda: None, node="n1")
@@ -348,15 +349,33 @@ def test_the_second_half_counts_only_once_the_first_was_seen(fake_tool: ToolMake
 
 def test_a_first_half_that_an_agent_saw_counts_too(fake_tool: ToolMaker, path: Path) -> None:
     tool = fake_tool(1)
-    made = triggered(tool, path, Step(Then(At(client_point("x", "")), PUT), Crash("n2")))
+    made = triggered(tool, path, Step(Then(At(client_point("x", "")), PUT), Crash(("n2",))))
     tool.set(65, 1)
     put(made)
     assert len(tool.claims) == 1
 
 
+def test_the_end_of_a_step_is_claimed_once_it_has_fired(fake_tool: ToolMaker, path: Path) -> None:
+    tool = fake_tool(1)
+    until = Then(At(client_point("get", "n1")), At(PUT.point, "before", 2))
+    made = triggered(tool, path, Step(PUT, Pause(1.0, ("n2",)), until))
+    put(made)
+    made.attempt("get", lambda: None, node="n1")
+    assert ([claim["half"] for claim in tool.claims], tool.byte(66)) == (["second"], 0)
+    tool.set(64, 2)
+    put(made)
+    put(made)
+    made.attempt("get", lambda: None, node="n1")
+    assert tool.byte(66) == 1
+    put(made)
+    assert len(tool.claims) == 1
+    put(made)
+    assert [claim["half"] for claim in tool.claims] == ["second", "until"]
+
+
 def test_final_reads_never_trigger_anything(fake_tool: ToolMaker, path: Path) -> None:
     tool = fake_tool(1)
-    put(triggered(tool, path, Step(PUT, Crash("n2")), phase="final"))
+    put(triggered(tool, path, Step(PUT, Crash(("n2",))), phase="final"))
     assert tool.claims == []
 
 
@@ -367,34 +386,36 @@ def test_a_tool_that_is_gone_does_not_hurt_the_workload(fake_tool: ToolMaker, pa
         raise ConnectionResetError
 
     tool.at_claim = die
-    made = triggered(tool, path, Step(At(PUT.point, "before", 1), Crash("n2")))
+    made = triggered(tool, path, Step(At(PUT.point, "before", 1), Crash(("n2",))))
     put(made)
     assert [op.status for op in read_history(path)] == ["ok"]
 
 
 def test_many_clients_claim_a_step_once(fake_tool: ToolMaker, path: Path) -> None:
     tool = fake_tool(1)
-    made = triggered(tool, path, Step(At(PUT.point, "before", 5), Crash("n2")))
+    made = triggered(tool, path, Step(At(PUT.point, "before", 5), Crash(("n2",))))
     made.clients({f"c{n}": lambda: [put(made) for _ in range(5)] for n in range(8)})
     assert len(tool.claims) == 1
 
 
 def test_against_the_real_server_the_node_is_dead_before_the_operation_begins(tmp_path: Path, path: Path) -> None:
-    plan = Plan((Step(PUT, Crash("n2")), Step(At(client_point("get", "n1"), "after"), Reboot(0.1, "m1"))))
+    plan = Plan((Step(PUT, Crash(("n2",))), Step(At(client_point("get", "n1"), "after"), Reboot(0.1, ("m1",)))))
     state = SharedState(tmp_path / "state.bin", 2)
-    killed: list[tuple[str, int]] = []
+    killed: list[tuple[tuple[str, ...], int]] = []
 
-    def kill(instruction: KillNode) -> None:
-        killed.append((instruction.node, len(read_history(path))))
+    class Actions:
+        def kill(self, instruction: KillNodes) -> None:
+            killed.append((instruction.nodes, len(read_history(path))))
 
-    server = Server(Controller(plan), tmp_path / "s.sock", state, kill, lambda _: None)
-    table = compile_steps(plan, CLIENT)
+    controller = Controller(plan, [info.id for info in NODES])
+    server = Server(controller, tmp_path / "s.sock", state, Actions())  # type: ignore[arg-type]
+    table = compile_steps(plan, CLIENT, {})
     made = Session(
         SessionFile(NODES, 7, str(path), str(tmp_path / "s.sock"), str(tmp_path / "state.bin"), steps=table), "workload"
     )
     made.attempt("get", lambda: None, node="n1")
     put(made)
     made.attempt("get", lambda: None, node="n1")
-    assert killed == [("n2", 1), ("m1", 3)]
+    assert killed == [(("n2",), 1), (("m1",), 3)]
     server.close()
     state.close()

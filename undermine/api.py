@@ -19,10 +19,12 @@ import msgspec
 
 import undermine
 from undermine import plugins
+from undermine.accelerator import why_slow
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
 from undermine.campaign import Campaign, Limits, Listener, News
 from undermine.config import Config, changes
 from undermine.config_load import load
+from undermine.deployments.isolation import choose
 from undermine.deployments.machine import Ability, abilities
 from undermine.deployments.sweep import sweep
 from undermine.engine import Engine, open_engine
@@ -129,6 +131,7 @@ def _identity(config: Config) -> dict[str, Any]:
         "version": undermine.__version__,
         "fingerprint": config.fingerprint(),
         "significant": config.significant(),
+        "isolation": choose(config.run.isolation).mode,
         "python": platform.python_version(),
         "config": config.path,
         "name": config.campaign.name,
@@ -142,6 +145,8 @@ def _refuse_changes(store: Store, config: Config) -> None:
     reasons = changes(old["significant"], config.significant()) if old["fingerprint"] != config.fingerprint() else []
     if old["version"] != undermine.__version__:
         reasons.append(f"undermine was {old['version']} and is {undermine.__version__}")
+    if old.get("isolation", "ports") != (now := choose(config.run.isolation)).mode:
+        reasons.append(f"nodes were kept apart by {old.get('isolation', 'ports')} and would be by {now}")
     if reasons:
         raise UserError(
             "the campaign cannot be resumed as it was: "
@@ -185,6 +190,7 @@ def hunt(
     config = config if isinstance(config, Config) else load(Path(config), params or {})
     begun = time.monotonic()
     plugins.strategies(config, strategies)
+    choose(config.run.isolation)  # before a folder is made for a campaign that could not run
     folder = campaign_dir(config) if resume else new_campaign_dir(config)
     if seed is None and resume:  # what --seed said when the campaign began
         with open_store(folder) as store:
@@ -221,6 +227,10 @@ class AgentSeen(msgspec.Struct, frozen=True):
     runtime: str
     processes: int
     operations: dict[str, int]
+    why_slow: str = ""
+    """Why not all of its processes had the agent's accelerator."""
+    gaps: tuple[str, ...] = ()
+    """What the agent does not see."""
 
 
 class CheckResult(msgspec.Struct, frozen=True):
@@ -233,6 +243,8 @@ class CheckResult(msgspec.Struct, frozen=True):
     chances: int
     skipped: dict[str, int]
     problems: tuple[str, ...]
+    isolation: str = ""
+    """How nodes are kept apart, and why not in the other way."""
     unstable: tuple[str, ...] = ()
     """Some of the points that not every fault-free run showed."""
 
@@ -266,6 +278,7 @@ def check(config: Config, listener: Listener = silent) -> CheckResult:
             chances=sum(not chance.skipped for chance in all_chances),
             skipped=_count_reasons(all_chances),
             problems=last.trace.problems,
+            isolation=last.record.isolation,
             unstable=tuple(str(seen.point) for seen in points if seen.runs < runs)[:_UNSTABLE_SHOWN],
         )
 
@@ -289,10 +302,12 @@ def _agents(config: Config, agents: Sequence[Any], events: Sequence[Any]) -> Ite
         yield AgentSeen(
             node=node,
             wanted=config.agent(config.role_of(node).name),
-            loaded=loaded[0].agent if loaded else "none",
+            loaded=", ".join(sorted({agent.agent for agent in loaded})) or "none",
             runtime=loaded[0].runtime if loaded else "",
             processes=len(loaded),
             operations=operations_by_kind(event for event in events if event.node == node),
+            why_slow=next((why for agent in loaded if (why := why_slow(agent))), ""),
+            gaps=loaded[0].gaps if loaded else (),
         )
 
 

@@ -7,7 +7,8 @@ The story of `Campaign.run`:
 3. Finish the plans that an earlier session stored but did not run.
 4. Take turns by time: the strategy that has had the least proposes from history; every strategy gets one round.
 5. Policies prune; the round is stored *before* it runs.
-6. Run, judge and store each plan. A broken run is tried again, at most twice.
+6. Run, judge and store each plan. A broken run is tried again, at most twice; so is one that failed or did not fire
+   while the machine was too late with everything, and then no other run is under way.
 7. A symptom not seen before is confirmed at once: the same plan again, k of n.
 8. Group what failed into findings. Stop when the budget or the number of runs is used up, or nothing is proposed.
 """
@@ -23,18 +24,20 @@ from typing import Any
 
 import msgspec
 
+from undermine.accelerator import catch_up
 from undermine.analysis.chances import FaultLimits, chances, possible
 from undermine.analysis.points import points_of
 from undermine.checkers.compose import check_all, symptom_of
 from undermine.engine import Engine
 from undermine.findings.group import group
 from undermine.model.errors import ClusterError, UserError
+from undermine.model.event import AgentInfo
 from undermine.model.finding import Finding
 from undermine.model.plan import At, Plan, fault_kind, final_at
 from undermine.model.run import RunView, Verdict
 from undermine.policies import prune
 from undermine.protocols import Checker, History, Strategy
-from undermine.rundir import RunDir, load_view
+from undermine.rundir import RunDir, load_view, save_record
 from undermine.runner import tidy
 from undermine.store import BASELINE, CONFIRM, SPECIAL, Slot, Store
 
@@ -61,6 +64,9 @@ class Judged(msgspec.Struct, frozen=True):
     reason: str
     symptom: str
     verdicts: tuple[Verdict, ...]
+    attempt: int = 1
+    noisy: bool = False
+    """It does not count, since the machine was busy elsewhere."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -153,7 +159,9 @@ class Campaign:
             if complaint := self._complaint(self.run_alone([slot])[0]):
                 raise ClusterError(f"the cluster fails without any fault: {complaint}")
         if self._store.meta("capabilities") is None:
-            capabilities = self._capabilities()
+            agents = self._agents()
+            catch_up(agents)
+            capabilities = {agent.node: agent.capabilities for agent in agents}
             self._store.set_meta("capabilities", capabilities)
             self._warn_of_missing_agents(capabilities)
             points, _ = self._store.baseline_points()
@@ -166,11 +174,10 @@ class Campaign:
         failing = [v for v in judged.verdicts if v.answer == "fail"]
         return f"{failing[0].checker}: {failing[0].text}" if failing else ""
 
-    def _capabilities(self) -> dict[str, tuple[str, ...]]:
-        """What the agents of each node said they can do, in the newest fault-free run."""
+    def _agents(self) -> tuple[AgentInfo, ...]:
+        """What the agents said of themselves in the newest fault-free run."""
         newest = self._store.past_runs(BASELINE)[-1]
-        view = load_view(RunDir(self.run_folder(newest.id)))
-        return {agent.node: agent.capabilities for agent in view.trace.agents}
+        return load_view(RunDir(self.run_folder(newest.id))).trace.agents
 
     def _warn_of_missing_agents(self, capabilities: Mapping[str, tuple[str, ...]]) -> None:
         for role in self._config.roles.values():
@@ -207,11 +214,18 @@ class Campaign:
             kinds=faults.kinds,
             reboot_after_s=faults.reboot_after_s,
             delay_s=faults.delay_s,
+            delay_modes=faults.delay_modes,
+            pause_s=faults.pause_s,
+            partition_levels=faults.partition_levels,
+            partition_directions=faults.partition_directions,
+            partition_losses=faults.partition_losses,
             disk_errors=faults.disk_errors,
             network_errors=faults.network_errors,
             roles=faults.roles,
+            groups=tuple(self._config.group(name) for name in faults.groups),
             capabilities={n: tuple(c) for n, c in self._store.meta("capabilities", {}).items()},
             node_roles={node: role.name for role in self._config.roles.values() for node in role.nodes},
+            features=self._engine.runner.features,
         )
 
     def propose(self, strategy: Strategy, batch: int) -> list[Plan]:
@@ -245,9 +259,10 @@ class Campaign:
 
         def run(slot: Slot) -> Judged | None:
             sure = sure_of_one and slot is slots[0]
-            return self.run_slot(slot) if allowance.take(sure=sure) else None
+            return self.run_slot(slot, alone=limits.jobs == 1) if allowance.take(sure=sure) else None
 
         results = [run(slot) for slot in slots] if limits.jobs == 1 else self._side_by_side(run, slots, limits.jobs)
+        results = [self.run_slot(j.slot, after=j.attempt) if j and j.noisy else j for j in results]
         if None not in results:
             self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
         for judged in results:
@@ -291,31 +306,51 @@ class Campaign:
         self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
         return results
 
-    def run_slot(self, slot: Slot) -> Judged:
-        """Run one plan to a status that counts; broken ones again, at most twice."""
-        for attempt in range(1, ATTEMPTS_MAX + 1):
-            judged = self._run_once(slot, last=attempt == ATTEMPTS_MAX)
+    def run_slot(self, slot: Slot, *, alone: bool = True, after: int = 0) -> Judged:
+        """Run one plan to a status that counts; broken ones again, at most twice. `after`: attempts that were made.
+
+        A noisy run is repeated only where no other run is under way; else it is for the caller to do so.
+        """
+        for attempt in range(after + 1, ATTEMPTS_MAX + 1):
+            judged = self._run_once(slot, attempt)
             if judged.status != "broken":
                 break
             self._tell("broken", f"run {judged.run} broke: {judged.reason}", run=judged.run)
-            if slot.strategy == BASELINE and "in use" not in judged.reason:
+            if judged.noisy and not alone:
+                break
+            if slot.strategy == BASELINE and not judged.noisy and "in use" not in judged.reason:
                 break
         return judged
 
-    def _run_once(self, slot: Slot, *, last: bool) -> Judged:
+    def _run_once(self, slot: Slot, attempt: int) -> Judged:
         capabilities = self._store.meta("capabilities")
         run_id = self._store.begin_run(slot)
         folder = self.run_folder(run_id)
+        last = attempt == ATTEMPTS_MAX
         self._tell("run", str(slot.plan), run=run_id, strategy=slot.strategy)
         view = self._engine.runner.execute(folder, run_id, slot.plan, capabilities if slot.plan.steps else None)
         begun = time.monotonic()
         verdicts = check_all(view, self._checkers, lambda: self._engine.user_checks(folder))
+        noisy = False
+        if noise := self._noise(view, verdicts):
+            noisy = not last
+            view, verdicts = _noted(view, noise, broken=noisy), () if noisy else verdicts
+            save_record(RunDir(folder), view.record)
         symptom = self._symptom(view, verdicts)
-        judged = Judged(run_id, slot, view.record.status, view.record.reason, symptom, verdicts)
+        record = view.record
+        judged = Judged(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy)
         self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
         tidy(folder, keep_data=bool(symptom))
         self._tell("done", str(slot.plan), run=run_id, strategy=slot.strategy, status=judged.status, symptom=symptom)
         return judged
+
+    def _noise(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
+        """Why a run that failed or did not fire may owe that to the machine; "" if it owes it to nobody else."""
+        late_ms = view.record.timing.late_ms_max
+        if late_ms <= 1000 * self._config.run.late_s_max or view.record.status == "broken":
+            return ""
+        fails = any(verdict.answer == "fail" for verdict in verdicts)
+        return f"noisy: the machine was {late_ms:.0f} ms late" if fails or view.record.status == "not_fired" else ""
 
     def _symptom(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
         """What a run is grouped by. One that fails though nothing fired says something about the workload, not a bug."""
@@ -367,6 +402,13 @@ class Campaign:
 
     def _tell(self, kind: str, text: str, **data: Any) -> None:
         self._listen(News(kind, text, data))
+
+
+def _noted(view: RunView, noise: str, *, broken: bool) -> RunView:
+    """The same run with what disturbed it in its record."""
+    reason = noise if broken else "; ".join(filter(None, (view.record.reason, noise)))
+    record = msgspec.structs.replace(view.record, reason=reason, status="broken" if broken else view.record.status)
+    return RunView(record, view.history, lambda: view.trace)
 
 
 def _fired(view: RunView) -> list[tuple[int, str, str, str]]:

@@ -141,7 +141,12 @@ def init_command(
 
 
 @app.command()
-def check(config: ConfigOption = HERE, params: SetOption = None, json: JsonOption = False) -> int:
+def check(
+    config: ConfigOption = HERE,
+    params: SetOption = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also say what the agents do not see.")] = False,
+    json: JsonOption = False,
+) -> int:
     """The preflight: what the machine allows, three fault-free runs, what can be seen, what a campaign would cost.
 
     Example: `undermine check -c examples/granary`
@@ -152,7 +157,7 @@ def check(config: ConfigOption = HERE, params: SetOption = None, json: JsonOptio
     if json:
         _print_json(result)
     else:
-        display.show_check(result)
+        display.show_check(result, verbose=verbose)
     return 0
 
 
@@ -248,9 +253,9 @@ def _budget_s(text: str) -> float:
     return seconds
 
 
-def _options(config: Path) -> str:
-    """What a later command needs to find the same config."""
-    return "" if config == HERE else f" -c {config}"
+def _options(config: Path, campaign: str = "") -> str:
+    """What a later command needs to find the same config and campaign."""
+    return ("" if config == HERE else f" -c {config}") + (f" --campaign {campaign}" if campaign else "")
 
 
 def _hunt_result(result: api.HuntResult, json: bool, config: Path) -> int:
@@ -334,7 +339,7 @@ def report(
     if json:
         _print_json({"report": str(page), "findings": findings})
     else:
-        display.show_findings(findings, _options(config))
+        display.show_findings(findings, _options(config, campaign))
         typer.echo(f"report: {page}")
     return 1 if any(finding.believed for finding in findings) else 0
 

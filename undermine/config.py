@@ -16,8 +16,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from undermine.adapters import DEFAULT as DEFAULT_ADAPTERS
 from undermine.config_lines import show
 from undermine.model.errors import UserError
+from undermine.model.plan import DelayMode, Direction, Level, Loss
 from undermine.model.run import NodeInfo
 from undermine.templates import (
     DEFAULT_ENTRY,
@@ -33,11 +35,16 @@ from undermine.templates import (
 
 FILE_NAME = "undermine.toml"
 NODES_MAX = 64
+ALL = "all"
+"""The group of all nodes, which exists by itself."""
 SECONDS_MAX = 86_400
 BUDGET_S_MAX = 30 * SECONDS_MAX
 
 Agent = Literal["auto", "python", "none"]
-FaultKind = Literal["crash", "reboot", "delay", "error"]
+Isolation = Literal["auto", "namespaces", "ports"]
+Observe = Literal["auto", "all", "io"]
+FaultKind = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt"]
+LogicalOp = Literal["msg.send", "msg.recv", "db.read", "db.write", "db.commit"]
 DiskError = Literal["EIO", "ENOSPC"]
 NetworkError = Literal["ECONNRESET", "ETIMEDOUT", "ECONNREFUSED"]
 Param = Value
@@ -62,6 +69,10 @@ NodeNames = Annotated[
 ]
 PortNames = Annotated[tuple[str, ...], Meta(description='a list of port names, like ["rpc", "gossip"]')]
 RoleNames = Annotated[tuple[str, ...], Meta(description="a list of names of roles")]
+GroupNames = Annotated[tuple[str, ...], Meta(description='a list of names of groups, like ["rack1", "all"]')]
+Variables = Annotated[
+    dict[str, str], Meta(description='a table of places in quotes, like {term = "package.module:Class.attribute"}')
+]
 Status = Annotated[int, Meta(ge=100, le=599, description="an HTTP status from 100 to 599")]
 Environment = Annotated[dict[str, str], Meta(description='a table of texts in quotes, like {PORT = "{port}"}')]
 
@@ -101,6 +112,16 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: Seconds = 5.0
 
 
+class LogicalOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A function of the target that is one operation. Where kind, peer and size are found: a path, or `=` and a text."""
+
+    function: Template
+    op: LogicalOp
+    kind: Template = ""
+    peer: Template = ""
+    size: Template = ""
+
+
 class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """[roles.NAME]: nodes that are started in the same way. `name` is the table's name, not a key."""
 
@@ -113,10 +134,13 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     agent: Agent = "auto"
     packages: Texts = ()
     paths: Texts = ()
+    operations: tuple[LogicalOperation, ...] = ()
+    adapters: Texts = DEFAULT_ADAPTERS
     ready: Ready = Ready()
     health: Health | None = None
     logs: Texts = ("*.log",)
     start_after: RoleNames = ()
+    variables: Variables = {}
     peers: Template = DEFAULT_ENTRY
     peers_join: Text = DEFAULT_JOIN
 
@@ -130,12 +154,15 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[run]: how long the phases of one run may take."""
+    """[run]: how nodes are kept apart, what agents watch, and how long the phases of one run may take."""
 
+    isolation: Isolation = "auto"
+    observe: Observe = "auto"
     start_timeout_s: Seconds = 60.0
     settle_timeout_s: Seconds = 20.0
     hang_s: Seconds = 8.0
     checker_timeout_s: Seconds = 10.0
+    late_s_max: Seconds = 0.5
 
 
 class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -146,9 +173,27 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "reboot",
         "delay",
         "error",
+        "drop",
+        "partition",
+        "pause",
     )
     reboot_after_s: Pause = 0.3
     delay_s: Seconds = 5.0
+    delay_modes: Annotated[tuple[DelayMode, ...], Meta(min_length=1, description="a list of {choices}")] = (
+        "thread",
+        "operation",
+    )
+    pause_s: Seconds = 5.0
+    partition_levels: Annotated[tuple[Level, ...], Meta(min_length=1, description="a list of {choices}")] = (
+        "network",
+        "operation",
+    )
+    partition_directions: Annotated[tuple[Direction, ...], Meta(min_length=1, description="a list of {choices}")] = (
+        "both",
+        "out",
+        "in",
+    )
+    partition_losses: Annotated[tuple[Loss, ...], Meta(min_length=1, description="a list of {choices}")] = ("silent",)
     disk_errors: Annotated[tuple[DiskError, ...], Meta(description="a list of {choices}")] = ("EIO", "ENOSPC")
     network_errors: Annotated[tuple[NetworkError, ...], Meta(description="a list of {choices}")] = (
         "ECONNRESET",
@@ -156,6 +201,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "ECONNREFUSED",
     )
     roles: RoleNames = ()
+    groups: GroupNames = ()
     max_steps: Annotated[int, _whole(1, 8)] = 2
 
 
@@ -181,6 +227,9 @@ class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.jobs or max(1, cores // 4)
 
 
+_SIGNIFICANT = ("roles", "params", "groups", "variables", "workload", "run", "faults", "checkers")
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A valid `undermine.toml`. The first four fields are about the file, the others are its tables."""
 
@@ -190,6 +239,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     plugins_digest: str
     roles: dict[str, Role]
     params: dict[str, Param] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    variables: dict[str, str] = {}
     campaign: Campaign = Campaign()
     workload: Workload = Workload()
     run: RunLimits = RunLimits()
@@ -212,6 +263,16 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def role_of(self, node: str) -> Role:
         return next(role for role in self.roles.values() if node in role.nodes)
+
+    def group(self, name: str) -> tuple[str, ...]:
+        """The nodes of a named group; `all` and every role are groups too."""
+        if name in self.groups:
+            return self.groups[name]
+        return self.node_ids if name == ALL else self.roles[name].nodes
+
+    def variables_of(self, node: str) -> dict[str, str]:
+        """Where the variables that triggers may ask about are found in this node."""
+        return self.variables | self.role_of(node).variables
 
     def start_order(self) -> list[list[Role]]:
         """Groups of roles; all of a group may start once all groups before it are ready."""
@@ -252,7 +313,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def significant(self) -> dict[str, Any]:
         """Everything that changes what a run does or how it is judged, as JSON would give it back."""
-        tables = {name: getattr(self, name) for name in ("roles", "params", "workload", "run", "faults", "checkers")}
+        tables = {name: getattr(self, name) for name in _SIGNIFICANT}
         tables |= {"hunt": {"seed": self.hunt.seed}, "plugins_digest": self.plugins_digest}
         return json.loads(json.dumps(msgspec.to_builtins(tables)))  # type: ignore[no-any-return]
 

@@ -39,6 +39,8 @@ from undermine.config import (
     values_of,
 )
 from undermine.config_lines import KeyPath, Reader, Source, field_types, read, refuse_unknown, show
+from undermine.config_names import NODE, check_groups, check_known, check_name, groups, variables
+from undermine.config_operations import check_adapters, read_operations
 from undermine.model.errors import UserError
 from undermine.templates import (
     DEFAULT_ENTRY,
@@ -70,13 +72,17 @@ def load(path: Path, overrides: Mapping[str, str] | None = None, *, programs: bo
     }
     params = _params(source, data.get("params", {}), overrides or {})
     roles = _roles(source, data.get("roles", {}))
+    named = groups(source, data.get("groups", {}), roles)
+    common = variables(source, ("variables",), data.get("variables", {}))
     _check_references(source, roles, tables["faults"])
+    check_groups(source, tables["faults"], named, roles)
     _check_templates(source, project, params, roles, tables["workload"])
-    config = Config(str(path), project, source.lines.by_key(), "", roles, params, **tables)
+    config = Config(str(path), project, source.lines.by_key(), "", roles, params, named, common, **tables)
     config = msgspec.structs.replace(config, plugins_digest=_check_plugins(source, config))
     _check_files(source, config)
     if programs:
         _check_programs(source, config)
+        check_adapters(source, project, roles)
     return config
 
 
@@ -88,7 +94,7 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "checkers": Checkers,
     "hunt": Hunt,
 }
-_TABLES = ("campaign", "params", "roles", "workload", "run", "faults", "checkers", "hunt")
+_TABLES = ("campaign", "params", "roles", "groups", "variables", "workload", "run", "faults", "checkers", "hunt")
 
 
 @functools.cache
@@ -136,13 +142,6 @@ def _read_seconds(source: Source, path: KeyPath, value: Any) -> Any:
         return value
 
 
-def _read_kinds(source: Source, path: KeyPath, value: Any) -> Any:
-    for index, kind in enumerate(value if isinstance(value, list) else ()):
-        if kind in ("drop", "corrupt", "partition", "pause"):
-            raise source.error((*path, index), f"holds {show(kind)}, which no agent offers yet; leave it out")
-    return value
-
-
 def _read_http(source: Source, path: KeyPath, value: Any) -> Any:
     if isinstance(value, str) and not value.startswith("/"):
         raise source.error(path, f'must be a path that begins with "/", like "/health", not {show(value)}')
@@ -154,7 +153,8 @@ _READERS: dict[tuple[type, str], Reader] = {
     (Role, "command"): _read_command,
     (Health, "command"): _read_command,
     (Workload, "command"): _read_command,
-    (Faults, "kinds"): _read_kinds,
+    (Role, "variables"): variables,
+    (Role, "operations"): read_operations,
     (Ready, "http"): _read_http,
     (Health, "http"): _read_http,
     (Hunt, "budget"): _read_seconds,
@@ -162,20 +162,11 @@ _READERS: dict[tuple[type, str], Reader] = {
     (kind, name): _read_seconds
     for kind in (Ready, Health, Workload, RunLimits, Faults)
     for name in kind.__struct_fields__
-    if name.endswith("_s")
+    if name.endswith(("_s", "_s_max"))
 }
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
-_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-
-
-def _check_name(source: Source, path: KeyPath, name: str, what: str, pattern: re.Pattern[str] = _NAME) -> None:
-    if not pattern.fullmatch(name):
-        first = "a letter or digit" if pattern is _NODE else "a letter"
-        rule = f"{first}, then letters, digits, - or _, 32 at most"
-        raise source.error(path, f"has the bad {what} name {show(name)}; a {what} name is {rule}")
 
 
 def _params(source: Source, table: Any, overrides: Mapping[str, str]) -> dict[str, Param]:
@@ -183,7 +174,7 @@ def _params(source: Source, table: Any, overrides: Mapping[str, str]) -> dict[st
         raise source.error(("params",), f"must be a table, not {show(table)}")
     for name, value in table.items():
         path = ("params", name)
-        _check_name(source, path, name, "parameter")
+        check_name(source, path, name, "parameter")
         if not isinstance(value, Param) or (isinstance(value, float) and not math.isfinite(value)):
             raise source.error(path, f"must be text in quotes, a number, true or false, not {show(value)}")
     return table | {name: _override(source, table, name, text) for name, text in overrides.items()}
@@ -222,7 +213,7 @@ def _roles(source: Source, tables: Any) -> dict[str, Role]:
         if not isinstance(table, dict):
             hint = f"; did you mean roles.NAME.{name}?" if name in Role.__struct_fields__ else ""
             raise source.error(path, f"must be a table named [roles.NAME], not {show(table)}{hint}")
-        _check_name(source, path, name, "role")
+        check_name(source, path, name, "role")
         roles[name] = _role(source, name, table)
     return roles
 
@@ -231,9 +222,9 @@ def _role(source: Source, name: str, table: dict[str, Any]) -> Role:
     path = ("roles", name)
     role = read(Role, source, path, table, _READERS, _homes(), name=name)
     for index, node in enumerate(role.nodes):
-        _check_name(source, (*path, "nodes", index), node, "node", _NODE)
+        check_name(source, (*path, "nodes", index), node, "node", NODE)
     for index, port in enumerate(role.ports):
-        _check_name(source, (*path, "ports", index), port, "port")
+        check_name(source, (*path, "ports", index), port, "port")
     for variable in role.env:
         if not _VARIABLE.fullmatch(variable):
             raise source.error((*path, "env", variable), "is no name for a variable; use letters, digits and _")
@@ -307,20 +298,12 @@ def _check_references(source: Source, roles: Mapping[str, Role], faults: Faults)
                 text = f"names the node {show(node)}, which role {owners[node]} has too; rename one of them"
                 raise source.error(("roles", name, "nodes", index), text)
             owners[node] = name
-        _check_roles(source, ("roles", name, "start_after"), role.start_after, roles)
-    _check_roles(source, ("faults", "roles"), faults.roles, roles)
+        check_known(source, ("roles", name, "start_after"), role.start_after, "role", list(roles))
+    check_known(source, ("faults", "roles"), faults.roles, "role", list(roles))
     _check_cycles(source, roles)
     if "error" in faults.kinds and not faults.disk_errors and not faults.network_errors:
         text = 'holds "error", but disk_errors and network_errors are both empty; fill one or leave "error" out'
         raise source.error(("faults", "kinds"), text)
-
-
-def _check_roles(source: Source, path: KeyPath, names: Sequence[str], roles: Mapping[str, Role]) -> None:
-    for index, name in enumerate(names):
-        if name not in roles:
-            hint = did_you_mean(name, roles)
-            text = f"names the unknown role {show(name)}{hint} (there are {', '.join(roles)})"
-            raise source.error((*path, index), text)
 
 
 def _check_cycles(source: Source, roles: Mapping[str, Role]) -> None:

@@ -151,7 +151,7 @@ def show_hunt(result: HuntResult, page: Path, options: str = "") -> None:
     out.print(f"report: {plain(str(page))}", soft_wrap=True)
 
 
-def show_check(result: CheckResult) -> None:
+def show_check(result: CheckResult, *, verbose: bool = False) -> None:
     out = console()
     machine = Table(title="this machine", title_justify="left", box=None)
     for ability in result.abilities:
@@ -159,6 +159,7 @@ def show_check(result: CheckResult) -> None:
             "[green]yes[/green]" if ability.there else "[yellow]no[/yellow]", ability.name, plain(ability.detail)
         )
     out.print(machine)
+    out.print(f"nodes are kept apart by {plain(result.isolation)}")
     agents = Table("node", "agent", "processes", "operations", title="agents", title_justify="left", box=None)
     for seen in result.agents:
         loaded = f"{seen.loaded} {seen.runtime}".strip()
@@ -169,6 +170,12 @@ def show_check(result: CheckResult) -> None:
         else:
             agents.add_row(seen.node, loaded, str(seen.processes), str(sum(seen.operations.values())))
     out.print(agents)
+    for seen in result.agents:
+        if seen.why_slow:
+            out.print(f"[yellow]{seen.node} is slower under its agent:[/yellow] no accelerator: {plain(seen.why_slow)}")
+    if verbose:
+        for gap in dict.fromkeys(gap for seen in result.agents for gap in seen.gaps):
+            out.print(f"  not seen: {plain(gap)}")
     points = result.recurrence
     out.print(
         f"points: {points.points}, of which {points.in_all} ({points.share:.0%}) were in all {points.runs} fault-free runs"

@@ -29,10 +29,13 @@ command = "your-server --id {id} --listen {host}:{port} --data {dir} --peers {pe
 # peers_join = ","              # and what stands between two
 # agent = "auto"                # "python", "none", or "auto": python if the program looks like Python
 # packages = []                 # your code, like ["myapp"]; empty: all but the standard library
+# operations = []               # functions that are one operation, like {function = "myapp.net:send", op = "msg.send"}
+# adapters = ["http", "redis"]  # libraries whose calls are one operation each; also "streams", or files of your own
 # ready = {tcp = "main", timeout_s = 15}   # or {log = 'listening on \\d+'}, {http = "/up"}, {python = "f"}
 # health = {http = "/health"}   # asked while a fault is in force; or {command = "…"}, {python = "…"}
 # logs = ["*.log"]              # in {dir}; what it prints counts anyway
 # start_after = []              # roles that must be ready before this one starts
+# variables = {}                # what triggers may ask about, like {term = "myapp.raft:Node.term"}
 
 [workload]
 timeout_s = 30                  # a workload that takes longer without a fault is an error
@@ -44,15 +47,24 @@ hang_s = 8                      # no progress for so long is a hang
 settle_timeout_s = 20           # how long your system may take to recover once everything is healed
 # start_timeout_s = 60          # all nodes must be ready by then
 # checker_timeout_s = 10
+# isolation = "auto"            # as root each node has a network of its own; "ports": all on 127.0.0.1
+# observe = "auto"              # "io": never watch locks, clocks and hand-over; "all": also while faults are injected
+# late_s_max = 0.5              # what fails while the machine is later than this is run again
 
 [faults]
-kinds = ["crash", "reboot", "delay", "error"]
+kinds = ["crash", "reboot", "delay", "error", "drop", "partition", "pause"]   # "corrupt" if you keep checksums
 max_steps = 2                   # faults in one run at most
 # reboot_after_s = 0.3
 # delay_s = 5.0                 # longer than the timeouts of your system, if you can wait
+# delay_modes = ["thread", "operation"]   # as a slow disk, and as a slow network
+# pause_s = 5.0                 # how long a node stands still
+# partition_levels = ["network", "operation"]   # packets are lost where possible, else the agents do it
+# partition_directions = ["both", "out", "in"]
+# partition_losses = ["silent"]   # or "error": programs are told
 # disk_errors = ["EIO", "ENOSPC"]
 # network_errors = ["ECONNRESET", "ETIMEDOUT", "ECONNREFUSED"]
 # roles = []                    # inject only into these; empty: all
+# groups = []                   # hit nodes together too: "all", a role, or a name of a table [groups]
 
 [checkers]
 # disable = []                  # names of checkers that you do not want

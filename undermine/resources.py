@@ -18,5 +18,10 @@ def python_agent_dir() -> Path:
     return _find("_agents/python", "agents/python")
 
 
+def python_launcher() -> Path:
+    """The script that runs a program with the agent where PYTHONPATH is ignored."""
+    return python_agent_dir() / "undermine_agent" / "launch.py"
+
+
 def example_dir(name: str) -> Path:
     return _find(f"_examples/{name}", f"examples/{name}")

@@ -6,8 +6,8 @@ The story of `Runner.execute`:
 2. Start the nodes with the agent loaded; wait until each is ready (a fault may already fire here).
 3. Run the workload until it ends, until no operation has succeeded for `hang_s`, or until its time is over: then
    everything that the fault can show while it is in force has been seen.
-4. Heal: end every hold and lasting error, start dead nodes again on their data. What clients still wait for must be
-   answered now; a workload that goes on beyond that has shown enough and is cut.
+4. Heal: end every hold and lasting fault, let frozen nodes go on, join the network, start dead nodes again on their
+   data. What clients still wait for must be answered now; a workload that goes on beyond that has shown enough and is cut.
 5. Settle: poll until every node serves and the final reads succeed, or the time is over.
 6. Tear everything down, always, also after an exception or a signal to the tool.
 7. Read what the agents wrote, and put the record together: a plan that did not fire is never a pass.
@@ -28,16 +28,20 @@ from typing import Any
 
 import msgspec
 
+from undermine.agent_config import AgentFiles, variable_slots
 from undermine.config import Config
+from undermine.deployments import cgroups
 from undermine.deployments.client import GuardianClient, GuardianDied, NodeSurvived
-from undermine.deployments.local import HOST, LocalCluster, tail
-from undermine.deployments.ports import PortPool
-from undermine.inject.controller import Controller, ExpectCrash, KillNode, compile_steps, unsupported
+from undermine.deployments.isolation import Isolation, Place, choose
+from undermine.deployments.local import LocalCluster, tail
+from undermine.inject.compile import compile_steps, unsupported
+from undermine.inject.controller import Controller
 from undermine.inject.server import Server, SharedState
+from undermine.lateness import Lateness
 from undermine.model import codec
 from undermine.model.errors import UserError
 from undermine.model.event import Trace
-from undermine.model.plan import Plan, fault_kind
+from undermine.model.plan import FirstUnseen, Plan
 from undermine.model.point import CLIENT
 from undermine.model.run import (
     NodeInfo,
@@ -50,7 +54,8 @@ from undermine.model.run import (
     WorkloadResult,
 )
 from undermine.rundir import RunDir, load_trace, read_history, save_record
-from undermine.templates import render, render_command
+from undermine.templates import render_command
+from undermine.tool_faults import ToolFaults
 from undermine.userland_client import Call, UserlandClient
 from undermine.workloads import SessionFile
 
@@ -82,18 +87,26 @@ class Runner:
         self._config = config
         self._guardian = guardian
         self._userland = userland
-        self._ports = PortPool()
+        self._isolation = Isolation(choose(config.run.isolation))
         name = f"um-{os.getpid()}-{secrets.token_hex(4)}"
         self._sockets = Path(tempfile.gettempdir(), name)
         if len(os.fsencode(self._sockets)) > _SOCKET_DIR_BYTES_MAX:  # a socket's path has room for 107
             self._sockets = Path("/tmp", name)
-        guardian.scratch(self._sockets)  # before it exists, so that no moment is left in which it could be forgotten
-        self._sockets.mkdir(mode=0o700)
+        self._cgroup = None if cgroups.missing() else cgroups.new_folder()
+        for folder in filter(None, (self._sockets, self._cgroup)):
+            guardian.scratch(folder)  # before it exists, so that no moment is left in which it could be forgotten
+            folder.mkdir(mode=0o700)
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What this deployment can do beyond starting, freezing and killing nodes."""
+        return self._isolation.features
 
     def close(self) -> None:
-        shutil.rmtree(self._sockets, ignore_errors=True)
-        with contextlib.suppress(GuardianDied):
-            self._guardian.unscratch(self._sockets)
+        for folder in filter(None, (self._sockets, self._cgroup)):
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(GuardianDied):
+                self._guardian.unscratch(folder)
 
     def execute(
         self, folder: Path, run_id: int, plan: Plan, capabilities: Mapping[str, tuple[str, ...]] | None = None
@@ -101,18 +114,19 @@ class Runner:
         """Run one plan in this folder; the record is stored there before this returns."""
         begun = time.monotonic()
         run = RunDir(folder)
-        if why := unsupported(plan, capabilities) if capabilities is not None else "":
+        nodes = self._config.node_ids
+        if why := unsupported(plan, capabilities, self.features, variable_slots(self._config), nodes):
             run.create()
             return _finish(run, RunRecord(run_id, plan, "not_fired", f"skipped: {why}"), Trace())
-        with self._experiment(run, run_id, plan) as experiment:
+        with self._experiment(run, run_id, plan) as experiment, Lateness() as lateness:
             experiment.run_phases()
-        return experiment.conclude(begun)
+        return experiment.conclude(begun, lateness, str(self._isolation.choice))
 
     @contextlib.contextmanager
     def _experiment(self, run: RunDir, run_id: int, plan: Plan) -> Iterator[_Experiment]:
         run.create()
         count = sum(len(role.nodes) * len(role.ports) for role in self._config.roles.values())
-        ports = self._ports.acquire(count)
+        place = self._isolation.place(self._config.node_ids, count)
         experiment = None
         try:
             experiment = _Experiment(
@@ -120,7 +134,9 @@ class Runner:
                 run,
                 run_id,
                 plan,
-                place_nodes(self._config, run, ports),
+                place_nodes(self._config, run, place),
+                place,
+                self._cgroup / _KEY.format(run_id) if self._cgroup else None,
                 self._guardian,
                 self._userland,
                 self._sockets / f"{run_id}.sock",
@@ -129,18 +145,18 @@ class Runner:
         finally:
             if experiment:
                 experiment.tear_down()
-            self._ports.release(ports)
+            place.close()
 
 
-def place_nodes(config: Config, run: RunDir, ports: list[int]) -> tuple[NodeInfo, ...]:
+def place_nodes(config: Config, run: RunDir, place: Place) -> tuple[NodeInfo, ...]:
     """Where each node of the run listens and keeps its data."""
-    free = iter(ports)
+    free = iter(place.ports)
     nodes = []
     for role in config.roles.values():
         for node in role.nodes:
             named = {name: next(free) for name in role.ports}
             first = next(iter(named.values()), 0)
-            nodes.append(NodeInfo(node, role.name, HOST, first, named, str(run.node(node))))
+            nodes.append(NodeInfo(node, role.name, place.hosts[node], first, named, str(run.node(node))))
     return tuple(nodes)
 
 
@@ -154,6 +170,8 @@ class _Experiment:
         run_id: int,
         plan: Plan,
         nodes: tuple[NodeInfo, ...],
+        place: Place,
+        cgroup: Path | None,
         guardian: GuardianClient,
         userland: UserlandClient,
         socket_path: Path,
@@ -163,23 +181,26 @@ class _Experiment:
         self._id = run_id
         self._plan = plan
         self._nodes = nodes
+        self._place = place
         self._guardian = guardian
         self._userland = userland
         self._socket_path = socket_path
-        self._controller = Controller(plan)
-        self._state = SharedState(run.state, len(plan.steps))
-        self._external: list[Receipt] = []
-        self._missed: set[int] = set()
+        self._slots = variable_slots(config)
+        self._controller = Controller(plan, [info.id for info in nodes])
+        shared_host = len({info.host for info in nodes}) < len(nodes)
+        self._state = SharedState(run.state, len(plan.steps), ports=shared_host, variables=len(self._slots))
         self._broken = ""
         self._workload = WorkloadResult()
         self._settling = Settling()
         self._healed_ns = 0
         self._spent: dict[str, float] = {}
         self._begun = time.monotonic()
+        agent_files = AgentFiles(config, run, nodes, plan, socket_path)
         self._cluster = LocalCluster(
-            config, run, _KEY.format(run_id), guardian, nodes, self._agent_file, self._ask_user
+            config, run, _KEY.format(run_id), guardian, nodes, agent_files.make, self._ask_user, place, cgroup
         )
-        self._server = Server(self._controller, socket_path, self._state, self._kill, self._expect)
+        self._faults = ToolFaults(plan, self._cluster)
+        self._server = Server(self._controller, socket_path, self._state, self._faults)
 
     # --- the phases
 
@@ -231,7 +252,7 @@ class _Experiment:
             history=str(self._run.history),
             socket=str(self._socket_path),
             state=str(self._run.state),
-            steps=compile_steps(self._plan, CLIENT),
+            steps=compile_steps(self._plan, CLIENT, self._slots),
             params=self._config.params,
             command=tuple(render_command(workload.command, values)) if workload.command else (),
             cwd=self._config.project,
@@ -253,6 +274,7 @@ class _Experiment:
 
     def _heal(self) -> None:
         self._server.heal()
+        self._faults.heal()
         self._healed_ns = time.monotonic_ns()
         self._cluster.restart_dead()
 
@@ -318,8 +340,13 @@ class _Experiment:
     # --- calls into the user's file
 
     def _call(self, kind: str, **parameters: Any) -> Call:
+        """The user's functions are clients: they run where the clients are in the network."""
         return self._userland.call(
-            kind, out=str(self._out(kind)), log=str(self._run.logs / f"{kind}.log"), **parameters
+            kind,
+            out=str(self._out(kind)),
+            log=str(self._run.logs / f"{kind}.log"),
+            netns=self._place.namespace(CLIENT),
+            **parameters,
         )
 
     def _out(self, kind: str) -> Path:
@@ -337,45 +364,13 @@ class _Experiment:
             return f"{function} hangs"
         return "" if _code_of(call) == 0 else f"{function}: {self._result(kind).get('detail', 'it failed')}"
 
-    # --- faults
-
-    def _agent_file(self, info: NodeInfo, incarnation: int) -> dict[str, Any]:
-        role = self._config.roles[info.role]
-        values = self._config.values(self._nodes, info.id, str(self._run.path))
-        addresses = {f"{n.host}:{port}": n.id for n in self._nodes for port in n.ports.values()}
-        return {
-            "version": 1,
-            "node": info.id,
-            "role": info.role,
-            "incarnation": incarnation,
-            "trace_dir": str(self._run.trace),
-            "state": str(self._run.state),
-            "socket": str(self._socket_path),
-            "dir": info.dir,
-            "paths": [info.dir, *(render(path, values) for path in role.paths)],
-            "packages": list(role.packages),
-            "addresses": addresses,
-            "steps": compile_steps(self._plan, info.id),
-        }
-
-    def _expect(self, instruction: ExpectCrash) -> None:
-        self._cluster.expect_crash(instruction.node, instruction.reboot_after_s)
-
-    def _kill(self, instruction: KillNode) -> None:
-        """A fault that the tool carries out itself; its receipt is ours."""
-        was_alive = self._cluster.crash(instruction.node, instruction.reboot_after_s)
-        fault = self._plan.steps[instruction.step].fault
-        if was_alive:
-            self._external.append(Receipt(instruction.step, instruction.node, fault_kind(fault), time.monotonic_ns()))
-        else:
-            self._missed.add(instruction.step)
-
     # --- the end
 
     def tear_down(self) -> None:
         """Leave nothing behind; whatever already went wrong."""
         begun = time.monotonic()
         try:
+            self._faults.heal()
             self._cluster.close()
         except (GuardianDied, NodeSurvived) as error:
             self._broken = self._broken or f"not everything could be ended: {error}"
@@ -385,9 +380,9 @@ class _Experiment:
             self._socket_path.unlink()
         self._spent["teardown"] = time.monotonic() - begun
 
-    def conclude(self, begun: float) -> RunView:
+    def conclude(self, begun: float, lateness: Lateness, isolation: str) -> RunView:
         trace, receipts = load_trace(self._run)
-        receipts = tuple(sorted((*receipts, *self._external), key=lambda r: (r.step, r.t_ns)))
+        receipts = tuple(sorted((*receipts, *self._faults.receipts), key=lambda r: (r.step, r.t_ns)))
         status, reason = self._status(receipts)
         total_s = time.monotonic() - begun
         waits_s = sum(self._spent.get(name, 0.0) for name in ("start", "workload", "settle"))
@@ -397,6 +392,7 @@ class _Experiment:
             status=status,
             reason=reason,
             nodes=self._nodes,
+            isolation=isolation,
             receipts=receipts,
             exits=tuple(self._cluster.exits),
             workload=self._workload,
@@ -410,22 +406,27 @@ class _Experiment:
                 teardown_s=self._spent.get("teardown", 0.0),
                 total_s=total_s,
                 own_s=total_s - waits_s,
+                late_ms_max=lateness.max_ms,
+                late_ms_p95=lateness.p95_ms,
             ),
         )
         return _finish(self._run, record, trace)
 
     def _status(self, receipts: tuple[Receipt, ...]) -> tuple[RunStatus, str]:
         problems = [*self._server.problems, *self._cluster.problems]
-        proven = {receipt.step for receipt in receipts}
-        unproven = [step for step in self._controller.fired() if step not in proven | self._missed]
+        proven = {receipt.step for receipt in receipts if receipt.proves}
+        unproven = [step for step in self._controller.fired() if step not in proven | self._faults.missed]
         if self._broken or problems:
             return "broken", self._broken or problems[0]
         if unproven:
             return "broken", f"step {unproven[0] + 1} was granted but left no receipt"
         missing = [step for step in range(len(self._plan.steps)) if step not in proven]
-        if missing:
-            return "not_fired", f"step {missing[0] + 1} of {len(self._plan.steps)} never met its moment"
-        return "fired", ""
+        if not missing:
+            return "fired", ""
+        of = f"step {missing[0] + 1} of {len(self._plan.steps)}"
+        if isinstance(self._plan.steps[missing[0]].trigger, FirstUnseen):
+            return "exhausted", f"{of} met nothing that was unseen"
+        return "not_fired", f"{of} never met its moment"
 
 
 def _finish(run: RunDir, record: RunRecord, trace: Trace) -> RunView:

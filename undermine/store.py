@@ -315,9 +315,13 @@ class Store:
         return out
 
     def status_counts(self) -> dict[str, int]:
-        return {
-            s: int(n) for s, n in self._all("SELECT status, COUNT(*) FROM runs WHERE state = 'done' GROUP BY status")
-        }
+        """How many runs ended how; those without a fault have nothing that could fire."""
+        rows = self._all(
+            "SELECT CASE WHEN strategy = ? AND status = 'fired' THEN 'fault-free' ELSE status END AS how, COUNT(*) "
+            "FROM runs JOIN rounds USING (round) WHERE state = 'done' GROUP BY how",
+            BASELINE,
+        )
+        return {status: int(count) for status, count in rows}
 
     def verdicts(self, run: int) -> tuple[Verdict, ...]:
         rows = self._all("SELECT verdict FROM verdicts WHERE run = ? ORDER BY rowid", run)

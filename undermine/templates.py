@@ -14,6 +14,7 @@ import msgspec
 
 from undermine.model.errors import UserError
 from undermine.model.run import NodeInfo
+from undermine.resources import python_launcher
 
 Value = str | int | float | bool
 
@@ -54,6 +55,7 @@ class Values(msgspec.Struct, frozen=True):
     run: str = ""
     project: str = ""
     python: str = sys.executable
+    launcher: str = str(python_launcher())
     params: Mapping[str, Value] = {}
     entries: Mapping[str, Entry] = {}
 
@@ -162,7 +164,12 @@ def _node_table(node: NodeFacts) -> dict[str, Callable[[], str]]:
 
 
 def _common_table(values: Values) -> dict[str, Callable[[], str]]:
-    facts: dict[str, Value] = {"run": values.run, "project": values.project, "python": values.python}
+    facts: dict[str, Value] = {
+        "run": values.run,
+        "project": values.project,
+        "python": values.python,
+        "launcher": values.launcher,
+    }
     params = {f"params.{name}": value for name, value in values.params.items()}
     return {name: _constant(value) for name, value in (facts | params).items()}
 

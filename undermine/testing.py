@@ -15,7 +15,8 @@ from undermine.model.point import Point, point_of
 from undermine.model.run import NodeInfo, Op, Receipt, RunRecord, RunView
 from undermine.protocols import History, PastRun, PointSeen, Strategy
 
-CAPABILITIES = ("crash", "reboot", "delay", "error")
+KINDS = ("crash", "reboot", "delay", "error", "drop", "corrupt", "partition", "pause")
+CAPABILITIES = (*KINDS, "delay-operation", "when", "unseen", "until")
 
 
 def event(
@@ -56,7 +57,7 @@ def history(
     """What a strategy would be given after fault-free runs that showed these points."""
     seen = tuple(PointSeen(p, 3, 3, order) for order, p in enumerate(points))
     nodes = {p.get("node"): p.get("role") for p in points}
-    limits = limits or FaultLimits(capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=nodes)
+    limits = limits or FaultLimits(KINDS, capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=nodes)
     return History(seen, 3, chances(seen, limits), tuple(runs), settled, round_index, seed, batch)
 
 

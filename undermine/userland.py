@@ -7,6 +7,7 @@ after loading the file. Requests and answers are JSON lines on file descriptors 
     {"id": 1, "call": "workload" | "final" | "ready" | "health" | "check", …}   ->  {"id": 1, "exit": code}
     {"kill": 1}
 
+`netns` in a request is the path of the network namespace that the child enters before anything else.
 A call's result is a JSON file that its child writes (`out`).
 """
 
@@ -27,7 +28,7 @@ from typing import Any
 
 import msgspec
 
-from undermine import registry
+from undermine import netns, registry
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.model.run import NodeInfo, RunView, Verdict
@@ -105,6 +106,8 @@ class Forks:
         code = 1
         try:
             os.setsid()
+            if path := request.get("netns"):
+                netns.enter(path)
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # kept by exec: a command has its daemons for itself
             signal.set_wakeup_fd(-1)

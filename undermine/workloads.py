@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -181,6 +181,15 @@ def _outcome_of(function: Callable[[], Any], fails: tuple[type[Exception], ...])
         return Outcome("unknown", None, f"{type(error).__name__}: {error}")
 
 
+class _Met(NamedTuple):
+    """An operation that begins or ends, and the shared state at that moment."""
+
+    keys: dict[str, str]
+    place: str
+    data: bytes
+    state: BinaryIO
+
+
 class Triggers:
     """Finds the operations of clients at which a step fires, and asks the tool to carry it out."""
 
@@ -196,35 +205,39 @@ class Triggers:
     def meet(self, op: Op, place: str) -> None:
         keys = client_point(op.f, op.node).as_dict()
         with self._lock, open(self._state_path, "r+b", buffering=0) as state:
-            data = state.read()
-            if data[12]:
+            met = _Met(keys, place, state.read(), state)
+            if met.data[12]:
                 return
             for row in self._steps:
-                self._meet_step(row, keys, place, data, state)
+                self._meet_step(row, met)
 
-    def _meet_step(self, row: dict[str, Any], keys: dict[str, str], place: str, data: bytes, state: Any) -> None:
-        step, first, second = row["step"], row["first"], row["second"]
-        base = 64 + 16 * step
-        if data[base] != 1:
-            return
-        first_seen = first is None or data[base + 1] == 1
-        if first is not None and not first_seen:
-            if self._reached((step, "first"), first, keys, place):
-                state.seek(base + 1)
-                state.write(b"\x01")
-        elif self._reached((step, "second"), second, keys, place):
-            self._claim(step, keys)
+    def _meet_step(self, row: dict[str, Any], met: _Met) -> None:
+        """The trigger while the step is armed, its end while it is in force."""
+        base = 64 + 16 * row["step"]
+        if met.data[base] == 1:
+            self._meet_half(row["step"], "second", row, base + 1, met)
+        elif met.data[base] == 2 and row["until"]:
+            self._meet_half(row["step"], "until", row["until"], base + 2, met)
 
-    def _reached(self, key: tuple[int, str], half: dict[str, Any], keys: dict[str, str], place: str) -> bool:
-        if half["place"] != place or any(keys.get(k) != v for k, v in half["match"].items()):
+    def _meet_half(self, step: int, half: str, row: dict[str, Any], seen_at: int, met: _Met) -> None:
+        if row["first"] is not None and met.data[seen_at] != 1:
+            if self._reached((step, f"first of {half}"), row["first"], met):
+                met.state.seek(seen_at)
+                met.state.write(b"\x01")
+        elif self._reached((step, half), row["second"], met):
+            self._claim(step, half, met.keys)
+
+    def _reached(self, key: tuple[int, str], half: dict[str, Any], met: _Met) -> bool:
+        if half["place"] != met.place or any(met.keys.get(k) != v for k, v in half["match"].items()):
             return False
         self._counts[key] = self._counts.get(key, 0) + 1
         return self._counts[key] == int(half["nth"])
 
-    def _claim(self, step: int, keys: dict[str, str]) -> None:
+    def _claim(self, step: int, half: str, keys: dict[str, str]) -> None:
         request = {
             "type": "claim",
             "step": step,
+            "half": half,
             "node": "client",
             "incarnation": 1,
             "pid": os.getpid(),

@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 NAME = "s1.1.4242.events"
 PROCESS = {
-    "version": 1,
+    "version": 2,
     "node": "s1",
     "role": "store",
     "incarnation": 1,
@@ -25,6 +25,7 @@ PROCESS = {
     "agent": "golden/1",
     "runtime": "none",
     "capabilities": ["crash", "error"],
+    "gaps": ["mmap"],
 }
 
 

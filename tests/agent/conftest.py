@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
+import struct
 import subprocess
 import sys
 import textwrap
@@ -15,12 +17,14 @@ from typing import Any
 
 import pytest
 
+from undermine import accelerator
 from undermine.model.codec import read_trace
 from undermine.model.event import Event, Trace
 from undermine.model.run import Receipt
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 AGENT_DIR = REPOSITORY / "agents" / "python"
+PORTS, VARIABLES, SLOTS = 4096, 4096 + 3 * 65536, 16  # where they are in the state file, and how many
 MINORS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 
 
@@ -65,7 +69,8 @@ class FakeTool:
         self.data.mkdir()
         self.trace_dir.mkdir()
         self.state = folder / "state"
-        self.state.write_bytes(b"UMS1" + bytes(4092))
+        offsets = struct.pack("<II", PORTS, VARIABLES)
+        self.state.write_bytes(b"UMS2".ljust(16, b"\0") + offsets + bytes(VARIABLES + 128 * SLOTS - 24))
         self.requests: list[dict[str, Any]] = []
         self.lasting: list[dict[str, Any]] = []
         self.refuse_claims = False
@@ -74,9 +79,12 @@ class FakeTool:
         self.addresses: dict[str, str] = {}
         self.packages: list[str] = []
         self.steps: list[dict[str, Any]] = []
-        self.incarnation = 1
+        self.node, self.incarnation = "s1", 1
+        self.variables: list[dict[str, Any]] = []
+        self.more_config: dict[str, Any] = {}
+        self.accelerators = ""
         # Not below the test's folder: paths of Unix sockets must be short.
-        self.socket_path = f"/tmp/um-test-{os.getpid()}-{id(self):x}.sock"
+        self.socket_path = f"/tmp/agent-test-{os.getpid()}-{id(self):x}.sock"
         self.server = socket.socket(socket.AF_UNIX)
         self.server.bind(self.socket_path)
         self.server.listen(16)
@@ -107,10 +115,16 @@ class FakeTool:
         if request["type"] == "lasting":
             return {"type": "lasting", "lasting": self.lasting}
         self.on_claim(request)
-        if self.refuse_claims or self.byte(64 + 16 * request["step"]) == 2:
+        step, half = request["step"], request["half"]
+        wanted, reached = {"second": (1, 2), "until": (2, 3)}[half]
+        if self.refuse_claims or self.byte(64 + 16 * step) != wanted:
             return {"type": "no"}
-        self.put(64 + 16 * request["step"], 2)
-        return {"type": "go"}
+        if half == "until":
+            self.change_lasting([entry for entry in self.lasting if entry["step"] != step])
+        self.put(64 + 16 * step, reached)
+        fault = self.steps[step]["fault"]
+        external = fault["fault"] in ("partition", "pause") or fault.get("nodes", []) not in ([], [self.node])
+        return {"type": "go", "external": True} if external and half == "second" else {"type": "go"}
 
     def put(self, offset: int, value: int) -> None:
         with self.state.open("r+b") as file:
@@ -130,18 +144,37 @@ class FakeTool:
         self.lasting = entries
         self.put(8, self.byte(8) + 1)
 
-    def step(self, fault: dict[str, Any], second: dict[str, Any], first: dict[str, Any] | None = None) -> None:
-        """Add a step and arm it. A half is a match with `place` and `nth` mixed in."""
+    def slot(self, number: int) -> str | None:
+        """What was published of a variable."""
+        at = VARIABLES + 128 * number
+        version, length = struct.unpack_from("<IH", self.state.read_bytes(), at)
+        assert version % 2 == 0
+        data = self.state.read_bytes()[at + 6 : at + 6 + length]
+        return None if length == 0xFFFF or version == 0 else data.decode()
+
+    def step(
+        self,
+        fault: dict[str, Any],
+        second: dict[str, Any],
+        first: dict[str, Any] | None = None,
+        until: dict[str, Any] | None = None,
+        until_first: dict[str, Any] | None = None,
+    ) -> None:
+        """Add a step and arm it. A half is a match with `place`, `nth`, `unseen` and `when` mixed in."""
         index = len(self.steps)
-        self.steps.append({"step": index, "first": _half(first), "second": _half(second), "fault": fault})
+        end = {"first": _half(until_first), "second": _half(until)} if until else None
+        halves = {"first": _half(first), "second": _half(second), "until": end}
+        self.steps.append({"step": index, **halves, "fault": fault})
         self.arm(index)
 
     def environment(self) -> dict[str, str]:
         config = {
-            "version": 1,
-            "node": "s1",
+            "version": 2,
+            "node": self.node,
             "role": "store",
             "incarnation": self.incarnation,
+            "nodes": ["s1", "s2", "s3"],
+            "accelerator": self.accelerators,
             "trace_dir": str(self.trace_dir),
             "state": str(self.state),
             "socket": self.socket_path,
@@ -149,9 +182,15 @@ class FakeTool:
             "paths": [str(self.data)],
             "packages": self.packages,
             "addresses": self.addresses,
+            "hosts": {},
+            "cgroup": "",
+            "operations": [],
+            "adapters": [],
+            "variables": self.variables,
             "steps": self.steps,
+            **self.more_config,
         }
-        path = self.folder / f"agent-{self.incarnation}.json"
+        path = self.folder / f"agent-{self.node}-{self.incarnation}.json"
         path.write_text(json.dumps(config))
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("UNDERMINE", "PYTHON", "COV"))}
         return {**kept, "PYTHONPATH": str(AGENT_DIR), "UNDERMINE_AGENT": str(path)}
@@ -164,7 +203,7 @@ class FakeTool:
         return subprocess.Popen(**self.command(source, ""))
 
     def command(self, source: str, python_path: str) -> dict[str, Any]:
-        script = self.folder / "target.py"
+        script = self.folder / f"target-{self.node}.py"
         script.write_text(textwrap.dedent(source))
         environment = self.environment()
         if python_path:
@@ -188,18 +227,53 @@ def _half(description: dict[str, Any] | None) -> dict[str, Any] | None:
     if description is None:
         return None
     match = dict(description)
+    more = {key: match.pop(key) for key in ("unseen", "when") if key in match}
     place, nth = match.pop("place", "before"), match.pop("nth", 1)
-    return {"match": match, "place": place, "nth": nth}
+    return {"match": match, "place": place, "nth": nth, **more}
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def partition(out: bool = True, into: bool = True, loss: str = "silent") -> dict[str, Any]:
+    """A lasting fault, as the tool tells it."""
+    return {"step": 0, "kind": "partition", "peers": ["s2", "s3"], "out": out, "in": into, "loss": loss}
+
+
+def say(target: Any, word: str = "go") -> None:
+    """Let a target go on that waits for a line."""
+    target.stdin.write(word + "\n")
+    target.stdin.flush()
+
+
+@pytest.fixture(scope="session")
+def accelerators() -> str:
+    """A folder with the accelerators of all interpreters here: the user's, where they are built once."""
+    for python in {sys.executable, *interpreters().values()}:
+        built = accelerator.ensure(python)
+        assert built.file is not None, built
+    return str(accelerator.folder())
+
+
+@pytest.fixture(params=["pure", "fast"])
+def agent_kind(request: pytest.FixtureRequest) -> str:
+    """Every test of the agent holds with the accelerator and without it."""
+    return str(request.param)
 
 
 @pytest.fixture
-def make_tool(tmp_path: Path) -> Iterator[Any]:
+def make_tool(tmp_path: Path, agent_kind: str, request: pytest.FixtureRequest) -> Iterator[Any]:
     tools: list[FakeTool] = []
+    accelerators = request.getfixturevalue("accelerators") if agent_kind == "fast" else ""
 
     def make() -> FakeTool:
         folder = tmp_path / f"run{len(tools)}"
         folder.mkdir()
         tools.append(FakeTool(folder))
+        tools[-1].accelerators = accelerators
         return tools[-1]
 
     yield make
@@ -211,6 +285,20 @@ def make_tool(tmp_path: Path) -> Iterator[Any]:
 def tool(make_tool: Any) -> FakeTool:
     made: FakeTool = make_tool()
     return made
+
+
+@pytest.fixture(scope="session")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and certificate of nobody, made anew."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl here")
+    folder = tmp_path_factory.mktemp("tls")
+    request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem", "-out", "certificate.pem"]
+    subprocess.run(["openssl", *request.split(), *names], cwd=folder, check=True, capture_output=True)
+    both = folder / "both.pem"
+    both.write_text((folder / "key.pem").read_text() + (folder / "certificate.pem").read_text())
+    return both
 
 
 @pytest.fixture(params=MINORS)

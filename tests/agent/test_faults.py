@@ -91,6 +91,22 @@ def test_a_crash_tells_the_keeper_and_takes_the_group_along(tool):
     assert outcome.out == "-9 1\n", outcome.err
 
 
+def test_a_crash_kills_the_group_of_the_node_first(tool):
+    tool.more_config = {"cgroup": str(tool.folder)}
+    (tool.folder / "cgroup.kill").touch()
+    tool.step({"fault": "reboot", "nodes": ["s1"]}, WRITE)
+    assert tool.run(WRITES).code == -signal.SIGKILL
+    assert (tool.folder / "cgroup.kill").read_text() == "1"
+
+
+def test_what_happens_to_others_is_left_to_the_tool(tool):
+    tool.step({"fault": "crash", "nodes": ["s1", "s2"]}, WRITE)
+    tool.step({"fault": "pause", "nodes": ["s1"]}, WRITE)
+    outcome = tool.run(WRITES).ok()
+    assert outcome.receipts == ()
+    assert [request["step"] for request in tool.requests if request["type"] == "claim"] == [0, 1]
+
+
 def test_one_error_surfaces_where_the_write_was_flushed(tool, any_python):
     tool.python = any_python
     tool.step(error("ENOSPC"), {**WRITE, "nth": 2})
@@ -198,18 +214,20 @@ def test_the_tool_changes_what_lasts_and_heals(tool):
             return target.stdout.readline().strip()
 
         assert ask() == "ok"
-        tool.change_lasting([{"step": 0, "error": "EIO", "scope": "disk", "value": ""}])
+        tool.change_lasting([{"step": 0, "kind": "error", "error": "EIO", "scope": "disk", "value": ""}])
         assert ask() == "[Errno 5] Input/output error: 'x'"
         tool.change_lasting([])
         assert ask() == "ok"
-        tool.change_lasting([{"step": 0, "error": "EIO", "scope": "file", "value": str(tool.data / "x")}])
+        tool.change_lasting(
+            [{"step": 0, "kind": "error", "error": "EIO", "scope": "file", "value": str(tool.data / "x")}]
+        )
         assert ask() == "[Errno 5] Input/output error: 'x'"
         tool.heal()
         assert ask() == "ok"
 
 
 def test_a_new_process_learns_what_lasts(tool):
-    tool.lasting = [{"step": 0, "error": "EIO", "scope": "disk", "value": ""}]
+    tool.lasting = [{"step": 0, "kind": "error", "error": "EIO", "scope": "disk", "value": ""}]
     outcome = tool.run("try:\n    open('x', 'w')\nexcept OSError as error:\n    print(error)").ok()
     assert outcome.out == "[Errno 5] Input/output error: 'x'\n"
 

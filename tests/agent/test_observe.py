@@ -122,6 +122,7 @@ def test_sockets_and_threads(tool, any_python):
     assert client[5].target == "listen"
     server = [e for e in outcome.trace if e.thread == "server-1"]
     assert [(e.op, e.target) for e in server] == [
+        ("handover.take", "server-<n>"),
         ("net.accept", "listen"),
         ("net.recv", "accepted"),
         ("net.send", "accepted"),
@@ -260,15 +261,19 @@ def test_locks_and_waits_of_the_targets_own_code(tool, any_python):
         "lock.acquire lock",
         "lock.acquire lock",
         "lock.release lock",
+        "lock.acquire rlock",
         "cond.notify condition",
         "cond.wait condition",
+        "lock.release rlock",
         "event.set event",
         "event.wait event",
+        "handover.give queue",
         "queue.put queue",
         "queue.get queue",
+        "handover.take queue",
         "sleep",
     ]
-    assert [e.result for e in outcome.of("lock.acquire")] == [1, 1, 1, 0]
+    assert [e.result for e in outcome.of("lock.acquire")] == [1, 1, 1, 0, 1]
 
 
 def test_forked_and_executed_children(tool, any_python):
@@ -288,6 +293,8 @@ def test_forked_and_executed_children(tool, any_python):
     ).ok()
     by_process = {}
     for event in outcome.trace:
+        if event.kind == "process":
+            continue
         by_process.setdefault(event.pid, []).append(f"{event.op} {event.target}")
     opened = ["file.create parent", "file.close parent", "file.open parent", "file.close parent"]
     assert sorted(by_process.values()) == sorted(
@@ -387,3 +394,41 @@ def test_a_module_run_by_name_is_called_as_when_imported(tool):
         "import subprocess, sys; subprocess.run([sys.executable, '-m', 'server'])", python_path=str(tool.folder)
     )
     assert {e.loc for e in outcome.trace if e.op in ("file.create", "file.open")} == {imported} == {"server:main#0"}
+
+
+def test_copies_of_descriptors_are_followed(tool, any_python):
+    tool.python = any_python
+    outcome = tool.run(
+        """
+        import os
+        fd = os.open("file", os.O_WRONLY | os.O_CREAT)
+        copy, other = os.dup(fd), os.dup2(fd, 100)
+        os.write(copy, b"a")
+        os.write(other, b"bc")
+        os.dup2(os.open("/dev/null", os.O_WRONLY), other)
+        os.write(other, b"unseen")
+        """
+    ).ok()
+    assert [(e.target, e.size) for e in outcome.of("file.write")] == [("file", 1), ("file", 2)]
+
+
+def test_stacks_without_end_are_not_kept(tool):
+    outcome = tool.run(
+        """
+        import os, resource
+        fd = os.open("file", os.O_WRONLY | os.O_CREAT)
+        def walk(depth):
+            if not depth:
+                os.write(fd, b"x")
+                return
+            walk(depth - 1)
+            walk(depth - 1)
+        def other(depth):
+            walk(depth)
+        walk(16)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        other(16)
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+        """
+    ).ok()
+    assert len({event.stack for event in outcome.of("file.write")}) == len(outcome.of("file.write")) == 2 * 65536

@@ -27,6 +27,8 @@ PROGRAMS = {
         import os, shutil
         assert os.open in os.supports_dir_fd and os.stat in os.supports_follow_symlinks
         assert os.scandir in os.supports_fd and shutil.rmtree.avoids_symlink_attacks
+        import posix
+        assert posix.listdir in os.supports_fd and posix.stat in os.supports_follow_symlinks
     """,
     "signatures and names": """
         import inspect, os, socket, threading
@@ -68,6 +70,111 @@ PROGRAMS = {
         fails(ValueError, os.stat, "a\\0b")
         fails(OSError, os.close, 12345)
     """,
+    "errors have no past": """
+        import os, queue, socket, threading
+        def context(function, *args):
+            try:
+                function(*args)
+            except Exception as error:
+                return error.__context__, error.__cause__
+            raise AssertionError(function)
+        open("x", "w").close()
+        closed = open("x", "rb", buffering=0)
+        closed.close()
+        for function, *args in (
+            (open, "none"), (os.stat, "none"), (os.rename, "none", "y"), (os.listdir, "none"), (os.open, "none", 0),
+            (os.read, 12345, 1), (closed.read,), (threading.Lock().release,), (queue.Queue().get_nowait,),
+            (socket.create_server(("127.0.0.1", 0)).connect, ("127.0.0.1", 1)), (socket.socket().recv, 1),
+        ):
+            assert context(function, *args) == (None, None), function
+    """,
+    "arguments are used once": """
+        import socket
+        listener = socket.create_server(("127.0.0.1", 0))
+        here = socket.create_connection(listener.getsockname())
+        there, _ = listener.accept()
+        assert here.sendmsg(part for part in (b"ab", b"c")) == 3 and there.recv(9) == b"abc"
+        with open("x", "wb", buffering=0) as raw:
+            raw.writelines(part for part in (b"ab", b"c"))
+        with open("x", "rb") as file:
+            assert file.read() == b"abc"
+        for one in (here, there, listener):
+            one.close()
+    """,
+    "paths that misbehave": """
+        import os
+        class Path:
+            def __init__(self, path):
+                self.path = path
+            def __fspath__(self):
+                if isinstance(self.path, Exception):
+                    raise self.path
+                return self.path
+        for path, kind in ((ZeroDivisionError(), ZeroDivisionError), (5, TypeError), (None, TypeError)):
+            for function in (open, os.stat, os.listdir, os.unlink, os.mkdir):
+                try:
+                    function(Path(path))
+                except kind:
+                    continue
+                raise AssertionError(function)
+        assert not os.path.exists(Path(b"none")) and os.listdir(Path(b".")) == []
+    """,
+    "no current folder": """
+        import os
+        os.mkdir("gone")
+        os.chdir("gone")
+        os.rmdir("../gone")
+        for function, args in ((open, ("x", "w")), (os.stat, ("x",)), (os.rename, ("x", "y")), (os.mkdir, ("x",))):
+            try:
+                function(*args)
+            except FileNotFoundError as error:
+                assert error.filename == "x"
+            else:
+                raise AssertionError(function)
+    """,
+    "nothing is kept alive": """
+        import gc, os, socket, threading, weakref
+        gc.disable()
+        class Data(bytearray):
+            pass
+        class Path:
+            def __fspath__(self):
+                return "none"
+        def gone(make, use):
+            subject = make()
+            reference = weakref.ref(subject)
+            use(subject)
+            del subject
+            return reference() is None
+        def refused(path):
+            try:
+                open(path)
+            except FileNotFoundError:
+                pass
+        fd = os.open("x", os.O_CREAT | os.O_RDWR)
+        assert gone(lambda: Data(b"x"), lambda data: os.write(fd, data))
+        assert gone(Path, refused)
+        assert gone(lambda: open("y", "w"), lambda file: (file.write("x"), file.close()))
+        assert gone(lambda: socket.create_server(("127.0.0.1", 0)), lambda listener: listener.close())
+        assert gone(threading.Lock, lambda lock: (lock.acquire(), lock.release()))
+        assert gone(threading.Event, lambda event: (event.set(), event.wait()))
+        assert gone(lambda: threading.Thread(target=lambda: None), lambda one: (one.start(), one.join()))
+    """,
+    "no descriptor is left": """
+        import os, resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
+        opened = []
+        try:
+            while True:
+                opened.append(os.open("x", os.O_CREAT | os.O_WRONLY))
+        except OSError as error:
+            assert error.errno == 24, error
+        for number in range(3000):
+            os.write(opened[0], b"x")
+        for fd in opened:
+            os.close(fd)
+        assert os.path.getsize("x") == 3000
+    """,
     "rmtree, tempfile, pathlib": """
         import pathlib, shutil, tempfile, os
         with tempfile.TemporaryDirectory(dir=".") as folder:
@@ -90,6 +197,40 @@ PROGRAMS = {
         if __name__ == "__main__":
             with multiprocessing.get_context("fork").Pool(2) as pool:
                 assert pool.map(double, range(10)) == [2 * n for n in range(10)]
+    """,
+    "warnings name the caller": """
+        import subprocess, sys
+        code = "import subprocess, warnings\\nsubprocess.run(['true'], text=True)"
+        command = [sys.executable, "-X", "warn_default_encoding", "-c", code]
+        assert b"<string>:2: EncodingWarning" in subprocess.run(command, stderr=subprocess.PIPE).stderr
+    """,
+    "asyncio in debug mode knows who asked": """
+        import asyncio
+        async def nothing():
+            pass
+        async def main():
+            loop = asyncio.get_running_loop()
+            handles = [
+                loop.call_soon(int), loop.call_later(0, int), loop.call_at(0, int), loop.call_soon_threadsafe(int),
+                loop.create_task(nothing()),
+            ]
+            for handle in handles:
+                assert handle._source_traceback[-1].name == "main", handle._source_traceback
+        asyncio.run(main(), debug=True)
+    """,
+    "things that look like sockets": """
+        import asyncio, socket
+        from unittest import mock
+        loop = asyncio.new_event_loop()
+        pretended = mock.Mock(socket.socket)
+        pretended.fileno.return_value = 7
+        pretended.getpeername.return_value = pretended.getsockname.return_value = ("127.0.0.1", 1)
+        pretended.send.return_value = 2
+        transport = asyncio.selector_events._SelectorSocketTransport(loop, pretended, asyncio.Protocol())
+        transport.write(b"ab")
+        pretended.send.assert_called_with(b"ab")
+        transport._sock = None
+        loop.close()
     """,
     "logging": """
         import logging, logging.handlers
@@ -118,7 +259,6 @@ PROGRAMS = {
         for module in (threading, socket, queue):
             assert type(module.__loader__).__name__ == "SourceFileLoader", module.__loader__
             assert module.__spec__.loader is module.__loader__
-        assert not [f for f in sys.meta_path if "undermine" in type(f).__module__]
         import asyncio.base_events
         importlib.reload(queue)
     """,
@@ -238,8 +378,12 @@ def test_programs_run_as_without_the_agent(tool, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["sub-interpreters", "pickle", "types", "errors", "reading and writing", "files left open at the end"]
-)
+    "name",
+    [
+        "sub-interpreters", "pickle", "types", "errors", "reading and writing", "files left open at the end",
+        "supports sets", "errors have no past", "arguments are used once", "paths that misbehave", "nothing is kept alive",
+    ],
+)  # fmt: skip
 def test_on_every_version(tool, any_python, name):
     tool.python = any_python
     tool.run(PROGRAMS[name]).ok()
@@ -268,8 +412,8 @@ def test_an_error_in_the_targets_own_sitecustomize_is_its_own(tool):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda tool: (tool.folder / "agent-1.json").write_text("{"), ""),
-        (lambda tool: (tool.folder / "agent-1.json").unlink(), ""),
+        (lambda tool: (tool.folder / "agent-s1-1.json").write_text("{"), ""),
+        (lambda tool: (tool.folder / "agent-s1-1.json").unlink(), ""),
         (lambda tool: tool.state.write_bytes(b"short"), "not a state file"),
         (lambda tool: tool.state.unlink(), "No such file"),
         (lambda tool: tool.trace_dir.rmdir(), ""),
@@ -309,3 +453,33 @@ def test_recording_stops_when_the_file_cannot_grow(tool):
 def test_it_never_imports_the_core(tool):
     outcome = tool.run("import sys, socket, threading, asyncio, queue; print('undermine' in sys.modules)").ok()
     assert outcome.out == "False\n"
+
+
+@pytest.mark.parametrize("agent_kind", ["fast"])
+def test_with_the_accelerator_no_frame_of_the_agent_is_seen(tool, any_python):
+    tool.python = any_python
+    tool.run(
+        """
+        import os, socket, sqlite3, threading, traceback, warnings
+        def names(function, *args):
+            try:
+                function(*args)
+            except Exception as error:
+                return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        closed = open("x", "wb", buffering=0)
+        closed.close()
+        def opener(path, flags):
+            raise ValueError
+        for function, *args in (
+            (open, "none"), (os.stat, "none"), (os.rename, "none", "y"), (os.mkdir, "x"), (os.read, 12345, 1),
+            (closed.write, b"x"), (socket.socket().recv, 1), (socket.socket().connect, ("127.0.0.1", 1)),
+            (threading.Lock().release,), (sqlite3.connect("data").execute, "nonsense"),
+        ):
+            assert names(function, *args) == ["names"], (function, names(function, *args))
+        assert names(lambda: open("x", opener=opener)) == ["names", "<lambda>", "opener"]
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            open("x", "wb", buffering=1).close()
+        assert given[0].filename == __file__, given[0].filename
+        """
+    ).ok()

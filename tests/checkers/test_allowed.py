@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from undermine.checkers.allowed import exit_allowed
-from undermine.model.plan import At, Crash, Delay, Error, Fault, Plan, Reboot, Step
-from undermine.model.run import NodeExit, Receipt, RunView
+from undermine.checkers.allowed import exit_allowed, refusal_allowed
+from undermine.model.plan import At, Corrupt, Crash, Delay, Drop, Error, Fault, Partition, Pause, Plan, Reboot, Step
+from undermine.model.run import END, NodeExit, Receipt, RunView
 from undermine.testing import point, run_view
 
 
-def run(*faults: Fault, receipts: tuple[Receipt, ...] = (), healed_ns: int = 1000) -> RunView:
+def run(*faults: Fault, receipts: tuple[Receipt, ...] = (), healed_ns: int = 1000, op: str = "file.write") -> RunView:
     return run_view(
-        Plan(tuple(Step(At(point()), fault) for fault in faults)),
+        Plan(tuple(Step(At(point(op)), fault) for fault in faults)),
         receipts=receipts,
         nodes=("n1", "n2"),
         healed_ns=healed_ns,
@@ -47,7 +47,7 @@ def test_a_node_may_not_exit_on_a_network_error(error: str) -> None:
     assert not exit_allowed(run(Error(error), receipts=(hit(),)), ended())
 
 
-@pytest.mark.parametrize("fault", [Delay(), Crash(), Reboot()])
+@pytest.mark.parametrize("fault", [Delay(), Crash(), Reboot(), Drop(), Partition(), Pause()])
 def test_other_faults_excuse_no_exit_of_the_nodes_own(fault: Fault) -> None:
     assert not exit_allowed(run(fault, receipts=(hit(),)), ended())
 
@@ -87,3 +87,27 @@ def test_in_a_run_that_was_never_healed_a_disk_error_still_counts() -> None:
 def test_the_step_of_the_receipt_decides_not_the_plan_as_a_whole() -> None:
     assert not exit_allowed(run(Error("EIO"), Delay(), receipts=(hit(step=1),)), ended())
     assert exit_allowed(run(Delay(), Error("EIO"), receipts=(hit(step=1),)), ended())
+
+
+def test_a_fault_that_lasted_counts_from_its_beginning() -> None:
+    lasted = Receipt(0, "n1", "error", 200, held_ns=150)
+    assert exit_allowed(run(Error("EIO", "disk"), receipts=(lasted,)), ended(t_ns=100))
+    assert not exit_allowed(run(Error("EIO", "disk"), receipts=(lasted,)), ended(t_ns=49))
+
+
+def test_the_place_where_a_fault_ended_is_not_a_place_that_it_hit() -> None:
+    assert not exit_allowed(run(Error("EIO", "disk"), receipts=(Receipt(0, "n1", END, 50),)), ended())
+
+
+@pytest.mark.parametrize("op", ["file.read", "file.write", "net.recv"])
+def test_a_node_may_exit_when_it_meets_wrong_bytes(op: str) -> None:
+    assert exit_allowed(run(Corrupt(), receipts=(hit(),), op=op), ended())
+    assert not exit_allowed(run(Corrupt(), receipts=(hit("n2"),), op=op), ended())
+
+
+@pytest.mark.parametrize(("op", "allowed"), [("file.read", True), ("file.write", True), ("net.recv", False)])
+def test_only_stored_bytes_stay_wrong_after_healing(op: str, allowed: bool) -> None:
+    view = run(Corrupt(), receipts=(hit(),), op=op)
+    assert exit_allowed(view, ended(started_ns=1200, t_ns=1500)) is allowed
+    assert refusal_allowed(view, "n1", 1500) is allowed
+    assert not refusal_allowed(view, "n2", 1500)

@@ -7,7 +7,7 @@ import pytest
 from undermine.checkers.builtin import BUILTIN, Deaths, Exits, Hang, Liveness, WorkloadResult
 from undermine.model import run as runs
 from undermine.model.event import AgentInfo, Event, Trace
-from undermine.model.plan import At, Error, Plan, Step
+from undermine.model.plan import At, Corrupt, Error, Plan, Step
 from undermine.model.run import NodeExit, Op, OpStatus, Phase, Receipt, RunRecord, RunView, Settling
 from undermine.testing import event, point, run_view
 
@@ -203,3 +203,17 @@ def test_a_final_read_that_hung_without_a_word_still_fails() -> None:
 @pytest.mark.parametrize("final", ["ok", "none"])
 def test_a_cluster_that_came_back_is_live(final: str) -> None:
     assert Liveness().check(run_view(settling=Settling(final=final))).answer == "pass"  # type: ignore[arg-type]
+
+
+def test_a_node_whose_stored_bytes_were_changed_may_refuse_to_serve_but_no_other() -> None:
+    plan = Plan((Step(At(point("file.write")), Corrupt()),))
+    receipts = (Receipt(0, "n1", "corrupt", 50),)
+
+    def answer(settling: Settling) -> str:
+        view = run_view(plan, receipts=receipts, nodes=("n1", "n2"), settling=settling, healed_ns=100)
+        return Liveness().check(view).answer
+
+    assert answer(Settling({"n1": "its process has ended"})) == "unknown"
+    assert answer(Settling(final="failed")) == "unknown"
+    assert answer(Settling({"n1": "its process has ended", "n2": "refused"})) == "fail"
+    assert answer(Settling(final="ok")) == "pass"

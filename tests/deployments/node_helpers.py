@@ -92,9 +92,7 @@ os.wait()
 def family(token: Token) -> str:
     """A shell script: a plain child, one in its own session, one without environment, a daemon."""
     daemon = f"{sys.executable} -I -S -c '{DAEMON}' {token.text}"
-    return (
-        f"sleep {token.text} & setsid sleep {token.text} & env -i sleep {token.text} & {daemon}; sleep 3600"
-    )
+    return f"sleep {token.text} & setsid sleep {token.text} & env -i sleep {token.text} & {daemon}; sleep 3600"
 
 
 def family_size(token: Token) -> list[int]:

@@ -62,9 +62,7 @@ def test_an_agent_that_kills_itself_right_after_its_signal_is_reported_as_crashe
         assert token.pids() == []
 
 
-def test_a_daemon_whose_main_process_has_ended_is_still_the_node(
-    keeper_of_nodes: Nodes, token: Token
-) -> None:
+def test_a_daemon_whose_main_process_has_ended_is_still_the_node(keeper_of_nodes: Nodes, token: Token) -> None:
     g = keeper_of_nodes.client
     keeper_of_nodes.shell("7/s1", f"setsid sleep {token.text} & exit 3")
     seen: list[Exit] = []
@@ -87,9 +85,7 @@ def test_a_daemon_whose_main_process_has_ended_is_still_the_node(
 
 
 def test_a_node_that_ignores_signals(keeper_of_nodes: Nodes, token: Token) -> None:
-    keeper_of_nodes.shell(
-        "7/s1", f"trap '' TERM INT HUP QUIT USR1 USR2; sleep {token.text} & sleep {token.text}"
-    )
+    keeper_of_nodes.shell("7/s1", f"trap '' TERM INT HUP QUIT USR1 USR2; sleep {token.text} & sleep {token.text}")
     token.until_count(3)
     assert keeper_of_nodes.client.crash("7/s1")
     assert token.pids() == []
@@ -225,9 +221,7 @@ def _start_fails(nodes: Nodes, *argv: str) -> str:
 def test_commands_that_cannot_be_executed(keeper_of_nodes: Nodes) -> None:
     folder = keeper_of_nodes.folder
     (folder / "text").write_text("echo hello\n")
-    assert "'no-such-command' was not found in PATH=" in _start_fails(
-        keeper_of_nodes, "no-such-command", "-x"
-    )
+    assert "'no-such-command' was not found in PATH=" in _start_fails(keeper_of_nodes, "no-such-command", "-x")
     assert "/no/such does not exist" in _start_fails(keeper_of_nodes, "/no/such").replace("'", "")
     assert "chmod +x" in _start_fails(keeper_of_nodes, "./text")
     (folder / "text").chmod(0o755)

@@ -120,9 +120,7 @@ def test_dangerous_registry_lines_do_nothing(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert not any(removable(path, campaign) for path in dangerous)
     _register(campaign, *dangerous)
-    (campaign / REGISTRY).open("a").write(
-        '[]\n{"path": 1}\nnull\n{"path": "/tmp/um-x", "pid": "a", "start": 1}\n'
-    )
+    (campaign / REGISTRY).open("a").write('[]\n{"path": 1}\nnull\n{"path": "/tmp/um-x", "pid": "a", "start": 1}\n')
     assert sweep(campaign) == []
     assert precious.is_dir()
     assert link.is_symlink()

@@ -71,12 +71,31 @@ class Cluster:
     def command(self, node: str) -> list[str]:
         peers = ",".join(f"{name}=127.0.0.1:{self.ports[name]}" for name in STORES)
         gossip = ",".join(f"{name}=127.0.0.1:{port}" for name, port in self.gossip_ports.items())
-        options = ["--role", "master" if node == "m1" else "store", "--id", node, "--host", "127.0.0.1",
-                   "--port", str(self.ports[node]), "--dir", str(self.directory / node), "--peers", peers,
-                   "--fixes", self.fixes]
+        options = [
+            "--role",
+            "master" if node == "m1" else "store",
+            "--id",
+            node,
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(self.ports[node]),
+            "--dir",
+            str(self.directory / node),
+            "--peers",
+            peers,
+            "--fixes",
+            self.fixes,
+        ]
         if node != "m1":
-            options += ["--master", f"127.0.0.1:{self.ports['m1']}",
-                        "--gossip-port", str(self.gossip_ports[node]), "--gossip-peers", gossip]
+            options += [
+                "--master",
+                f"127.0.0.1:{self.ports['m1']}",
+                "--gossip-port",
+                str(self.gossip_ports[node]),
+                "--gossip-peers",
+                gossip,
+            ]
         return [sys.executable, *self.mains.get(node, ["-m", "granary.node"]), *options]
 
     def start(self, *nodes: str) -> None:
@@ -84,8 +103,12 @@ class Cluster:
         for node in nodes or ("m1", *STORES):
             with open(self.directory / f"{node}.log", "ab") as log:
                 self.processes[node] = subprocess.Popen(
-                    self.command(node), cwd=HOME, stderr=log, stdin=subprocess.DEVNULL,
-                    env={**os.environ, "PYTHONPATH": str(HOME), **self.environment.get(node, {})})
+                    self.command(node),
+                    cwd=HOME,
+                    stderr=log,
+                    stdin=subprocess.DEVNULL,
+                    env={**os.environ, "PYTHONPATH": str(HOME), **self.environment.get(node, {})},
+                )
 
     def kill(self, node: str) -> None:
         process = self.processes.pop(node)
@@ -97,11 +120,16 @@ class Cluster:
         return (self.directory / f"{node}.log").read_text()
 
     def client(self, name: str = "c", deadline_s: float = 4.0) -> Client:
-        return Client(name, ("127.0.0.1", self.ports["m1"]),
-                      {node: ("127.0.0.1", self.ports[node]) for node in STORES}, deadline_s)
+        return Client(
+            name,
+            ("127.0.0.1", self.ports["m1"]),
+            {node: ("127.0.0.1", self.ports[node]) for node in STORES},
+            deadline_s,
+        )
 
     def ready(self, client: Client) -> str:
         """Wait until the shard serves; its leader."""
+
         def serves() -> str:
             leader = client.leader()
             client.get("ready")
@@ -113,7 +141,8 @@ class Cluster:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for node in list(self.processes):
             self.kill(node)

@@ -169,8 +169,18 @@ def test_append_survives_a_crash_during_recovery(tmp_path: pathlib.Path, fixes: 
 
 
 def beat(registry: Registry, node: str, incarnation: int) -> None:
-    registry.heartbeat({"node": node, "incarnation": incarnation, "host": "h", "port": 1, "left": False,
-                        "stalled": False, "leading": 0, "quorum": True})
+    registry.heartbeat(
+        {
+            "node": node,
+            "incarnation": incarnation,
+            "host": "h",
+            "port": 1,
+            "left": False,
+            "stalled": False,
+            "leading": 0,
+            "quorum": True,
+        }
+    )
 
 
 @both("commit-lease")
@@ -249,7 +259,8 @@ def crash_at_call(number: int, function: Callable[..., None]) -> Callable[..., N
 
 @both("epoch-first")
 def test_a_crash_during_sync_is_recovered_from(
-        tmp_path: pathlib.Path, fixes: Fixes, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: pathlib.Path, fixes: Fixes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, made = shards(tmp_path, fixes)
     header = {"last_index": 5, "last_epoch": 3, "sessions": {}}
     with monkeypatch.context() as patch:
@@ -283,8 +294,7 @@ def exchange(one: Membership, other: Membership) -> None:
 @both("gossip-tombstone")
 def test_a_node_that_left_does_not_come_back(tmp_path: pathlib.Path, fixes: Fixes) -> None:
     now = [0.0]
-    s1, s2, s3 = (Membership(name, str(tmp_path / name), fixes, lambda: now[0])
-                  for name in ("s1", "s2", "s3"))
+    s1, s2, s3 = (Membership(name, str(tmp_path / name), fixes, lambda: now[0]) for name in ("s1", "s2", "s3"))
     for pair in ((s1, s2), (s2, s3), (s3, s1)):
         exchange(*pair)
     assert s1.members() == s2.members() == ["s1", "s2", "s3"]

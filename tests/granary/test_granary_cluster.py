@@ -114,8 +114,9 @@ def test_a_job_outlives_a_store(cluster: Cluster) -> None:
     committed = client.wait_for_job("job")
     cluster.start("s2")
     assert set(committed) == set(tasks)
-    wait_until(lambda: sorted(output["task"] for node in STORES for output in client.outputs("job", node))
-               == sorted(tasks))
+    wait_until(
+        lambda: sorted(output["task"] for node in STORES for output in client.outputs("job", node)) == sorted(tasks)
+    )
 
 
 def test_a_follower_can_be_rebuilt(cluster: Cluster) -> None:

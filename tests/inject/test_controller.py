@@ -7,16 +7,21 @@ import pytest
 from undermine.inject.controller import (
     ARMED,
     FIRED,
+    OVER,
     VERSION,
     WAITING,
     Claim,
     Controller,
+    CutNetwork,
+    EndFault,
     ExpectCrash,
-    KillNode,
+    FreezeNodes,
+    Instruction,
+    KillNodes,
+    LoseMessages,
     NewGeneration,
     SetStep,
-    compile_steps,
-    unsupported,
+    StartNodes,
 )
 from undermine.model.event import AgentInfo
 from undermine.model.plan import (
@@ -27,25 +32,24 @@ from undermine.model.plan import (
     Drop,
     Error,
     Fault,
-    FirstUnseen,
     Partition,
     Pause,
     Plan,
     Reboot,
     Step,
-    Then,
-    When,
+    Trigger,
 )
-from undermine.model.point import Point
 from undermine.testing import CAPABILITIES, point
 
-
-def plan_of(*faults: Fault) -> Plan:
-    return Plan(tuple(Step(At(point()), fault) for fault in faults))
+NODES = ("n1", "n2", "n3")
 
 
-def begun(*faults: Fault) -> Controller:
-    controller = Controller(plan_of(*faults))
+def plan_of(*faults: Fault, until: Trigger | None = None) -> Plan:
+    return Plan(tuple(Step(At(point()), fault, until) for fault in faults))
+
+
+def begun(*faults: Fault, until: Trigger | None = None) -> Controller:
+    controller = Controller(plan_of(*faults, until=until), NODES)
     controller.begin()
     return controller
 
@@ -62,17 +66,17 @@ def hello(node: str = "n1", version: int = VERSION) -> AgentInfo:
 
 
 def test_only_the_first_step_is_armed_in_the_beginning() -> None:
-    controller = Controller(plan_of(Delay(), Delay()))
+    controller = Controller(plan_of(Delay(), Delay()), NODES)
     assert controller.begin() == [SetStep(0, ARMED)]
     assert controller.states == [ARMED, WAITING]
 
 
 def test_a_plan_without_steps_arms_nothing() -> None:
-    assert Controller(Plan()).begin() == []
+    assert Controller(Plan(), NODES).begin() == []
 
 
 def test_nothing_is_granted_before_the_beginning() -> None:
-    assert Controller(plan_of(Delay())).claim(claim()) == ({"type": "no"}, [])
+    assert Controller(plan_of(Delay()), NODES).claim(claim()) == ({"type": "no"}, [])
 
 
 def test_a_granted_step_has_fired_and_arms_the_next() -> None:
@@ -114,35 +118,60 @@ def test_nothing_is_granted_once_everything_is_healed() -> None:
 # --- what a fault needs
 
 
-@pytest.mark.parametrize("named", ["", "n1"])
-def test_a_crash_of_the_own_node_is_left_to_its_agent(named: str) -> None:
+@pytest.mark.parametrize("named", [(), ("n1",)])
+def test_a_crash_of_the_own_node_is_left_to_its_agent(named: tuple[str, ...]) -> None:
     answer, instructions = begun(Crash(named)).claim(claim(0, "n1"))
     assert answer == {"type": "go"}
     assert ExpectCrash(0, "n1", None) in instructions
-    assert not any(isinstance(i, KillNode) for i in instructions)
+    assert not any(isinstance(i, KillNodes) for i in instructions)
 
 
-@pytest.mark.parametrize("named", ["", "n1"])
-def test_a_reboot_of_the_own_node_says_when_it_comes_back(named: str) -> None:
+@pytest.mark.parametrize("named", [(), ("n1",)])
+def test_a_reboot_of_the_own_node_says_when_it_comes_back(named: tuple[str, ...]) -> None:
     answer, instructions = begun(Reboot(0.7, named)).claim(claim(0, "n1"))
     assert answer == {"type": "go"}
     assert ExpectCrash(0, "n1", 0.7) in instructions
 
 
-@pytest.mark.parametrize(("fault", "after_s"), [(Crash("n2"), None), (Reboot(0.7, "n2"), 0.7)])
-def test_another_node_is_killed_by_the_tool_and_the_agent_goes_on(fault: Fault, after_s: float | None) -> None:
+@pytest.mark.parametrize("nodes", [("n2",), ("n1", "n2", "n3")])
+@pytest.mark.parametrize("after_s", [None, 0.7])
+def test_other_nodes_are_killed_by_the_tool_all_as_one(nodes: tuple[str, ...], after_s: float | None) -> None:
+    fault = Crash(nodes) if after_s is None else Reboot(after_s, nodes)
     answer, instructions = begun(fault).claim(claim(0, "n1"))
     assert answer == {"type": "go", "external": True}
-    assert KillNode(0, "n2", after_s) in instructions
+    assert KillNodes(0, nodes, after_s) in instructions
     assert not any(isinstance(i, ExpectCrash) for i in instructions)
 
 
-def test_the_kill_comes_before_the_next_step_is_armed() -> None:
-    instructions = begun(Crash("n2"), Delay()).claim(claim(0, "n1"))[1]
-    assert instructions.index(KillNode(0, "n2", None)) < instructions.index(SetStep(1, ARMED))
+@pytest.mark.parametrize(
+    ("fault", "instruction"),
+    [
+        (Crash(("n2",)), KillNodes(0, ("n2",), None)),
+        (Pause(2.0), FreezeNodes(0, ("n1",), 2.0)),
+        (Pause(2.0, ("n2", "n3")), FreezeNodes(0, ("n2", "n3"), 2.0)),
+        (
+            Partition(direction="out", level="network"),
+            CutNetwork(0, ("n1",), (("n1", "n2"), ("n1", "n3"))),
+        ),
+    ],
+)
+def test_what_the_tool_does_is_done_before_agents_see_the_step_as_fired(fault: Fault, instruction: Instruction) -> None:
+    answer, instructions = begun(fault, Delay()).claim(claim(0, "n1"))
+    assert answer == {"type": "go", "external": True}
+    assert instructions == [instruction, SetStep(0, FIRED), SetStep(1, ARMED)]
 
 
-@pytest.mark.parametrize("fault", [Delay(1.0), Error("EIO")])
+def test_a_partition_at_the_operation_is_told_to_the_agents_of_both_sides() -> None:
+    controller = begun(Partition(direction="in", loss="error"))
+    answer, instructions = controller.claim(claim(0, "n1"))
+    assert answer == {"type": "go", "external": True}
+    assert instructions == [NewGeneration(), LoseMessages(0, ("n1",)), SetStep(0, FIRED)]
+    both = {"step": 0, "kind": "partition", "loss": "error"}
+    assert controller.lasting_of("n1") == [{**both, "peers": ["n2", "n3"], "out": False, "in": True}]
+    assert controller.lasting_of("n2") == [{**both, "peers": ["n1"], "out": True, "in": False}]
+
+
+@pytest.mark.parametrize("fault", [Delay(1.0), Error("EIO"), Drop(), Corrupt()])
 def test_what_is_over_at_once_needs_nothing_more(fault: Fault) -> None:
     controller = begun(fault)
     assert controller.claim(claim())[1] == [SetStep(0, FIRED)]
@@ -157,7 +186,7 @@ def test_a_lasting_error_holds_for_its_scope_on_its_node_only(error: str, scope:
     controller = begun(Error(error, scope))  # type: ignore[arg-type]
     made = claim(0, "n1", resource="/data/raw-17", point={"target": "peer:n2"})
     assert NewGeneration() in controller.claim(made)[1]
-    assert controller.lasting_of("n1") == [{"step": 0, "error": error, "scope": scope, "value": value}]
+    assert controller.lasting_of("n1") == [{"step": 0, "kind": "error", "error": error, "scope": scope, "value": value}]
     assert controller.lasting_of("n2") == []
 
 
@@ -171,10 +200,58 @@ def test_lasting_errors_add_up_and_end_with_healing() -> None:
     assert controller.fired() == [0, 1]
 
 
-@pytest.mark.parametrize("fault", [Drop(), Corrupt(), Partition(("n1",)), Pause("n1")])
-def test_a_fault_that_no_agent_offers_is_a_defect_of_ours(fault: Fault) -> None:
-    with pytest.raises(ValueError, match="no agent offers"):
-        begun(fault).claim(claim())
+# --- until
+
+
+UNTIL = At(point("net.send"))
+
+
+def test_an_end_is_granted_once_and_only_to_a_step_that_fired() -> None:
+    controller = begun(Delay(), until=UNTIL)
+    assert controller.claim(claim(half="until")) == ({"type": "no"}, [])
+    controller.claim(claim())
+    assert controller.claim(claim(node="n2", half="until")) == ({"type": "go"}, [SetStep(0, OVER), EndFault(0, "n2")])
+    assert controller.claim(claim(half="until")) == ({"type": "no"}, [])
+    assert controller.fired() == [0]
+
+
+def test_a_step_without_an_end_has_none() -> None:
+    controller = begun(Delay())
+    controller.claim(claim())
+    assert controller.claim(claim(half="until")) == ({"type": "no"}, [])
+    assert controller.states == [FIRED]
+
+
+def test_an_end_arms_nothing_that_is_armed_or_over() -> None:
+    controller = begun(Delay(), Delay(), until=UNTIL)
+    controller.claim(claim(0))
+    controller.claim(claim(0, half="until"))
+    assert controller.states == [OVER, ARMED]
+    assert controller.claim(claim(1))[0] == {"type": "go"}
+
+
+@pytest.mark.parametrize("fault", [Error("EIO", "disk"), Partition()])
+def test_the_end_of_what_lasts_leaves_that_of_other_steps(fault: Fault) -> None:
+    controller = begun(fault, Error("ENOSPC", "disk"), until=UNTIL)
+    controller.claim(claim(0))
+    controller.claim(claim(1))
+    assert NewGeneration() in controller.claim(claim(0, half="until"))[1]
+    assert [item["step"] for item in controller.lasting_of("n1")] == [1]
+    assert controller.lasting_of("n2") == []
+
+
+@pytest.mark.parametrize(("fault", "nodes"), [(Crash(), ("n1",)), (Reboot(9.0, ("n2", "n3")), ("n2", "n3"))])
+def test_the_end_of_a_crash_is_a_start(fault: Fault, nodes: tuple[str, ...]) -> None:
+    controller = begun(fault, until=UNTIL)
+    controller.claim(claim())
+    assert StartNodes(0, nodes) in controller.claim(claim(node="n3", half="until"))[1]
+
+
+def test_nothing_ends_twice_by_healing() -> None:
+    controller = begun(Pause(), until=UNTIL)
+    controller.claim(claim())
+    controller.heal()
+    assert controller.claim(claim(half="until")) == ({"type": "no"}, [])
 
 
 # --- hello
@@ -185,7 +262,7 @@ def test_an_agent_is_told_the_errors_that_last_on_its_node() -> None:
     assert controller.hello(hello("n1")) == {"type": "welcome", "lasting": []}
     controller.claim(claim(0, "n1"))
     rebooted = controller.hello(hello("n1"))
-    assert rebooted["lasting"] == [{"step": 0, "error": "EIO", "scope": "disk", "value": ""}]
+    assert rebooted["lasting"] == [{"step": 0, "kind": "error", "error": "EIO", "scope": "disk", "value": ""}]
     assert controller.hello(hello("n2"))["lasting"] == []
 
 
@@ -195,74 +272,3 @@ def test_an_agent_of_another_version_is_refused_with_the_reason(version: int) ->
     answer = controller.hello(hello(version=version))
     assert answer["type"] == "refused"
     assert str(version) in answer["why"]
-
-
-# --- tables
-
-
-def test_a_node_gets_only_the_steps_that_can_match_there_with_their_numbers() -> None:
-    one, two = Step(At(point(node="n1")), Crash()), Step(At(point(node="n2"), "after", 3), Delay(2.0))
-    table = compile_steps(Plan((one, two)), "n2")
-    assert table == [
-        {
-            "step": 1,
-            "first": None,
-            "second": {"match": point(node="n2").as_dict(), "place": "after", "nth": 3},
-            "fault": {"fault": "delay", "delay_s": 2.0},
-        }
-    ]
-    assert compile_steps(Plan((one, two)), "n3") == []
-
-
-def test_a_point_without_a_node_can_match_everywhere() -> None:
-    anywhere = Plan((Step(At(Point.of({"op": "file.write"})), Crash()),))
-    assert [row["step"] for node in ("n1", "n2") for row in compile_steps(anywhere, node)] == [0, 0]
-
-
-def test_both_nodes_of_a_then_get_both_halves() -> None:
-    first, second = At(point(node="n1"), "after"), At(point(node="n2"))
-    plan = Plan((Step(Then(first, second), Crash()),))
-    for node in ("n1", "n2"):
-        (row,) = compile_steps(plan, node)
-        assert row["first"] == {"match": first.point.as_dict(), "place": "after", "nth": 1}
-        assert row["second"] == {"match": second.point.as_dict(), "place": "before", "nth": 1}
-    assert compile_steps(plan, "n3") == []
-
-
-def test_reserved_triggers_are_in_no_table() -> None:
-    plan = Plan((Step(When("x"), Crash()), Step(FirstUnseen(("op",)), Crash())))
-    assert compile_steps(plan, "n1") == []
-
-
-# --- unsupported
-
-
-def test_a_plan_whose_faults_all_agents_offer_is_supported() -> None:
-    plan = plan_of(Crash(), Reboot(), Delay(), Error())
-    assert unsupported(plan, {"n1": CAPABILITIES}) == ""
-
-
-def test_the_first_fault_that_the_agent_lacks_is_the_reason() -> None:
-    assert unsupported(plan_of(Crash(), Delay()), {"n1": ("crash",)}) == "the agent of n1 does not offer delay"
-    assert "n1" in unsupported(plan_of(Crash()), {"n2": CAPABILITIES})
-
-
-@pytest.mark.parametrize("trigger", [When("x"), FirstUnseen(("op",))])
-def test_reserved_triggers_are_not_supported(trigger: When | FirstUnseen) -> None:
-    assert type(trigger).__name__ in unsupported(Plan((Step(trigger, Crash()),)), {"n1": CAPABILITIES})
-
-
-def test_killing_another_node_needs_no_capability_but_other_faults_there_are_not_offered() -> None:
-    assert unsupported(plan_of(Crash("n2"), Reboot(1.0, "n2")), {}) == ""
-    assert unsupported(plan_of(Pause("n2")), {"n1": CAPABILITIES}) == "pause of another node is not offered"
-
-
-def test_in_a_then_it_is_the_second_node_that_must_offer_the_fault() -> None:
-    plan = Plan((Step(Then(At(point(node="n1")), At(point(node="n2"))), Crash()),))
-    assert unsupported(plan, {"n2": ("crash",)}) == ""
-    assert "n2" in unsupported(plan, {"n1": ("crash",)})
-
-
-def test_an_until_is_refused_as_long_as_no_agent_offers_it() -> None:
-    plan = Plan((Step(At(point()), Delay(), until=At(point("net.send"))),))
-    assert unsupported(plan, {"n1": CAPABILITIES}) != ""

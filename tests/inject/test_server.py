@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from undermine.inject.controller import Controller, ExpectCrash, KillNode
+from undermine.inject.controller import VERSION, Controller, EndFault, ExpectCrash, KillNodes
 from undermine.inject.server import Server, SharedState
-from undermine.model.plan import At, Crash, Delay, Error, Fault, Plan, Reboot, Step
+from undermine.model.plan import At, Crash, Delay, Error, Fault, Partition, Plan, Reboot, Step, Trigger
 from undermine.testing import point
 
 WAIT_S = 10.0
@@ -39,7 +39,7 @@ class Agent:
         self.send(json.dumps(request).encode() + b"\n")
         return json.loads(self.stream.readline())
 
-    def hello(self, node: str = "n1", version: int = 1) -> Any:
+    def hello(self, node: str = "n1", version: int = VERSION) -> Any:
         return self.ask(
             type="hello",
             version=version,
@@ -66,24 +66,37 @@ class Agent:
         self.socket.close()
 
 
+class Recorder:
+    """Actions that are only noted."""
+
+    def __init__(self) -> None:
+        self.done: list[object] = []
+        self.at_kill: Callable[[], None] = lambda: None
+
+    def __getattr__(self, name: str) -> Callable[[object], None]:
+        return self.done.append
+
+    def kill(self, instruction: KillNodes) -> None:
+        self.at_kill()
+        self.done.append(instruction)
+
+    def of(self, kind: type) -> list[Any]:
+        return [instruction for instruction in self.done if isinstance(instruction, kind)]
+
+
 class Running:
     """A server of one plan, and what it was told to do."""
 
-    def __init__(self, folder: Path, *faults: Fault) -> None:
+    def __init__(self, folder: Path, *faults: Fault, until: Trigger | None = None) -> None:
         self.path = folder / "s.sock"
         self.state_path = folder / "state.bin"
         self.before = set(threading.enumerate())
-        self.controller = Controller(Plan(tuple(Step(At(point()), fault) for fault in faults)))
+        plan = Plan(tuple(Step(At(point()), fault, until) for fault in faults))
+        self.controller = Controller(plan, ["n1", "n2"])
         self.state = SharedState(self.state_path, len(faults))
-        self.killed: list[KillNode] = []
-        self.expected: list[ExpectCrash] = []
-        self.at_kill: Callable[[], None] = lambda: None
-        self.server = Server(self.controller, self.path, self.state, self._kill, self.expected.append)
+        self.actions = Recorder()
+        self.server = Server(self.controller, self.path, self.state, self.actions)  # type: ignore[arg-type]
         self._agents: list[Agent] = []
-
-    def _kill(self, instruction: KillNode) -> None:
-        self.at_kill()
-        self.killed.append(instruction)
 
     def agent(self) -> Agent:
         self._agents.append(Agent(self.path))
@@ -121,8 +134,8 @@ Start = Callable[..., Running]
 def start(tmp_path: Path) -> Iterator[Start]:
     made: list[Running] = []
 
-    def begin(*faults: Fault) -> Running:
-        made.append(Running(tmp_path, *faults))
+    def begin(*faults: Fault, until: Trigger | None = None) -> Running:
+        made.append(Running(tmp_path, *faults, until=until))
         return made[-1]
 
     yield begin
@@ -136,7 +149,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def test_the_state_file_has_the_bytes_that_the_protocol_page_says(start: Start) -> None:
     running = start(Delay(), Error("EIO", "disk"))
     assert len(running.bytes()) == 64 + 16 * 2
-    assert running.bytes()[0:4] == b"UMS1"
+    assert running.bytes()[0:4] == b"UMS2"
     assert running.bytes()[8:13] == b"\0\0\0\0\0"
     assert (running.bytes()[64], running.bytes()[80]) == (1, 0)
     agent = running.agent()
@@ -161,7 +174,7 @@ def test_the_tool_leaves_the_agents_byte_of_a_step_alone(start: Start) -> None:
 
 
 def test_a_plan_without_steps_has_a_state_file_too(start: Start) -> None:
-    assert start().bytes()[0:4] == b"UMS1"
+    assert start().bytes()[0:4] == b"UMS2"
 
 
 def test_the_state_file_is_for_its_owner_only_and_never_taken_over(start: Start) -> None:
@@ -169,6 +182,22 @@ def test_the_state_file_is_for_its_owner_only_and_never_taken_over(start: Start)
     assert stat.S_IMODE(running.state_path.stat().st_mode) == 0o600
     with pytest.raises(FileExistsError):
         SharedState(running.state_path, 1)
+
+
+def test_ports_and_variables_have_their_places_behind_the_steps(tmp_path: Path) -> None:
+    state = SharedState(tmp_path / "state.bin", 2, ports=True, variables=2)
+    state.close()
+    data = (tmp_path / "state.bin").read_bytes()
+    ports, variables = struct.unpack_from("<II", data, 16)
+    assert (ports, variables) == (64 + 16 * 2, 64 + 16 * 2 + 3 * 65_536)
+    assert len(data) == variables + 128 * 2
+    assert [struct.unpack_from("<IH", data, variables + 128 * slot) for slot in (0, 1)] == [(0, 0xFFFF)] * 2
+
+
+def test_where_nodes_have_hosts_of_their_own_there_are_no_ports(tmp_path: Path) -> None:
+    SharedState(tmp_path / "state.bin", 1, variables=1).close()
+    data = (tmp_path / "state.bin").read_bytes()
+    assert struct.unpack_from("<II", data, 16) == (0, 64 + 16)
 
 
 def test_generations_are_not_lost_when_many_bump_at_once(start: Start) -> None:
@@ -193,7 +222,7 @@ def test_the_socket_is_for_its_owner_only(start: Start) -> None:
 def test_hello_is_answered_with_welcome_and_another_version_is_refused(start: Start) -> None:
     running = start(Delay())
     assert running.agent().hello() == {"type": "welcome", "lasting": []}
-    assert running.agent().hello(version=2)["type"] == "refused"
+    assert running.agent().hello(version=VERSION - 1)["type"] == "refused"
     assert running.server.problems == []
 
 
@@ -209,7 +238,7 @@ def test_lasting_errors_are_told_to_the_node_that_said_hello_on_this_connection(
     agent.hello("n1")
     other.hello("n2")
     agent.claim(0, "n1", resource="/raw/path", point={"target": "x"})
-    expected = {"step": 0, "error": "EIO", "scope": "file", "value": "/raw/path"}
+    expected = {"step": 0, "kind": "error", "error": "EIO", "scope": "file", "value": "/raw/path"}
     assert agent.ask(type="lasting") == {"type": "lasting", "lasting": [expected]}
     assert other.ask(type="lasting") == {"type": "lasting", "lasting": []}
     assert running.agent().hello("n1")["lasting"] == [expected]
@@ -218,36 +247,50 @@ def test_lasting_errors_are_told_to_the_node_that_said_hello_on_this_connection(
 def test_the_death_of_the_own_node_is_expected_before_the_agent_is_told_to_go(start: Start) -> None:
     running = start(Reboot(0.4))
     assert running.agent().claim(0, "n1") == {"type": "go"}
-    assert running.expected == [ExpectCrash(0, "n1", 0.4)]
+    assert running.actions.of(ExpectCrash) == [ExpectCrash(0, "n1", 0.4)]
 
 
 def test_another_node_is_dead_before_the_agent_goes_on_and_before_the_next_step_is_armed(start: Start) -> None:
-    running = start(Crash("n2"), Delay())
+    running = start(Crash(("n2",)), Delay())
     armed_at_kill: list[int] = []
-    running.at_kill = lambda: armed_at_kill.append(running.bytes()[80])
+    running.actions.at_kill = lambda: armed_at_kill.append(running.bytes()[80])
     assert running.agent().claim(0, "n1") == {"type": "go", "external": True}
-    assert running.killed == [KillNode(0, "n2", None)]
+    assert running.actions.of(KillNodes) == [KillNodes(0, ("n2",), None)]
     assert armed_at_kill == [0]
     assert running.bytes()[80] == 1
 
 
+def test_the_end_of_a_step_is_carried_out_before_the_agent_goes_on(start: Start) -> None:
+    running = start(Partition(), until=At(point("net.send")))
+    agent = running.agent()
+    agent.hello("n1")
+    assert agent.claim(0, "n1") == {"type": "go", "external": True}
+    assert [item["peers"] for item in agent.ask(type="lasting")["lasting"]] == [["n2"]]
+    assert running.bytes()[64] == 2
+    assert agent.claim(0, "n1", half="until") == {"type": "go"}
+    assert agent.ask(type="lasting")["lasting"] == []
+    assert running.bytes()[64] == 3
+    assert running.actions.of(EndFault) == [EndFault(0, "n1")]
+    assert agent.claim(0, "n1", half="until") == {"type": "no"}
+
+
 def test_a_slow_kill_does_not_keep_other_agents_waiting(start: Start) -> None:
-    running = start(Crash("n2"), Delay())
+    running = start(Crash(("n2",)), Delay())
     entered, go_on = threading.Event(), threading.Event()
 
     def block() -> None:
         entered.set()
         assert go_on.wait(WAIT_S)
 
-    running.at_kill = block
+    running.actions.at_kill = block
     slow = threading.Thread(target=running.agent().claim)
     slow.start()
     assert entered.wait(WAIT_S)
     assert running.agent().hello("n3")["type"] == "welcome"
-    assert running.killed == []
+    assert running.actions.of(KillNodes) == []
     go_on.set()
     slow.join(WAIT_S)
-    assert len(running.killed) == 1
+    assert len(running.actions.of(KillNodes)) == 1
 
 
 def test_nothing_fires_after_healing_and_nothing_lasts(start: Start) -> None:
@@ -343,12 +386,12 @@ def test_json_that_is_nested_too_deeply_is_a_problem_like_any_other(start: Start
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_kill_that_raises_is_a_problem_of_the_run(start: Start) -> None:
-    running = start(Crash("n2"))
+    running = start(Crash(("n2",)))
 
     def fail() -> None:
         raise RuntimeError("the guardian is gone")
 
-    running.at_kill = fail
+    running.actions.at_kill = fail
     agent = running.agent()
     agent.send(b'{"type": "claim", "step": 0, "node": "n1", "incarnation": 1, "pid": 1}\n')
     assert agent.hung_up_on()

@@ -69,7 +69,7 @@ def test_a_port_in_use_is_named(project) -> None:
         toml = toml.replace("{host} {port} {dir}", f"{{host}} {port} {{dir}}").replace(
             '{tcp = "main"', '{log = "ready"'
         )
-        project.write(toml)
+        project.write(toml.replace("[run]", '[run]\nisolation = "ports"'))
         done = project.run("hunt")
     assert done.returncode == 3
     assert "in use" in sentence(done)

@@ -12,6 +12,7 @@ import pytest
 from undermine.model import plan as plans
 from undermine.model.plan import (
     At,
+    Compare,
     Corrupt,
     Crash,
     Delay,
@@ -39,19 +40,19 @@ from undermine.testing import point
 
 AT = At(point(), "after", 3)
 FAULTS: dict[type, Fault] = {
-    Crash: Crash("n2"),
-    Reboot: Reboot(0.5, "n1"),
+    Crash: Crash(("n2",)),
+    Reboot: Reboot(0.5, ("n1",)),
     Delay: Delay(7.5),
     Error: Error("ENOSPC", "disk"),
     Drop: Drop(),
     Corrupt: Corrupt(),
     Partition: Partition(("n1", "n2")),
-    Pause: Pause("n3"),
+    Pause: Pause(1.0, ("n3",)),
 }
 TRIGGERS: dict[type, Trigger] = {
     At: AT,
     Then: Then(At(point("net.send")), AT),
-    When: When("n1.leader != n2.leader"),
+    When: When((Compare("n1.leader", "!=", other="n2.leader"),)),
     FirstUnseen: FirstUnseen(("op", "loc"), (point(), Point.of({"op": "x"}))),
 }
 
@@ -161,9 +162,9 @@ def test_fault_kinds_are_the_words_of_the_wire() -> None:
     ("fault", "text"),
     [
         (Crash(), "crash"),
-        (Crash("n2"), "crash n2"),
+        (Crash(("n2",)), "crash n2"),
         (Reboot(), "reboot (back after 0.3 s)"),
-        (Reboot(2.0, "n1"), "reboot n1 (back after 2 s)"),
+        (Reboot(2.0, ("n1",)), "reboot n1 (back after 2 s)"),
         (Delay(7.5), "delay of 7.5 s"),
         (Error("EIO"), "EIO"),
         (Error("EIO", "file"), "EIO for the file from then on"),
@@ -182,8 +183,8 @@ def test_triggers_are_described() -> None:
     assert describe_trigger(Then(often, once)) == (
         "before net.send at m:f#1 on n1, once after net.send at m:f#1 on n1 (occurrence 4) was seen"
     )
-    assert describe_trigger(When("x > y")) == "when x > y"
-    assert describe_trigger(FirstUnseen(("op", "loc"))) == "at the first unseen op+loc"
+    assert describe_trigger(When((Compare("x", ">", other="y"),))) == "when x > y"
+    assert describe_trigger(FirstUnseen(("op", "loc"))) == "before the first unseen op+loc"
 
 
 def test_a_plan_describes_its_steps_in_order() -> None:

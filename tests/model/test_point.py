@@ -68,8 +68,8 @@ def test_items_are_read_by_name() -> None:
 
 def test_a_point_says_what_and_where() -> None:
     assert str(Point.of(FULL)) == "file.write log/<n> at app:save#2 on n1"
-    assert str(Point.of({"op": "net.accept", "role": "store"})) == "net.accept at ? on store"
-    assert str(Point(())) == " at ? on ?"
+    assert str(Point.of({"op": "net.accept", "role": "store"})) == "net.accept on store"
+    assert str(Point(())) == "any operation"
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,33 @@ def test_a_point_says_what_and_where() -> None:
         ("net.accept", "read", "net"),
         ("file.write", "write", "file"),
         ("net.send", "write", "net"),
+        ("msg.recv", "read", "msg"),
+        ("msg.send", "write", "msg"),
+        ("db.read", "read", "db"),
+        ("db.commit", "write", "db"),
     ],
 )
 def test_operations_are_reads_or_writes_of_a_kind(op: str, io_type: str, kind: str) -> None:
     assert (point(op).io_type, point(op).kind) == (io_type, kind)
+
+
+@pytest.mark.parametrize(
+    ("op", "target", "peer", "message_kind"),
+    [
+        ("net.send", "peer:n2", "n2", ""),
+        ("net.recv", "accepted", "", ""),
+        ("msg.send", "append entries peer:n2", "n2", "append entries"),
+        ("msg.recv", "vote other", "", "vote"),
+        ("db.write", "SET key peer:n3", "n3", "SET"),
+        ("db.commit", "COMMIT table data.db", "", "COMMIT"),
+        ("file.write", "a peer:n2", "", ""),
+    ],
+)
+def test_a_target_says_who_is_at_the_other_end_and_what_is_said(
+    op: str, target: str, peer: str, message_kind: str
+) -> None:
+    made = point(op, target=target)
+    assert (made.peer, made.message_kind) == (peer, message_kind)
 
 
 def test_the_stack_id_is_what_the_protocol_page_says() -> None:

@@ -146,7 +146,7 @@ def write_events(folder: Path, events: Sequence[Event]) -> None:
 def _event_file(events: Sequence[Event]) -> bytes:
     first = events[0]
     process = {
-        "version": 1,
+        "version": 2,
         "node": first.node,
         "role": first.role,
         "incarnation": first.incarnation,

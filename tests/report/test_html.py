@@ -16,7 +16,7 @@ from report_samples import sample
 
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
-from undermine.model.plan import At, Crash, Error, FirstUnseen, Plan, Reboot, Step, Then, When
+from undermine.model.plan import At, Compare, Crash, Error, FirstUnseen, Plan, Reboot, Step, Then, When
 from undermine.model.run import NodeExit, Receipt, Verdict
 from undermine.protocols import PointSeen
 from undermine.report import data, html
@@ -119,7 +119,7 @@ def test_the_most_certain_finding_comes_first(good: Page) -> None:
         "at granary.shard_disk:ShardDisk.append#2 line 118",
         "at occurrence 3, once after net.send peer:s1",
         "random in 2 runs, exhaustive in 1 run, 5 confirmation runs",
-        "undermine replay F2",
+        "undermine replay F2 --campaign c",
         "the final read at 3.512 s says v10",
         "+1.412 s",
         "the workload failed: 2 of 61 keys differ",
@@ -245,7 +245,12 @@ def test_a_finding_without_verdicts_runs_or_steps(tmp_path: Path) -> None:
 
 def test_every_kind_of_trigger_can_be_told(tmp_path: Path) -> None:
     made = CampaignMaker(tmp_path / "c")
-    triggers = (At(WHERE, nth=4), Then(At(WHERE), At(WHERE)), When("x != y"), FirstUnseen(("loc", "stack")))
+    triggers = (
+        At(WHERE, nth=4),
+        Then(At(WHERE), At(WHERE)),
+        When((Compare("x", "!=", other="y"),)),
+        FirstUnseen(("loc", "stack")),
+    )
     steps = tuple(Step(trigger, Reboot(0.5), until=At(WHERE, "after")) for trigger in triggers)
     made.findings(Finding("F1", "s", "t", Plan(steps), (), ("random",), ()))
     shown = page(made.close())
@@ -253,7 +258,7 @@ def test_every_kind_of_trigger_can_be_told(tmp_path: Path) -> None:
         "step 4",
         "at occurrence 4",
         "when x != y",
-        "at the first unseen loc+stack",
+        "before the first unseen loc+stack",
         "started again 0.5 s later",
     ):
         assert words in shown.text
@@ -310,6 +315,15 @@ def test_hostile_text_everywhere(tmp_path: Path) -> None:
     assert "more characters" in shown.text
     assert "bytes stand before it" in shown.text
     assert len(shown.raw.encode()) < 2_000_000
+
+
+def test_nodes_that_a_fault_names_are_told_from_the_node_where_it_fires() -> None:
+    rack = ("s1", "s2")
+    when = When((Compare("s2.term", ">", "3"),))
+    steps = (Step(At(point("m1", "net.send", "app:send#1", "peer:s3")), Crash(rack)), Step(when, Reboot(0.5, ("s2",))))
+    first, second = data.injections(Plan(steps), {})
+    assert (first.fault, first.node) == ("crash on s1, s2", "m1")
+    assert (second.fault, second.node) == ("reboot on s2", "")
 
 
 def test_a_node_name_cannot_lead_out_of_the_run_folder(tmp_path: Path) -> None:

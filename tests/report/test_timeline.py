@@ -11,8 +11,8 @@ import pytest
 from report_campaigns import T0, at_s, event, op, plan, point, record
 
 from undermine.model.event import Event, Trace
-from undermine.model.plan import Crash, Delay, Plan, Reboot
-from undermine.model.run import NodeExit, Op, Receipt, RunRecord, RunView, Settling, Timing
+from undermine.model.plan import Crash, Delay, Fault, Partition, Pause, Plan, Reboot
+from undermine.model.run import END, NodeExit, Op, Receipt, RunRecord, RunView, Settling, Timing
 from undermine.report.axis import Axis
 from undermine.report.scene import OPS_MAX, scene_of
 from undermine.report.timeline import timeline
@@ -105,7 +105,40 @@ def test_a_delay_is_drawn_from_its_beginning() -> None:
     scene = scene_of(run)
     assert scene is not None
     assert scene.marks[0].t_ns == at_s(0.8)
-    assert any("0.800 s s2: delay of 2 s, a thread was held for 2.000 s" in title(e) for e in drawn(run).iter("g"))
+    assert any("0.800 s s2: delay of 2 s, held for 2.000 s" in title(e) for e in drawn(run).iter("g"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "action", "band", "words"),
+    [
+        (Pause(2.0), "pause", "tl-paused", "pause of 2 s, paused for 2.000 s"),
+        (Partition(direction="out"), "partition", "tl-cut", "partition, outgoing, cut off for 2.000 s"),
+    ],
+)
+def test_what_stops_or_cuts_off_a_node_is_a_band_on_its_lane(fault: Fault, action: str, band: str, words: str) -> None:
+    receipts = [Receipt(0, node, action, at_s(2.8), held_ns=2_000_000_000) for node in ("s1", "s2")]
+    svg = drawn(view(record(1, plan(fault, WHERE), receipts), [op(0, "kv1", "put", 0.7, 2.9)]))
+    lanes = {e.text: float(e.attrib["y"]) for e in marked(svg, "tl-lane")}
+    drawn_at = [(float(e.attrib["y"]), float(e.attrib["width"])) for e in marked(svg, band)]
+    bands = [(y, width) for y, width in drawn_at if width != 14]
+    assert len(drawn_at) == 3  # and one in the legend
+    assert [y - lanes[node] for (y, _), node in zip(bands, ("s1", "s2"), strict=True)] == [-10.0, -10.0]
+    assert all(width > 100 for _, width in bands)
+    assert any(f"s2: {words}" in title(e) for e in svg.iter("g"))
+
+
+def test_the_end_of_a_fault_is_marked_where_it_was_met() -> None:
+    receipts = [Receipt(0, "s2", "partition", at_s(1.9), held_ns=10**9), Receipt(0, "s3", END, at_s(1.9))]
+    svg = drawn(view(record(1, plan(Partition(), WHERE), receipts), [op(0, "kv1", "put", 0.7, 2.9)]))
+    (end,) = bars(svg, "tl-over")
+    assert "s3: end of step 1, its until was met here" in title(end)
+    assert [e.text for e in marked(svg, "tl-label")] == ["partition · s2", "end of step 1 · s3", "healed"]
+
+
+def test_an_end_that_a_client_met_gives_it_no_lane() -> None:
+    receipts = [Receipt(0, "s2", "pause", at_s(1.9), held_ns=10**9), Receipt(0, "client", END, at_s(1.9))]
+    svg = drawn(view(record(1, plan(Pause(), WHERE), receipts)))
+    assert [e.text for e in marked(svg, "tl-lane")] == ["m1", "s1", "s2", "s3"]
 
 
 def test_threads_that_died_are_marked() -> None:
@@ -133,7 +166,7 @@ def test_many_clients_share_rows() -> None:
 
 
 def test_what_a_target_wrote_is_escaped() -> None:
-    what = plan(Crash(HOSTILE), WHERE)
+    what = plan(Crash((HOSTILE,)), WHERE)
     made = record(
         1,
         what,

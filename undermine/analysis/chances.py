@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from undermine.model.plan import Crash, Delay, Error, Fault, Place, Reboot, fault_kind
+from undermine.model.plan import (
+    NETWORK_PARTITION,
+    Corrupt,
+    Crash,
+    Delay,
+    DelayMode,
+    Direction,
+    Drop,
+    Error,
+    Fault,
+    Level,
+    Loss,
+    Partition,
+    Pause,
+    Place,
+    Reboot,
+    by_agent,
+    capability,
+    fault_kind,
+    lacking,
+    nodes_of,
+)
 from undermine.model.point import CLIENT, Point
 from undermine.protocols import Chance, PointSeen
 
@@ -21,52 +42,103 @@ LEAVING_TRACES = frozenset(
         "file.mkdir",
         "file.rmdir",
         "net.send",
+        "msg.send",
+        "db.write",
+        "db.commit",
     }
 )
 """Operations that change what is stored or what another node knows."""
+
+_CLOSING = frozenset({"net.close", "file.close"})
 _NEEDS_SPACE = frozenset({"file.create", "file.write", "file.mkdir"})
+_CUT = ("ECONNRESET", "ETIMEDOUT")
 _NETWORK = {
     "net.connect": ("ECONNREFUSED", "ETIMEDOUT"),
-    "net.send": ("ECONNRESET", "ETIMEDOUT"),
-    "net.recv": ("ECONNRESET", "ETIMEDOUT"),
+    "net.send": _CUT,
+    "net.recv": _CUT,
+    "msg.send": _CUT,
+    "db.read": _CUT,
+    "db.write": _CUT,
+    "db.commit": _CUT,
 }
+_MESSAGES = frozenset({"net.send", "net.recv", "msg.send", "msg.recv"})
+_CORRUPTED = {
+    "file.read": (Corrupt("flip"), Corrupt("zero")),
+    "file.write": (Corrupt("flip"), Corrupt("zero")),
+    "net.recv": (Corrupt("flip"),),
+}
+_MODES: Mapping[str, DelayMode] = {"file": "thread", "db": "thread", "net": "operation", "msg": "operation"}
+"""A slow disk holds the thread, a slow network the operation alone."""
 
 
 class FaultLimits(msgspec.Struct, frozen=True):
-    """What the user allows, and what the agents of each node can do."""
+    """What the user allows, and what the agents of each node and the deployment can do."""
 
-    kinds: tuple[str, ...] = ("crash", "reboot", "delay", "error")
+    kinds: tuple[str, ...] = ("crash", "reboot", "delay", "error", "drop", "partition", "pause")
     reboot_after_s: float = 0.3
     delay_s: float = 5.0
+    delay_modes: tuple[DelayMode, ...] = ("thread", "operation")
+    pause_s: float = 5.0
+    partition_levels: tuple[Level, ...] = ("network", "operation")
+    partition_directions: tuple[Direction, ...] = ("both", "out", "in")
+    partition_losses: tuple[Loss, ...] = ("silent",)
     disk_errors: tuple[str, ...] = ("EIO", "ENOSPC")
     network_errors: tuple[str, ...] = ("ECONNRESET", "ETIMEDOUT", "ECONNREFUSED")
     roles: tuple[str, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Nodes that are hit together too."""
     capabilities: Mapping[str, tuple[str, ...]] = {}
     """What the agent of each node said it can do; a node without an agent is not in here."""
     node_roles: Mapping[str, str] = {}
+    features: Collection[str] = frozenset()
+    """What the deployment can do."""
 
 
 def chances(points: Sequence[PointSeen], limits: FaultLimits) -> tuple[Chance, ...]:
-    """Every fault at every point, with the reason where one is left out."""
+    """Every fault at every point, with the reason where one is left out.
+
+    Faults of whole nodes that last (pauses, partitions) and those of groups come once for each place in the code
+    and target, whatever led there: the moment differs little, and they would drown the rest.
+    """
     out: list[Chance] = []
+    places: set[tuple[str, ...]] = set()
     for seen in points:
-        if seen.point.get("node") == CLIENT:
-            out += _at_client(seen.point, limits)
-        else:
-            out += [_judge(chance, limits) for chance in _at_operation(seen.point, limits)]
+        point = seen.point
+        if point.get("node") == CLIENT:
+            out += _at_client(point, limits)
+            continue
+        found = list(_at_operation(point, limits))
+        place = tuple(point.get(key) for key in ("node", "op", "loc", "target"))
+        if place not in places:
+            places.add(place)
+            found += _of_nodes(point, limits)
+        out += [_judge(chance, limits) for chance in found]
     return tuple(out)
 
 
 def _at_operation(point: Point, limits: FaultLimits) -> Iterator[Chance]:
+    """What hits the operation, or the node at that very moment."""
     op = point.get("op")
-    places: tuple[Place, ...] = ("before", "after") if op in LEAVING_TRACES else ("before",)
-    for place in places:
+    for place in _places(op):
         yield Chance(point, place, Reboot(limits.reboot_after_s))
         yield Chance(point, place, Crash())
     for error in errors_at(point, limits):
         yield Chance(point, "before", error)
-    if op not in ("net.close", "file.close"):
-        yield Chance(point, "before", Delay(limits.delay_s))
+    if op not in _CLOSING:
+        yield Chance(point, "before", Delay(limits.delay_s, _delay_mode(point, limits)))
+    if op in ("msg.send", "msg.recv") or (op == "net.send" and point.peer):
+        yield Chance(point, "before", Drop())
+    for corrupt in _CORRUPTED.get(op, ()):
+        yield Chance(point, "before", corrupt)
+
+
+def _delay_mode(point: Point, limits: FaultLimits) -> DelayMode:
+    natural = _MODES[point.kind]
+    return natural if natural in limits.delay_modes else limits.delay_modes[0]
+
+
+def _places(op: str) -> tuple[Place, ...]:
+    return ("before", "after") if op in LEAVING_TRACES else ("before",)
 
 
 def errors_at(point: Point, limits: FaultLimits) -> Iterator[Error]:
@@ -80,6 +152,8 @@ def errors_at(point: Point, limits: FaultLimits) -> Iterator[Error]:
             yield Error(name, "disk")
             if name == "EIO":
                 yield Error(name, "file")
+    if kind in ("msg", "db") and not point.peer:
+        return  # no network below it
     for name in _NETWORK.get(op, ()):
         if name in limits.network_errors:
             yield Error(name)
@@ -87,39 +161,83 @@ def errors_at(point: Point, limits: FaultLimits) -> Iterator[Error]:
                 yield Error(name, "peer")
 
 
+def _of_nodes(point: Point, limits: FaultLimits) -> Iterator[Chance]:
+    """What stops or cuts off the node for a while, and what hits its groups."""
+    op = point.get("op")
+    groups = [group for group in limits.groups if len(group) > 1 and point.get("node") in group]
+    if (op in _MESSAGES and point.peer) or (op in LEAVING_TRACES and op != "net.send"):
+        yield Chance(point, "before", Pause(limits.pause_s))
+        for partition in partitions((), limits):
+            yield Chance(point, "before", partition)
+        for group in groups:
+            yield Chance(point, "before", Pause(limits.pause_s, group))
+            for partition in partitions(group, limits):
+                yield Chance(point, "before", partition)
+    for group in groups if op in LEAVING_TRACES else ():
+        for place in _places(op):
+            yield Chance(point, place, Reboot(limits.reboot_after_s, group))
+            yield Chance(point, place, Crash(group))
+
+
+def partitions(nodes: tuple[str, ...], limits: FaultLimits) -> Iterator[Partition]:
+    """Where packets can be lost they are: programs then see what they would see. Else the agents do it."""
+    if len(limits.node_roles) <= max(len(nodes), 1):
+        return  # nobody is left on the other side
+    network = "network" in limits.partition_levels and NETWORK_PARTITION in limits.features
+    for direction in limits.partition_directions:
+        if network or "operation" not in limits.partition_levels:
+            yield Partition(nodes, direction=direction, level="network")
+        else:
+            for loss in limits.partition_losses:
+                yield Partition(nodes, direction=direction, loss=loss)
+
+
 def _at_client(point: Point, limits: FaultLimits) -> Iterator[Chance]:
     """Nodes without an agent are hit while a client's operation begins or ends."""
-    for node, role in limits.node_roles.items():
+    places: tuple[Place, ...] = ("before", "after")
+    for node in limits.node_roles:
         if node in limits.capabilities:
             continue
-        faults: tuple[Fault, ...] = (Reboot(limits.reboot_after_s, node), Crash(node))
-        places: tuple[Place, ...] = ("before", "after")
-        for fault in faults:
-            for place in places:
-                yield Chance(point, place, fault, _not_allowed(fault, role, limits))
+        for place in places:
+            yield _judge(Chance(point, place, Reboot(limits.reboot_after_s, (node,))), limits)
+            yield _judge(Chance(point, place, Crash((node,))), limits)
+        yield _judge(Chance(point, "before", Pause(limits.pause_s, (node,))), limits)
+        for partition in partitions((node,), limits):
+            if partition.level == "network":
+                yield _judge(Chance(point, "before", partition), limits)
 
 
 def _judge(chance: Chance, limits: FaultLimits) -> Chance:
-    node = chance.point.get("node")
-    why = _not_allowed(chance.fault, chance.point.get("role"), limits)
-    if not why and fault_kind(chance.fault) not in limits.capabilities.get(node, ()):
-        why = f"the agent of {node} does not offer {fault_kind(chance.fault)}"
+    why = _not_allowed(chance, limits) or _not_possible(chance, limits)
     return msgspec.structs.replace(chance, skipped=why) if why else chance
 
 
-def _not_allowed(fault: Fault, role: str, limits: FaultLimits) -> str:
-    if fault_kind(fault) not in limits.kinds:
-        return f"faults.kinds does not list {fault_kind(fault)}"
-    if limits.roles and role not in limits.roles:
-        return f"faults.roles does not list {role}"
+def _not_allowed(chance: Chance, limits: FaultLimits) -> str:
+    kind = fault_kind(chance.fault)
+    if kind not in limits.kinds:
+        return f"faults.kinds does not list {kind}"
+    for node in nodes_of(chance.fault) or (chance.point.get("node"),):
+        role = limits.node_roles.get(node, chance.point.get("role"))
+        if limits.roles and role not in limits.roles:
+            return f"faults.roles does not list {role}"
     return ""
 
 
+def _not_possible(chance: Chance, limits: FaultLimits) -> str:
+    fault, here = chance.fault, chance.point.get("node")
+    if here != CLIENT and here not in limits.capabilities:
+        return f"{here} has no agent"
+    for node in nodes_of(fault) or (here,):
+        if by_agent(fault) and capability(fault) not in limits.capabilities.get(node, ()):
+            return f"the agent of {node} does not offer {capability(fault)}"
+    return lacking(fault, limits.features)
+
+
 def fault_family(fault: Fault) -> str:
-    """The kind, with lasting errors apart from passing ones."""
+    """The kind, with lasting errors apart from passing ones and faults of groups apart from those of one node."""
     if isinstance(fault, Error) and fault.scope != "once":
         return "lasting error"
-    return fault_kind(fault)
+    return f"group {fault_kind(fault)}" if len(nodes_of(fault)) > 1 else fault_kind(fault)
 
 
 def possible(all_chances: Iterable[Chance]) -> tuple[Chance, ...]:

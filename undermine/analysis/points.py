@@ -11,7 +11,7 @@ from undermine.model.point import Point, client_point, point_of
 from undermine.model.run import Op
 from undermine.protocols import PointSeen
 
-FAULT_KINDS = frozenset({"file", "net"})
+FAULT_KINDS = frozenset({"file", "net", "msg", "db"})
 """Families of operations at which a fault can be injected; the others are observed only."""
 
 

@@ -2,31 +2,48 @@
 
 | what was injected | what is allowed |
 |---|---|
-| crash, reboot | the node's own death; operations fail or stay open until it is back |
+| crash, reboot (of a node or a group) | the nodes' own death; operations fail or stay open until they are back |
 | disk error | the node may exit (fail-stop), then or when it is started again before healing |
-| network error, delay | operations fail or stay open until healed |
+| network error, delay, drop, partition, pause | operations fail or stay open until healed |
+| corrupt | the node may exit, or refuse to serve as long as what it stored is wrong, also after healing |
 
 Nothing may lose an acknowledged write, hang after healing, kill a thread and leave its process, answer wrongly, or
-take other nodes down.
+take other nodes down. That holds for corrupted bytes too: who cannot tell them from right ones answers wrongly.
 """
 
 from __future__ import annotations
 
-from undermine.model.plan import DISK_ERRORS, Error
+from undermine.model.plan import DISK_ERRORS, Corrupt, Error, final_at
 from undermine.model.run import NodeExit, RunView
 
 
 def exit_allowed(run: RunView, node_exit: NodeExit) -> bool:
-    """May this node have ended the way it did? Nothing excuses one that was started when all was healed."""
+    """May this node have ended the way it did? Only bytes that are still wrong excuse one that was started when all
+    was healed."""
+    if node_exit.expected or refusal_allowed(run, node_exit.node, node_exit.t_ns):
+        return True
     healed_ns = run.record.healed_ns
-    if node_exit.expected or (healed_ns and node_exit.started_ns >= healed_ns):
-        return node_exit.expected
-    return any(
-        receipt.node == node_exit.node and receipt.t_ns <= node_exit.t_ns and _disk_error(run, receipt.step)
-        for receipt in run.receipts
-    )
+    if healed_ns and node_exit.started_ns >= healed_ns:
+        return False
+    return any(_may_stop_node(run, step) for step in _steps_that_hit(run, node_exit.node, node_exit.t_ns))
 
 
-def _disk_error(run: RunView, step: int) -> bool:
+def refusal_allowed(run: RunView, node: str, t_ns: int) -> bool:
+    """May this node refuse to work at that time, whether or not all is healed, since its data is not what it wrote?"""
+    return any(_corrupts_store(run, step) for step in _steps_that_hit(run, node, t_ns))
+
+
+def _steps_that_hit(run: RunView, node: str, until_ns: int) -> set[int]:
+    hits = (receipt for receipt in run.receipts if receipt.node == node and receipt.proves)
+    return {receipt.step for receipt in hits if receipt.begun_ns <= until_ns}
+
+
+def _may_stop_node(run: RunView, step: int) -> bool:
     fault = run.plan.steps[step].fault
-    return isinstance(fault, Error) and fault.error in DISK_ERRORS
+    return isinstance(fault, Corrupt) or (isinstance(fault, Error) and fault.error in DISK_ERRORS)
+
+
+def _corrupts_store(run: RunView, step: int) -> bool:
+    """Bytes of a file stay wrong; those of a message are gone with it."""
+    at = final_at(run.plan.steps[step].trigger)
+    return isinstance(run.plan.steps[step].fault, Corrupt) and (at is None or at.point.kind != "net")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from undermine.checkers.allowed import exit_allowed
+from undermine.checkers.allowed import exit_allowed, refusal_allowed
 from undermine.checkers.text import mask, telling_line
 from undermine.model.run import NodeExit, Op, RunView, Verdict
 
@@ -109,6 +109,9 @@ def _pending(op: Op, run: RunView) -> str:
     return f"{op.client}: {op.f}{where} {op.args} open; {waited_s:.1f} s when everything was healed"
 
 
+_FOR_EVER = 1 << 62
+
+
 class Liveness:
     """After healing, every node must serve again and the final reads must succeed."""
 
@@ -116,12 +119,16 @@ class Liveness:
 
     def check(self, run: RunView) -> Verdict:
         settling = run.record.settling
-        if settling.unready:
-            node, why = next(iter(settling.unready.items()))
+        refusing = [node for node in run.nodes if refusal_allowed(run, node, _FOR_EVER)]
+        wrong = {node: why for node, why in settling.unready.items() if node not in refusing}
+        if refusing and not wrong and (settling.unready or settling.final in ("failed", "hung")):
+            return Verdict.unknown(f"{refusing[0]} may refuse to serve: bytes that it stored were changed")
+        if wrong:
+            node, why = next(iter(wrong.items()))
             return Verdict.fail(
                 f"{node} did not serve again after healing: {why}",
                 symptom=f"{run.role(node)} does not serve again after healing: {mask(why)}",
-                evidence=[f"{n}: {w}" for n, w in settling.unready.items()],
+                evidence=[f"{n}: {w}" for n, w in wrong.items()],
             )
         if settling.final in ("failed", "hung"):
             line = settling.detail.splitlines()[0] if settling.detail else "no reason given"

@@ -120,13 +120,24 @@ class GuardianClient:
     # ------------------------------------------------------------------------------------------------- nodes
 
     def start(
-        self, key: str, argv: Sequence[str], env: Mapping[str, str], cwd: Path, stdout: Path, stderr: Path
+        self,
+        key: str,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        stdout: Path,
+        stderr: Path,
+        *,
+        netns: str = "",
+        cgroup: str = "",
     ) -> int:
         """Start a node and answer its main process's pid, once the command was executed.
 
         `env` is the whole environment; UNDERMINE_KEEPER, UNDERMINE_PGID and the campaign's marker are added.
+        `netns` is the path of a network namespace to enter, `cgroup` a folder of its own in the cgroup v2 tree.
         """
         spec = self._spec(key, argv, env, cwd, stdout, stderr)
+        spec |= {"netns": _wire(netns), "cgroup": _wire(cgroup)}
         node = self._new_node(key)
         try:
             answer = self._ask({"op": "start", "node": node.number, **spec})
@@ -152,19 +163,25 @@ class GuardianClient:
         """Crash all nodes whose keys start so, at the same time: all stand still before the first of them dies."""
         with self._changed:
             nodes = [node for node in self._nodes.values() if node.key.startswith(prefix) and not node.last_exit]
-        for still in [self._send({"op": "freeze", "node": node.number}) for node in nodes]:
-            self._wait_for(still)
+        self.freeze_all([node.key for node in nodes])
         answers = [(node.key, self._send({"op": "crash", "node": node.number})) for node in nodes]
         for key, answer in answers:
             self._crashed(key, self._wait_for(answer))
 
     def freeze(self, key: str) -> bool:
         """Stop all of the node's processes; returns when they stand still; answers whether any was alive."""
-        return bool(self._ask_node("freeze", key)["alive"])
+        return bool(self.freeze_all([key]))
+
+    def freeze_all(self, keys: Sequence[str]) -> list[str]:
+        """Stop all of these nodes at the same time; answers those of which any process was alive."""
+        return self._ask_nodes("freeze", keys)
 
     def thaw(self, key: str) -> bool:
         """Let a frozen node go on; processes that it had stopped itself stay so."""
-        return bool(self._ask_node("thaw", key)["alive"])
+        return bool(self.thaw_all([key]))
+
+    def thaw_all(self, keys: Sequence[str]) -> list[str]:
+        return self._ask_nodes("thaw", keys)
 
     def alive(self, key: str) -> bool:
         """Whether any process of the node lives, asked of the kernel now."""
@@ -405,9 +422,17 @@ class GuardianClient:
         return self._wait_for(self._send(request))
 
     def _ask_node(self, op: str, key: str) -> dict[str, Any]:
+        return self._wait_for(self._send_node(op, key))
+
+    def _ask_nodes(self, op: str, keys: Sequence[str]) -> list[str]:
+        """Ask all before waiting for the first; the keys of those that were alive."""
+        answers = [(key, self._send_node(op, key)) for key in keys]
+        return [key for key, answer in answers if self._wait_for(answer)["alive"]]
+
+    def _send_node(self, op: str, key: str) -> Future[dict[str, Any]]:
         with self._changed:
             node = self._nodes.get(key)
-        return self._ask({"op": op, "node": node.number if node else 0})
+        return self._send({"op": op, "node": node.number if node else 0})
 
     def _node(self, key: str) -> _Node:
         with self._changed:
@@ -478,6 +503,8 @@ def _start_error(
     if stage == "command":
         return UserError(f"Cannot start node {key!r}: the command {argv[0]!r} {_exec_advice(argv, env, number)}")
     path = os.fsdecode(spec.get(stage, "/dev/null").encode("latin-1"))
+    if stage in ("netns", "cgroup"):
+        return RuntimeError(f"node {key!r} could not be put into its {stage} {path}: {why}")
     what = "working folder" if stage == "cwd" else f"file for its {stage}"
     return UserError(f"Cannot start node {key!r}: the {what} {path} cannot be used ({why}); create or correct it.")
 

@@ -3,6 +3,7 @@
 A *node* is a process and all of its descendants, also those that called setsid, forked twice or cleared
 their environment. Each node has a *keeper*: a fork of the guardian that is a subreaper (orphans become its
 children), so the node is exactly the keeper's descendants. The guardian is a subreaper above the keepers.
+Where the tool gives a node a cgroup, the node is killed and frozen by it, and its end is still found out by looking.
 
     tool ──socketpair──> guardian ──socketpair──> keeper ──> main process of the node ──> its descendants
 
@@ -53,6 +54,7 @@ IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.
 
 _ALL_SIGNALS = signal.valid_signals()  # once: making the set costs as much as blocking them
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -210,6 +212,51 @@ def kill(find: Callable[[], list[int]], all_reaped: Callable[[], bool], limit_s:
     return True
 
 
+class Group:
+    """A node's folder in the cgroup v2 tree; "" if it has none: then each method says that it has not been done.
+
+    The kernel kills and freezes what is in it as one. That nothing is left is still found out by looking.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path.encode("latin-1")
+
+    def add_caller(self) -> None:
+        if self.path:
+            self._write(b"cgroup.procs", b"0")
+
+    def kill(self) -> bool:
+        return self._try(b"cgroup.kill", b"1")
+
+    def thaw(self) -> bool:
+        return self._try(b"cgroup.freeze", b"0")
+
+    def freeze(self, limit_s: float) -> bool:
+        """Returns when all of it stands still, or the time is over."""
+        if not self._try(b"cgroup.freeze", b"1"):
+            return False
+        deadline = time.monotonic() + limit_s
+        events = os.fsdecode(os.path.join(self.path, b"cgroup.events"))
+        while b"frozen 0" in _read(events) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        return True
+
+    def _try(self, name: bytes, data: bytes) -> bool:
+        try:
+            if self.path:
+                self._write(name, data)
+        except OSError:
+            return False
+        return bool(self.path)
+
+    def _write(self, name: bytes, data: bytes) -> None:
+        fd = os.open(os.path.join(self.path, name), os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, data)
+        finally:
+            os.close(fd)
+
+
 # ------------------------------------------------------------------------------------------- sockets, signals
 
 
@@ -284,8 +331,12 @@ def _unblock_signals() -> None:
 
 def _exec_node(spec: dict[str, Any], keeper: int, failure_fd: int) -> NoReturn:
     """In the child: become the node's main process, or write to `failure_fd` what failed and why."""
-    stage = "process"
+    stage = "cgroup"
     try:
+        Group(spec["cgroup"]).add_caller()
+        stage = "netns"
+        _enter_network(spec["netns"])
+        stage = "process"
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != keeper:
@@ -315,6 +366,14 @@ def _exec_node(spec: dict[str, Any], keeper: int, failure_fd: int) -> NoReturn:
         os.write(failure_fd, text.encode())
     finally:
         os._exit(127)
+
+
+def _enter_network(path: str) -> None:
+    if not path:
+        return
+    fd = os.open(path.encode("latin-1"), os.O_RDONLY | os.O_CLOEXEC)
+    if _libc.setns(fd, _CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
 
 
 def _spec_bytes(spec: dict[str, Any]) -> tuple[list[bytes], dict[bytes, bytes], dict[str, bytes]]:
@@ -355,6 +414,7 @@ class Keeper:
     def __init__(self, channel: Channel, guardian: int) -> None:
         self.channel = channel
         self.main = 0
+        self.group = Group("")
         self.code: int | None = None
         self.t_ns = 0
         self.stopped_itself: set[int] | None = None  # while frozen: what the node had stopped before
@@ -385,6 +445,7 @@ class Keeper:
         self.orphaned = True
 
     def start(self, spec: dict[str, Any]) -> bool:
+        self.group = Group(spec["cgroup"])
         readable, writable = os.pipe2(os.O_CLOEXEC)
         keeper = os.getpid()
         _block_signals()
@@ -440,6 +501,7 @@ class Keeper:
                 self.code, self.t_ns = os.waitstatus_to_exitcode(status), time.monotonic_ns()
 
     def _kill(self, limit_s: float) -> bool:
+        self.group.kill()
         self.doomed = not kill(self._find, self._all_reaped, limit_s)
         return not self.doomed
 
@@ -464,17 +526,27 @@ class Keeper:
             self._report()
             return {"alive": was_alive, "left": [pid for pid in self._find() if lives(pid)]}
         if op == "freeze":
-            if self.stopped_itself is None:
-                self.stopped_itself = {pid for pid in self._find() if _states(pid) == {b"T"}}
-            freeze(self._find, FREEZE_LIMIT_S)
-        elif op == "thaw" and self.stopped_itself is not None:
-            for pid in self._find():
-                if pid not in self.stopped_itself:
-                    send_signal(pid, signal.SIGCONT)
-            self.stopped_itself = None
+            self._freeze()
+        elif op == "thaw":
+            self._thaw()
         elif op == "pids":
             return {"alive": was_alive, "pids": [pid for pid in self._find() if lives(pid)]}
         return {"alive": was_alive}
+
+    def _freeze(self) -> None:
+        if self.group.freeze(FREEZE_LIMIT_S):
+            return
+        if self.stopped_itself is None:
+            self.stopped_itself = {pid for pid in self._find() if _states(pid) == {b"T"}}
+        freeze(self._find, FREEZE_LIMIT_S)
+
+    def _thaw(self) -> None:
+        if self.group.thaw() or self.stopped_itself is None:
+            return
+        for pid in self._find():
+            if pid not in self.stopped_itself:
+                send_signal(pid, signal.SIGCONT)
+        self.stopped_itself = None
 
 
 def _keep(sock: socket.socket, spec: dict[str, Any], guardian: int) -> NoReturn:

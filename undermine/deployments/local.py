@@ -1,4 +1,4 @@
-"""The nodes of one run as local processes on loopback ports: started, probed, killed, started again.
+"""The nodes of one run as local processes, each in its place (`isolation.py`): started, probed, killed, started again.
 
 Never decides which node to hurt: the runner and the controller do. A node's processes are kept by the guardian, so that
 nothing stays behind whoever dies.
@@ -16,20 +16,23 @@ from pathlib import Path
 from typing import Any
 
 from undermine.config import Config, Health, Ready, Role
-from undermine.deployments import probes
+from undermine.deployments import cgroups, probes
 from undermine.deployments.client import Exit, GuardianClient
+from undermine.deployments.isolation import Place
+from undermine.deployments.network import Pair
+from undermine.model.point import CLIENT
 from undermine.model.run import NodeExit, NodeInfo
 from undermine.resources import python_agent_dir
 from undermine.rundir import RunDir
 from undermine.templates import Values, render, render_command
 
-HOST = "127.0.0.1"
 _LOG_TAIL_BYTES = 6000
 _LOG_KEPT_BYTES = 1 << 20
 _POLL_S = 0.01
 _DEATH_KNOWN_S_MAX = 5.0
 
-AgentFile = Callable[[NodeInfo, int], dict[str, Any]]
+AgentFile = Callable[[NodeInfo, int, str], dict[str, Any]]
+"""What the agents of a node are told: node, incarnation, its cgroup or ""."""
 AskUser = Callable[[str, str, NodeInfo, float], str]
 """Ask a function of the user's: kind, name, node, time; "" or why not."""
 
@@ -49,7 +52,7 @@ class _State:
 
 
 class LocalCluster:
-    """All nodes of one run."""
+    """All nodes of one run. `cgroup` is the run's own folder in the cgroup v2 tree, if nodes can have one."""
 
     def __init__(
         self,
@@ -60,6 +63,8 @@ class LocalCluster:
         nodes: Sequence[NodeInfo],
         agent_file: AgentFile,
         ask_user: AskUser,
+        place: Place,
+        cgroup: Path | None = None,
     ) -> None:
         self._config = config
         self._run = run
@@ -69,6 +74,8 @@ class LocalCluster:
         self._by_id = {info.id: info for info in nodes}
         self._agent_file = agent_file
         self._ask_user = ask_user
+        self._place = place
+        self._cgroup = cgroup
         self._states = {info.id: _State() for info in nodes}
         self._lock = threading.RLock()
         self._closing = False
@@ -91,7 +98,11 @@ class LocalCluster:
             for node in ids:
                 self._start(node)
             unready |= self.wait_ready(ids, lambda: enough() or time.monotonic() > deadline)
-        return unready
+        return {**{node: hint for node in self._states if (hint := self._hint(node))}, **unready}
+
+    def _hint(self, node: str) -> str:
+        """Why nobody can reach a node, though it lives: only known where its place in the network is the reason."""
+        return self._place.hint(node, self._by_id[node].ports.values()) if self.alive(node) else ""
 
     def _start(self, node: str) -> None:
         """Start a node unless it lives. The guardian is asked without our lock: its answer and its word of an
@@ -111,14 +122,17 @@ class LocalCluster:
         Path(info.dir).mkdir(mode=0o700, exist_ok=True)
         state.logged = {path: path.stat().st_size for path in self._own_logs(node) if path.is_file()}
         values = self._values(node)
+        cgroup = self._make_cgroup(node, incarnation)
         try:
             self._guardian.start(
                 key=self._guardian_key(node, incarnation),
                 argv=list(render_command(role.command, values)),
-                env=self._environment(info, role, incarnation, values),
+                env=self._environment(info, role, incarnation, values, cgroup),
                 cwd=Path(self._config.project, render(role.cwd, values)),
                 stdout=self._run.log(node, incarnation, "out"),
                 stderr=self._run.log(node, incarnation, "err"),
+                netns=self._place.namespace(node),
+                cgroup=cgroup,
             )
         except BaseException:
             state.alive = False
@@ -134,12 +148,20 @@ class LocalCluster:
     def _guardian_key(self, node: str, incarnation: int) -> str:
         return f"{self._key}/{node}/{incarnation}"
 
-    def _environment(self, info: NodeInfo, role: Role, incarnation: int, values: Values) -> dict[str, str]:
+    def _make_cgroup(self, node: str, incarnation: int) -> str:
+        """One for each start: what froze or killed the last one does not touch the next."""
+        if self._cgroup is None:
+            return ""
+        path = self._cgroup / f"{node}.{incarnation}"
+        path.mkdir(parents=True, exist_ok=True)
+        return str(path)
+
+    def _environment(self, info: NodeInfo, role: Role, incarnation: int, values: Values, cgroup: str) -> dict[str, str]:
         env = self._role_environment(role, values)
         env["PYTHONUNBUFFERED"] = "1"
         if self._config.agent(info.role) == "python":
             path = self._run.agent_config(info.id, incarnation)
-            path.write_text(json.dumps(self._agent_file(info, incarnation)))
+            path.write_text(json.dumps(self._agent_file(info, incarnation, cgroup)))
             env["UNDERMINE_AGENT"] = str(path)
             env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(python_agent_dir()), env.get("PYTHONPATH", ""))))
         return env
@@ -165,7 +187,7 @@ class LocalCluster:
                     continue
                 waiting.remove(node)
                 if why:
-                    unready[node] = why
+                    unready[node] = self._hint(node) or why
             if waiting:
                 time.sleep(_POLL_S)
         return unready
@@ -175,12 +197,17 @@ class LocalCluster:
             return self._ask_user("ready", ready.python, info, ready.timeout_s)
         if ready.http:
             path = render(ready.http, self._values(info.id))
-            return probes.http_status(info.host, info.ports.get(ready.port, info.port), path, ready.status)
+            port = info.ports.get(ready.port, info.port)
+            return self._ask(lambda: probes.http_status(info.host, port, path, ready.status))
         if ready.log:
             state = self._states[info.id]
             files = self.log_files(info.id, state.incarnation)
             return probes.log_line(re.compile(ready.log), {path: state.logged.get(path, 0) for path in files})
-        return probes.tcp(info.host, info.ports.get(ready.tcp, info.port))
+        return self._ask(lambda: probes.tcp(info.host, info.ports.get(ready.tcp, info.port)))
+
+    def _ask(self, probe: Callable[[], str]) -> str:
+        """Ask a node as a client would."""
+        return self._place.inside(CLIENT, probe)
 
     def unhealthy(self) -> dict[str, str]:
         """What each node with a health question says of itself, where that is not "healthy"."""
@@ -197,12 +224,13 @@ class LocalCluster:
         if health.http:
             port = info.ports.get(health.port, info.port)
             path = render(health.http, self._values(info.id))
-            return probes.http_status(info.host, port, path, health.status, health.timeout_s)
+            return self._ask(lambda: probes.http_status(info.host, port, path, health.status, health.timeout_s))
         values = self._values(info.id)
         argv = render_command(health.command, values)
         role = self._config.roles[info.role]
         env = self._role_environment(role, values)
-        return probes.command(argv, env, Path(self._config.project, render(role.cwd, values)), health.timeout_s)
+        cwd = Path(self._config.project, render(role.cwd, values))
+        return self._ask(lambda: probes.command(argv, env, cwd, health.timeout_s))
 
     def log_files(self, node: str, incarnation: int) -> list[Path]:
         """A node's own output and the files that its role's globs name."""
@@ -248,6 +276,35 @@ class LocalCluster:
             key = self._guardian_key(node, state.incarnation)
         return self._guardian.crash(key)
 
+    # --- standing still, and being cut off
+
+    def freeze(self, nodes: Iterable[str]) -> list[str]:
+        """Stop all processes of these nodes at the same time; those that lived, which stand still now."""
+        keys = self._living(nodes)
+        return [keys[key] for key in self._guardian.freeze_all(list(keys))]
+
+    def thaw(self, nodes: Iterable[str]) -> None:
+        """Let frozen nodes go on, as far as they live."""
+        self._guardian.thaw_all(list(self._living(nodes)))
+
+    def _living(self, nodes: Iterable[str]) -> dict[str, str]:
+        """Nodes that live, by the guardian's key."""
+        with self._lock:
+            living = [(node, self._states[node]) for node in nodes if self._states[node].alive]
+            return {self._guardian_key(node, state.incarnation): node for node, state in living}
+
+    @property
+    def features(self) -> frozenset[str]:
+        return self._place.features
+
+    def cut(self, step: int, pairs: Iterable[Pair]) -> None:
+        """Lose the packets from the first to the second of each pair; clients are `client`."""
+        self._place.cut(step, pairs)
+
+    def join(self, step: int) -> None:
+        """Lose no more packets for this step."""
+        self._place.join(step)
+
     def _on_exit(self, event: Exit) -> None:
         """The guardian's word that a main process ended; it runs in a thread of the guardian's client."""
         _, node, incarnation = event.key.rsplit("/", 2)
@@ -290,22 +347,26 @@ class LocalCluster:
 
         A node that dies later, of an incarnation that has seen the fault, is started again once too.
         """
-        dead = []
         self._healed_ns = time.monotonic_ns()
-        for info in self.nodes:
-            self._await_word(info.id)
-            with self._lock:
-                state = self._states[info.id]
-                if state.timer is not None:
-                    state.timer.cancel()
-                    state.timer = None
-                if state.alive:
-                    continue
-                old = self._guardian_key(info.id, state.incarnation)
-            dead.append(info.id)
-            self._guardian.crash(old)  # children that outlived it; never what a reboot has started meanwhile
-            self._start(info.id)
-        return dead
+        return self.start_again(info.id for info in self.nodes)
+
+    def start_again(self, nodes: Iterable[str]) -> list[str]:
+        """Start those of these nodes that are dead on their data, also those that wait for their reboot."""
+        return [node for node in nodes if self._start_again(node)]
+
+    def _start_again(self, node: str) -> bool:
+        self._await_word(node)
+        with self._lock:
+            state = self._states[node]
+            if state.timer is not None:
+                state.timer.cancel()
+                state.timer = None
+            if state.alive:
+                return False
+            old = self._guardian_key(node, state.incarnation)
+        self._guardian.crash(old)  # children that outlived it; never what a reboot has started meanwhile
+        self._start(node)
+        return True
 
     def _await_word(self, node: str) -> None:
         """A node that is dying or dead may still be alive in our books: wait until its end is known here."""
@@ -325,6 +386,8 @@ class LocalCluster:
         self._unsubscribe()
         self._guardian.crash_all(f"{self._key}/")
         self._keep_logs()
+        if self._cgroup is not None:
+            cgroups.remove(self._cgroup)
         for node, state in self._states.items():
             for incarnation in range(1, state.incarnation + 1):
                 self._guardian.forget(self._guardian_key(node, incarnation))

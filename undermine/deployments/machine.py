@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 
 import msgspec
+
+from undermine.deployments import cgroups
+from undermine.deployments.isolation import choose
 
 
 class Ability(msgspec.Struct, frozen=True):
@@ -20,25 +22,24 @@ class Ability(msgspec.Struct, frozen=True):
 
 def abilities() -> list[Ability]:
     root = os.geteuid() == 0
-    nft = shutil.which("nft") or shutil.which("nft", path="/usr/sbin:/sbin")
+    possible = choose("auto")
+    apart = possible.mode == "namespaces"
+    no_cgroups = cgroups.missing()
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     return [
         Ability(
             "root",
             root,
-            "nodes can get namespaces of their own" if root else "nodes share the loopback; ports keep them apart",
+            "namespaces and cgroups can be made" if root else "nodes share the loopback; ports keep them apart",
         ),
-        Ability("namespaces", _works("unshare", "--net", "true"), "network namespaces for nodes"),
-        Ability("user namespaces", _works("unshare", "--user", "--pid", "--fork", "true"), "isolation without root"),
-        Ability("nftables", bool(nft), nft or "not installed; partitions at the network need it"),
+        Ability("namespaces", apart, "a network of its own for each node" if apart else possible.why),
+        Ability("nftables", bool(possible.nft), possible.nft or _without_nft(apart, possible.why)),
+        Ability("cgroups", not no_cgroups, no_cgroups or "a node is killed and frozen as one"),
         Ability("compiler", bool(compiler), compiler or "not installed; the agent's accelerator needs one"),
         Ability("cores", True, str(os.cpu_count() or 1)),
         Ability("python", True, sys.version.split()[0]),
     ]
 
 
-def _works(*argv: str) -> bool:
-    try:
-        return subprocess.run(argv, capture_output=True, timeout=10, check=False).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+def _without_nft(apart: bool, why: str) -> str:
+    return why if apart else "partitions at the network need namespaces"

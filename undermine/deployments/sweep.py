@@ -2,8 +2,8 @@
 
 The guardian and its keepers clean up by themselves; this is for when all of them were killed at once, or the
 machine lost power. It kills only processes of this user that carry the campaign's marker in their environment
-(and their descendants), never those of a tool that still lives, never the caller or its ancestors. It removes
-only folders that a dead tool has registered and that are of the kind a tool may register (`removable`).
+(and their descendants) or are in a cgroup of a dead tool, never those of a tool that still lives, never the caller or
+its ancestors. It removes only folders that a dead tool has registered and that are of the kind a tool may register (`removable`).
 
 The registry is `<campaign_dir>/scratch.jsonl`, one line for each folder: {"path", "pid", "start"} with the
 tool's pid and start time; "kept": true in a later line takes it back.
@@ -23,16 +23,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from undermine.deployments import guardian
+from undermine.deployments import cgroups, guardian
 
 REGISTRY = "scratch.jsonl"
 KILL_LIMIT_S = 5.0
 
 
 def removable(path: Path, campaign_dir: Path | None) -> bool:
-    """Whether a tool may have it removed: um-… below a temporary folder, or below the campaign's runs."""
+    """Whether a tool may have it removed: um-… below a temporary folder, below the campaign's runs, or a cgroup of ours."""
     if not path.is_absolute() or ".." in path.parts or path.is_symlink():
         return False
+    if cgroups.is_ours(path):
+        return True
     parent = path.parent.resolve()
     if campaign_dir and (parent / path.name).is_relative_to(runs := campaign_dir.resolve() / "runs"):
         return parent / path.name != runs
@@ -58,7 +60,7 @@ def note_scratch(campaign_dir: Path, path: Path, wanted: bool) -> None:
 
 def sweep(campaign_dir: Path) -> list[str]:
     """Kill and remove what dead tools left of this campaign; answers a sentence for each thing done."""
-    return _sweep_processes(campaign_dir) + _sweep_folders(campaign_dir.resolve())
+    return _sweep_processes(campaign_dir) + _sweep_folders(campaign_dir.resolve()) + _sweep_cgroups()
 
 
 # -------------------------------------------------------------------------------------------------- processes
@@ -164,6 +166,14 @@ def _sweep_folders(campaign_dir: Path) -> list[str]:
     return done
 
 
+def _sweep_cgroups() -> list[str]:
+    """What is left of tools whose campaigns are no more; empty, or it would not be known whose processes they are."""
+    found = cgroups.abandoned()
+    for path in found:
+        cgroups.remove(path)
+    return [f"removed folder {path}" for path in found if not path.exists()]
+
+
 def _claimed(path: str, entries: Any) -> bool:
     """Whether a living tool uses this very folder (a resumed run)."""
     return any(e["path"] == path and guardian.start_time(e["pid"]) == e["start"] for e in entries)
@@ -173,6 +183,9 @@ def _remove(path: Path, campaign_dir: Path) -> list[str]:
     try:
         if not removable(path, campaign_dir) or path.lstat().st_uid != os.getuid() or not path.is_dir():
             return []
+        if cgroups.is_ours(path):
+            cgroups.kill(path)
+            cgroups.remove(path)
     except OSError:
         return []
     shutil.rmtree(path, ignore_errors=True)

@@ -1,22 +1,23 @@
 """The decisions of one run, pure: what an agent asked goes in, an answer and instructions come out.
 
-    waiting --(the step before fired)--> armed --(a claim is granted)--> fired
+    waiting --(the step before fired)--> armed --(a claim is granted)--> fired --(its `until` is claimed)--> over
 
 Sockets, shared memory and processes live in `server.py` and in the runner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 
+from undermine.inject.compile import Cut, cuts, lasting_partition
 from undermine.model.event import AgentInfo
-from undermine.model.plan import At, Crash, Delay, Error, Fault, Plan, Reboot, Then, Trigger, fault_kind
+from undermine.model.plan import Crash, Error, Fault, Partition, Pause, Plan, Reboot, nodes_of
 
-VERSION = 1
-WAITING, ARMED, FIRED = 0, 1, 2
+VERSION = 2
+WAITING, ARMED, FIRED, OVER = 0, 1, 2, 3
 
 
 class SetStep(msgspec.Struct, frozen=True):
@@ -27,7 +28,7 @@ class SetStep(msgspec.Struct, frozen=True):
 
 
 class NewGeneration(msgspec.Struct, frozen=True):
-    """The set of lasting errors changed: agents must ask again."""
+    """The set of lasting faults changed: agents must ask again."""
 
 
 class ExpectCrash(msgspec.Struct, frozen=True):
@@ -38,29 +39,66 @@ class ExpectCrash(msgspec.Struct, frozen=True):
     reboot_after_s: float | None
 
 
-class KillNode(msgspec.Struct, frozen=True):
-    """The tool must kill the node before the answer is given."""
+class KillNodes(msgspec.Struct, frozen=True):
+    """The tool must kill all these nodes before the answer is given."""
 
     step: int
-    node: str
+    nodes: tuple[str, ...]
     reboot_after_s: float | None
 
 
-Instruction = SetStep | NewGeneration | ExpectCrash | KillNode
+class StartNodes(msgspec.Struct, frozen=True):
+    """The crash is over: start those that are dead again on their data."""
+
+    step: int
+    nodes: tuple[str, ...]
 
 
-class Lasting(msgspec.Struct, frozen=True):
-    """An error that goes on after its step fired."""
+class FreezeNodes(msgspec.Struct, frozen=True):
+    """Stop all these nodes, for so long at most."""
+
+    step: int
+    nodes: tuple[str, ...]
+    for_s: float
+
+
+class CutNetwork(msgspec.Struct, frozen=True):
+    """Lose all packets of these pairs; the nodes are those that the fault names."""
+
+    step: int
+    nodes: tuple[str, ...]
+    cuts: tuple[Cut, ...]
+
+
+class LoseMessages(msgspec.Struct, frozen=True):
+    """The agents on both sides cut these nodes off from now on: the receipt for it is the tool's."""
+
+    step: int
+    nodes: tuple[str, ...]
+
+
+class EndFault(msgspec.Struct, frozen=True):
+    """The step's `until` was met on this node: end whatever the tool does for it."""
 
     step: int
     node: str
-    error: str
-    scope: str
-    value: str
+
+
+Instruction = (
+    SetStep | NewGeneration | ExpectCrash | KillNodes | StartNodes | FreezeNodes | CutNetwork | LoseMessages | EndFault
+)
+
+
+class Lasting(msgspec.Struct, frozen=True):
+    """A fault on a node that goes on after its step fired; `what` is as agents are told it."""
+
+    step: int
+    node: str
+    what: dict[str, Any]
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """An agent met a step's trigger and asks whether it is to act."""
+    """An agent met a step's trigger or its end and asks whether it is to act."""
 
     step: int
     node: str
@@ -70,128 +108,102 @@ class Claim(msgspec.Struct, frozen=True):
     seq: int = 0
     point: dict[str, str] = {}
     resource: str = ""
+    half: Literal["second", "until"] = "second"
+
+
+Answer = dict[str, Any]
+_NO: Answer = {"type": "no"}
 
 
 class Controller:
-    """The state of one plan while it runs."""
+    """The state of one plan while it runs. `nodes` are all nodes of the run."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, nodes: Sequence[str]) -> None:
         self.plan = plan
         self.states = [WAITING] * len(plan.steps)
         self.claims: dict[int, Claim] = {}
         self.lasting: list[Lasting] = []
         self.healed = False
+        self._nodes = tuple(nodes)
 
     def begin(self) -> list[Instruction]:
         """Arm the first step."""
         return self._arm_next()
 
-    def hello(self, hello: AgentInfo) -> dict[str, Any]:
+    def hello(self, hello: AgentInfo) -> Answer:
         if hello.version != VERSION:
             return {"type": "refused", "why": f"agent speaks version {hello.version}, the tool {VERSION}"}
         return {"type": "welcome", "lasting": self.lasting_of(hello.node)}
 
     def lasting_of(self, node: str) -> list[dict[str, Any]]:
-        return [
-            {"step": item.step, "error": item.error, "scope": item.scope, "value": item.value}
-            for item in self.lasting
-            if item.node == node
-        ]
+        return [{"step": item.step, **item.what} for item in self.lasting if item.node == node]
 
-    def claim(self, claim: Claim) -> tuple[dict[str, Any], list[Instruction]]:
-        """Grant a claim at most once a step, in the plan's order."""
-        if self.healed or not 0 <= claim.step < len(self.states) or self.states[claim.step] != ARMED:
-            return {"type": "no"}, []
-        self.states[claim.step] = FIRED
-        self.claims[claim.step] = claim
-        instructions: list[Instruction] = [SetStep(claim.step, FIRED)]
-        external = self._carry_out(claim, self.plan.steps[claim.step].fault, instructions)
-        instructions += self._arm_next()
-        answer: dict[str, Any] = {"type": "go"}
-        if external:
-            answer["external"] = True
-        return answer, instructions
+    def claim(self, claim: Claim) -> tuple[Answer, list[Instruction]]:
+        """Grant a claim at most once a step and half, in the plan's order."""
+        wanted = ARMED if claim.half == "second" else FIRED
+        if self.healed or not 0 <= claim.step < len(self.states) or self.states[claim.step] != wanted:
+            return _NO, []
+        return self._fire(claim) if claim.half == "second" else self._end(claim)
 
     def heal(self) -> None:
         self.healed = True
         self.lasting.clear()
 
     def fired(self) -> list[int]:
-        return [step for step, state in enumerate(self.states) if state == FIRED]
+        return [step for step, state in enumerate(self.states) if state in (FIRED, OVER)]
 
-    def _carry_out(self, claim: Claim, fault: Fault, out: list[Instruction]) -> bool:
-        """Add what the fault needs; true if the tool itself does it."""
+    def _fire(self, claim: Claim) -> tuple[Answer, list[Instruction]]:
+        """The fault is in force before agents see the step as fired: its end cannot come before its beginning."""
+        self.states[claim.step] = FIRED
+        self.claims[claim.step] = claim
+        external, instructions = self._carry_out(claim, self.plan.steps[claim.step].fault)
+        instructions += [SetStep(claim.step, FIRED), *self._arm_next()]
+        return ({"type": "go", "external": True} if external else {"type": "go"}), instructions
+
+    def _carry_out(self, claim: Claim, fault: Fault) -> tuple[bool, list[Instruction]]:
+        """Whether the tool itself does it, and what the fault needs."""
+        step, nodes = claim.step, self._nodes_hit(claim.step)
         match fault:
-            case Crash(node=node) | Reboot(node=node):
+            case Crash() | Reboot():
                 after_s = fault.after_s if isinstance(fault, Reboot) else None
-                if node and node != claim.node:
-                    out.append(KillNode(claim.step, node, after_s))
-                    return True
-                out.append(ExpectCrash(claim.step, claim.node, after_s))
+                if nodes == (claim.node,):
+                    return False, [ExpectCrash(step, claim.node, after_s)]
+                return True, [KillNodes(step, nodes, after_s)]
+            case Pause(pause_s=pause_s):
+                return True, [FreezeNodes(step, nodes, pause_s)]
+            case Partition(level="network"):
+                return True, [CutNetwork(step, nodes, cuts(fault, claim.node, self._nodes))]
+            case Partition():
+                for node, lost in lasting_partition(fault, claim.node, self._nodes).items():
+                    self.lasting.append(Lasting(step, node, {"kind": "partition", **lost}))
+                return True, [NewGeneration(), LoseMessages(step, nodes)]
             case Error(error=error, scope=scope) if scope != "once":
                 value = {"file": claim.resource, "peer": claim.point.get("target", "")}.get(scope, "")
-                self.lasting.append(Lasting(claim.step, claim.node, error, scope, value))
-                out.append(NewGeneration())
-            case Error() | Delay():
-                pass
+                what = {"kind": "error", "error": error, "scope": scope, "value": value}
+                self.lasting.append(Lasting(step, claim.node, what))
+                return False, [NewGeneration()]
             case _:
-                raise ValueError(f"no agent offers {fault}")
-        return False
+                return False, []
+
+    def _end(self, claim: Claim) -> tuple[Answer, list[Instruction]]:
+        """End what the step began; those who only wait for it (a hold, a black hole) see its state."""
+        if self.plan.steps[claim.step].until is None:
+            return _NO, []
+        self.states[claim.step] = OVER
+        instructions: list[Instruction] = [SetStep(claim.step, OVER)]
+        if any(item.step == claim.step for item in self.lasting):
+            self.lasting = [item for item in self.lasting if item.step != claim.step]
+            instructions.append(NewGeneration())
+        if isinstance(self.plan.steps[claim.step].fault, Crash | Reboot):
+            instructions.append(StartNodes(claim.step, self._nodes_hit(claim.step)))
+        return {"type": "go"}, [*instructions, EndFault(claim.step, claim.node)]
+
+    def _nodes_hit(self, step: int) -> tuple[str, ...]:
+        return nodes_of(self.plan.steps[step].fault) or (self.claims[step].node,)
 
     def _arm_next(self) -> list[Instruction]:
-        step = next((i for i, state in enumerate(self.states) if state != FIRED), None)
+        step = next((i for i, state in enumerate(self.states) if state in (WAITING, ARMED)), None)
         if step is None or self.states[step] == ARMED:
             return []
         self.states[step] = ARMED
         return [SetStep(step, ARMED)]
-
-
-def compile_steps(plan: Plan, node: str) -> list[dict[str, Any]]:
-    """The decision table for the agents of one node: the steps of which a half can match there."""
-    table = []
-    for index, step in enumerate(plan.steps):
-        halves = _halves(step.trigger)
-        if halves is None or not any(_may_match(half, node) for half in halves if half):
-            continue
-        first, second = halves
-        table.append(
-            {
-                "step": index,
-                "first": _row(first) if first else None,
-                "second": _row(second),
-                "fault": msgspec.to_builtins(step.fault),
-            }
-        )
-    return table
-
-
-def unsupported(plan: Plan, capabilities: Mapping[str, Iterable[str]]) -> str:
-    """Why this plan cannot run with these agents ("" if it can)."""
-    for step in plan.steps:
-        halves = _halves(step.trigger)
-        if halves is None:
-            return f"no agent offers the trigger {step.trigger.__class__.__name__}"
-        if step.until is not None:
-            return "no agent offers an end of a step (until)"
-        node = halves[1].point.get("node")
-        name = fault_kind(step.fault)
-        if getattr(step.fault, "node", ""):
-            if name not in ("crash", "reboot"):
-                return f"{name} of another node is not offered"
-        elif node and name not in capabilities.get(node, ()):
-            return f"the agent of {node} does not offer {name}"
-    return ""
-
-
-def _halves(trigger: Trigger) -> tuple[At | None, At] | None:
-    if isinstance(trigger, At):
-        return None, trigger
-    return (trigger.first, trigger.second) if isinstance(trigger, Then) else None
-
-
-def _may_match(at: At, node: str) -> bool:
-    return at.point.get("node", node) == node
-
-
-def _row(at: At) -> dict[str, Any]:
-    return {"match": at.point.as_dict(), "place": at.place, "nth": at.nth}

@@ -13,73 +13,90 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from undermine.inject.controller import (
     Claim,
     Controller,
+    CutNetwork,
+    EndFault,
     ExpectCrash,
+    FreezeNodes,
     Instruction,
-    KillNode,
+    KillNodes,
+    LoseMessages,
     NewGeneration,
     SetStep,
+    StartNodes,
 )
 from undermine.model.event import AgentInfo
 
-_GENERATION = struct.Struct("<I")
+_NUMBER = struct.Struct("<I")
+_SLOT = struct.Struct("<IH")
 _LINE_BYTES_MAX = 1 << 20
+_HEADER_BYTES, _STEP_BYTES, _PORTS_BYTES, _SLOT_BYTES = 64, 16, 3 << 16, 128
+_GENERATION, _HEALED, _PORTS, _VARIABLES = 8, 12, 16, 20
+_ABSENT = 0xFFFF
 
 
 class SharedState:
-    """The file that all agents of a run have mapped."""
+    """The file that all agents of a run have mapped: steps, ports of a shared loopback, variables of the nodes."""
 
-    def __init__(self, path: Path, steps: int) -> None:
+    def __init__(self, path: Path, steps: int, *, ports: bool = False, variables: int = 0) -> None:
         self._lock = threading.Lock()
-        size = 64 + 16 * max(steps, 1)
+        ports_at = _HEADER_BYTES + _STEP_BYTES * max(steps, 1)
+        variables_at = ports_at + (_PORTS_BYTES if ports else 0)
+        size = variables_at + _SLOT_BYTES * variables
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             os.ftruncate(fd, size)
             self._map = mmap.mmap(fd, size)
         finally:
             os.close(fd)
-        self._map[0:4] = b"UMS1"
+        _NUMBER.pack_into(self._map, _PORTS, ports_at if ports else 0)
+        _NUMBER.pack_into(self._map, _VARIABLES, variables_at if variables else 0)
+        for slot in range(variables):
+            _SLOT.pack_into(self._map, variables_at + _SLOT_BYTES * slot, 0, _ABSENT)
+        self._map[0:4] = b"UMS2"
 
     def set_step(self, step: int, state: int) -> None:
-        self._map[64 + 16 * step] = state
+        self._map[_HEADER_BYTES + _STEP_BYTES * step] = state
 
     def bump(self) -> None:
         with self._lock:
-            (generation,) = _GENERATION.unpack_from(self._map, 8)
-            _GENERATION.pack_into(self._map, 8, generation + 1)
+            (generation,) = _NUMBER.unpack_from(self._map, _GENERATION)
+            _NUMBER.pack_into(self._map, _GENERATION, generation + 1)
 
     def heal(self) -> None:
-        self._map[12] = 1
+        self._map[_HEALED] = 1
         self.bump()
 
     def close(self) -> None:
         self._map.close()
 
 
-class Server:
-    """Answers agents for one run. `kill` is called for faults that the tool itself carries out, `expect` for those
-    that an agent is about to."""
+class Actions(Protocol):
+    """What the tool itself does for a fault. Each has been done when it returns."""
 
-    def __init__(
-        self,
-        controller: Controller,
-        socket_path: Path,
-        state: SharedState,
-        kill: Callable[[KillNode], None],
-        expect: Callable[[ExpectCrash], None],
-    ) -> None:
+    def expect(self, instruction: ExpectCrash) -> None: ...
+    def kill(self, instruction: KillNodes) -> None: ...
+    def start(self, instruction: StartNodes) -> None: ...
+    def freeze(self, instruction: FreezeNodes) -> None: ...
+    def cut(self, instruction: CutNetwork) -> None: ...
+    def lose(self, instruction: LoseMessages) -> None: ...
+    def end(self, instruction: EndFault) -> None: ...
+
+
+class Server:
+    """Answers agents for one run, and has carried out what the tool is to do before it answers."""
+
+    def __init__(self, controller: Controller, socket_path: Path, state: SharedState, actions: Actions) -> None:
         self._controller = controller
         self._state = state
-        self._kill = kill
-        self._expect = expect
+        self._actions = actions
         self._lock = threading.Lock()
         self._connections: set[socket.socket] = set()
         self.problems: list[str] = []
@@ -91,7 +108,7 @@ class Server:
         threading.Thread(target=self._accept, name="agent-server", daemon=True).start()
 
     def heal(self) -> None:
-        """End every hold and every lasting error; nothing fires from now on."""
+        """End every hold and every lasting fault; nothing fires from now on."""
         with self._lock:
             self._controller.heal()
         self._state.heal()
@@ -160,6 +177,16 @@ class Server:
                 case NewGeneration():
                     self._state.bump()
                 case ExpectCrash():
-                    self._expect(instruction)
-                case KillNode():
-                    self._kill(instruction)
+                    self._actions.expect(instruction)
+                case KillNodes():
+                    self._actions.kill(instruction)
+                case StartNodes():
+                    self._actions.start(instruction)
+                case FreezeNodes():
+                    self._actions.freeze(instruction)
+                case CutNetwork():
+                    self._actions.cut(instruction)
+                case LoseMessages():
+                    self._actions.lose(instruction)
+                case EndFault():
+                    self._actions.end(instruction)

@@ -48,6 +48,9 @@ class _Process(msgspec.Struct, frozen=True):
     runtime: str
     ppid: int = 0
     capabilities: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+    executable: str = ""
+    why_slow: str = ""
 
 
 class _Resolved(NamedTuple):
@@ -195,6 +198,9 @@ class _Assembler:
             process.runtime,
             process.version,
             process.capabilities,
+            process.gaps,
+            process.executable,
+            process.why_slow,
         )
 
     def events(self) -> list[Event]:

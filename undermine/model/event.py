@@ -48,6 +48,12 @@ class AgentInfo(msgspec.Struct, frozen=True):
     runtime: str
     version: int
     capabilities: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+    """Families of operations that it does not see."""
+    executable: str = ""
+    """The interpreter that it runs in."""
+    why_slow: str = ""
+    """Why it has no accelerator, if there is one for its kind."""
 
 
 class Trace(msgspec.Struct, frozen=True):

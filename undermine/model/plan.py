@@ -6,6 +6,7 @@ A plan is also the reproduction file: it holds every parameter of its run.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
@@ -14,31 +15,42 @@ from undermine.model.point import Point
 
 Place = Literal["before", "after"]
 Scope = Literal["once", "file", "disk", "peer"]
+DelayMode = Literal["thread", "operation"]
+Direction = Literal["both", "out", "in"]
+Level = Literal["operation", "network"]
+Loss = Literal["silent", "error"]
 
 DISK_ERRORS = ("EIO", "ENOSPC")
 NETWORK_ERRORS = ("ECONNRESET", "ETIMEDOUT", "ECONNREFUSED")
+NETWORK_PARTITION = "network-partition"
+"""The feature of a deployment that can lose packets between nodes."""
 
 
 class Crash(msgspec.Struct, frozen=True, tag="crash", tag_field="fault"):
-    """Kill the node and all its descendants; it stays down until everything is healed.
+    """Kill nodes with all their descendants, as one fault; they stay down until everything is healed.
 
-    `node` is empty for the node at whose operation the trigger fired.
+    `nodes` is empty for the node at whose operation the trigger fired; here and below.
     """
 
-    node: str = ""
+    nodes: tuple[str, ...] = ()
 
 
 class Reboot(msgspec.Struct, frozen=True, tag="reboot", tag_field="fault"):
-    """Kill the node, then start it again on the same data after `after_s`."""
+    """Kill nodes, then start them again on the same data after `after_s`."""
 
     after_s: float = 0.3
-    node: str = ""
+    nodes: tuple[str, ...] = ()
 
 
 class Delay(msgspec.Struct, frozen=True, tag="delay", tag_field="fault"):
-    """Hold the operation's thread for `delay_s`, or until everything is healed."""
+    """Hold an operation for `delay_s`, until the step's end, or until everything is healed.
+
+    `thread` holds the thread, and the event loop that runs in it, as a slow disk does; `operation` holds this
+    operation alone, as a slow network does.
+    """
 
     delay_s: float = 5.0
+    mode: DelayMode = "thread"
 
 
 class Error(msgspec.Struct, frozen=True, tag="error", tag_field="fault"):
@@ -49,23 +61,38 @@ class Error(msgspec.Struct, frozen=True, tag="error", tag_field="fault"):
 
 
 class Drop(msgspec.Struct, frozen=True, tag="drop", tag_field="fault"):
-    """Lose the message. No agent offers it yet."""
+    """Lose the message; at a plain socket, this and everything after it in that direction of the connection."""
 
 
 class Corrupt(msgspec.Struct, frozen=True, tag="corrupt", tag_field="fault"):
-    """Change the bytes. No agent offers it yet."""
+    """Change the bytes that are read, written, sent or received; what is stored stays changed until it is overwritten.
+
+    `flip` changes one byte, `zero` all of them; `at` is where in the data, from 0 to 1.
+    """
+
+    how: Literal["flip", "zero"] = "flip"
+    at: float = 0.5
 
 
 class Partition(msgspec.Struct, frozen=True, tag="partition", tag_field="fault"):
-    """Cut nodes off from the others. No agent offers it yet."""
+    """Cut nodes off from `others` (empty: all other nodes; clients still reach them).
+
+    `out` loses only what `nodes` send, `in` only what they are sent. At the level of operations the agents do it;
+    `loss` says whether programs are told. At the level of the network the packets are lost.
+    """
 
     nodes: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    direction: Direction = "both"
+    level: Level = "operation"
+    loss: Loss = "silent"
 
 
 class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="fault"):
-    """Freeze a node. No agent offers it yet."""
+    """Freeze nodes with all their descendants for `pause_s`, until the step's end, or until everything is healed."""
 
-    node: str = ""
+    pause_s: float = 5.0
+    nodes: tuple[str, ...] = ()
 
 
 Fault = Crash | Reboot | Delay | Error | Drop | Corrupt | Partition | Pause
@@ -86,24 +113,38 @@ class Then(msgspec.Struct, frozen=True, tag="then", tag_field="trigger"):
     second: At
 
 
-class When(msgspec.Struct, frozen=True, tag="when", tag_field="trigger"):
-    """A state of several nodes. Reserved: no agent offers it yet."""
+class Compare(msgspec.Struct, frozen=True):
+    """A variable of a node against a value, or against a variable of another node (`NODE.NAME`)."""
 
-    state: str
+    variable: str
+    op: Literal["==", "!=", "<", ">"]
+    value: str = ""
+    other: str = ""
+
+
+class When(msgspec.Struct, frozen=True, tag="when", tag_field="trigger"):
+    """All of these hold, looked at where the nodes send and receive. Variables are named in the configuration."""
+
+    state: tuple[Compare, ...]
 
 
 class FirstUnseen(msgspec.Struct, frozen=True, tag="first_unseen", tag_field="trigger"):
-    """The first point whose kept keys are not among `seen`. Reserved: no agent offers it yet."""
+    """The first point that matches `point` and whose kept keys are not among `seen`."""
 
     keys: tuple[str, ...]
     seen: tuple[Point, ...] = ()
+    point: Point = Point(())
+    place: Place = "before"
 
 
 Trigger = At | Then | When | FirstUnseen
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One fault and its moment. A step is armed when the one before it has fired."""
+    """One fault and its moment. A step is armed when the one before it has fired.
+
+    `until` ends what the fault began; without it, or if it never comes, healing does.
+    """
 
     trigger: Trigger
     fault: Fault
@@ -157,18 +198,56 @@ def fault_kind(fault: Fault) -> str:
     return str(msgspec.to_builtins(fault)["fault"])
 
 
+def nodes_of(fault: Fault) -> tuple[str, ...]:
+    """The nodes that the fault names; empty: the one at whose operation it fires."""
+    return tuple(getattr(fault, "nodes", ()))
+
+
+def capability(fault: Fault) -> str:
+    """What an agent that carries it out says it can do."""
+    return "delay-operation" if isinstance(fault, Delay) and fault.mode == "operation" else fault_kind(fault)
+
+
+def by_agent(fault: Fault) -> bool:
+    """Is this fault carried out by agents, rather than by the tool from outside?"""
+    if isinstance(fault, Partition):
+        return fault.level == "operation"
+    return not isinstance(fault, Pause) and not nodes_of(fault)
+
+
+def lacking(fault: Fault, features: Collection[str]) -> str:
+    """Why a deployment with these features cannot do it ("" if it can)."""
+    if isinstance(fault, Partition) and fault.level == "network" and NETWORK_PARTITION not in features:
+        return "network partitions need network namespaces: run as root with nft installed"
+    return ""
+
+
 def describe_fault(fault: Fault) -> str:
     match fault:
-        case Crash(node=node):
-            return f"crash {node}".strip()
-        case Reboot(after_s=after_s, node=node):
-            return f"reboot {node}".strip() + f" (back after {after_s:g} s)"
-        case Delay(delay_s=delay_s):
-            return f"delay of {delay_s:g} s"
+        case Crash(nodes=nodes):
+            return f"crash {' '.join(nodes)}".strip()
+        case Reboot(after_s=after_s, nodes=nodes):
+            return f"reboot {' '.join(nodes)}".strip() + f" (back after {after_s:g} s)"
+        case Delay(delay_s=delay_s, mode=mode):
+            return f"delay of {delay_s:g} s" + (" of this operation only" if mode == "operation" else "")
         case Error(error=error, scope=scope):
             return error if scope == "once" else f"{error} for the {scope} from then on"
-        case _:
-            return fault_kind(fault)
+        case Drop():
+            return "drop"
+        case Corrupt(how=how):
+            return "one byte changed" if how == "flip" else "bytes turned to zero"
+        case Partition():
+            return _describe_partition(fault)
+        case Pause(pause_s=pause_s, nodes=nodes):
+            return f"pause {' '.join(nodes)}".strip() + f" of {pause_s:g} s"
+
+
+def _describe_partition(fault: Partition) -> str:
+    who = " ".join(fault.nodes) or "this node"
+    whom = " ".join(fault.others) or "all others"
+    way = {"both": f"{who} from {whom}", "out": f"from {who} to {whom} only", "in": f"to {who} from {whom} only"}
+    how = {"network": "", "operation": ", silent" if fault.loss == "silent" else ", with errors"}[fault.level]
+    return f"partition {way[fault.direction]} ({fault.level}{how})"
 
 
 def describe_trigger(trigger: Trigger) -> str:
@@ -178,10 +257,12 @@ def describe_trigger(trigger: Trigger) -> str:
         case Then(first=first, second=second):
             return f"{describe_trigger(second)}, once {describe_trigger(first)} was seen"
         case When(state=state):
-            return f"when {state}"
-        case FirstUnseen(keys=keys):
-            return f"at the first unseen {'+'.join(keys)}"
+            return "when " + " and ".join(f"{c.variable} {c.op} {c.other or c.value}" for c in state)
+        case FirstUnseen(keys=keys, point=point, place=place):
+            where = f" of {point}" if point.items else ""
+            return f"{place} the first unseen {'+'.join(keys)}{where}"
 
 
 def describe_step(step: Step) -> str:
-    return f"{describe_fault(step.fault)} {describe_trigger(step.trigger)}"
+    until = f", until {describe_trigger(step.until)}" if step.until else ""
+    return f"{describe_fault(step.fault)} {describe_trigger(step.trigger)}{until}"

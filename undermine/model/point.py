@@ -16,7 +16,8 @@ from undermine.model.event import Event
 KEYS = ("op", "loc", "node", "role", "target", "stack")
 """The keys of a full point, in the order in which they are shown."""
 
-_READS = frozenset({"file.read", "file.stat", "file.list", "net.recv", "net.accept"})
+_READS = frozenset({"file.read", "file.stat", "file.list", "net.recv", "net.accept", "msg.recv", "db.read"})
+_PEER = "peer:"
 
 
 class Point(msgspec.Struct, frozen=True, order=True):
@@ -54,6 +55,20 @@ class Point(msgspec.Struct, frozen=True, order=True):
     def io_type(self) -> str:
         return "read" if self.get("op") in _READS else "write"
 
+    @property
+    def peer(self) -> str:
+        """The node at the other end, "" where there is none or it is not known."""
+        last = self.get("target").rpartition(" ")[2]
+        return last.removeprefix(_PEER) if last.startswith(_PEER) and self.kind != "file" else ""
+
+    @property
+    def message_kind(self) -> str:
+        """What kind of message is sent or received, or which command a store is given."""
+        target = self.get("target")
+        if self.kind == "db":
+            return target.partition(" ")[0]
+        return target.rpartition(" ")[0] if self.kind == "msg" else ""
+
     def abstract_in(self, keys: Iterable[str]) -> Point:
         """The point with only these keys kept."""
         kept = frozenset(keys)
@@ -70,8 +85,8 @@ class Point(msgspec.Struct, frozen=True, order=True):
         return all(values.get(name) == value for name, value in self.items)
 
     def __str__(self) -> str:
-        target = f" {self.get('target')}" if self.get("target") else ""
-        return f"{self.get('op')}{target} at {self.get('loc', '?')} on {self.get('node') or self.get('role', '?')}"
+        said = ((" ", self.get("target")), (" at ", self.get("loc")), (" on ", self.get("node") or self.get("role")))
+        return (self.get("op") or "any operation") + "".join(word + value for word, value in said if value)
 
 
 def stack_id(stack: Iterable[str]) -> str:

@@ -12,13 +12,18 @@ from undermine.model.event import Trace
 from undermine.model.plan import Plan
 
 RunStatus = Literal["fired", "not_fired", "exhausted", "broken"]
+END = "end"
+"""The action of a receipt that says that a step's `until` was met."""
 OpStatus = Literal["ok", "fail", "unknown", "pending"]
 Phase = Literal["workload", "final"]
 Answer = Literal["pass", "fail", "unknown"]
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """Proof that a step took effect: where, when, and how long a thread was held."""
+    """Proof that a step took effect on a node: when (for what lasted, when it ended), and how long it was held.
+
+    The action is the kind of the fault, or `end` where the step's `until` was met.
+    """
 
     step: int
     node: str
@@ -28,6 +33,16 @@ class Receipt(msgspec.Struct, frozen=True):
     seq: int = 0
     held_ns: int = 0
     detail: str = ""
+
+    @property
+    def begun_ns(self) -> int:
+        """When the fault began: a receipt for what lasted is written when it ended."""
+        return self.t_ns - max(0, self.held_ns)
+
+    @property
+    def proves(self) -> bool:
+        """Does it prove the fault, rather than its end?"""
+        return self.action != END
 
 
 class Op(msgspec.Struct, frozen=True):
@@ -73,7 +88,10 @@ class NodeInfo(msgspec.Struct, frozen=True):
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """How long each phase took, in seconds; `own_s` is what the tool itself spent."""
+    """How long each phase took, in seconds; `own_s` is what the tool itself spent.
+
+    `late_ms_…`: by how much the machine exceeded short sleeps, at most and in 95 of 100 cases.
+    """
 
     start_s: float = 0.0
     workload_s: float = 0.0
@@ -82,6 +100,8 @@ class Timing(msgspec.Struct, frozen=True):
     check_s: float = 0.0
     total_s: float = 0.0
     own_s: float = 0.0
+    late_ms_max: float = 0.0
+    late_ms_p95: float = 0.0
 
 
 class WorkloadResult(msgspec.Struct, frozen=True):
@@ -110,6 +130,8 @@ class RunRecord(msgspec.Struct, frozen=True):
     status: RunStatus
     reason: str = ""
     nodes: tuple[NodeInfo, ...] = ()
+    isolation: str = ""
+    """How nodes were kept apart, and why not in the other way."""
     receipts: tuple[Receipt, ...] = ()
     exits: tuple[NodeExit, ...] = ()
     workload: WorkloadResult = WorkloadResult()
@@ -138,6 +160,10 @@ class RunView:
     @property
     def receipts(self) -> tuple[Receipt, ...]:
         return self.record.receipts
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(info.id for info in self.record.nodes)
 
     def role(self, node: str) -> str:
         return next((info.role for info in self.record.nodes if info.id == node), node)

@@ -13,7 +13,7 @@ from undermine.model.plan import final_at
 from undermine.model.point import point_of
 from undermine.model.run import Receipt, RunView, Verdict
 from undermine.report.data import Injection, Row, injections, main_verdict, run_dir, seen_by
-from undermine.report.scene import origin_of, safe_trace, struck_ns
+from undermine.report.scene import origin_of, safe_trace
 from undermine.report.text import Tail, clean_lines, clip, held, tail_of, tail_of_text
 from undermine.report.timeline import timeline
 from undermine.rundir import RunDir, load_view
@@ -97,7 +97,7 @@ def card_of(store: Store, finding: Finding, rows: Mapping[int, Row], lines: Mapp
         receipts=tuple(_receipt_rows(view, receipts)) if view else (),
         evidence=_evidence(verdict, brief),
         verdicts=() if brief else tuple(_verdict_rows(finding)),
-        command=f"undermine replay {finding.id}",
+        command=f"undermine replay {finding.id} --campaign {store.folder.name}",
         run=run,
         run_note=_run_note(finding, view),
         picture=timeline(view) if view else "",
@@ -175,7 +175,7 @@ def _stack_note(event: Event | None, receipts: Sequence[Receipt]) -> str:
 def _receipt_rows(view: RunView, receipts: Sequence[Receipt]) -> Iterator[ReceiptRow]:
     origin_ns = origin_of(view.record, view.history)
     for receipt in receipts[:_RECEIPTS_MAX]:
-        at = f"{(struck_ns(receipt) - origin_ns) / 1e9:+.3f} s" if origin_ns else "unknown"
+        at = f"{(receipt.begun_ns - origin_ns) / 1e9:+.3f} s" if origin_ns else "unknown"
         yield ReceiptRow(
             receipt.step + 1, receipt.node, receipt.action, at, held(receipt.held_ns), clip(receipt.detail, 200)
         )

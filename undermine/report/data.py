@@ -14,8 +14,20 @@ from typing import Any
 
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
-from undermine.model.plan import Fault, Plan, Reboot, Then, describe_fault, describe_trigger, fault_kind, final_at
+from undermine.model.plan import (
+    Fault,
+    Partition,
+    Plan,
+    Reboot,
+    Then,
+    describe_fault,
+    describe_trigger,
+    fault_kind,
+    final_at,
+    nodes_of,
+)
 from undermine.model.run import Verdict
+from undermine.report.scene import short_fault
 from undermine.report.text import clip, count, duration
 from undermine.rundir import RunDir, load_record
 from undermine.store import Coverage, Store
@@ -217,16 +229,27 @@ def main_verdict(finding: Finding) -> Verdict | None:
 
 def fault_words(fault: Fault) -> tuple[str, str]:
     """What the fault is, and what else is to be said of it."""
-    if isinstance(fault, Reboot):
-        return "reboot", f"started again {fault.after_s:g} s later"
-    return describe_fault(fault), ""
+    match fault:
+        case Reboot(after_s=after_s):
+            return "reboot", f"started again {after_s:g} s later"
+        case Partition():
+            return short_fault(fault), describe_fault(fault)
+        case _:
+            return short_fault(fault), ""
+
+
+def _named(fault: Fault) -> str:
+    """Which nodes it hits, where that is not the node at whose operation it fires; partitions say it themselves."""
+    nodes = () if isinstance(fault, Partition) else nodes_of(fault)
+    return f" on {', '.join(nodes)}" if nodes else ""
 
 
 def injections(plan: Plan, lines: Mapping[str, int]) -> Iterator[Injection]:
     """What was injected where; `lines` are source lines by point id."""
     for step in plan.steps:
         at = final_at(step.trigger)
-        fault, more = fault_words(step.fault)
+        words, more = fault_words(step.fault)
+        fault = words + _named(step.fault)
         until = f"until {describe_trigger(step.until)}" if step.until else ""
         if at is None:
             note = ", ".join(filter(None, (describe_trigger(step.trigger), more, until)))
@@ -243,7 +266,7 @@ def injections(plan: Plan, lines: Mapping[str, int]) -> Iterator[Injection]:
             target=point.get("target"),
             loc=point.get("loc"),
             line=lines.get(point.id, 0),
-            node=getattr(step.fault, "node", "") or point.get("node") or point.get("role"),
+            node=point.get("node") or point.get("role"),
             note=", ".join(filter(None, (*notes, more, until))),
         )
 
@@ -322,7 +345,7 @@ def _proven(store: Store, row: Row) -> set[int]:
         record = load_record(run_dir(store, row["run"]))
     except UserError:
         return set()
-    return {receipt.step for receipt in record.receipts if receipt.step in steps}
+    return {receipt.step for receipt in record.receipts if receipt.step in steps and receipt.proves}
 
 
 def run_dir(store: Store, run: int) -> RunDir:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from undermine.model.event import Trace
-from undermine.model.plan import Plan, Reboot, describe_fault
-from undermine.model.run import Op, Receipt, RunRecord, RunView
+from undermine.model.plan import Crash, Fault, Partition, Pause, Plan, Reboot, describe_fault, fault_kind
+from undermine.model.run import END, Op, Receipt, RunRecord, RunView
 
 OPS_MAX = 60
 DEATHS_MAX = 8
@@ -37,7 +37,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Mark:
-    """An injected fault; `until_ns` is later than `t_ns` where a thread was held."""
+    """An injected fault; `until_ns` is later than `t_ns` where it held something up. Or its end."""
 
     node: str
     step: int
@@ -45,6 +45,7 @@ class Mark:
     until_ns: int
     label: str
     detail: str
+    action: str
 
 
 @dataclass(frozen=True)
@@ -73,17 +74,12 @@ class Scene:
     healed_ns: int
 
 
-def struck_ns(receipt: Receipt) -> int:
-    """When the fault began: a receipt for a held thread is written when it is let go."""
-    return receipt.t_ns - max(0, receipt.held_ns)
-
-
 def origin_of(record: RunRecord, history: Sequence[Op]) -> int:
     """When the run started: as recorded, else the first thing that was seen; 0 if nothing was."""
     if record.started_ns > 0:
         return record.started_ns
     seen = [e.started_ns for e in record.exits] + [op.start_ns for op in history]
-    seen = [t for t in seen if t > 0] or [struck_ns(r) for r in record.receipts if struck_ns(r) > 0]
+    seen = [t for t in seen if t > 0] or [r.begun_ns for r in record.receipts if r.begun_ns > 0]
     return min(seen, default=0)
 
 
@@ -104,7 +100,7 @@ def scene_of(view: RunView) -> Scene | None:
     trace = safe_trace(view)
     end_ns = _end_of(record, view.history, origin_ns)
     marks = tuple(_marks(record))
-    ops = _choose(view.history, [mark.t_ns for mark in marks])
+    ops = _choose(view.history, [mark.t_ns for mark in marks if mark.action != END])
     nodes = _nodes_of(record)
     shown = nodes[:NODES_MAX]
     lives = tuple(life for node in shown for life in _lives(node, record, trace, origin_ns, end_ns))
@@ -142,14 +138,28 @@ def _end_of(record: RunRecord, history: Sequence[Op], origin_ns: int) -> int:
 def _marks(record: RunRecord) -> Iterator[Mark]:
     for receipt in record.receipts:
         label = _label(record.plan, receipt)
-        yield Mark(receipt.node, receipt.step, struck_ns(receipt), receipt.t_ns, label, receipt.detail)
+        yield Mark(receipt.node, receipt.step, receipt.begun_ns, receipt.t_ns, label, receipt.detail, receipt.action)
 
 
 def _label(plan: Plan, receipt: Receipt) -> str:
+    if not receipt.proves:
+        return f"end of step {receipt.step + 1}"
     if 0 <= receipt.step < len(plan.steps):
-        fault = plan.steps[receipt.step].fault
-        return "reboot" if isinstance(fault, Reboot) else describe_fault(fault)
+        return short_fault(plan.steps[receipt.step].fault)
     return receipt.action
+
+
+def short_fault(fault: Fault) -> str:
+    """The fault without the nodes that it hits."""
+    match fault:
+        case Crash() | Reboot():
+            return fault_kind(fault)
+        case Pause(pause_s=pause_s):
+            return f"pause of {pause_s:g} s"
+        case Partition(direction=direction):
+            return {"both": "partition", "out": "partition, outgoing", "in": "partition, incoming"}[direction]
+        case _:
+            return describe_fault(fault)
 
 
 def _choose(history: Sequence[Op], struck: Sequence[int]) -> tuple[Op, ...]:
@@ -176,7 +186,7 @@ def _distance(op: Op, t_ns: int) -> int:
 
 def _nodes_of(record: RunRecord) -> tuple[str, ...]:
     names = [info.id for info in record.nodes]
-    names += [e.node for e in record.exits] + [r.node for r in record.receipts]
+    names += [e.node for e in record.exits] + [r.node for r in record.receipts if r.proves]
     return tuple(dict.fromkeys(names))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from undermine.model.run import Op, RunView
+from undermine.model.run import END, Op, RunView
 from undermine.report.axis import Axis
 from undermine.report.scene import Death, Life, Mark, Scene, scene_of
 from undermine.report.text import clip, clip_middle, duration
@@ -24,6 +24,8 @@ _AXIS_HEIGHT = 34
 _LEGEND_HEIGHT = 22
 _CHAR_WIDTH = 6.6
 _CLIENT_ROWS_MAX = 14
+_BANDS = {"delay": ("held", "held"), "pause": ("paused", "paused"), "partition": ("cut", "cut off")}
+"""How what lasts is drawn, and its word: by the receipt's action."""
 _OUTCOMES = {"ok": "ok", "fail": "fail", "unknown": "unknown", "pending": "no answer"}
 
 
@@ -197,15 +199,23 @@ class _Drawing:
         if mark.node not in self.node_y:
             return
         x, y = self.axis.x(mark.t_ns), self.node_y[mark.node]
+        if mark.action == END:
+            yield self._end_of_fault(mark, x, y)
+            return
         held_s = (mark.until_ns - mark.t_ns) / 1e9
-        spent = f", a thread was held for {held_s:.3f} s" if held_s > 0 else ""
+        band, words = _BANDS.get(mark.action, _BANDS["delay"])
+        spent = f", {words} for {held_s:.3f} s" if held_s > 0 else ""
         title = _text(f"{self._at(mark.t_ns)} {mark.node}: {mark.label}{spent}. {mark.detail}", 300)
         yield f'<g><title>{title}</title><line class="tl-fault-line" x1="{x:.1f}" y1="{self.top - 4:.0f}" x2="{x:.1f}" '
         yield f'y2="{self.bottom:.0f}"/>'
         if mark.until_ns > mark.t_ns:
             width = max(2.0, self.axis.x(mark.until_ns) - x)
-            yield f'<rect class="tl-held" x="{x:.1f}" y="{y - 6:.1f}" width="{width:.1f}" height="12"/>'
+            yield f'<rect class="tl-{band}" x="{x:.1f}" y="{y - 6:.1f}" width="{width:.1f}" height="12"/>'
         yield f'<path class="tl-fault" d="M{x:.1f} {y - 10:.1f}l9 10l-9 10l-9 -10z"/></g>'
+
+    def _end_of_fault(self, mark: Mark, x: float, y: float) -> str:
+        title = _text(f"{self._at(mark.t_ns)} {mark.node}: {mark.label}, its until was met here", 300)
+        return f'<path class="tl-over" d="M{x:.1f} {y - 10:.1f}v20l8 -10z"><title>{title}</title></path>'
 
     # --- words
 
@@ -230,6 +240,8 @@ def _sign(kind: str, x: float, y: float) -> str:
             return f'<line class="tl-healed" x1="{middle:.0f}" y1="{y - 7:.0f}" x2="{middle:.0f}" y2="{y + 7:.0f}"/>'
         case "death":
             return f'<path class="tl-death" d="M{middle - 5:.0f} {y - 4:.0f}h10l-5 7z"/>'
+        case "over":
+            return f'<path class="tl-over" d="M{middle - 3:.0f} {y - 7:.0f}v14l7 -7z"/>'
         case "end" | "end tl-bad":
             return f'<path class="tl-{kind}" d="M{middle - 4:.0f} {y - 4:.0f}l8 8m0 -8l-8 8"/>'
         case _:
@@ -238,10 +250,12 @@ def _sign(kind: str, x: float, y: float) -> str:
 
 def _kinds(scene: Scene) -> Iterator[tuple[str, str]]:
     """What this diagram needs explained: (class, words)."""
-    if scene.marks:
+    if any(mark.action != END for mark in scene.marks):
         yield "fault", "injected fault"
-    if any(mark.until_ns > mark.t_ns for mark in scene.marks):
-        yield "held", "thread held"
+    bands = {_BANDS.get(mark.action, _BANDS["delay"]) for mark in scene.marks if mark.until_ns > mark.t_ns}
+    yield from sorted(bands)
+    if any(mark.action == END for mark in scene.marks):
+        yield "over", "end of a fault"
     if any(life.end and life.expected for life in scene.lives):
         yield "end", "killed by the tool"
     if any(life.end and not life.expected for life in scene.lives):
@@ -317,7 +331,12 @@ _Label = tuple[int, float, str, str, str]
 def _place_labels(scene: Scene, axis: Axis) -> list[_Label]:
     """The words above the lanes, each in the first row where it does not cover another."""
     wanted = [
-        (axis.x(mark.t_ns), "fault", f"{clip(mark.label, 40)} · {clip(mark.node, 16)}") for mark in scene.marks[:8]
+        (
+            axis.x(mark.t_ns),
+            "healed" if mark.action == END else "fault",
+            f"{clip(mark.label, 40)} · {clip(mark.node, 16)}",
+        )
+        for mark in scene.marks[:8]
     ]
     if scene.healed_ns:
         wanted.append((axis.x(scene.healed_ns), "healed", "healed"))

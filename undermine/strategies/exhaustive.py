@@ -17,7 +17,21 @@ from undermine.model.plan import At, Plan, Step
 from undermine.model.point import CLIENT
 from undermine.protocols import Chance, History
 
-_FAMILIES = ("reboot", "error", "crash", "delay", "lasting error")
+_FAMILIES = (
+    "reboot",
+    "error",
+    "crash",
+    "delay",
+    "lasting error",
+    "drop",
+    "partition",
+    "pause",
+    "group reboot",
+    "group crash",
+    "group partition",
+    "group pause",
+    "corrupt",
+)
 
 
 class Exhaustive:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import sys
 
+FAMILIES = ("sync", "time", "handover", "process")
+"""What may be observed besides operations at which faults can be asked for, and deaths."""
+
 _loaded: list = []
 
 
@@ -24,6 +27,9 @@ def load(path: str) -> None:
 
         with open(path, encoding="utf-8") as file:
             config.update(tinyjson.loads(file.read()))
+        from undermine_agent import fast
+
+        fast.load(config.get("accelerator", ""))
         from undermine_agent.agent import Agent
 
         agent = Agent(config)
@@ -52,31 +58,71 @@ def _install(agent) -> None:
     import atexit
     import os
 
-    from undermine_agent import files, locks
+    from undermine_agent import copies, files
     from undermine_agent.patch import ImportWatch
 
-    def on(module: str, function: str):
-        def hook(imported):
-            keep, sys.dont_write_bytecode = sys.dont_write_bytecode, False
-            try:
-                hooks = __import__("undermine_agent." + module, fromlist=[function])
-                getattr(hooks, function)(agent, imported)
-            except Exception as error:
-                agent._note(error)
-            finally:
-                sys.dont_write_bytecode = keep
+    observed = agent.config.get("observe", FAMILIES)
+
+    def on(*places: str):
+        """Hooks for one module, each a "module.function" of ours; one that fails keeps no other away.
+
+        What stands before a colon is the family that must be observed for it.
+        """
+        chosen = [place.rpartition(":") for place in places]
+        chosen = [place for family, _, place in chosen if not family or family in observed]
+
+        def hook(*imported):
+            for place in chosen:
+                install_one(*place.split("."), imported)
 
         return hook
 
+    def install_one(module: str, function: str, imported) -> None:
+        keep, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+        try:
+            hooks = __import__("undermine_agent." + module, fromlist=[function])
+            getattr(hooks, function)(agent, *imported)
+        except Exception as error:
+            agent._note(error)
+        finally:
+            sys.dont_write_bytecode = keep
+
     files.install(agent)
-    locks.install(agent)
+    copies.install(agent)
+    on("sync:locks.install", "process:processes.install", "time:clocks.install", "raw_threads.install")()
     wanted = {
-        "socket": on("net", "install"),
-        "threading": on("threads", "install"),
-        "queue": on("locks", "install_queue"),
-        "asyncio.base_events": on("tasks", "install"),
+        "socket": on("net.install", "copies.install_socket", "time:clocks.install_socket"),
+        "ssl": on("tls.install"),
+        "select": on("time:clocks.install_select"),
+        "selectors": on("time:clocks.install_selectors"),
+        "mmap": on("mmaps.install"),
+        "_sqlite3": on("sqlite.install"),
+        "subprocess": on("process:processes.install_subprocess"),
+        "threading": on("threads.install", "sync:sync.install_threading"),
+        "queue": on("handover:handover.install_queue"),
+        "concurrent.futures._base": on("sync:sync.install_futures", "handover:handover.install_futures"),
+        "concurrent.futures.thread": on("handover:handover.install_executor"),
+        "multiprocessing.process": on("process:sync.install_processes"),
+        "multiprocessing.synchronize": on("sync:sync.install_semaphores"),
+        "multiprocessing.connection": on("sync:sync.install_connections"),
+        "multiprocessing.queues": on("handover:sync.install_process_queues"),
+        "asyncio.base_events": on("handover:handover.install_loop", "tasks.install"),
+        "asyncio.selector_events": on("handover:handover.install_readers", "aio.install"),
+        "asyncio.streams": on("sync:aio.install_streams"),
+        "asyncio.sslproto": on("tls.install_asyncio"),
+        "asyncio.tasks": on("time:clocks.install_asyncio", "sync:async_sync.install_tasks"),
+        "asyncio.timeouts": on("time:clocks.install_timeouts"),
+        "asyncio.locks": on("sync:async_sync.install_locks"),
+        "asyncio.queues": on("handover:async_sync.install_queues"),
     }
-    ImportWatch(wanted).start()
+    agent.imports = ImportWatch(wanted)
+    agent.imports.start()
+    if agent.variables.mine:
+        agent.variables.install(agent.imports)
+    if agent.config.get("operations"):
+        on("named.install")()
+    if agent.config.get("adapters"):
+        on("adapters.install")()
     os.register_at_fork(after_in_child=agent.after_fork)
     atexit.register(agent.stop)
 

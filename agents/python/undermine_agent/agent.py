@@ -1,62 +1,53 @@
-"""The heart of the agent: every hook calls `perform` (or `enter` and `leave`) around the original operation.
+"""The agent of this process: what it is told, what it is made of, and what happens to an operation that is decided upon.
 
-Nothing here ever raises into the host but the errors that a plan asks for. While the agent is at work in a thread,
-or once the interpreter shuts down, hooks pass straight through.
+Nothing here ever raises into the host but the errors that a plan asks for.
 """
 
 from __future__ import annotations
 
 import _thread
-import errno
 import os
 import sys
 from time import monotonic_ns
 
-from undermine_agent import native, tinyjson
-from undermine_agent.faults import Faults, Lasting, make_error
+from undermine_agent import fast, native, tinyjson
+from undermine_agent.core import Core, error_name
+from undermine_agent.faults import Faults, Lasting, resource_of
 from undermine_agent.link import Link
 from undermine_agent.names import Paths
-from undermine_agent.sites import UNKNOWN, Sites, raised_by_host
+from undermine_agent.sites import AGENT_DIR, UNKNOWN, Sites
 from undermine_agent.table import State, Table
-from undermine_agent.writer import Cursor, Writer
+from undermine_agent.variables import Variables
+from undermine_agent.writer import Writer
 
-VERSION = 1
-NAME = "python-pure/1"
-CAPABILITIES = ("crash", "reboot", "delay", "error")
-_frame = sys._getframe
-
-
-class Call:
-    """One operation under way."""
-
-    __slots__ = ("operation", "subject", "stack", "seq", "cursor", "error")
-
-    def __init__(self, operation, subject, stack, seq, cursor):
-        self.operation = operation
-        self.subject = subject
-        self.stack = stack
-        self.seq = seq
-        self.cursor = cursor
-        self.error = None
-
-
-class ThreadState:
-    """What the agent keeps for each thread."""
-
-    __slots__ = ("busy", "cursor", "name")
-
-    def __init__(self, writer):
-        self.busy = False
-        self.cursor = Cursor(writer)
-        self.name = ""
+VERSION = 2
+CAPABILITIES = (
+    "crash", "reboot", "delay", "delay-operation", "error", "drop", "corrupt", "pause", "partition",
+    "when", "unseen", "until",
+)  # fmt: skip
+# What this agent does not see, and why.
+GAPS = (
+    "writes to mapped files through the buffer protocol: memory has no hook",
+    "uvloop's transports: their code is not in Python",
+    "gevent's sockets: another class, which waits in the loop of a C library",
+    "sendfile of event loops: from kernel to kernel",
+    "sqlite rows that are iterated over: no call to hook",
+    "clocks of datetime: methods of an immutable type that programs also subclass",
+    "the end of awaiting a future: the interpreter goes on without a call",
+    "the taker of what is given to a process pool: in another process",
+    "files that the import system opens: not the target's doing",
+    "the end of threads started without threading: a wrapper around their function can be seen",
+)
+LOST = "LOST"
 
 
-class Agent:
+class Agent(fast.base("Core", Core)):
     def __init__(self, config: dict):
         if config["version"] != VERSION:
             raise ValueError("protocol version %r" % config["version"])
         self.off = False
         self.config = config
+        self.covered = None  # asked, while a logical operation is under way, whether another operation is part of it
         self.trouble = 0
         self.lost_tasks: list = []
         self.check_tasks = None
@@ -67,6 +58,10 @@ class Agent:
         self.link = Link(config["socket"], self._hello())
         self.lasting = Lasting(self.state, self.link)
         self.faults = Faults(self)
+        self.streams = None  # made with the hooks of sockets
+        self.variables = Variables(config["node"], config.get("variables", ()))
+        if self.variables.mine:
+            self.table.look_first(self.variables)
         self.sites = Sites(config["packages"])
         self._open_file()
         generation = self.state.generation
@@ -81,9 +76,12 @@ class Agent:
             "incarnation": config["incarnation"],
             "pid": os.getpid(),
             "ppid": os.getppid(),
-            "agent": NAME,
+            "agent": fast.name(),
             "runtime": "%s %s" % (sys.implementation.name, sys.version.split()[0]),
             "capabilities": list(CAPABILITIES),
+            "gaps": list(GAPS),
+            "executable": sys.executable or "",
+            "why_slow": fast.why_not,
         }
 
     def _hello(self) -> dict:
@@ -96,7 +94,7 @@ class Agent:
         stem = os.path.join(config["trace_dir"], "%s.%s.%d" % (config["node"], config["incarnation"], os.getpid()))
         self.writer = self._new_writer(stem)
         self.sites.reset(self.writer)
-        self.local = _thread._local()
+        self.begin_work(self.sites, self.state.view, self.lasting, AGENT_DIR, error_name)
         self.writer.process(self.thread_state().cursor, tinyjson.dumps(self._introduction()))
 
     @staticmethod
@@ -111,9 +109,15 @@ class Agent:
 
     def after_fork(self) -> None:
         """In the child: a file of its own, counts of its own, and a new connection when it is needed."""
+        if self.off or fast.module is not None and not fast.module.forked():
+            return
         try:
             self.link.hello = self._hello()
             self.table.reset_counts()
+            self.variables.after_fork()
+            self.lasting.after_fork()
+            if self.streams is not None:
+                self.streams.after_fork()
             self.lost_tasks = []
             self._open_file()
         except Exception:
@@ -123,15 +127,10 @@ class Agent:
         """The interpreter ends: whatever comes now passes straight through."""
         if self.lost_tasks and not self.off:
             self.check_tasks(final=True)
+        if self.streams is not None:
+            self.streams.flush()
         self.off = True
         self.paths.fds.clear()
-
-    def thread_state(self) -> ThreadState:
-        try:
-            return self.local.state
-        except AttributeError:
-            state = self.local.state = ThreadState(self.writer)
-            return state
 
     def targets_own(self, frame) -> bool:
         """True if this frame runs the target's code. Cheap: one look-up for code seen before."""
@@ -140,73 +139,15 @@ class Agent:
             offsets = self.sites.classify(frame)
         return offsets is not None
 
-    def enter(self, operation, subject, size=0, t_ns=0):
-        """Record that an operation begins and do what the table says. None: not recorded, just do it."""
-        if self.off:
-            return None
-        state = self.thread_state()
-        if state.busy:
-            return None
-        state.busy = True
-        try:
-            if self.lost_tasks:
-                self.check_tasks()
-            call = self._begin(state, operation, subject, size, t_ns, self.sites.stack(state.cursor, _frame(1)))
-            if operation.matchable:
-                self._decide_before(call)
-            return call
-        except Exception as error:
-            self._note(error)
-            return None
-        finally:
-            state.busy = False
-
-    def _begin(self, state, operation, subject, size, t_ns, stack) -> Call:
-        cursor, writer = state.cursor, self.writer
-        strings, string = writer.strings, writer.string
-        op_id = strings.get(operation.name) or string(cursor, operation.name)
-        target = strings.get(subject.target)
-        if target is None:
-            target = string(cursor, subject.target)
-        resource = strings.get(subject.resource)
-        if resource is None:
-            resource = string(cursor, subject.resource)
-        thread = strings.get(state.name) or string(cursor, self._thread_name(state))
-        seq = next(writer.sequence)
-        writer.begin(cursor, seq, t_ns or monotonic_ns(), op_id, stack.id, target, resource, thread, size)
-        return Call(operation, subject, stack, seq, cursor)
-
     def _decide_before(self, call) -> None:
         lasting = self.lasting
         if self.state.words[2] != lasting.generation:
             lasting.refresh()
-        name = lasting.error_of(call.operation.name, call.subject) if lasting.entries else ""
-        if not name and call.operation.before:
-            step = self.table.reached(call.operation.before, call)
-            if step is not None:
-                name = self.faults.claim(step, call, "before")
-        if name:
-            call.error = make_error(name)
+        if lasting.entries or call.operation.before:
+            self.faults.before(call)
 
-    def leave(self, call, result=0, error=None) -> None:
-        """Record that an operation ended. Sets `call.error` if it must be answered with an error after all."""
-        state = self.thread_state()
-        busy, state.busy = state.busy, True
-        call.error = None
-        try:
-            cursor = call.cursor = state.cursor
-            name = self.writer.string(cursor, error_name(error)) if error is not None else 0
-            self.writer.end(cursor, call.seq, monotonic_ns(), result, name)
-            if call.operation.after and not self.off:
-                step = self.table.reached(call.operation.after, call)
-                if step is not None:
-                    name = self.faults.claim(step, call, "after")
-                    if name:
-                        call.error = make_error(name)
-        except Exception as trouble:
-            self._note(trouble)
-        finally:
-            state.busy = busy
+    def _decide_after(self, call) -> None:
+        self.faults.after(call)
 
     def refuse(self, call, filename=None, filename2=None):
         """The end of an operation that is not done; returns the error to raise."""
@@ -218,38 +159,26 @@ class Agent:
         self.leave(call, 0, error)
         return error
 
-    def perform(self, operation, subject, size, measure, original, *args, **options):
-        """One whole operation: recorded, decided upon, done and recorded again."""
-        call = self.enter(operation, subject, size)
-        if call is None:
-            return original(*args, **options)
-        if call.error is not None:
-            raise self.refuse(call)
+    def carry_out(self, call, measure, original, args, options):
+        """Do an operation that has begun, as was decided, and record its end."""
+        change = call.change
         try:
-            result = original(*args, **options)
+            result = original(*args, **options) if change is None else change.instead(original, args, options)
         except BaseException as error:
-            self.leave(call, 0, error)
+            self.leave(call, 0, LOST if change is not None and change.lost else error)
             if call.error is not None:
                 raise call.error from None
             raise
-        self.leave(call, measure(result) if measure is not None and result is not None else 0)
+        if change is not None and change.lost:
+            return self.finish(call, result, 0, LOST)
+        return self.finish(call, result, measure(result) if measure is not None and result is not None else 0)
+
+    def finish(self, call, result, size=0, error=None):
+        """The end of an operation that returned; returns what the caller is given, or raises what was decided."""
+        self.leave(call, size, error)
         if call.error is not None:
             raise call.error
-        return result
-
-    def record(self, operation, subject, stack=None) -> None:
-        """Record something that has no duration, also while the agent is at work in this thread."""
-        state = self.thread_state()
-        busy, state.busy = state.busy, True
-        try:
-            if stack is None:
-                stack = self.sites.stack(state.cursor, _frame(1))
-            call = self._begin(state, operation, subject, 0, 0, stack)
-            self.writer.end(state.cursor, call.seq, monotonic_ns(), 0, 0)
-        except Exception as error:
-            self._note(error)
-        finally:
-            state.busy = busy
+        return result if call.change is None else call.change.after(result)
 
     def stack_of(self, traceback):
         """The stack at which an exception was raised."""
@@ -260,7 +189,7 @@ class Agent:
         finally:
             state.busy = busy
 
-    def claim_of(self, step: int, call) -> dict:
+    def claim_of(self, step: int, half: str, call) -> dict:
         config = self.config
         point = {
             "op": call.operation.name,
@@ -273,13 +202,14 @@ class Agent:
         return {
             "type": "claim",
             "step": step,
+            "half": half,
             "node": config["node"],
             "incarnation": config["incarnation"],
             "pid": os.getpid(),
             "seq": call.seq,
             "t_ns": monotonic_ns(),
             "point": point,
-            "resource": call.subject.resource,
+            "resource": resource_of(call.subject),
         }
 
     def _thread_name(self, state) -> str:
@@ -306,17 +236,11 @@ class Agent:
         An exception that the host's own code raised while the agent was at work is not ours: a signal handler
         runs wherever the interpreter happens to be. It is passed on.
         """
-        if raised_by_host(error):
+        if self.sites.raised_by_host(error):
             raise error
         self.trouble += 1
         if self.trouble <= 5:
             note_error(self.config, error)
-
-
-def error_name(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.errno in errno.errorcode:
-        return errno.errorcode[error.errno]
-    return type(error).__name__
 
 
 def note_error(config: dict, error: BaseException) -> None:

@@ -10,9 +10,12 @@ import _io
 import builtins
 import io
 import os
+import sys
 
+from undermine_agent import fast
 from undermine_agent.names import pair
-from undermine_agent.patch import on_module, on_type, stand_in
+from undermine_agent.patch import on_module, on_slot, on_type
+from undermine_agent.sites import AGENT_DIR
 
 _CREATING = os.O_CREAT
 
@@ -20,18 +23,33 @@ _CREATING = os.O_CREAT
 def install(agent) -> None:
     _hook_open(agent)
     _hook_os_open(agent)
+    _hook_raw_open(agent)
     _hook_raw_layer(agent)
     _hook_descriptors(agent)
     _hook_paths(agent)
+    _hook_access(agent)
     _hook_rename(agent)
+    _hook_links(agent)
 
 
-def _exists(path, dir_fd=None, stat=os.stat) -> bool:
+def _exists(agent, path, dir_fd=None, stat=os.stat) -> bool:
+    state = agent.thread_state()
+    busy, state.busy = state.busy, True
     try:
         stat(path, dir_fd=dir_fd)
     except (OSError, ValueError):
         return False
+    finally:
+        state.busy = busy
     return True
+
+
+def _is_importing(frame=sys._getframe) -> bool:
+    """True if the import system called: what it opens is not the target's doing."""
+    caller = frame()
+    while caller is not None and caller.f_code.co_filename.startswith(AGENT_DIR):
+        caller = caller.f_back
+    return caller is not None and caller.f_code.co_filename.startswith("<frozen importlib")
 
 
 def _opened(agent, operation, subject, filename, nested, do, undo, fd_of):
@@ -63,61 +81,101 @@ def _opened(agent, operation, subject, filename, nested, do, undo, fd_of):
 
 
 def _hook_open(agent) -> None:
-    original = io.open
     fds = agent.paths.fds
     plain, create = agent.operations["file.open"], agent.operations["file.create"]
 
-    def open(self, file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True, opener=None):
-        if agent.off or type(file) is int:
-            return original(file, mode, buffering, encoding, errors, newline, closefd, opener)
-        subject = agent.subject(file)
-        if subject is None or type(mode) is not str:
-            result = original(file, mode, buffering, encoding, errors, newline, closefd, opener)
-            if fds:
-                fds.pop(result.fileno(), None)
-            return result
-        creates = "r" not in mode and not _exists(file)
-        return _opened(
-            agent,
-            create if creates else plain,
-            subject,
-            file,
-            True,
-            lambda: original(file, mode, buffering, encoding, errors, newline, closefd, opener),
-            lambda result: result.close(),
-            lambda result: result.fileno(),
-        )
+    def make(original):
+        def open(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True, opener=None):
+            if agent.off or isinstance(file, int):
+                return original(file, mode, buffering, encoding, errors, newline, closefd, opener)
+            subject = agent.subject(file)
+            if subject is None or type(mode) is not str or _is_importing():
+                result = original(file, mode, buffering, encoding, errors, newline, closefd, opener)
+                if fds:
+                    fds.pop(result.fileno(), None)
+                return result
+            creates = "r" not in mode and not _exists(agent, file)
+            return _opened(
+                agent,
+                create if creates else plain,
+                subject,
+                file,
+                True,
+                lambda: original(file, mode, buffering, encoding, errors, newline, closefd, opener),
+                lambda result: result.close(),
+                lambda result: result.fileno(),
+            )
 
-    builtins.open = io.open = _io.open = stand_in(original, open, original.__module__)
+        return open
+
+    on_module(io, "open", make, (builtins, _io))
 
 
 def _hook_os_open(agent) -> None:
-    original, close = os.open, os.close
+    close = os.close
     fds = agent.paths.fds
     plain, create = agent.operations["file.open"], agent.operations["file.create"]
 
-    def open(self, path, flags, mode=0o777, *, dir_fd=None):
-        if agent.off:
-            return original(path, flags, mode, dir_fd=dir_fd)
-        subject = agent.subject(path, dir_fd)
-        if subject is None:
-            fd = original(path, flags, mode, dir_fd=dir_fd)
-            if fds:
-                fds.pop(fd, None)
-            return fd
-        creates = flags & _CREATING and not _exists(path, dir_fd)
-        return _opened(
-            agent,
-            create if creates else plain,
-            subject,
-            path,
-            False,
-            lambda: original(path, flags, mode, dir_fd=dir_fd),
-            close,
-            lambda fd: fd,
-        )
+    def make(original):
+        def open(path, flags, mode=0o777, *, dir_fd=None):
+            if agent.off:
+                return original(path, flags, mode, dir_fd=dir_fd)
+            subject = agent.subject(path, dir_fd)
+            if subject is None:
+                fd = original(path, flags, mode, dir_fd=dir_fd)
+                if fds:
+                    fds.pop(fd, None)
+                return fd
+            creates = flags & _CREATING and not _exists(agent, path, dir_fd)
+            return _opened(
+                agent,
+                create if creates else plain,
+                subject,
+                path,
+                False,
+                lambda: original(path, flags, mode, dir_fd=dir_fd),
+                close,
+                lambda fd: fd,
+            )
 
-    on_module(os, "open", open)
+        return open
+
+    on_module(os, "open", make)
+
+
+def _hook_raw_open(agent) -> None:
+    """`io.FileIO(path)` itself. Within `open` the agent is at work already."""
+    raw = _io.FileIO
+    fds, fileno, close = agent.paths.fds, raw.fileno, raw.close
+    plain, create = agent.operations["file.open"], agent.operations["file.create"]
+
+    def make(original):
+        def __init__(self, *args, **options):
+            file = args[0] if args else options.get("file")
+            if agent.off or isinstance(file, int) or agent.thread_state().busy:
+                return original(self, *args, **options)
+            subject = agent.subject(file)
+            mode = args[1] if len(args) > 1 else options.get("mode", "r")
+            if subject is None or type(mode) is not str or _is_importing():
+                original(self, *args, **options)
+                if fds:
+                    fds.pop(fileno(self), None)
+                return None
+            creates = "r" not in mode and not _exists(agent, file)
+            return _opened(
+                agent,
+                create if creates else plain,
+                subject,
+                file,
+                True,
+                lambda: original(self, *args, **options),
+                lambda result: close(self),
+                lambda result: fileno(self),
+            )
+
+        return __init__
+
+    on_slot(raw, "__init__", make)
 
 
 def _hook_raw_layer(agent) -> None:
@@ -132,35 +190,41 @@ def _hook_raw_layer(agent) -> None:
         except (ValueError, AttributeError):
             return None
 
-    def hook(name, op, size_of, measure):
-        original = raw.__dict__[name]
-        operation = agent.operations[op]
+    def hook(name, op, size, measure):
+        operation, size_of = agent.operations[op], _SIZES[size]
 
-        def method(self, *args):
-            subject = subject_of(self) if fds else None
-            if subject is None:
-                return original(self, *args)
-            return perform(operation, subject, size_of(args), measure, original, self, *args)
+        def make(original):
+            def method(self, *args):
+                subject = subject_of(self) if fds else None
+                if subject is None:
+                    return original(self, *args)
+                return perform(operation, subject, size_of(args), measure, original, self, *args)
 
-        on_type(raw, name, method)
+            return method
 
-    hook("read", "file.read", _number_asked, len)
-    hook("readall", "file.read", _nothing, len)
-    hook("readinto", "file.read", _length, int)
-    hook("write", "file.write", _length, int)
-    hook("truncate", "file.truncate", _number_asked, None)
+        if fast.module is not None and fast.module.raw_file_has(raw.__new__(raw), -1):
+            make.native = fast.RAW_FILE, operation, fds, size, 0, fast.RESULT if measure else 0
+        on_type(raw, name, make)
 
-    original_close = raw.__dict__["close"]
+    hook("read", "file.read", fast.NUMBER, len)
+    hook("readall", "file.read", fast.NOTHING, len)
+    hook("readinto", "file.read", fast.LENGTH, int)
+    hook("write", "file.write", fast.LENGTH, int)
+    hook("truncate", "file.truncate", fast.NUMBER, None)
+
     close_operation = agent.operations["file.close"]
 
-    def close(self):
-        subject = subject_of(self) if fds else None
-        if subject is None or not self.closefd:
-            return original_close(self)
-        fd = fileno(self)
-        return _closed(agent, close_operation, subject, fd, lambda: original_close(self))
+    def make_close(original):
+        def close(self):
+            subject = subject_of(self) if fds else None
+            if subject is None or not self.closefd:
+                return original(self)
+            fd = fileno(self)
+            return _closed(agent, close_operation, subject, fd, lambda: original(self))
 
-    on_type(raw, "close", close)
+        return close
+
+    on_type(raw, "close", make_close)
 
 
 def _closed(agent, operation, subject, fd, do):
@@ -200,102 +264,118 @@ def _length(args) -> int:
         return 0
 
 
+_SIZES = {fast.NOTHING: _nothing, fast.NUMBER: _number_asked, fast.LENGTH: _length}
+
+
 def _hook_descriptors(agent) -> None:
     """Functions of `os` whose first argument is a descriptor."""
     fds, perform = agent.paths.fds, agent.perform
 
-    def hook(name, op, size_of, measure):
-        original = getattr(os, name, None)
-        if original is None:
-            return
-        operation = agent.operations[op]
+    def hook(name, op, size, measure):
+        operation, size_of = agent.operations[op], _SIZES[size]
 
-        def function(self, *args, **options):
-            subject = None
-            if fds and args:
-                fd = args[0]
-                if type(fd) is not int:
-                    try:
-                        fd = fd.fileno()
-                    except (AttributeError, OSError, ValueError):
-                        fd = -1
-                subject = fds.get(fd)
-            if subject is None:
-                return original(*args, **options)
-            return perform(operation, subject, size_of(args), measure, original, *args, **options)
+        def make(original):
+            def function(*args, **options):
+                subject = None
+                if fds and args:
+                    fd = args[0]
+                    if type(fd) is not int:
+                        try:
+                            fd = fd.fileno()
+                        except (AttributeError, OSError, ValueError):
+                            fd = -1
+                    subject = fds.get(fd)
+                if subject is None:
+                    return original(*args, **options)
+                return perform(operation, subject, size_of(args[1:]), measure, original, *args, **options)
 
-        on_module(os, name, function)
+            return function
 
-    def asked(args):
-        return _number_asked(args[1:])
+        make.native = fast.DESCRIPTOR, operation, fds, size, 1, fast.RESULT if measure else 0
+        if hasattr(os, name):
+            on_module(os, name, make)
 
-    def given(args):
-        return _length(args[1:])
+    hook("read", "file.read", fast.NUMBER, len)
+    hook("pread", "file.read", fast.NUMBER, len)
+    hook("write", "file.write", fast.LENGTH, int)
+    hook("pwrite", "file.write", fast.LENGTH, int)
+    hook("fsync", "file.fsync", fast.NOTHING, None)
+    hook("fdatasync", "file.fsync", fast.NOTHING, None)
+    hook("ftruncate", "file.truncate", fast.NUMBER, None)
 
-    hook("read", "file.read", asked, len)
-    hook("pread", "file.read", asked, len)
-    hook("write", "file.write", given, int)
-    hook("pwrite", "file.write", given, int)
-    hook("fsync", "file.fsync", _nothing, None)
-    hook("fdatasync", "file.fsync", _nothing, None)
-    hook("ftruncate", "file.truncate", asked, None)
-
-    original_close, original_range, original_dup2 = os.close, os.closerange, os.dup2
     close_operation = agent.operations["file.close"]
 
-    def close(self, fd):
-        subject = fds.get(fd) if fds and type(fd) is int else None
-        if subject is None:
-            return original_close(fd)
-        return _closed(agent, close_operation, subject, fd, lambda: original_close(fd))
+    def make_close(original):
+        def close(fd):
+            subject = fds.get(fd) if fds and type(fd) is int else None
+            if subject is None:
+                return original(fd)
+            return _closed(agent, close_operation, subject, fd, lambda: original(fd))
 
-    def closerange(self, fd_low, fd_high, /):
-        for fd in list(fds):
-            if fd_low <= fd < fd_high:
-                fds.pop(fd, None)
-        return original_range(fd_low, fd_high)
+        return close
 
-    def dup2(self, fd, fd2, inheritable=True):
-        if fds:
-            fds.pop(fd2, None)
-        return original_dup2(fd, fd2, inheritable)
+    def make_closerange(original):
+        def closerange(fd_low, fd_high, /):
+            for fd in list(fds):
+                if fd_low <= fd < fd_high:
+                    fds.pop(fd, None)
+            return original(fd_low, fd_high)
 
-    on_module(os, "close", close)
-    on_module(os, "closerange", closerange)
-    on_module(os, "dup2", dup2)
+        return closerange
+
+    def make_dup2(original):
+        def dup2(fd, fd2, inheritable=True):
+            result = original(fd, fd2, inheritable)
+            follow(fd, fd2)
+            return result
+
+        return dup2
+
+    def make_dup(original):
+        def dup(fd, /):
+            copy = original(fd)
+            follow(fd, copy)
+            return copy
+
+        return dup
+
+    def follow(fd, copy) -> None:
+        """The copy of a descriptor leads to the same file, if it is one that counts."""
+        if fd in fds:
+            fds[copy] = fds[fd]
+        elif fds:
+            fds.pop(copy, None)
+
+    on_module(os, "close", make_close)
+    on_module(os, "closerange", make_closerange)
+    on_module(os, "dup2", make_dup2)
+    on_module(os, "dup", make_dup)
 
 
 def _hook_paths(agent) -> None:
     """Functions of `os` whose first argument is a path."""
-    enter, leave = agent.enter, agent.leave
+    enter, carry_out = agent.enter, agent.carry_out
 
     def hook(name, op):
-        original = getattr(os, name)
         operation = agent.operations[op]
 
-        def function(self, *args, **options):
-            if agent.off:
-                return original(*args, **options)
-            path = args[0] if args else options.get("path")
-            subject = agent.subject("." if path is None else path, options.get("dir_fd"))
-            call = enter(operation, subject) if subject is not None else None
-            if call is None:
-                return original(*args, **options)
-            if call.error is not None:
-                raise agent.refuse(call, path)
-            try:
-                result = original(*args, **options)
-            except BaseException as error:
-                leave(call, 0, error)
+        def make(original):
+            def function(*args, **options):
+                if agent.off:
+                    return original(*args, **options)
+                path = args[0] if args else options.get("path")
+                subject = agent.subject("." if path is None else path, options.get("dir_fd"))
+                call = enter(operation, subject) if subject is not None else None
+                if call is None:
+                    return original(*args, **options)
                 if call.error is not None:
-                    raise call.error from None
-                raise
-            leave(call)
-            if call.error is not None:
-                raise call.error
-            return result
+                    raise agent.refuse(call, path)
+                return carry_out(call, None, original, args, options)
 
-        on_module(os, name, function)
+            return function
+
+        make.native = fast.PATH, operation, agent.paths.known
+        on_module(os, name, make)
 
     for name, op in (
         ("unlink", "file.unlink"),
@@ -304,42 +384,79 @@ def _hook_paths(agent) -> None:
         ("rmdir", "file.rmdir"),
         ("truncate", "file.truncate"),
         ("stat", "file.stat"),
+        ("lstat", "file.stat"),
         ("listdir", "file.list"),
         ("scandir", "file.list"),
     ):
         hook(name, op)
 
 
+def _hook_access(agent) -> None:
+    """`os.access` raises nothing: whatever goes wrong, it says no."""
+    operation = agent.operations["file.stat"]
+
+    def make(original):
+        def access(path, mode, **options):
+            subject = agent.subject(path, options.get("dir_fd"))
+            call = agent.enter(operation, subject) if subject is not None else None
+            if call is None:
+                return original(path, mode, **options)
+            if call.error is not None:
+                agent.refuse(call)
+                return False
+            try:
+                return agent.carry_out(call, None, original, (path, mode), options)
+            except OSError:
+                if call.error is None:
+                    raise
+                return False
+
+        return access
+
+    make.native = fast.PATH, operation, agent.paths.known
+    on_module(os, "access", make)
+
+
+def _hook_links(agent) -> None:
+    """A link is a new name: it is created."""
+    operation = agent.operations["file.create"]
+
+    def hook(name, dir_fd):
+        def make(original):
+            def function(src, dst, *args, **options):
+                subject = agent.subject(dst, options.get(dir_fd))
+                call = agent.enter(operation, subject) if subject is not None else None
+                if call is None:
+                    return original(src, dst, *args, **options)
+                if call.error is not None:
+                    raise agent.refuse(call, src, dst)
+                return agent.carry_out(call, None, original, (src, dst, *args), options)
+
+            return function
+
+        on_module(os, name, make)
+
+    hook("link", "dst_dir_fd")
+    hook("symlink", "dir_fd")
+
+
 def _hook_rename(agent) -> None:
     operation = agent.operations["file.rename"]
 
-    def hook(name):
-        original = getattr(os, name)
-
-        def function(self, src, dst, *, src_dir_fd=None, dst_dir_fd=None):
-            def do():
-                return original(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
-
+    def make(original):
+        def function(src, dst, *, src_dir_fd=None, dst_dir_fd=None):
+            options = {"src_dir_fd": src_dir_fd, "dst_dir_fd": dst_dir_fd}
             if agent.off:
-                return do()
+                return original(src, dst, **options)
             subject = pair(agent.subject(src, src_dir_fd), agent.subject(dst, dst_dir_fd))
             call = agent.enter(operation, subject) if subject is not None else None
             if call is None:
-                return do()
+                return original(src, dst, **options)
             if call.error is not None:
                 raise agent.refuse(call, src, dst)
-            try:
-                do()
-            except BaseException as error:
-                agent.leave(call, 0, error)
-                if call.error is not None:
-                    raise call.error from None
-                raise
-            agent.leave(call)
-            if call.error is not None:
-                raise call.error
+            return agent.carry_out(call, None, original, (src, dst), options)
 
-        on_module(os, name, function)
+        return function
 
-    hook("rename")
-    hook("replace")
+    on_module(os, "rename", make)
+    on_module(os, "replace", make)

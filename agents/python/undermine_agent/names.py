@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+from undermine_agent import fast
+
 _getcwd = os.getcwd
 _CACHE_MAX = 20_000
 _DIGITS = frozenset("0123456789")
@@ -84,6 +86,9 @@ class Subject:
         self.on_disk = on_disk
 
 
+Subject = fast.base("Subject", Subject)  # type: ignore[misc]
+
+
 class Paths:
     """Finds the subject of a path; None for the many files that do not count."""
 
@@ -103,15 +108,18 @@ class Paths:
             return self.fds.get(path)
         if kind is not str:
             if not isinstance(path, (str, bytes)):
-                if not hasattr(path, "__fspath__"):
+                path = _path_of(path)
+                if path is None:
                     return None
-                path = os.fspath(path)
             path = os.fsdecode(path)
         if path[:1] != "/":
             if dir_fd is not None:
                 folder = self.fds.get(dir_fd)
                 return folder and self.subject(folder.resource + "/" + path)
-            path = _getcwd() + "/" + path
+            try:
+                path = _getcwd() + "/" + path
+            except OSError:
+                return None
         try:
             return self.known[path]
         except KeyError:
@@ -128,6 +136,18 @@ class Paths:
             self.known.clear()
         self.known[path] = found
         return found
+
+
+def _path_of(path):
+    """The path that an object stands for, or None: the operation itself will complain."""
+    if not hasattr(path, "__fspath__"):
+        return None
+    try:
+        return os.fspath(path)
+    except TypeError as error:
+        if error.__traceback__.tb_next is None:
+            return None
+        raise
 
 
 def pair(source, goal):

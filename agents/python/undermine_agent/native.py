@@ -32,8 +32,16 @@ class _Int(_ctypes._SimpleCData):
     _type_ = "i"
 
 
+class _Flags(_ctypes._SimpleCData):
+    _type_ = "L"
+
+
 class _Byte(_ctypes._SimpleCData):
     _type_ = "B"
+
+
+class _Text(_ctypes._SimpleCData):
+    _type_ = "z"
 
 
 class _Library:
@@ -57,13 +65,29 @@ class _StatusFunction(_ctypes.CFuncPtr):
     _restype_ = _Int
 
 
+class _UnyieldingFunction(_ctypes.CFuncPtr):
+    """A function during which no other thread of Python runs."""
+
+    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_PYTHONAPI
+    _restype_ = _Int
+
+
 _type_modified = _PythonFunction(("PyType_Modified", _Library))
 _type_modified.argtypes = (_Object,)
 _mmap = _AddressFunction(("mmap", _Library))
 _mmap.argtypes = (_Pointer, _Long, _Int, _Int, _Int, _Long)
 _munmap = _StatusFunction(("munmap", _Library))
 _munmap.argtypes = (_Pointer, _Long)
+_connect = _StatusFunction(("connect", _Library))
+_connect.argtypes = (_Int, _Text, _Int)
+_open_now = _UnyieldingFunction(("open", _Library))
+_open_now.argtypes = (_Text, _Int)
+_write_now = _UnyieldingFunction(("write", _Library))
+_write_now.argtypes = (_Int, _Text, _Long)
 
+# The field `tp_flags` of a type, behind 21 others of a pointer's size.
+_FLAGS_OFFSET = 21 * _ctypes.sizeof(_Pointer)
+_IMMUTABLE, _HEAP = 1 << 8, 1 << 9
 _FAILED = (1 << 8 * _ctypes.sizeof(_Pointer)) - 1
 _arrays: dict = {}
 
@@ -74,6 +98,24 @@ def set_type_entry(cls: type, name: str, value: object) -> None:
     if type(entries) is not dict or entries.get(name) is not cls.__dict__[name]:
         raise TypeError("the entries of %r cannot be reached" % cls)
     entries[name] = value
+    _type_modified(cls)
+
+
+def set_slot(cls: type, name: str, value: object) -> None:
+    """Replace a special method of a C type, so that the interpreter itself calls it (`m[i] = x`, `await f`).
+
+    For a moment the type is marked as one that Python code may change: then the interpreter does the rest.
+    """
+    flags = _Flags.from_address(id(cls) + _FLAGS_OFFSET)
+    before = flags.value
+    if before != cls.__flags__:
+        raise TypeError("the flags of %r cannot be reached" % cls)
+    flags.value = before & ~_IMMUTABLE | _HEAP
+    try:
+        type.__setattr__(cls, name, value)
+    finally:
+        # Not the old value: setting an attribute changes flags of its own.
+        flags.value = flags.value & ~(_IMMUTABLE | _HEAP) | before & (_IMMUTABLE | _HEAP)
     _type_modified(cls)
 
 
@@ -103,3 +145,15 @@ def map_file(path: str) -> memoryview:
         return map_part(fd, 0, _fstat(fd).st_size)
     finally:
         _close(fd)
+
+
+def reset_connection(fd: int) -> None:
+    """End a TCP connection by a reset: both sides see it, also where they wait. The descriptor stays open."""
+    _connect(fd, bytes(16), 16)  # an address of no family
+
+
+def write_at_once(path: str, data: bytes) -> None:
+    """Write to an existing file without letting another thread run; the descriptor is not closed again."""
+    fd = _open_now(os.fsencode(path), os.O_WRONLY | os.O_CLOEXEC)
+    if fd >= 0:
+        _write_now(fd, data, len(data))

@@ -1,6 +1,7 @@
 """Hooks of TCP and UDP sockets, put on `socket.socket` once the target has imported it.
 
-The peer is named by the address a socket connects to, or `accepted` where the other side called. A non-blocking
+The peer is named by the address a socket connects to. Where the other side called, by its address or by the port that
+its agent has told of; `accepted` until it is known. A non-blocking
 call that would block leaves no trace: how often a program asks in vain is an accident that does not recur.
 Therefore a non-blocking call is recorded after it was done, unless a step waits before it: then the socket
 is asked first whether it is ready. Unix sockets and the agent's own connection are never seen.
@@ -13,20 +14,29 @@ import _weakref
 import errno
 from time import monotonic_ns
 
+from undermine_agent import fast
+from undermine_agent.guards import GuardedStreams
 from undermine_agent.names import Subject
+from undermine_agent.observe import Marks, as_one
 from undermine_agent.patch import on_class
+from undermine_agent.table import slot_of
 
 _base = _socket.socket
 _gettimeout, _fileno, _getpeername, _getsockname = _base.gettimeout, _base.fileno, _base.getpeername, _base.getsockname
 _family = _base.__dict__["family"].__get__
 _FAMILIES = (_socket.AF_INET, _socket.AF_INET6)
+# What a socket that does not block raises where it would have to; TLS adds to it.
+WOULD_BLOCK: tuple = (BlockingIOError, InterruptedError)
 _PEEK = _socket.MSG_PEEK
 _DONT_WAIT = getattr(_socket, "MSG_DONTWAIT", 0)
 _LOCAL = {"localhost": "127.0.0.1", "": "127.0.0.1", "0.0.0.0": "127.0.0.1"}
 
 
 def install(agent, socket) -> None:
-    peers = Peers(agent.config["addresses"])
+    peers = agent.peers = Peers(agent.config, agent.state)
+    agent.streams = GuardedStreams(agent)
+    if fast.module is not None:
+        fast.module.use_ports(agent.state.view, agent.state.words[4])
     cls = socket.socket
     for name, flags_at, size_of, measure in (
         ("send", 1, _first_length, int),
@@ -45,28 +55,43 @@ def install(agent, socket) -> None:
     _hook_sendto(agent, peers, cls)
     _hook_connect(agent, peers, cls)
     _hook_accept(agent, peers, cls)
+    _hook_shutdown(agent, cls)
     _hook_close(agent, peers, cls)
 
 
 class Peers:
     """Whom each socket talks to. Known by address in memory, forgotten with the socket."""
 
-    def __init__(self, addresses: dict):
-        self.addresses = addresses
+    def __init__(self, config: dict, state):
+        self.addresses, self.hosts = config["addresses"], config.get("hosts") or {}
+        self.nodes = config.get("nodes") or []
+        self.own = self.nodes.index(config["node"]) + 1 if config["node"] in self.nodes else 0
+        self.state = state
         self.known: dict = {}
+        # Sockets some of whose operations are recorded by the layer above them: a transport, or TLS.
+        self.quiet = Marks()
 
     def of(self, sock):
         """The subject of a socket, or None if the socket does not count."""
         entry = self.known.get(id(sock))
-        return entry[1] if entry is not None else self.learn(sock, self._guess(sock))
+        if entry is None:
+            return self.learn(sock, self._guess(sock))
+        if entry[2] and self.state.caller_at(entry[2], _port(entry[1].resource)):
+            return self.learn(sock, self.caller(entry[1].resource, sock))
+        return entry[1]
 
     def learn(self, sock, subject):
+        """Keep whom a socket talks to; for somebody who called and is not known yet, also the slot to look at."""
         key, known = id(sock), self.known
+        waits = subject is not None and subject.target == "accepted" and not self.hosts
+        slot = self._slot(subject.resource, sock) if waits else 0
+        if slot and self.state.caller_at(slot, _port(subject.resource)):
+            slot = 0  # it is known: the node itself
 
         def gone(reference):
             known.pop(key, None)
 
-        known[key] = _weakref.ref(sock, gone), subject
+        known[key] = _weakref.ref(sock, gone), subject, slot
         return subject
 
     def named(self, address) -> Subject:
@@ -75,6 +100,31 @@ class Peers:
         node = self.addresses.get(name)
         return Subject("peer:" + node, name) if node else Subject("other", name)
 
+    def caller(self, name: str, sock) -> Subject:
+        """The subject of somebody who called: another node, if it has told its port or has an address of its own."""
+        node = self.hosts.get(name.rpartition(":")[0])
+        number = 0 if node else self.state.caller_at(self._slot(name, sock), _port(name))
+        if 0 < number <= len(self.nodes) and number != self.own:
+            node = self.nodes[number - 1]
+        return Subject("peer:" + node, name) if node else Subject("accepted", name)
+
+    @staticmethod
+    def _slot(name: str, sock) -> int:
+        """The slot of a connection that somebody of this name opened."""
+        try:
+            return slot_of(_port(name), _getsockname(sock)[1])
+        except OSError:
+            return 0
+
+    def tell_port(self, sock, address) -> None:
+        """Let the other side know who called."""
+        if self.own and not self.hosts:
+            try:
+                port = _getsockname(sock)[1]
+                self.state.put_caller_at(slot_of(port, _port(_text(address))), port, self.own)
+            except OSError:
+                pass
+
     def _guess(self, sock):
         """For a socket whose beginning was not seen: inherited, made from a descriptor, or not connected."""
         if _family(sock) not in _FAMILIES:
@@ -82,7 +132,7 @@ class Peers:
         try:
             subject = self.named(_getpeername(sock))
             if subject.target == "other" and _text(_getsockname(sock)) in self.addresses:
-                return Subject("accepted", subject.resource)
+                return self.caller(subject.resource, sock)
             return subject
         except OSError:
             return Subject("other")
@@ -97,6 +147,11 @@ def _text(address) -> str:
     return "%s:%s" % (_LOCAL.get(host, host), address[1])
 
 
+def _port(name: str) -> int:
+    port = name.rpartition(":")[2]
+    return int(port) if port.isdigit() and int(port) < 65536 else 0
+
+
 def _first_length(args) -> int:
     try:
         return memoryview(args[0]).nbytes
@@ -105,9 +160,12 @@ def _first_length(args) -> int:
 
 
 def _total_length(args) -> int:
+    """Of the parts, unless looking at them would use them up."""
+    if not args or type(args[0]) not in (list, tuple):
+        return 0
     try:
         return sum(memoryview(part).nbytes for part in args[0])
-    except (IndexError, TypeError):
+    except TypeError:
         return 0
 
 
@@ -142,7 +200,7 @@ def _without_blocking(agent, operation, subject, size, measure, original, sock, 
     t_ns = monotonic_ns()
     try:
         result = original(sock, *args, **options)
-    except (BlockingIOError, InterruptedError):
+    except WOULD_BLOCK:
         raise
     except BaseException as error:
         call = agent.enter(operation, subject, size, t_ns)
@@ -150,51 +208,73 @@ def _without_blocking(agent, operation, subject, size, measure, original, sock, 
             agent.leave(call, 0, error)
         raise
     call = agent.enter(operation, subject, size, t_ns)
-    if call is not None:
-        agent.leave(call, measure(result) if measure is not None and result is not None else 0)
-        if call.error is not None:
-            raise call.error
-    return result
+    if call is None:
+        return result
+    return agent.finish(call, result, measure(result) if measure is not None and result is not None else 0)
 
 
 def _transfer(agent, operation, subject, size, measure, original, sock, flags, args, options):
-    if _gettimeout(sock) == 0.0 or flags & _DONT_WAIT:
+    waits = _gettimeout(sock) != 0.0 and not flags & _DONT_WAIT
+    lasting = agent.lasting
+    if lasting.entries or agent.state.generation != lasting.generation:
+        guard = agent.streams.guard_of(operation, subject, sock)
+        if guard is not None:
+            return guard.transfer(operation, size, measure, original, waits, (sock, *args), options)
+    if not waits:
         return _without_blocking(agent, operation, subject, size, measure, original, sock, args, options)
     return agent.perform(operation, subject, size, measure, original, sock, *args, **options)
 
 
 def _hook_transfer(agent, peers, cls, name, op, flags_at, size_of, measure) -> None:
-    original = getattr(cls, name)
     operation = agent.operations[op]
+    quiet, unseen = peers.quiet.known, as_one(agent, _transfer)
 
-    def method(self, *args, **options):
-        if agent.off:
-            return original(self, *args, **options)
-        subject = peers.of(self)
-        flags = options.get("flags", args[flags_at] if len(args) > flags_at else 0)
-        if subject is None or type(flags) is int and flags & _PEEK:
-            return original(self, *args, **options)
-        flags = flags if isinstance(flags, int) else 0
-        return _transfer(agent, operation, subject, size_of(args), measure, original, self, flags, args, options)
+    def make(original):
+        def method(self, *args, **options):
+            if agent.off:
+                return original(self, *args, **options)
+            subject = peers.of(self)
+            flags = options.get("flags", args[flags_at] if len(args) > flags_at else 0)
+            if subject is None or type(flags) is int and flags & _PEEK:
+                return original(self, *args, **options)
+            flags = flags if isinstance(flags, int) else 0
+            transfer = unseen if id(self) in quiet and op in peers.quiet.get(self) else _transfer
+            return transfer(agent, operation, subject, size_of(args), measure, original, self, flags, args, options)
 
-    on_class(cls, name, method)
+        return method
+
+    if _can_be_native():
+        size = fast.LENGTH if size_of is _first_length else fast.NUMBER if size_of is _asked else fast.NOTHING
+        if size != fast.NOTHING:
+            measured = fast.RESULT if measure is not None else fast.NOTHING
+            make.native = fast.SOCKET, operation, peers.known, size, 0, measured, flags_at, quiet
+    on_class(cls, name, make)
+
+
+def _can_be_native() -> bool:
+    """The accelerator looks into sockets; here is one that was never opened."""
+    return fast.module is not None and fast.module.socket_has(_base.__new__(_base), -1, 0, -1_000_000_000)
 
 
 def _hook_sendto(agent, peers, cls) -> None:
-    original = cls.sendto
     operation = agent.operations["net.send"]
+    quiet, unseen = peers.quiet.known, as_one(agent, _transfer)
 
-    def sendto(self, *args):
-        if agent.off or _family(self) not in _FAMILIES or len(args) < 2:
-            return original(self, *args)
-        subject, size = peers.named(args[-1]), _first_length(args)
-        return _transfer(agent, operation, subject, size, int, original, self, 0, args, {})
+    def make(original):
+        def sendto(self, *args):
+            if agent.off or _family(self) not in _FAMILIES or len(args) < 2:
+                return original(self, *args)
+            subject, size = peers.named(args[-1]), _first_length(args)
+            return (unseen if id(self) in quiet else _transfer)(
+                agent, operation, subject, size, int, original, self, 0, args, {}
+            )
 
-    on_class(cls, "sendto", sendto)
+        return sendto
+
+    on_class(cls, "sendto", make)
 
 
 def _hook_connect(agent, peers, cls) -> None:
-    original, original_ex = cls.connect, cls.connect_ex
     operation = agent.operations["net.connect"]
 
     def begin(sock, address):
@@ -208,92 +288,120 @@ def _hook_connect(agent, peers, cls) -> None:
         peers.learn(sock, subject)
         return agent.enter(operation, subject)
 
-    def connect(self, address, /):
-        call = begin(self, address)
-        if call is None:
-            return original(self, address)
-        if call.error is not None:
-            peers.known.pop(id(self), None)
-            raise agent.refuse(call)
-        try:
-            original(self, address)
-        except BaseException as error:
-            waits = isinstance(error, BlockingIOError)
-            agent.leave(call, 0, None if waits else error)
+    def make(original):
+        def connect(self, address, /):
+            call = begin(self, address)
+            if call is None:
+                return original(self, address)
             if call.error is not None:
-                raise call.error from None
-            if not waits:
                 peers.known.pop(id(self), None)
-            raise
-        agent.leave(call)
-        if call.error is not None:
-            raise call.error
+                raise agent.refuse(call)
+            try:
+                original(self, address)
+            except BaseException as error:
+                waits = isinstance(error, BlockingIOError)
+                if waits:
+                    peers.tell_port(self, address)
+                agent.leave(call, 0, None if waits else error)
+                if call.error is not None:
+                    raise call.error from None
+                if not waits:
+                    peers.known.pop(id(self), None)
+                raise
+            peers.tell_port(self, address)
+            agent.finish(call, None)
 
-    def connect_ex(self, address, /):
-        call = begin(self, address)
-        if call is None:
-            return original_ex(self, address)
-        if call.error is not None:
-            peers.known.pop(id(self), None)
-            return agent.refuse(call).errno
-        try:
-            number = original_ex(self, address)
-        except BaseException as error:
-            agent.leave(call, 0, error)
-            raise
-        failed = number not in (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
-        agent.leave(call, 0, OSError(number, "") if failed else None)
-        return number if call.error is None else call.error.errno
+        return connect
 
-    on_class(cls, "connect", connect)
-    on_class(cls, "connect_ex", connect_ex)
+    def make_ex(original):
+        def connect_ex(self, address, /):
+            call = begin(self, address)
+            if call is None:
+                return original(self, address)
+            if call.error is not None:
+                peers.known.pop(id(self), None)
+                return agent.refuse(call).errno
+            try:
+                number = original(self, address)
+            except BaseException as error:
+                agent.leave(call, 0, error)
+                raise
+            failed = number not in (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
+            if not failed:
+                peers.tell_port(self, address)
+            agent.leave(call, 0, OSError(number, "") if failed else None)
+            return number if call.error is None else call.error.errno
+
+        return connect_ex
+
+    on_class(cls, "connect", make)
+    on_class(cls, "connect_ex", make_ex)
 
 
 def _hook_accept(agent, peers, cls) -> None:
-    original = cls.accept
     operation = agent.operations["net.accept"]
 
-    def accepted(sock):
-        result = original(sock)
-        peers.learn(result[0], Subject("accepted", _text(result[1])))
-        return result
+    def make(original):
+        def accepted(sock):
+            result = original(sock)
+            name = _text(result[1])
+            peers.learn(result[0], peers.caller(name, result[0]))
+            return result
 
-    def accept(self):
-        if agent.off or _family(self) not in _FAMILIES:
-            return original(self)
-        entry = peers.known.get(id(self))
-        if entry is None or entry[1].target != "listen":
-            peers.learn(self, Subject("listen", _text(_getsockname(self))))
-            entry = peers.known[id(self)]
-        return _transfer(agent, operation, entry[1], 0, None, accepted, self, 0, (), {})
+        def accept(self):
+            if agent.off or _family(self) not in _FAMILIES:
+                return original(self)
+            entry = peers.known.get(id(self))
+            if entry is None or entry[1].target != "listen":
+                peers.learn(self, Subject("listen", _text(_getsockname(self))))
+                entry = peers.known[id(self)]
+            return _transfer(agent, operation, entry[1], 0, None, accepted, self, 0, (), {})
 
-    on_class(cls, "accept", accept)
+        return accept
+
+    on_class(cls, "accept", make)
+
+
+def _hook_shutdown(agent, cls) -> None:
+    """No operation of its own; but it comes behind what a fault keeps back."""
+
+    def make(original):
+        def shutdown(self, how, /):
+            if agent.off or not agent.streams.in_force() or not agent.streams.shut_down(self, how):
+                return original(self, how)
+
+        return shutdown
+
+    on_class(cls, "shutdown", make)
 
 
 def _hook_close(agent, peers, cls) -> None:
     """The real closing, which may come later than `close()` where a file was made from the socket."""
-    original = cls._real_close
     operation = agent.operations["net.close"]
 
-    def _real_close(self, *args, **options):
-        if agent.off or _fileno(self) < 0:
-            return original(self, *args, **options)
-        subject = peers.of(self)
-        peers.known.pop(id(self), None)
-        call = agent.enter(operation, subject) if subject is not None else None
-        if call is None:
-            return original(self, *args, **options)
-        if call.error is not None:  # the descriptor is given up all the same
-            error = agent.refuse(call)
-            original(self, *args, **options)
-            raise error
-        try:
-            original(self, *args, **options)
-        except BaseException as error:
-            agent.leave(call, 0, error)
-            raise
-        agent.leave(call)
-        if call.error is not None:
-            raise call.error
+    def make(original):
+        def _real_close(self, *args, **options):
+            if agent.off or _fileno(self) < 0:
+                return original(self, *args, **options)
+            subject = peers.of(self)
+            if subject is not None and agent.streams.in_force():
+                agent.streams.closing(self, subject)
+            peers.known.pop(id(self), None)
+            seen = subject is not None and peers.quiet.pop(self) is None
+            call = agent.enter(operation, subject) if seen else None
+            if call is None:
+                return original(self, *args, **options)
+            if call.error is not None:  # the descriptor is given up all the same
+                error = agent.refuse(call)
+                original(self, *args, **options)
+                raise error
+            try:
+                original(self, *args, **options)
+            except BaseException as error:
+                agent.leave(call, 0, error)
+                raise
+            agent.finish(call, None)
 
-    on_class(cls, "_real_close", _real_close)
+        return _real_close
+
+    on_class(cls, "_real_close", make)

@@ -1,8 +1,12 @@
 """How hooks are put in place: on modules, on C types, on Python classes, and on modules not imported yet.
 
-A replaced module function does not bind when it is a class attribute, pickles by name, has the name, text and
-signature of the original and takes its place in the `os.supports_*` sets. Hooks keep all they need in closures:
-they may be called after the interpreter has emptied the modules.
+A hook is made by `make(original)` and takes what the original takes. Only that argument may be called for the
+original: a name looked up elsewhere may lead to the hook again.
+
+With the accelerator, built-in functions are redirected in place and stay what they are, and `make.native` may say what
+the accelerator can do for the hook. Without it, they are replaced. A replaced module function does not bind when it is
+a class attribute, pickles by name, has the name, text and signature of the original and joins it in the `os.supports_*`
+sets. Hooks keep all they need in closures: they may be called after the interpreter has emptied the modules.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import os
 import sys
 
-from undermine_agent import native
+from undermine_agent import fast, native
 
 
 class Function:
@@ -31,11 +35,11 @@ class Function:
         return inspect.signature(self.__wrapped__)
 
 
-def stand_in(original, call, module: str) -> Function:
-    """A `Function` for the original; `call` is its `__call__` and takes the stand-in itself first."""
+def stand_in(original, hook, module: str) -> Function:
+    """A `Function` that calls the hook and passes for the original."""
     attributes = {
         "__slots__": (),
-        "__call__": call,
+        "__call__": staticmethod(hook),
         "__wrapped__": staticmethod(original) if hasattr(original, "__get__") else original,
         "__name__": original.__name__,
         "__qualname__": original.__name__,
@@ -47,37 +51,67 @@ def stand_in(original, call, module: str) -> Function:
     return type(original.__name__, (Function,), attributes)()
 
 
-def on_module(module, name: str, call) -> None:
-    """Replace a function of a module; in `os`, also in its sets of what functions can do."""
+def _redirected(original, make, cls=None) -> bool:
+    """Redirect a built-in function or method in place, for instances of the class only; false if that cannot be done."""
+    return fast.module is not None and fast.module.redirect(original, make, getattr(make, "native", None), cls)
+
+
+def on_module(module, name: str, make, aliases=()) -> None:
+    """Hook a built-in function of a module, and of others that have it by the same name; in `os`, also in its sets."""
     original = getattr(module, name)
-    replacement = stand_in(original, call, module.__name__)
-    if module is os:
-        for functions in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
-            if original in functions:
-                functions.discard(original)
-                functions.add(replacement)
-    setattr(module, name, replacement)
+    sets = os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids
+    sets = [functions for functions in sets if original in functions] if module is os else ()
+    for functions in sets:
+        functions.discard(original)  # its hash is about to change
+    replacement = original
+    if not _redirected(original, make):
+        replacement = stand_in(original, make(original), original.__module__ if aliases else module.__name__)
+        for owner in (module, *aliases):
+            setattr(owner, name, replacement)
+    for functions in sets:
+        functions.update((original, replacement))
 
 
-def dressed(call, original):
+def dressed(hook, original, cls=None):
     """A hook of a method, made to look like the original."""
+    if cls is not None:
+        hook.__module__ = getattr(cls, "__module__", hook.__module__)  # methods of C types do not say it
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         try:
-            setattr(call, name, getattr(original, name))
+            setattr(hook, name, getattr(original, name))
         except (AttributeError, TypeError):
             pass
-    call.__wrapped__ = original
-    return call
+    hook.__wrapped__ = original
+    return hook
 
 
-def on_type(cls: type, name: str, call) -> None:
-    """Replace a method of a C type."""
-    native.set_type_entry(cls, name, dressed(call, cls.__dict__[name]))
+def on_type(cls: type, name: str, make) -> None:
+    """Hook a method of a C type."""
+    original = cls.__dict__[name]
+    if _redirected(original, make):
+        return
+    native.set_type_entry(cls, name, dressed(make(original), original, cls))
 
 
-def on_class(cls: type, name: str, call) -> None:
-    """Replace a method of a Python class."""
-    setattr(cls, name, dressed(call, getattr(cls, name)))
+def _itself(original):
+    return original
+
+
+def on_slot(cls: type, name: str, make) -> None:
+    """Hook a special method of a C type."""
+    original = cls.__dict__[name]
+    native.set_slot(cls, name, dressed(make(fast.base("Original", _itself)(original)), original, cls))
+
+
+def on_class(cls: type, name: str, make) -> None:
+    """Hook a method of a Python class, its own or inherited."""
+    original = getattr(cls, name)
+    if _redirected(original, make, cls):
+        return
+    if fast.module is not None and hasattr(make, "native") and type(original) is type(on_class):
+        setattr(cls, name, fast.module.Method(original, make, make.native))
+        return
+    setattr(cls, name, dressed(make(original), original, cls))
 
 
 class ImportWatch:
@@ -92,6 +126,16 @@ class ImportWatch:
             if module is not None:
                 self.arrived(name, module)
         if self.wanted:
+            sys.meta_path.insert(0, self)
+
+    def add(self, name: str, hook) -> None:
+        """One more hook for a module, behind those that it has; at once if the module is there."""
+        if name in sys.modules:
+            hook(sys.modules[name])
+            return
+        earlier = self.wanted.get(name)
+        self.wanted[name] = hook if earlier is None else lambda module: (earlier(module), hook(module))
+        if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
     def arrived(self, name: str, module) -> None:

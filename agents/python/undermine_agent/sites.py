@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import sys
 
+from undermine_agent import fast
+
 DEPTH_MAX = 30
 CODES_MAX = 50_000
+STACKS_MAX = 50_000
 UNKNOWN = object()
 
-_AGENT_DIR = os.path.dirname(os.path.abspath(__file__)) + os.sep
+AGENT_DIR = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARY_DIR = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _PACKAGE_DIRS = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages"))
 
@@ -53,14 +56,27 @@ class Sites:
     def reset(self, writer) -> None:
         """Begin anew for an event file that has no definitions yet."""
         self.writer = writer
+        self._forget()
+
+    def _forget(self) -> None:
+        """What is needed again is defined again. Code is let go of last, when nobody knows its address any more.
+
+        Another thread may be in `classify`: whatever it puts into `codes` after this is kept alive by the new list.
+        """
+        alive = getattr(self, "alive", None)
+        self.alive: list = []
+        if fast.module is not None:
+            fast.module.forget()
         self.codes.clear()
         self.others: dict = {}
         self.stacks: dict = {}
         self.locs: dict = {}
-        self.alive: list = []
+        del alive
 
     def stack(self, cursor, frame) -> Stack:
         """The stack of the target's frames from this frame outwards."""
+        if len(self.alive) >= CODES_MAX or len(self.stacks) >= STACKS_MAX:  # a target that makes code without end
+            self._forget()
         codes = self.codes
         inner = frame
         found = []
@@ -107,28 +123,36 @@ class Sites:
         """Decide once for a code object whether it is the target's; returns its table of offsets or None."""
         code = frame.f_code
         offsets = {} if self._counts(code.co_filename, frame.f_globals) else None
-        if len(self.alive) >= CODES_MAX:  # a target that makes code without end: forget the lot
-            self.codes.clear()
-            self.others.clear()
-            self.alive = []
-        self.alive.append(code)
         self.codes[id(code)] = offsets
+        self.alive.append(code)
+        if fast.module is not None:
+            fast.module.learn(code, offsets is not None)
         return offsets
 
     def _counts(self, filename: str, names: dict) -> bool:
-        if not is_hosts(filename):
-            return False
         if not self.packages:
-            return True
+            return is_hosts(filename)
+        if filename.startswith(("<frozen ", AGENT_DIR)):
+            return False
         module = module_name(names)
         if module == "__main__":
             stem = os.path.splitext(os.path.basename(filename))[0]
             return stem in self.packages or module in self.packages
         return any(module == package or module.startswith(package + ".") for package in self.packages)
 
+    def raised_by_host(self, error: BaseException) -> bool:
+        """True if an exception that came up within the agent passed through code that is not ours."""
+        traceback = error.__traceback__
+        while traceback is not None:
+            frame = traceback.tb_frame
+            if is_hosts(frame.f_code.co_filename) or self._counts(frame.f_code.co_filename, frame.f_globals):
+                return True
+            traceback = traceback.tb_next
+        return False
+
     def _foreign(self, cursor, frame) -> int:
         """Where no frame is the target's: the innermost one outside the agent."""
-        while frame is not None and frame.f_code.co_filename.startswith(_AGENT_DIR):
+        while frame is not None and frame.f_code.co_filename.startswith(AGENT_DIR):
             frame = frame.f_back
         if frame is None:
             return self._named(cursor, "?:?#0", 0)
@@ -158,19 +182,9 @@ class Sites:
 
 def is_hosts(filename: str) -> bool:
     """False for code of the agent and of the standard library."""
-    if filename.startswith(("<frozen ", _AGENT_DIR)):
+    if filename.startswith(("<frozen ", AGENT_DIR)):
         return False
     return not filename.startswith(_LIBRARY_DIR) or any(part in filename for part in _PACKAGE_DIRS)
-
-
-def raised_by_host(error: BaseException) -> bool:
-    """True if an exception that came up within the agent passed through code that is not ours."""
-    traceback = error.__traceback__
-    while traceback is not None:
-        if is_hosts(traceback.tb_frame.f_code.co_filename):
-            return True
-        traceback = traceback.tb_next
-    return False
 
 
 def module_name(names: dict) -> str:

@@ -1,4 +1,4 @@
-"""Hooks of asyncio: tasks that died of an exception that nobody asks for.
+"""Hooks of asyncio's tasks: their start, first step and end, and those that died of an exception nobody asks for.
 
 A task that fails is often awaited a moment later, so the verdict waits: half a second after its end, at the next
 hooked operation, the task is looked at again without marking its exception as retrieved. One that is collected
@@ -10,6 +10,9 @@ from __future__ import annotations
 import _weakref
 from time import monotonic_ns
 
+from undermine_agent.handover import name_of, without_us
+from undermine_agent.names import Subject
+from undermine_agent.observe import Marks, unique
 from undermine_agent.patch import on_class
 from undermine_agent.threads import death
 
@@ -20,24 +23,37 @@ def install(agent, base_events) -> None:
     watch = Watch(agent)
     agent.check_tasks = watch.check
     cls = base_events.BaseEventLoop
-    original_create, original_handler = cls.create_task, cls.call_exception_handler
+    handover = getattr(agent, "callback_marks", None)  # None where hand-over is not observed
 
-    def create_task(self, *args, **options):
-        task = original_create(self, *args, **options)
-        if not agent.off:
+    def make_create(original):
+        def create_task(self, *args, **options):
+            if agent.off:
+                return original(self, *args, **options)
+            subject = watch.begin(args[0] if args else options.get("coro")) if handover is not None else None
+            task = without_us(original(self, *args, **options))
             try:
                 task.add_done_callback(watch.done)
-            except Exception:
-                pass
-        return task
+                if subject is not None:
+                    watch.tasks.put(task, subject)
+                    first = self._ready[-1] if self._ready else None
+                    if getattr(getattr(first, "_callback", None), "__self__", None) is task:
+                        handover.marks.put(first, subject)
+            except Exception as error:
+                agent._note(error)
+            return task
 
-    def call_exception_handler(self, context):
-        if not agent.off:
-            watch.collected(context)
-        return original_handler(self, context)
+        return create_task
 
-    on_class(cls, "create_task", create_task)
-    on_class(cls, "call_exception_handler", call_exception_handler)
+    def make_handler(original):
+        def call_exception_handler(self, context):
+            if not agent.off:
+                watch.collected(context)
+            return original(self, context)
+
+        return call_exception_handler
+
+    on_class(cls, "create_task", make_create)
+    on_class(cls, "call_exception_handler", make_handler)
 
 
 class Watch:
@@ -46,11 +62,26 @@ class Watch:
     def __init__(self, agent):
         self.agent = agent
         self.operation = agent.operations["task.die"]
+        self.start, self.end = agent.operations["task.start"], agent.operations["task.end"]
         self.reported: list = []
+        self.tasks = Marks()
+
+    def begin(self, coroutine):
+        """A task starts: its subject, if its coroutine is the target's own code."""
+        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
+        if frame is None or not self.agent.targets_own(frame):
+            return None
+        name = name_of(coroutine)
+        subject = Subject(name, unique(name))
+        self.agent.record(self.start, subject)
+        return subject
 
     def done(self, task) -> None:
         """The task ended. Runs in the target's loop: never raises, never marks the exception as retrieved."""
         try:
+            subject = self.tasks.pop(task)
+            if subject is not None and not self.agent.off:
+                self.agent.record(self.end, subject)
             if not self.agent.off and getattr(task, "_log_traceback", False) and not task.cancelled():
                 self._suspect(task._exception, _weakref.ref(task))
         except Exception as error:

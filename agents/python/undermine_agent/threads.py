@@ -4,49 +4,58 @@ from __future__ import annotations
 
 import sys
 
-from undermine_agent.locks import observe_methods
 from undermine_agent.names import Subject, mask
+from undermine_agent.observe import Marks, unique
 from undermine_agent.patch import dressed, on_class
 
 TEXT_MAX = 500
+# The subjects of threads: the same where one is started, begins, ends and is joined.
+STARTED = Marks()
 
 
 def install(agent, threading) -> None:
     _hook_start_and_end(agent, threading.Thread)
     _hook_death(agent, threading)
-    waits = {"wait": "cond.wait", "wait_for": "cond.wait", "notify": "cond.notify", "notify_all": "cond.notify"}
-    observe_methods(agent, threading.Condition, "condition", on_class, waits)
-    observe_methods(agent, threading.Event, "event", on_class, {"wait": "event.wait", "set": "event.set"})
 
 
 def _hook_start_and_end(agent, cls) -> None:
-    original_start, original_inner = cls.start, cls._bootstrap_inner
     start_operation, end_operation = agent.operations["thread.start"], agent.operations["thread.end"]
-    make, masked = Subject, mask
+    take_operation = agent.operations["handover.take"]
+    make, masked, started = Subject, mask, STARTED
 
-    def start(self):
-        name = getattr(self, "_name", None)
-        if agent.off or type(name) is not str:
-            return original_start(self)
-        return agent.perform(start_operation, make(masked(name), name), 0, None, original_start, self)
+    def make_start(original):
+        def start(self):
+            name = getattr(self, "_name", None)
+            if agent.off or type(name) is not str:
+                return original(self)
+            subject = make(masked(name), unique(name))
+            started.put(self, subject)
+            return agent.perform(start_operation, subject, 0, None, original, self)
 
-    def _bootstrap_inner(self):
-        try:
-            if not agent.off:
-                agent.thread_state().name = self._name
-        except Exception:
-            pass
-        try:
-            original_inner(self)
-        finally:
-            if not agent.off:
-                try:
-                    agent.record(end_operation, make(masked(self._name), self._name))
-                except Exception:
-                    pass
+        return start
 
-    on_class(cls, "start", start)
-    on_class(cls, "_bootstrap_inner", _bootstrap_inner)
+    def make_inner(original):
+        def _bootstrap_inner(self):
+            try:
+                if not agent.off:
+                    agent.thread_state().name = self._name
+                    if started.get(self) is not None:
+                        agent.record(take_operation, started.get(self))
+            except Exception:
+                pass
+            try:
+                original(self)
+            finally:
+                if not agent.off:
+                    try:
+                        agent.record(end_operation, started.get(self) or make(masked(self._name), self._name))
+                    except Exception:
+                        pass
+
+        return _bootstrap_inner
+
+    on_class(cls, "start", make_start)
+    on_class(cls, "_bootstrap_inner", make_inner)
 
 
 def _hook_death(agent, threading) -> None:

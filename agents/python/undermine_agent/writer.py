@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import _struct
 import _thread
+import errno
 import os
 from itertools import count
 
-from undermine_agent import native
+from undermine_agent import fast, native
 
 CHUNK = 65536
 MAGIC = b"UMC1"
@@ -86,8 +87,9 @@ class Writer:
             return self.scratch(), len(MAGIC)
         try:
             return self._grow(), len(MAGIC)
-        except OSError:
-            self.failed = True
+        except OSError as error:
+            # A target that has no descriptor left may have one later.
+            self.failed = error.errno not in (errno.EMFILE, errno.ENFILE)
             return self.scratch(), len(MAGIC)
         finally:
             self.lock.release()
@@ -173,3 +175,6 @@ class Writer:
         cursor.view[position + 4 : position + size] = payload
         _put_length(cursor.view, position, size)
         cursor.position = position + size
+
+
+Writer = fast.base("Writer", Writer)  # type: ignore[misc]

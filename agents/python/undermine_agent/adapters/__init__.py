@@ -1,0 +1,104 @@
+"""Adapters: modules that say which functions of a library are one operation each. docs/adapters.md describes them.
+
+An adapter is a module with one function, `install(hooks)`. It uses nothing of the agent but the `Hooks` it is given.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from undermine_agent.logical import layer_of
+
+BUILTIN = {"http": "http", "redis": "redis", "streams": "asyncio"}
+"""The adapters of the agent itself, and the package with whose import each is loaded."""
+
+
+def install(agent) -> None:
+    layer = layer_of(agent)
+    for entry in agent.config.get("adapters", ()):
+        name, path = entry["adapter"], entry.get("path", "")
+        hooks = Hooks(layer, name, entry.get("options") or {})
+        if path:
+            hooks.attempt(load_file, hooks, name, path)
+        elif name in BUILTIN:
+            hooks.when_imported(BUILTIN[name], load_builtin(hooks, name))
+        else:
+            layer.trouble("there is no adapter %r" % name)
+
+
+def load_builtin(hooks, name: str):
+    def load(package) -> None:
+        keep, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+        try:
+            module = __import__("undermine_agent.adapters." + name, fromlist=["install"])
+        finally:
+            sys.dont_write_bytecode = keep
+        module.install(hooks)
+
+    return load
+
+
+def load_file(hooks, name: str, path: str) -> None:
+    from _frozen_importlib_external import SourceFileLoader
+
+    module = type(sys)("undermine_adapter_" + name)
+    module.__file__ = path
+    sys.modules[module.__name__] = module
+    SourceFileLoader(module.__name__, path).exec_module(module)
+    module.install(hooks)
+
+
+class Hooks:
+    """What an adapter is given. Nothing that goes wrong in an adapter reaches the target."""
+
+    def __init__(self, layer, name: str, options: dict):
+        self._layer = layer
+        self._name = name
+        self.options = options
+
+    def when_imported(self, module: str, act) -> None:
+        """Call `act(module)` once the target has imported the module: at once if it has."""
+        self._layer.agent.imports.add(module, lambda imported: self.attempt(act, imported))
+
+    def function(
+        self, owner, name, op, kind=None, peer=None, size=None, error=None, dropped=None, of_result=False
+    ) -> None:
+        """Each call of this function of a module or class is one operation.
+
+        `op`, `kind`, `peer` and `size` are values or functions that are given the call's arguments (`self` too) and
+        answer with them. An op or kind of None: this call is no operation. Of a kind that is a pair of
+        texts only the second is masked. A peer is a node's name, an address
+        (text or tuple) or a socket. `error` makes of an injected `OSError` what the library would raise. `dropped` is
+        what the caller is given when the message is dropped, or a function of the arguments that makes it or raises.
+        With `of_result` the function returns what has come: `op`, `kind` and `size` are given its result (None if it
+        raised) before the arguments, `dropped` too; without a `dropped`, the next message is waited for.
+        """
+        kind = name if kind is None else kind
+        self._layer.hook(
+            owner,
+            name,
+            op=op,
+            kind=kind,
+            peer=peer,
+            size=size,
+            error=error,
+            dropped=dropped,
+            of_result=of_result,
+        )
+
+    def caller(self) -> str:
+        """The place in the target's code that has led here, as `module:function#ordinal`."""
+        agent = self._layer.agent
+        state = agent.thread_state()
+        busy, state.busy = state.busy, True
+        try:
+            return agent.sites.stack(state.cursor, sys._getframe(1)).loc
+        finally:
+            state.busy = busy
+
+    def attempt(self, act, *args) -> None:
+        """Do it; what goes wrong is one line in the agent's file of errors."""
+        try:
+            act(*args)
+        except Exception as error:
+            self._layer.trouble("adapter %s: %s: %s" % (self._name, type(error).__name__, error))

@@ -1,0 +1,146 @@
+"""The heart of the agent: every hook calls `perform` (or `enter` and `leave`) around the original operation.
+
+While the agent is at work in a thread, or once the interpreter shuts down, hooks pass straight through. The accelerator
+does the same in C (`accelerator/calls.h`), up to the point where something is to be decided.
+"""
+
+from __future__ import annotations
+
+import _thread
+import errno
+import sys
+from time import monotonic_ns
+
+from undermine_agent.writer import Cursor
+
+_frame = sys._getframe
+
+
+class Call:
+    """One operation under way, and what was decided about it.
+
+    `error` is raised instead of doing it or, after it, instead of returning. `change` alters it: before, by
+    `change.instead(original, args, options)`, which does it in some way and returns what the caller is given
+    (`change.lost`: nothing was done); after, by `change.after(result)`.
+    """
+
+    __slots__ = ("operation", "subject", "stack", "seq", "cursor", "error", "change")
+
+    def __init__(self, operation, subject, stack, seq, cursor):
+        self.operation = operation
+        self.subject = subject
+        self.stack = stack
+        self.seq = seq
+        self.cursor = cursor
+        self.error = None
+        self.change = None
+
+
+class ThreadState:
+    """What the agent keeps for each thread."""
+
+    __slots__ = ("busy", "cursor", "name", "scope")
+
+    def __init__(self, writer):
+        self.busy = False
+        self.cursor = Cursor(writer)
+        self.name = ""
+        self.scope = None  # the logical operation under way
+
+
+class Core:
+    """The part of an agent that each operation passes."""
+
+    def begin_work(self, sites, shared, lasting, agent_dir, name_of_error) -> None:
+        """An event file is there: from now on operations are recorded."""
+        self.local = _thread._local()
+
+    def thread_state(self) -> ThreadState:
+        try:
+            return self.local.state
+        except AttributeError:
+            state = self.local.state = ThreadState(self.writer)
+            return state
+
+    def enter(self, operation, subject, size=0, t_ns=0):
+        """Record that an operation begins and do what the table says. None: not recorded, just do it."""
+        if self.off:
+            return None
+        state = self.thread_state()
+        if state.busy or state.scope is not None and self.covered(operation, subject):
+            return None
+        state.busy = True
+        try:
+            if self.lost_tasks:
+                self.check_tasks()
+            call = self._begin(state, operation, subject, size, t_ns, self.sites.stack(state.cursor, _frame(1)))
+            if operation.matchable:
+                self._decide_before(call)
+            return call
+        except Exception as error:
+            self._note(error)
+            return None
+        finally:
+            state.busy = False
+
+    def _begin(self, state, operation, subject, size, t_ns, stack) -> Call:
+        cursor, writer = state.cursor, self.writer
+        strings, string = writer.strings, writer.string
+        op_id = strings.get(operation.name) or string(cursor, operation.name)
+        target = strings.get(subject.target)
+        if target is None:
+            target = string(cursor, subject.target)
+        resource = strings.get(subject.resource)
+        if resource is None:
+            resource = string(cursor, subject.resource)
+        thread = strings.get(state.name) or string(cursor, state.name or self._thread_name(state))
+        seq = next(writer.sequence)
+        writer.begin(cursor, seq, t_ns or monotonic_ns(), op_id, stack.id, target, resource, thread, size)
+        return Call(operation, subject, stack, seq, cursor)
+
+    def leave(self, call, result=0, error=None) -> None:
+        """Record that an operation ended, by this exception or text if any. May set `call.error` or `call.change`."""
+        state = self.thread_state()
+        busy, state.busy = state.busy, True
+        call.error = call.change = None
+        try:
+            cursor = call.cursor = state.cursor
+            name = self.writer.string(cursor, error_name(error)) if error is not None else 0
+            self.writer.end(cursor, call.seq, monotonic_ns(), result, name)
+            if call.operation.after and not self.off:
+                self._decide_after(call)
+        except Exception as trouble:
+            self._note(trouble)
+        finally:
+            state.busy = busy
+
+    def perform(self, operation, subject, size, measure, original, *args, **options):
+        """One whole operation: recorded, decided upon, done and recorded again."""
+        call = self.enter(operation, subject, size)
+        if call is None:
+            return original(*args, **options)
+        if call.error is not None:
+            raise self.refuse(call)
+        return self.carry_out(call, measure, original, args, options)
+
+    def record(self, operation, subject, stack=None) -> None:
+        """Record something that has no duration, also while the agent is at work in this thread."""
+        state = self.thread_state()
+        busy, state.busy = state.busy, True
+        try:
+            if stack is None:
+                stack = self.sites.stack(state.cursor, _frame(1))
+            call = self._begin(state, operation, subject, 0, 0, stack)
+            self.writer.end(state.cursor, call.seq, monotonic_ns(), 0, 0)
+        except Exception as error:
+            self._note(error)
+        finally:
+            state.busy = busy
+
+
+def error_name(error) -> str:
+    if type(error) is str:
+        return error
+    if isinstance(error, OSError) and error.errno in errno.errorcode and type(error).__module__ != "ssl":
+        return errno.errorcode[error.errno]
+    return type(error).__name__

@@ -1,0 +1,238 @@
+"""Hooks that only observe: locks, waits, queues, clocks. Recorded only where the target's own code calls.
+
+Such operations are everywhere, so every other caller passes after one look at its code. They are never matched by
+steps: nothing is ever held or raised here.
+"""
+
+from __future__ import annotations
+
+import _weakref
+import sys
+from itertools import count
+
+from undermine_agent import fast
+from undermine_agent.names import Subject
+
+_SUBJECTS_MAX = 10_000
+_number = count(1).__next__
+
+
+class Marks:
+    """What is known of objects, by identity; forgotten with the object, never keeping it alive."""
+
+    def __init__(self):
+        self.known: dict = {}
+
+    def put(self, owner, value) -> None:
+        key, known = id(owner), self.known
+
+        def gone(reference):
+            if known.get(key, (None,))[0] is reference:
+                del known[key]
+
+        known[key] = _weakref.ref(owner, gone), value
+
+    def get(self, owner):
+        entry = self.known.get(id(owner))
+        return entry[1] if entry is not None else None
+
+    def pop(self, owner):
+        entry = self.known.pop(id(owner), None)
+        return entry[1] if entry is not None else None
+
+
+def unique(kind: str) -> str:
+    """An id that is unique in the process."""
+    return "%s-%d" % (kind, _number())
+
+
+def by_address(label: str):
+    """Names an object by its class and address."""
+    subjects: dict = {}
+    make = Subject
+
+    def subject_of(owner, *args, **options):
+        address = id(owner)
+        subject = subjects.get(address)
+        if subject is None:
+            if len(subjects) > _SUBJECTS_MAX:
+                subjects.clear()
+            subject = subjects[address] = make(label, "%s@%x" % (label, address))
+        return subject
+
+    subject_of.label = label
+    return subject_of
+
+
+def nothing(*args, **options) -> int:
+    return 0
+
+
+def limit(position: int, name: str = "timeout"):
+    """The time limit that a call was given, in nanoseconds; 0: none. `position` counts from 0, without `self`."""
+
+    def size_of(owner, *args, **options):
+        return nanoseconds(args[position] if len(args) > position else options.get(name))
+
+    return size_of
+
+
+def nanoseconds(seconds) -> int:
+    try:
+        return min(int(seconds * 1_000_000_000), (1 << 63) - 1) if seconds > 0 else 0
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def truth(result) -> int:
+    return 1 if result is True else 0
+
+
+def _nobody_knows() -> None:
+    return None
+
+
+def own_caller(agent):
+    """A function that says whether the code that called the hook is the target's own; cheap where it is not."""
+    codes, targets_own, frame = agent.sites.codes, agent.targets_own, sys._getframe
+    ask = _nobody_knows if fast.module is None else fast.module.called_by_target
+
+    def is_own() -> bool:
+        known = ask()
+        if known is not None:
+            return known
+        try:
+            caller = frame(2)
+        except ValueError:  # no Python code calls
+            return False
+        return codes.get(id(caller.f_code), codes) is not None and not agent.off and targets_own(caller)
+
+    return is_own
+
+
+def own_behind(agent, *packages: str):
+    """The same for what these packages of the standard library call: is it the target's own code that called them?
+
+    What an event loop calls back has no caller.
+    """
+    targets_own, frame = agent.targets_own, sys._getframe
+    passed = frozenset(("undermine_agent", *packages))
+
+    def is_own() -> bool:
+        if agent.off:
+            return False
+        caller = frame(2)
+        while caller is not None:
+            name = caller.f_globals.get("__name__")
+            if name == "asyncio.events" or type(name) is not str:
+                return False
+            if name.partition(".")[0] not in passed:
+                return targets_own(caller)
+            caller = caller.f_back
+        return False
+
+    return is_own
+
+
+def as_one(agent, original):
+    """The original, with everything that it calls below taken as part of it."""
+
+    def do(*args, **options):
+        state = agent.thread_state()
+        busy, state.busy = state.busy, True
+        try:
+            return original(*args, **options)
+        finally:
+            state.busy = busy
+
+    return do
+
+
+def observed(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None):
+    """How to make a hook that records the calls of the target's own code. Also for module functions.
+
+    `op` is an operation's name, or a function that finds it from the call's arguments.
+    """
+    operation_of, perform = _operation_of(agent, op), agent.perform
+    codes, targets_own, frame = agent.sites.codes, agent.targets_own, sys._getframe
+
+    def recorded(original, args, options):
+        try:
+            operation, subject = operation_of(*args, **options), subject_of(*args, **options)
+            size = size_of(*args, **options)
+        except Exception:  # the original says better what is wrong
+            return original(*args, **options)
+        if subject is None:
+            return original(*args, **options)
+        return perform(operation, subject, size, measure, original, *args, **options)
+
+    # Most callers are known not to be the target's own code: they take the shortest way.
+    def make(original):
+        def hook(*args, **options):
+            try:
+                caller = frame(1)
+            except ValueError:  # no Python code calls
+                return original(*args, **options)
+            if codes.get(id(caller.f_code), codes) is None or agent.off or not targets_own(caller):
+                return original(*args, **options)
+            return recorded(original, args, options)
+
+        return hook
+
+    def make_asking(original):
+        def hook(*args, **options):
+            return recorded(original, args, options) if is_own() else original(*args, **options)
+
+        return hook
+
+    if is_own is not None:
+        return make_asking
+    if type(op) is str:
+        simple = size_of is nothing and measure is truth
+        make.native = fast.OBSERVE, agent.operations[op], getattr(subject_of, "label", None) if simple else None
+    return make
+
+
+def _operation_of(agent, op):
+    operations = agent.operations
+    if callable(op):
+        return lambda *args, **options: operations[op(*args, **options)]
+    operation = operations[op]
+    return lambda *args, **options: operation
+
+
+def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None):
+    """The same for coroutine functions: recorded where the target's own code awaits them."""
+    operation_of, is_own = _operation_of(agent, op), is_own or own_caller(agent)
+
+    def make(original):
+        async def hook(*args, **options):
+            if not is_own():
+                return await original(*args, **options)
+            try:
+                operation, subject = operation_of(*args, **options), subject_of(*args, **options)
+                call = agent.enter(operation, subject, size_of(*args, **options))
+            except (AttributeError, TypeError):  # the original says better what is wrong
+                call = None
+            if call is None:
+                return await original(*args, **options)
+            try:
+                result = await original(*args, **options)
+            except BaseException as error:
+                agent.leave(call, 0, error)
+                raise
+            agent.leave(call, measure(result))
+            return result
+
+        return hook
+
+    return make
+
+
+def observe_methods(agent, cls, label: str, replace, methods: dict, make_hook=observed) -> None:
+    """Observe methods of a class: name -> operation, or (operation, size_of). What it inherits or lacks is left out."""
+    subject_of = by_address(label)
+    for name, what in methods.items():
+        if name in cls.__dict__:
+            op, size_of = what if isinstance(what, tuple) else (what, nothing)
+            replace(cls, name, make_hook(agent, op, subject_of, size_of))

@@ -1,0 +1,92 @@
+"""Hooks of child processes: their start and the waits for them, where the target's own code asks for it."""
+
+from __future__ import annotations
+
+import os
+
+from undermine_agent.names import Subject, mask
+from undermine_agent.observe import Marks, as_one, limit, nothing, observed, own_behind
+from undermine_agent.patch import on_class, on_module
+
+_SHELL = "sh"
+_SHELL_AT = 7  # among what `Popen._execute_child` takes behind the executable
+
+
+def install(agent) -> None:
+    """The functions of `os`. A program that makes way for another, and a fork, have no end that could be recorded."""
+    is_own = own_behind(agent, "os")
+    for name in ("fork", "forkpty", "execv", "execve"):
+        if hasattr(os, name):
+            on_module(os, name, _noted(agent, name, is_own))
+    for name in ("posix_spawn", "posix_spawnp"):
+        if hasattr(os, name):
+            on_module(os, name, observed(agent, "process.start", program, is_own=is_own))
+    on_module(os, "system", observed(agent, "process.start", _shell, is_own=is_own))
+    for name in ("wait", "wait3", "wait4", "waitpid", "waitid"):
+        if hasattr(os, name):
+            on_module(os, name, observed(agent, "process.wait", _child, is_own=is_own))
+
+
+def install_subprocess(agent, subprocess) -> None:
+    cls, started = subprocess.Popen, Marks()
+    is_own = own_behind(agent, "subprocess", "asyncio", "os")
+
+    def starting(process, args, executable, *rest):
+        subject = command(args, {"executable": executable, "shell": rest[_SHELL_AT]})
+        started.put(process, subject)
+        return subject
+
+    def awaited(process, *args, **options):
+        """The program that is waited for; None if it has ended already."""
+        return None if process.returncode is not None else started.get(process) or command(process.args, {})
+
+    # Not `__init__`: it counts the frames to its caller when it warns.
+    on_class(cls, "_execute_child", _whole(agent, "process.start", starting, is_own))
+    on_class(cls, "wait", _whole(agent, "process.wait", awaited, is_own, limit(0)))
+    on_class(cls, "communicate", _whole(agent, "process.wait", awaited, is_own, limit(1)))
+
+
+def _whole(agent, op, subject_of, is_own, size_of=nothing):
+    """One operation with all that it calls: communicating waits too."""
+    watched = observed(agent, op, subject_of, size_of, is_own=is_own)
+
+    def make(original):
+        return watched(as_one(agent, original))
+
+    return make
+
+
+def _noted(agent, name, is_own):
+    operation = agent.operations["process.start"]
+
+    def make(original):
+        def function(*args, **options):
+            if is_own():
+                agent.record(operation, program(*args) if args else Subject(name, name))
+            return original(*args, **options)
+
+        return function
+
+    return make
+
+
+def command(args, options) -> Subject:
+    """What is started: a list of words, one word, or a line for a shell."""
+    if options.get("shell"):
+        return Subject(_SHELL, _SHELL)
+    if isinstance(args, (str, bytes)) or hasattr(args, "__fspath__"):
+        return program(args)
+    return program(options.get("executable") or args[0])
+
+
+def program(path, *args, **options) -> Subject:
+    name = os.fsdecode(path)
+    return Subject(mask(os.path.basename(name)), name)
+
+
+def _shell(*args, **options) -> Subject:
+    return Subject(_SHELL, _SHELL)
+
+
+def _child(*args, **options) -> Subject:
+    return Subject("", str(args[-2]) if len(args) > 1 else "")

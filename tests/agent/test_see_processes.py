@@ -1,0 +1,212 @@
+"""What the agent sees of child processes and of time."""
+
+from __future__ import annotations
+
+import pytest
+
+CHILDREN = """
+    import os, subprocess, sys
+
+    def run():
+        subprocess.run(["/bin/true"], check=True, timeout=30)
+
+    def talk():
+        process = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.communicate(b"x", timeout=20)[0] == b"x"
+        process.wait()
+
+    def shell():
+        os.system("exit 0")
+        subprocess.Popen("exit 0", shell=True).wait(5)
+
+    def low():
+        pid = os.posix_spawn("/bin/true", ["true"], os.environ)
+        os.waitpid(pid, 0)
+        pid = os.fork()
+        if not pid:
+            os.execv("/bin/true", ["true"])
+        os.waitpid(pid, 0)
+
+    run()
+    talk()
+    shell()
+    low()
+"""
+
+
+def test_children(tool, any_python):
+    tool.python = any_python
+    outcome = tool.run(CHILDREN).ok()
+    seen = [(e.loc.split(":")[1].split("#")[0], e.op, e.target, e.size) for e in outcome.trace]
+    expected = [
+        ("run", "process.start", "true", 0),
+        ("run", "process.wait", "true", 30 * 10**9),
+        ("talk", "process.start", "cat", 0),
+        ("talk", "process.wait", "cat", 20 * 10**9),
+        ("shell", "process.start", "sh", 0),
+        ("shell", "process.start", "sh", 0),
+        ("shell", "process.wait", "sh", 5 * 10**9),
+        ("low", "process.start", "true", 0),
+        ("low", "process.wait", "", 0),
+        ("low", "process.start", "fork", 0),
+        ("low", "process.start", "true", 0),
+        ("low", "process.wait", "", 0),
+    ]
+    # The forked child's event stands in a file of its own.
+    assert sorted(seen) == sorted(expected)
+
+
+MULTIPROCESSING = """
+    import multiprocessing, sys
+
+    def work(queue, pipe, lock):
+        with lock:
+            with open("child", "w") as file:
+                file.write("x")
+        queue.put(pipe.recv() + 1)
+
+    def main(method):
+        context = multiprocessing.get_context(method)
+        queue, lock = context.Queue(), context.Lock()
+        here, there = context.Pipe()
+        process = context.Process(target=work, args=(queue, there, lock), name="worker-1")
+        process.start()
+        here.send(41)
+        assert queue.get(timeout=30) == 42
+        process.join(20)
+        assert process.exitcode == 0
+
+    if __name__ == "__main__":
+        main(sys.argv[1] if len(sys.argv) > 1 else METHOD)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_multiprocessing_children_have_agents(tool, method):
+    outcome = tool.run(MULTIPROCESSING.replace("METHOD", repr(method))).ok()
+    parent = [(e.op, e.target, e.size) for e in outcome.trace if e.loc.startswith("__main__:main#")]
+    assert parent == [
+        ("process.start", "worker-<n>", 0),
+        ("queue.put", "pipe", 0),
+        ("queue.get", "queue", 30 * 10**9),
+        ("process.wait", "worker-<n>", 20 * 10**9),
+    ]
+    child = [(e.op, e.target) for e in outcome.trace if e.loc.startswith("__main__:work#")]
+    assert child == [
+        ("lock.acquire", "lock"),
+        ("file.create", "child"),
+        ("file.write", "child"),
+        ("file.close", "child"),
+        ("lock.release", "lock"),
+        ("queue.get", "pipe"),
+        ("queue.put", "queue"),
+        ("thread.start", "QueueFeederThread"),
+    ]
+
+
+def test_synchronisation_of_processes(tool, any_python):
+    tool.python = any_python
+    outcome = tool.run(
+        """
+        import multiprocessing
+        semaphore, lock, event = multiprocessing.Semaphore(2), multiprocessing.RLock(), multiprocessing.Event()
+        condition, barrier, queue = multiprocessing.Condition(), multiprocessing.Barrier(1), multiprocessing.SimpleQueue()
+        with semaphore:
+            semaphore.acquire(True, 3)
+            semaphore.release()
+        lock.acquire()
+        lock.release()
+        event.set()
+        event.wait(1)
+        with condition:
+            condition.notify()
+            condition.wait(0.001)
+        barrier.wait(2)
+        queue.put(1)
+        queue.get()
+        """
+    ).ok()
+    assert [(f"{e.op} {e.target}", e.size) for e in outcome.trace] == [
+        ("sem.acquire semaphore", 0),
+        ("sem.acquire semaphore", 3 * 10**9),
+        ("sem.release semaphore", 0),
+        ("sem.release semaphore", 0),
+        ("lock.acquire lock", 0),
+        ("lock.release lock", 0),
+        ("event.set event", 0),
+        ("event.wait event", 10**9),
+        ("lock.acquire lock", 0),
+        ("cond.notify condition", 0),
+        ("cond.wait condition", 10**6),
+        ("lock.release lock", 0),
+        ("barrier.wait barrier", 2 * 10**9),
+        ("queue.put queue", 0),
+        ("queue.get queue", 0),
+    ]
+
+
+def test_time(tool, any_python):
+    tool.python = any_python
+    outcome = tool.run(
+        """
+        import asyncio, select, selectors, socket, time
+
+        def read():
+            return [time.time(), time.time_ns(), time.monotonic(), time.perf_counter_ns()]
+
+        def wait():
+            time.sleep(0.002)
+            select.select([], [], [], 0.003)
+            select.poll().poll(4)
+            with selectors.DefaultSelector() as selector:
+                selector.select(0.005)
+                selector.select(0)
+            if hasattr(select, "epoll"):
+                with select.epoll() as poll:
+                    poll.poll(0.006)
+
+        def limit():
+            one, two = socket.socketpair()
+            one.settimeout(7)
+            two.settimeout(None)
+            one.close()
+            two.close()
+
+        async def later():
+            await asyncio.sleep(0.001)
+            await asyncio.wait_for(asyncio.sleep(0), 8)
+            try:
+                await asyncio.wait_for(asyncio.sleep(5), timeout=0.009)
+            except asyncio.TimeoutError:
+                pass
+            if hasattr(asyncio, "timeout"):
+                async with asyncio.timeout(100):
+                    await asyncio.sleep(0)
+
+        read()
+        wait()
+        limit()
+        asyncio.run(later())
+        """
+    ).ok()
+    seen = [
+        (e.loc.split(":")[1].split("#")[0], e.op, e.size)
+        for e in outcome.trace
+        if e.op in ("clock", "sleep", "timeout")
+    ]
+    ms = 10**6
+    assert seen[:11] == [
+        *[("read", "clock", 0)] * 4,
+        ("wait", "sleep", 2 * ms),
+        ("wait", "timeout", 3 * ms),
+        ("wait", "timeout", 4 * ms),
+        ("wait", "timeout", 5 * ms),
+        ("wait", "timeout", 6 * ms),
+        ("limit", "timeout", 7000 * ms),
+        ("later", "sleep", ms),
+    ]
+    rest = [item for item in seen[11:] if item[1] == "timeout"]
+    assert rest[:2] == [("later", "timeout", 8000 * ms), ("later", "timeout", 9 * ms)]
+    assert all(99_000 * ms < size <= 100_000 * ms for _, _, size in rest[2:])
+    assert len(rest) == (2 if any_python.split("/")[-3].startswith(("3.9", "3.10")) else 3)
+    assert [e.error for e in outcome.of("timeout") if e.size == 9 * ms] == ["TimeoutError"]

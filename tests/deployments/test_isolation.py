@@ -1,0 +1,247 @@
+"""How nodes are kept apart is decided by what the machine allows, and a cluster works in both ways."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from network_helpers import ECHO, answers, held, inodes, needs_cgroups, needs_namespaces, needs_nft
+from node_helpers import until
+
+from undermine.config import Isolation as Wanted
+from undermine.config_load import load
+from undermine.deployments import cgroups, isolation
+from undermine.deployments.client import GuardianClient
+from undermine.deployments.isolation import Apart, Choice, Isolation, Loopback, choose
+from undermine.deployments.local import AgentFile, LocalCluster
+from undermine.deployments.ports import PortPool
+from undermine.model.errors import UserError
+from undermine.model.run import NodeInfo
+from undermine.rundir import RunDir
+
+TOML = """
+[roles.echo]
+nodes = ["a", "b"]
+command = ["{python}", "{project}/echo.py", "LISTEN", "{port}"]
+agent = "AGENT"
+ready = READY
+[workload]
+command = "true"
+"""
+TCP = '{tcp = "main", timeout_s = TIMEOUT}'
+both_modes = pytest.mark.parametrize("mode", ["ports", pytest.param("namespaces", marks=needs_namespaces)])
+
+
+@contextmanager
+def cluster(
+    folder: Path,
+    mode: Wanted,
+    *,
+    listen: str = "{host}",
+    ready: str = TCP,
+    timeout_s: float = 15,
+    grouped: bool = False,
+    agent_file: AgentFile | None = None,
+) -> Iterator[tuple[LocalCluster, Loopback | Apart]]:
+    (folder / "echo.py").write_text(ECHO)
+    toml = (
+        TOML.replace("LISTEN", listen)
+        .replace("READY", ready)
+        .replace("AGENT", "python" if agent_file else "none")
+        .replace("TIMEOUT", str(timeout_s))
+    )
+    (folder / "undermine.toml").write_text(toml)
+    config = load(folder)
+    run = RunDir(folder / "run")
+    run.create()
+    place = Isolation(choose(mode)).place(config.node_ids, 2)
+    assert isinstance(place, Loopback | Apart)
+    nodes = [
+        NodeInfo(node, "echo", place.hosts[node], port, {"main": port}, str(run.node(node)))
+        for node, port in zip(config.node_ids, place.ports, strict=True)
+    ]
+    group = cgroups.new_folder() if grouped else None
+    with GuardianClient() as guardian:
+        made = LocalCluster(
+            config,
+            run,
+            "run-1",
+            guardian,
+            nodes,
+            agent_file or (lambda *_: {}),
+            lambda *_: "",
+            place,
+            group and group / "run-1",
+        )
+        try:
+            yield made, place
+        finally:
+            made.close()
+            place.close()
+            if group:
+                assert not (group / "run-1").exists()
+                cgroups.remove(group)
+                assert not group.exists()
+
+
+@pytest.fixture
+def forget() -> Iterator[None]:
+    isolation._namespaces_missing.cache_clear()
+    isolation._usable_nft.cache_clear()
+    yield
+    isolation._namespaces_missing.cache_clear()
+    isolation._usable_nft.cache_clear()
+
+
+def test_without_root_there_are_ports(forget: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert choose("auto") == Choice("ports", "no namespaces: not root")
+    with pytest.raises(UserError, match=r"not possible here: not root; run as root, or set"):
+        choose("namespaces")
+    assert cgroups.missing() == "not root"
+
+
+def test_where_the_kernel_refuses_there_are_ports(forget: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("unshare: Operation not permitted")
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(isolation, "Network", refuse)
+    assert str(choose("auto")) == "ports (no namespaces: unshare: Operation not permitted)"
+
+
+@needs_namespaces
+def test_without_nft_there_are_namespaces_but_no_partitions(forget: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "find_nft", lambda: None)
+    choice = choose("auto")
+    assert (choice.mode, choice.nft) == ("namespaces", None)
+    assert "nft is not installed" in choice.why
+    assert Isolation(choice).features == frozenset()
+
+
+@needs_namespaces
+def test_an_nft_that_fails_is_none(forget: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "find_nft", lambda: "false")
+    assert choose("auto").nft is None
+
+
+def test_ports_can_be_asked_for() -> None:
+    assert choose("ports").mode == "ports"
+    assert Isolation(choose("ports")).features == frozenset()
+
+
+def test_ports_are_given_back() -> None:
+    pool = PortPool([20_001, 20_002])
+    for _ in range(3):
+        place = Loopback(["a"], 2, pool)
+        assert sorted(place.ports) == [20_001, 20_002]
+        assert place.inside("a", lambda: 5) == 5
+        assert place.namespace("a") == ""
+        with pytest.raises(ValueError, match="cannot be partitioned"):
+            place.cut(0, {("a", "client")})
+        place.close()
+
+
+@both_modes
+def test_a_cluster_starts_and_its_nodes_answer(tmp_path: Path, mode: Wanted) -> None:
+    with cluster(tmp_path, mode) as (made, place):
+        assert made.start_all(lambda: False) == {}
+        assert len({info.host for info in made.nodes}) == (2 if mode == "namespaces" else 1)
+        for info in made.nodes:
+            assert place.inside("client", lambda at=info: _says(at)) == "hello"
+
+
+def _says(info: NodeInfo) -> str:
+    import socket
+
+    with socket.create_connection((info.host, info.port), 5) as connection:
+        assert answers(connection, b"hello")
+    return "hello"
+
+
+@needs_namespaces
+def test_two_clusters_side_by_side_have_the_same_addresses_and_ports(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in "12"]
+    for folder in folders:
+        folder.mkdir()
+    with cluster(folders[0], "namespaces") as (one, _), cluster(folders[1], "namespaces") as (two, place):
+        assert one.start_all(lambda: False) == {}
+        assert two.start_all(lambda: False) == {}
+        where = [[(info.host, info.port) for info in made.nodes] for made in (one, two)]
+        assert where[0] == where[1]
+        one.close()
+        assert place.inside("client", lambda: _says(two.nodes[0])) == "hello"
+
+
+@needs_namespaces
+@pytest.mark.parametrize("ready", [TCP, '{log = "up", timeout_s = TIMEOUT}'])
+def test_a_node_that_listens_on_its_loopback_is_told_apart(tmp_path: Path, ready: str) -> None:
+    """By a probe nobody reaches it; by its log it seems ready, but the others could not reach it."""
+    with cluster(tmp_path, "namespaces", listen="127.0.0.1", ready=ready, timeout_s=2) as (made, place):
+        if "log" in ready:
+            (tmp_path / "echo.py").write_text(
+                ECHO.replace("while True:\n    data, s", "print('up')\nwhile True:\n    data, s")
+            )
+        unready = made.start_all(lambda: False)
+        assert set(unready) == {"a", "b"}
+        assert unready["a"] == (
+            f"it listens on 127.0.0.1:{place.ports[0]}, where nobody else can reach it: "
+            'let it listen on {host}, or set run.isolation = "ports"'
+        )
+
+
+@both_modes
+@pytest.mark.parametrize("grouped", [False, pytest.param(True, marks=needs_cgroups)])
+def test_nodes_are_frozen_killed_and_started_again(tmp_path: Path, mode: Wanted, grouped: bool) -> None:
+    with cluster(tmp_path, mode, grouped=grouped) as (made, place):
+        made.start_all(lambda: False)
+        assert made.freeze(["a", "b"]) == ["a", "b"]
+        assert made.crash("a", None)
+        until(lambda: not made.alive("a"), "the end of a is known")
+        assert made.freeze(["a", "b"]) == ["b"]
+        made.thaw(["a", "b"])
+        assert made.restart_dead() == ["a"]
+        assert made.wait_ready(["a", "b"], lambda: False) == {}
+        for info in made.nodes:
+            assert place.inside("client", lambda at=info: _says(at)) == "hello"
+
+
+@needs_cgroups
+def test_each_start_has_a_cgroup_and_its_agent_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def agent_file(info: NodeInfo, incarnation: int, cgroup: str) -> dict[str, str]:
+        told.append(cgroup)
+        return {}
+
+    with cluster(tmp_path, "ports", grouped=True, agent_file=agent_file) as (made, _):
+        made.start_all(lambda: False)
+        assert [Path(path).name for path in told] == ["a.1", "b.1"]
+        assert all((Path(path) / "cgroup.procs").read_text() for path in told)
+        assert json.loads(made._run.agent_config("a", 1).read_text()) == {}
+
+
+@needs_nft
+def test_a_cluster_is_cut_and_joined(tmp_path: Path) -> None:
+    with cluster(tmp_path, "namespaces") as (made, place):
+        assert made.features == {"network-partition"}
+        assert isinstance(place, Apart)
+        made.start_all(lambda: False)
+        made.cut(0, {("a", "client")})
+        assert place.inside("client", lambda: made._probe_ready(made.nodes[0], made._config.roles["echo"].ready))
+        made.join(0)
+        assert made.wait_ready(["a"], lambda: False) == {}
+
+
+@needs_namespaces
+def test_nothing_keeps_the_namespaces_when_the_run_is_over(tmp_path: Path) -> None:
+    with cluster(tmp_path, "namespaces") as (made, place):
+        made.start_all(lambda: False)
+        assert isinstance(place, Apart)
+        names = inodes(place)
+        assert held(names) == names
+    until(lambda: not held(names), "the namespaces are gone")

@@ -1,0 +1,227 @@
+"""What agents and the network are told of a plan, and the reasons why a plan cannot run."""
+
+from __future__ import annotations
+
+import pytest
+
+from undermine.inject.compile import compile_steps, cuts, lasting_partition, unsupported
+from undermine.model.plan import (
+    At,
+    Compare,
+    Crash,
+    Delay,
+    Drop,
+    Error,
+    Fault,
+    FirstUnseen,
+    Partition,
+    Pause,
+    Plan,
+    Reboot,
+    Step,
+    Then,
+    Trigger,
+    When,
+)
+from undermine.model.point import CLIENT, Point, client_point
+from undermine.testing import CAPABILITIES, point
+
+NODES = ("n1", "n2", "n3")
+SLOTS = {"n1.term": 0, "n2.term": 1, "n1.role": 2}
+
+
+def plan_of(*faults: Fault, trigger: Trigger | None = None) -> Plan:
+    return Plan(tuple(Step(trigger or At(point()), fault) for fault in faults))
+
+
+# --- tables
+
+
+def test_a_node_gets_only_the_steps_that_can_match_there_with_their_numbers() -> None:
+    one, two = Step(At(point(node="n1")), Crash()), Step(At(point(node="n2"), "after", 3), Delay(2.0))
+    table = compile_steps(Plan((one, two)), "n2", {})
+    assert table == [
+        {
+            "step": 1,
+            "first": None,
+            "second": {"match": point(node="n2").as_dict(), "place": "after", "nth": 3},
+            "fault": {"fault": "delay", "delay_s": 2.0, "mode": "thread"},
+            "until": None,
+        }
+    ]
+    assert compile_steps(Plan((one, two)), "n3", {}) == []
+
+
+def test_a_point_without_a_node_can_match_everywhere() -> None:
+    anywhere = Plan((Step(At(Point.of({"op": "file.write"})), Crash()),))
+    assert [row["step"] for node in ("n1", "n2") for row in compile_steps(anywhere, node, {})] == [0, 0]
+
+
+def test_both_nodes_of_a_then_get_both_halves() -> None:
+    first, second = At(point(node="n1"), "after"), At(point(node="n2"))
+    plan = Plan((Step(Then(first, second), Crash()),))
+    for node in ("n1", "n2"):
+        (row,) = compile_steps(plan, node, {})
+        assert row["first"] == {"match": first.point.as_dict(), "place": "after", "nth": 1}
+        assert row["second"] == {"match": second.point.as_dict(), "place": "before", "nth": 1}
+    assert compile_steps(plan, "n3", {}) == []
+
+
+def test_the_end_of_a_step_goes_to_the_node_where_it_can_be_met() -> None:
+    until = Then(At(point(node="n2")), At(client_point("put", "n1")))
+    plan = Plan((Step(At(point(node="n1")), Partition(), until),))
+    for node in ("n1", "n2", CLIENT):
+        (row,) = compile_steps(plan, node, {})
+        assert row["until"]["first"]["match"]["node"] == "n2"
+        assert row["until"]["second"]["match"]["node"] == CLIENT
+    assert compile_steps(plan, "n3", {}) == []
+
+
+def test_a_state_is_looked_at_by_the_nodes_that_it_names_with_the_slots_of_their_variables() -> None:
+    state = (Compare("n1.role", "==", "leader"), Compare("n1.term", "<", other="n2.term"))
+    plan = Plan((Step(When(state), Crash()),))
+    compared = [{"slot": 2, "is": "==", "value": "leader"}, {"slot": 0, "is": "<", "other": 1}]
+    for node in ("n1", "n2"):
+        (row,) = compile_steps(plan, node, SLOTS)
+        assert row["second"] == {"match": {}, "place": "before", "nth": 1, "when": compared}
+    assert compile_steps(plan, "n3", SLOTS) == compile_steps(plan, CLIENT, SLOTS) == []
+
+
+def test_what_was_seen_is_told_by_the_kept_keys_alone_and_once() -> None:
+    seen = (point(loc="a"), point(loc="b"), point(loc="a", target="other"))
+    trigger = FirstUnseen(("loc", "op"), seen, Point.of({"op": "file.write"}), "after")
+    (row,) = compile_steps(Plan((Step(trigger, Crash()),)), "n2", {})
+    assert row["second"] == {
+        "match": {"op": "file.write"},
+        "place": "after",
+        "nth": 1,
+        "unseen": {"keys": ["loc", "op"], "seen": [["a", "file.write"], ["b", "file.write"]]},
+    }
+
+
+def test_clients_are_asked_about_operations_that_are_named_only() -> None:
+    unseen = Step(FirstUnseen(("op",)), Crash())
+    named = Step(At(client_point("put", "n1")), Crash(("n1",)))
+    assert [row["step"] for row in compile_steps(Plan((unseen, named)), CLIENT, {})] == [1]
+
+
+# --- partitions
+
+
+@pytest.mark.parametrize(
+    ("fault", "pairs"),
+    [
+        (Partition(), "n1>n2 n1>n3 n2>n1 n3>n1"),
+        (Partition(direction="out"), "n1>n2 n1>n3"),
+        (Partition(direction="in"), "n2>n1 n3>n1"),
+        (Partition(("n1", "n2")), "n1>n3 n2>n3 n3>n1 n3>n2"),
+        (Partition(("n2",), ("n3",)), "n2>n3 n3>n2"),
+        (Partition(("n2",), (CLIENT,), "in"), "client>n2"),
+        (Partition(NODES), ""),
+    ],
+)
+def test_cuts_are_the_pairs_that_lose_packets(fault: Partition, pairs: str) -> None:
+    assert " ".join(f"{a}>{b}" for a, b in cuts(fault, "n1", NODES)) == pairs
+
+
+def test_each_side_of_a_partition_loses_what_the_other_would_see() -> None:
+    assert lasting_partition(Partition(("n1", "n2"), direction="out"), "n3", NODES) == {
+        "n1": {"peers": ["n3"], "out": True, "in": False, "loss": "silent"},
+        "n2": {"peers": ["n3"], "out": True, "in": False, "loss": "silent"},
+        "n3": {"peers": ["n1", "n2"], "out": False, "in": True, "loss": "silent"},
+    }
+    both = lasting_partition(Partition(loss="error"), "n2", NODES)
+    assert {(lost["out"], lost["in"], lost["loss"]) for lost in both.values()} == {(True, True, "error")}
+    assert lasting_partition(Partition(NODES), "n1", NODES) == {}
+
+
+# --- unsupported
+
+
+def test_a_plan_whose_faults_all_agents_offer_is_supported() -> None:
+    plan = plan_of(Crash(), Reboot(), Delay(), Error(), Drop(), Partition())
+    assert unsupported(plan, {"n1": CAPABILITIES}) == ""
+
+
+def test_the_first_fault_that_the_agent_lacks_is_the_reason() -> None:
+    assert unsupported(plan_of(Crash(), Delay()), {"n1": ("crash",)}) == "the agent of n1 does not offer delay"
+    assert "n1" in unsupported(plan_of(Crash()), {"n2": CAPABILITIES})
+
+
+def test_while_nothing_is_known_of_the_agents_they_are_not_the_reason() -> None:
+    assert unsupported(plan_of(Delay()), None) == ""
+    assert unsupported(plan_of(Partition(level="network")), None) != ""
+
+
+def test_what_the_tool_does_itself_needs_no_capability() -> None:
+    assert unsupported(plan_of(Crash(("n2",)), Reboot(1.0, ("n2",)), Pause(), Pause(1.0, ("n2",))), {}) == ""
+
+
+def test_a_network_partition_needs_a_deployment_that_can_lose_packets() -> None:
+    plan = plan_of(Partition(level="network"))
+    assert "root" in unsupported(plan, {"n1": CAPABILITIES})
+    assert unsupported(plan, {"n1": ()}, {"network-partition"}) == ""
+
+
+def test_a_partition_at_the_operation_needs_the_agents_of_the_nodes_that_are_cut_off() -> None:
+    plan = plan_of(Partition(("n2",)))
+    assert unsupported(plan, {"n1": CAPABILITIES}) == "the agent of n2 does not offer partition"
+    assert unsupported(plan, {"n2": CAPABILITIES}) == ""
+
+
+@pytest.mark.parametrize(
+    "fault", [Crash(("n1", "n9")), Pause(1.0, ("n9",)), Partition(others=("n9",), level="network")]
+)
+def test_a_fault_can_name_only_nodes_that_exist(fault: Fault) -> None:
+    features = {"network-partition"}
+    assert unsupported(plan_of(fault), None, features, nodes=("n1", "n2")) == "there is no node n9"
+    assert unsupported(plan_of(fault), None, features, nodes=("n1", "n9")) == ""
+
+
+def test_clients_can_be_cut_off_at_the_network_only() -> None:
+    assert "clients" in unsupported(plan_of(Partition(others=(CLIENT,))), {"n1": CAPABILITIES})
+    network = plan_of(Partition(others=(CLIENT,), level="network"))
+    assert unsupported(network, {"n1": CAPABILITIES}, {"network-partition"}) == ""
+
+
+@pytest.mark.parametrize("fault", [Crash(), Pause(), Partition(level="network")])
+def test_a_fault_at_a_clients_operation_must_say_whom_it_hits(fault: Fault) -> None:
+    plan = plan_of(fault, trigger=At(client_point("put", "n1")))
+    assert CLIENT in unsupported(plan, {"n1": CAPABILITIES}, {"network-partition"})
+    assert CLIENT in unsupported(plan, None, {"network-partition"})
+
+
+def test_a_variable_that_is_not_configured_is_named() -> None:
+    when = When((Compare("n1.term", "!=", other="n2.term"),))
+    plan = Plan((Step(when, Crash()),))
+    able = dict.fromkeys(NODES, CAPABILITIES)
+    assert unsupported(plan, able, variables=SLOTS) == ""
+    assert unsupported(plan, able, variables={"n1.term"}) == "no variable n2.term is configured"
+    assert unsupported(plan, None) != ""
+    until = Plan((Step(At(point()), Partition(), when),))
+    assert unsupported(until, able, variables={"n1.term"}) == "no variable n2.term is configured"
+
+
+def test_agents_must_be_able_to_notice_the_moment_and_the_end() -> None:
+    when = When((Compare("n1.term", "==", "1"),))
+    for trigger, until, word in (
+        (when, None, "when"),
+        (FirstUnseen(("op",), point=point()), None, "unseen"),
+        (At(point()), At(point(node="n1")), "until"),
+    ):
+        plan = Plan((Step(trigger, Pause(), until),))
+        assert unsupported(plan, {"n1": ()}, variables=SLOTS) == f"the agent of n1 does not offer {word}"
+        assert unsupported(plan, {"n1": (word,)}, variables=SLOTS) == ""
+    by_client = Plan((Step(At(point()), Pause(), At(client_point("put", "n1"))),))
+    assert unsupported(by_client, {"n1": ()}) == ""
+
+
+def test_holding_an_operation_alone_is_an_ability_of_its_own() -> None:
+    assert "delay-operation" in unsupported(plan_of(Delay(1.0, "operation")), {"n1": ("delay",)})
+    assert unsupported(plan_of(Delay(1.0)), {"n1": ("delay",)}) == ""
+
+
+def test_in_a_then_it_is_the_second_node_that_must_offer_the_fault() -> None:
+    plan = Plan((Step(Then(At(point(node="n1")), At(point(node="n2"))), Crash()),))
+    assert unsupported(plan, {"n2": ("crash",)}) == ""
+    assert "n2" in unsupported(plan, {"n1": ("crash",)})

@@ -1,0 +1,180 @@
+"""Builds the Python agent's accelerator for the interpreters of a target, and keeps it for the next time.
+
+Which interpreter a node will run is not always known before it runs: a command may be a script of any kind. So there is
+one folder for all of them, which agents are told of, and each agent takes the file made for its own interpreter or does
+without. The folder is named after the source, so that what lies in it is always of this version. Before a node starts,
+the interpreter that its command names is built for: a virtual environment's or pyenv's, also through `#!` of a script.
+An agent that found none says so and names its interpreter: `catch_up` builds for it after the first run.
+
+Needs a C compiler and the interpreter's header files. Without them targets are observed just as well, but slower.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from undermine.model.event import AgentInfo
+from undermine.resources import python_agent_dir
+
+BUILD_S_MAX = 120
+FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-w")
+_ASK = (
+    "import sys, sysconfig, json, _imp; print(json.dumps({"
+    "'name': sys.implementation.name, 'version': list(sys.version_info[:2]), 'hex': sys.hexversion, "
+    "'suffix': _imp.extension_suffixes()[0], 'free': bool(sysconfig.get_config_var('Py_GIL_DISABLED')), "
+    "'include': [sysconfig.get_path('include'), sysconfig.get_path('platinclude')]}))"
+)
+_OLDEST, _NEWEST = [3, 9], [3, 13]
+
+NOT_BUILT = "not built for this interpreter"
+"""What agents say that were given a folder in which there is none for them."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What became of one interpreter: the file made for it, or why there is none."""
+
+    python: str
+    file: Path | None
+    why_not: str = ""
+
+
+def is_forbidden() -> bool:
+    return os.environ.get("UNDERMINE_ACCELERATOR") == "0"
+
+
+def source_dir() -> Path:
+    return python_agent_dir() / "undermine_agent" / "accelerator"
+
+
+def folder(kept_in: Path | None = None) -> Path:
+    """Where the accelerators of this version are kept; made if it is not there, and nobody else's to write to."""
+    if kept_in is None:
+        kept_in = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "undermine"
+    digest = hashlib.blake2b(" ".join(FLAGS).encode(), digest_size=8)
+    for path in sorted(source_dir().iterdir()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    made = kept_in / f"accelerator-{digest.hexdigest()}"
+    made.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return made
+
+
+@cache
+def prepare(command: tuple[str, ...]) -> Path | None:
+    """Build for the interpreter that this command names, if it names one. Returns the folder that agents are told of."""
+    if is_forbidden():
+        return None
+    try:
+        python = interpreter_of(command)
+        if python is not None:
+            ensure(python)
+        return folder()
+    except OSError:
+        return None
+
+
+def catch_up(agents: Iterable[AgentInfo]) -> None:
+    """Build for those that found no accelerator because their commands do not name their interpreter."""
+    for executable in {agent.executable for agent in agents if agent.why_slow == NOT_BUILT}:
+        ensure(executable)
+
+
+def why_slow(agent: AgentInfo) -> str:
+    """Why this agent did its work without an accelerator, if it did."""
+    if not agent.why_slow:
+        return ""
+    if is_forbidden():
+        return "UNDERMINE_ACCELERATOR=0"
+    if agent.why_slow != NOT_BUILT:
+        return agent.why_slow
+    return (
+        ensure(agent.executable).why_not or "its command does not name its interpreter; built now, for all runs to come"
+    )
+
+
+def interpreter_of(command: Sequence[str]) -> str | None:
+    """The Python that a command starts, if that can be seen: by its name, or in the first line of a script."""
+    words = list(command)
+    for _ in range(4):  # env, then a script, then its interpreter
+        while words and (os.path.basename(words[0]) in ("env", "exec") or "=" in words[0] or words[0] == "-S"):
+            words = words[1:]
+        path = shutil.which(words[0]) if words else None
+        if path is None:
+            return None
+        if os.path.basename(path).startswith(("python", "pypy")):
+            return path
+        words = _shebang(path)
+    return None
+
+
+def _shebang(path: str) -> list[str]:
+    try:
+        with open(path, "rb") as file:
+            first = file.read(512).split(b"\n")[0]
+    except OSError:
+        return []
+    return first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
+
+
+def ensure(python: str, kept_in: Path | None = None) -> Built:
+    """The accelerator for this interpreter, built now if it is not there yet."""
+    try:
+        about = _ask(python)
+        why_not = _unfit(about)
+        if why_not:
+            return Built(python, None, why_not)
+        file = folder(kept_in) / f"fast-{about['hex']:x}{about['suffix']}"
+        if not file.exists():
+            _build(about["include"], file)
+        return Built(python, file)
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+        return Built(python, None, _reason(error))
+
+
+def _ask(python: str) -> dict[str, object]:
+    done = subprocess.run([python, "-I", "-S", "-c", _ASK], capture_output=True, text=True, timeout=30, check=True)
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def _unfit(about: dict[str, object]) -> str:
+    if about["name"] != "cpython" or not _OLDEST <= about["version"] <= _NEWEST:  # type: ignore[operator]
+        return "made for CPython 3.9 to 3.13"
+    return "made for interpreters with a global lock" if about["free"] else ""
+
+
+def _build(include: object, file: Path) -> None:
+    """Compile beside the place and move it there in one step: others may do the same, or be loading it."""
+    compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise FileNotFoundError("no C compiler (cc, gcc or clang)")
+    headers = [path for path in include if Path(path, "Python.h").exists()]  # type: ignore[attr-defined]
+    if not headers:
+        raise FileNotFoundError("the interpreter's header files are not installed")
+    with tempfile.TemporaryDirectory(dir=file.parent) as name:
+        made = Path(name) / file.name
+        includes = [f"-I{path}" for path in dict.fromkeys(headers)]
+        subprocess.run(
+            [compiler, *FLAGS, *includes, str(source_dir() / "fast.c"), "-o", str(made)],
+            capture_output=True,
+            text=True,
+            timeout=BUILD_S_MAX,
+            check=True,
+        )
+        os.replace(made, file)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, subprocess.CalledProcessError):
+        lines = [line for line in (error.stderr or "").splitlines() if "error" in line.lower()]
+        return (lines or ["it could not be built"])[0].strip()[:300]
+    return str(error)[:300]

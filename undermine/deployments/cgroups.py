@@ -1,0 +1,95 @@
+"""Folders in the cgroup v2 tree: as root every start of a node gets one, so that it can be killed or frozen as a whole.
+
+    MOUNT/undermine-PID-START-TOKEN/RUN/NODE.INCARNATION
+
+PID and START (see `guardian.start_time`) name the tool.
+
+No controller is used: nothing limits the nodes. Processes are put in by the keeper (`guardian.py`); the folder of the
+tool is registered as scratch, so that it goes when the tool ends in any way.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from functools import cache
+from pathlib import Path
+
+from undermine.deployments.guardian import start_time
+
+PREFIX = "undermine-"
+_REMOVE_LIMIT_S = 2.0
+
+
+@cache
+def mount() -> Path | None:
+    """Where the cgroup v2 tree is, if this machine has one with all that we use."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, where, kind, *_ = line.split()
+        if kind == "cgroup2":
+            return Path(where.encode().decode("unicode_escape"))
+    return None
+
+
+def missing() -> str:
+    """Why nodes cannot have cgroups here; "" if they can. Tries it out."""
+    if os.geteuid() != 0:
+        return "not root"
+    top = mount()
+    if top is None:
+        return "no cgroup v2 tree is mounted"
+    trial = new_folder()
+    try:
+        trial.mkdir()
+        lacks = [name for name in ("cgroup.kill", "cgroup.freeze") if not (trial / name).exists()]
+        trial.rmdir()
+    except OSError as error:
+        return f"{top}: {error.strerror}"
+    return f"this kernel has no {lacks[0]}" if lacks else ""
+
+
+def new_folder() -> Path:
+    """A name for a folder of this tool's that no other has, where `missing` is nothing."""
+    top = mount()
+    assert top is not None
+    return top / f"{PREFIX}{os.getpid()}-{start_time(os.getpid())}-{secrets.token_hex(4)}"
+
+
+def abandoned() -> list[Path]:
+    """Folders without processes whose tools are dead, whatever campaign they worked on."""
+    top = mount()
+    folders = top.glob(f"{PREFIX}*-*-*") if top is not None and os.geteuid() == 0 else ()
+    return [path for path in folders if not _tool_lives(path.name) and not _populated(path)]
+
+
+def _tool_lives(name: str) -> bool:
+    pid, start = name.removeprefix(PREFIX).split("-")[:2]
+    return not pid.isdigit() or str(start_time(int(pid))) == start
+
+
+def _populated(path: Path) -> bool:
+    try:
+        return "populated 0" not in (path / "cgroup.events").read_text()
+    except OSError:  # it is being removed
+        return True
+
+
+def is_ours(path: Path) -> bool:
+    return path.parent == mount() and path.name.startswith(PREFIX)
+
+
+def kill(path: Path) -> None:
+    """Kill everything in a folder and below it, also what nobody would recognise any more."""
+    (path / "cgroup.kill").write_text("1")
+
+
+def remove(path: Path) -> None:
+    """Remove a folder whose processes are dead, with those below it. The kernel may take a moment to see that."""
+    deadline = time.monotonic() + _REMOVE_LIMIT_S
+    while path.exists():
+        shutil.rmtree(path, ignore_errors=True)  # its files cannot be removed and need not be
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.001)

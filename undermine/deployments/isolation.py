@@ -1,0 +1,185 @@
+"""How the nodes of a run are kept apart: by network namespaces where the tool is root, else by ports of the loopback.
+
+`choose` tries once in a process what this machine allows; an `Isolation` then makes a `Place` for each run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+import msgspec
+
+from undermine.config import Isolation as Wanted
+from undermine.deployments.network import PARTITION, Network, Pair, find_nft
+from undermine.deployments.ports import LOWEST, PortPool
+from undermine.model.errors import UserError
+from undermine.model.point import CLIENT
+
+LOOPBACK_HOST = "127.0.0.1"
+
+T = TypeVar("T")
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What was decided, and why the other way was not taken."""
+
+    mode: Literal["namespaces", "ports"]
+    why: str
+    nft: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.mode} ({self.why})"
+
+
+def choose(wanted: Wanted) -> Choice:
+    """The mode for this configuration on this machine; a UserError if it wants what is not possible."""
+    if wanted == "ports":
+        return Choice("ports", 'run.isolation = "ports"')
+    lacking = _namespaces_missing()
+    if not lacking:
+        nft, without_nft = _usable_nft()
+        return Choice("namespaces", without_nft or "each node has an address of its own", nft)
+    if wanted == "namespaces":
+        raise UserError(f'run.isolation = "namespaces" is not possible here: {lacking}; run as root, or set "auto"')
+    return Choice("ports", f"no namespaces: {lacking}")
+
+
+@cache
+def _namespaces_missing() -> str:
+    """Why there can be no networks here; "" if there can. Tries it out."""
+    if os.geteuid() != 0:
+        return "not root"
+    try:
+        Network(["trial"], None).close()
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+@cache
+def _usable_nft() -> tuple[str | None, str]:
+    """The program that makes partitions, or none and why. Tries it out."""
+    nft = find_nft()
+    if nft is None:
+        return None, "no partitions at the network: the program nft is not installed"
+    network = Network(["trial"], nft)
+    try:
+        network.cut(0, {(CLIENT, "trial")})
+    except OSError as error:
+        return None, f"no partitions at the network: {error}"
+    finally:
+        network.close()
+    return nft, ""
+
+
+class Place(Protocol):
+    """Where the nodes of one run live. `close` ends it; its processes must be dead by then."""
+
+    hosts: Mapping[str, str]
+    """The address of every node; equal ones if they share it."""
+    ports: Sequence[int]
+    features: frozenset[str]
+    """What can be done to the network here: `network-partition`."""
+
+    def namespace(self, member: str) -> str:
+        """The path of the network namespace of a node or of the clients; "": the tool's own."""
+
+    def inside(self, member: str, function: Callable[[], T]) -> T:
+        """Call it where this node, or the clients, are in the network."""
+
+    def cut(self, step: int, pairs: Iterable[Pair]) -> None: ...
+
+    def join(self, step: int) -> None: ...
+
+    def hint(self, node: str, ports: Iterable[int]) -> str:
+        """Why others cannot reach these ports of the node, if its place in the network is the reason."""
+
+    def close(self) -> None: ...
+
+
+class Loopback:
+    """All nodes on 127.0.0.1, with ports of their own."""
+
+    def __init__(self, nodes: Sequence[str], ports: int, pool: PortPool) -> None:
+        self.hosts: Mapping[str, str] = dict.fromkeys(nodes, LOOPBACK_HOST)
+        self.features: frozenset[str] = frozenset()
+        self._pool = pool
+        self.ports: Sequence[int] = pool.acquire(ports)
+
+    def namespace(self, member: str) -> str:
+        return ""
+
+    def inside(self, member: str, function: Callable[[], T]) -> T:
+        return function()
+
+    def cut(self, step: int, pairs: Iterable[Pair]) -> None:
+        raise ValueError("nodes that share the loopback cannot be partitioned at the network")
+
+    def join(self, step: int) -> None:
+        pass
+
+    def hint(self, node: str, ports: Iterable[int]) -> str:
+        return ""
+
+    def close(self) -> None:
+        self._pool.release(self.ports)
+
+
+class Apart(Network):
+    """Each node in a namespace of its own; the same addresses and ports in every run."""
+
+    def __init__(self, nodes: Sequence[str], ports: int, nft: str | None) -> None:
+        self.ports: Sequence[int] = range(LOWEST, LOWEST + ports)
+        super().__init__(nodes, nft)
+
+    def hint(self, node: str, ports: Iterable[int]) -> str:
+        """A node that listens on 127.0.0.1 is alone there."""
+        wanted = set(ports)
+        listening = {(address, port) for address, port in self.inside(node, _listening) if port in wanted}
+        if not listening or any(address != LOOPBACK_HOST for address, _ in listening):
+            return ""
+        port = min(port for _, port in listening)
+        return (
+            f"it listens on {LOOPBACK_HOST}:{port}, where nobody else can reach it: "
+            'let it listen on {host}, or set run.isolation = "ports"'
+        )
+
+
+def _listening() -> list[tuple[str, int]]:
+    """Addresses and ports of TCP listeners in the calling thread's namespace; all but the IPv4 loopback are "other"."""
+    found = []
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/thread-self/net/{name}").read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            _, local, _, state, *_ = line.split()
+            address, port = local.split(":")
+            if state == "0A":
+                only_local = re.fullmatch("0100007F|0{24}01000000", address)
+                found.append((LOOPBACK_HOST if only_local else "other", int(port, 16)))
+    return found
+
+
+class Isolation:
+    """Makes the places of all runs of one tool."""
+
+    def __init__(self, choice: Choice) -> None:
+        self.choice = choice
+        self._pool = PortPool()
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What can be done to the network in every place."""
+        return frozenset([PARTITION] if self.choice.nft else [])
+
+    def place(self, nodes: Sequence[str], ports: int) -> Place:
+        if self.choice.mode == "namespaces":
+            return Apart(nodes, ports, self.choice.nft)
+        return Loopback(nodes, ports, self._pool)

@@ -1,0 +1,197 @@
+"""From a plan to what agents and the network are told, pure: tables of steps, cuts between nodes, and what cannot be done."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from undermine.model.plan import (
+    At,
+    Fault,
+    FirstUnseen,
+    Partition,
+    Plan,
+    Step,
+    Then,
+    Trigger,
+    When,
+    by_agent,
+    capability,
+    fault_kind,
+    lacking,
+    nodes_of,
+)
+from undermine.model.point import CLIENT
+
+Row = dict[str, Any]
+Cut = tuple[str, str]
+"""Source and destination of packets that are lost."""
+
+
+# --- tables
+
+
+def compile_steps(plan: Plan, node: str, slots: Mapping[str, int]) -> list[Row]:
+    """The decision table for the agents of one node (or the clients): the steps of which a half can match there.
+
+    `slots` says where the shared state holds each variable, by `NODE.NAME`.
+    """
+    table = []
+    for index, step in enumerate(plan.steps):
+        triggers = [step.trigger, *([step.until] if step.until else [])]
+        if not any(_may_match(half, node) for trigger in triggers for half in _halves(trigger)):
+            continue
+        fault = msgspec.to_builtins(step.fault)
+        until = _rows(step.until, slots) if step.until else None
+        table.append({"step": index, **_rows(step.trigger, slots), "fault": fault, "until": until})
+    return table
+
+
+def _rows(trigger: Trigger, slots: Mapping[str, int]) -> Row:
+    if isinstance(trigger, Then):
+        return {"first": _row(trigger.first, slots), "second": _row(trigger.second, slots)}
+    return {"first": None, "second": _row(trigger, slots)}
+
+
+def _row(half: At | When | FirstUnseen, slots: Mapping[str, int]) -> Row:
+    match half:
+        case At(point=point, place=place, nth=nth):
+            return {"match": point.as_dict(), "place": place, "nth": nth}
+        case FirstUnseen(keys=keys, seen=seen, point=point, place=place):
+            known = sorted({tuple(other.get(key) for key in keys) for other in seen})
+            unseen = {"keys": list(keys), "seen": [list(values) for values in known]}
+            return {"match": point.as_dict(), "place": place, "nth": 1, "unseen": unseen}
+        case When(state=state):
+            compared = [
+                {"slot": slots[c.variable], "is": c.op} | ({"other": slots[c.other]} if c.other else {"value": c.value})
+                for c in state
+            ]
+            return {"match": {}, "place": "before", "nth": 1, "when": compared}
+
+
+def _halves(trigger: Trigger) -> tuple[At | When | FirstUnseen, ...]:
+    return (trigger.first, trigger.second) if isinstance(trigger, Then) else (trigger,)
+
+
+def _may_match(half: At | When | FirstUnseen, node: str) -> bool:
+    if isinstance(half, When):
+        return node in nodes_compared(half)
+    return half.point.get("node", node) == node and (node != CLIENT or isinstance(half, At))
+
+
+def nodes_compared(trigger: When) -> set[str]:
+    """The nodes whose variables are looked at, each time that one of them sends or receives."""
+    return {name.partition(".")[0] for name in _variables(trigger)}
+
+
+def _variables(trigger: When) -> Iterator[str]:
+    for compare in trigger.state:
+        yield compare.variable
+        if compare.other:
+            yield compare.other
+
+
+# --- partitions
+
+
+def sides(fault: Partition, here: str, nodes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Who is cut off from whom; `here` is the node at whose operation the step fired."""
+    inside = fault.nodes or (here,)
+    return inside, tuple(node for node in fault.others or nodes if node not in inside)
+
+
+def cuts(fault: Partition, here: str, nodes: Sequence[str]) -> tuple[Cut, ...]:
+    """The pairs of nodes between which packets are lost."""
+    inside, outside = sides(fault, here, nodes)
+    out = {(a, b) for a in inside for b in outside} if fault.direction != "in" else set()
+    back = {(b, a) for a in inside for b in outside} if fault.direction != "out" else set()
+    return tuple(sorted(out | back))
+
+
+def lasting_partition(fault: Partition, here: str, nodes: Sequence[str]) -> dict[str, Row]:
+    """What the agents of each node on both sides lose, and whether programs are told."""
+    inside, outside = sides(fault, here, nodes)
+    leaves, comes = fault.direction != "in", fault.direction != "out"
+    lost: dict[str, Row] = {}
+    for node in inside if outside else ():
+        lost[node] = {"peers": list(outside), "out": leaves, "in": comes, "loss": fault.loss}
+    for node in outside:
+        lost[node] = {"peers": list(inside), "out": comes, "in": leaves, "loss": fault.loss}
+    return lost
+
+
+# --- what cannot be done
+
+
+def unsupported(
+    plan: Plan,
+    capabilities: Mapping[str, Iterable[str]] | None,
+    features: Collection[str] = (),
+    variables: Collection[str] = (),
+    nodes: Collection[str] | None = None,
+) -> str:
+    """Why this plan cannot run ("" if it can), by what the agents of each node can do (None: not known yet), what the
+    deployment can, and the variables and nodes that exist (None: whichever are named)."""
+    for step in plan.steps:
+        why = _unknown_variable(step, variables) or lacking(step.fault, features) or _beyond_clients(step)
+        if not why and nodes is not None:
+            why = _unknown_node(step.fault, nodes)
+        if not why and capabilities is not None:
+            why = _beyond_agents(step, capabilities)
+        if why:
+            return why
+    return ""
+
+
+def _unknown_variable(step: Step, variables: Collection[str]) -> str:
+    for trigger in (step.trigger, step.until):
+        for name in _variables(trigger) if isinstance(trigger, When) else ():
+            if name not in variables:
+                return f"no variable {name} is configured"
+    return ""
+
+
+def _unknown_node(fault: Fault, nodes: Collection[str]) -> str:
+    others = fault.others if isinstance(fault, Partition) else ()
+    unknown = [name for name in (*nodes_of(fault), *others) if name not in (*nodes, CLIENT)]
+    return f"there is no node {unknown[0]}" if unknown else ""
+
+
+def _beyond_agents(step: Step, capabilities: Mapping[str, Iterable[str]]) -> str:
+    """Whoever must act, and every node that must notice the moment, needs an agent that can."""
+    needed: list[tuple[str, str]] = []
+    if by_agent(step.fault):
+        needed += [(node, capability(step.fault)) for node in nodes_of(step.fault) or _nodes_noticing(step.trigger)]
+    needed += [(node, word) for node in _nodes_noticing(step.trigger) for word in _words_for(step.trigger)]
+    if step.until:
+        words = ("until", *_words_for(step.until))
+        needed += [(node, word) for node in _nodes_noticing(step.until) - {CLIENT} for word in words]
+    for node, word in sorted(needed):
+        if word not in capabilities.get(node, ()):
+            return f"the agent of {node} does not offer {word}"
+    return ""
+
+
+def _words_for(trigger: Trigger) -> tuple[str, ...]:
+    """What agents call the ability to notice such a moment, where not all have it."""
+    return ("when",) if isinstance(trigger, When) else ("unseen",) if isinstance(trigger, FirstUnseen) else ()
+
+
+def _nodes_noticing(trigger: Trigger) -> set[str]:
+    """The nodes that the trigger names for its last half; empty: any node."""
+    last = _halves(trigger)[-1]
+    if isinstance(last, When):
+        return nodes_compared(last)
+    return {last.point.get("node")} - {""}
+
+
+def _beyond_clients(step: Step) -> str:
+    """Clients are no nodes: they are never hit, and only packets can be kept from them."""
+    fault = step.fault
+    if CLIENT in _nodes_noticing(step.trigger) and not nodes_of(fault):
+        return f"{fault_kind(fault)} at a client's operation must name its nodes"
+    if isinstance(fault, Partition) and fault.level == "operation" and CLIENT in (*fault.nodes, *fault.others):
+        return "clients can be cut off at the level of the network only"
+    return ""

@@ -1,0 +1,121 @@
+"""Faults that the tool carries out itself, on the nodes and on the network: how they begin and end, and their receipts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from undermine.deployments.local import LocalCluster
+from undermine.inject.controller import (
+    CutNetwork,
+    EndFault,
+    ExpectCrash,
+    FreezeNodes,
+    KillNodes,
+    LoseMessages,
+    StartNodes,
+)
+from undermine.model.plan import Plan, fault_kind
+from undermine.model.run import END, Receipt
+
+UNTIL, HEALED, TIME_OVER = "ended by its until", "ended by healing", "ended after its time"
+
+
+class _Ongoing:
+    """A fault that is in force on some nodes."""
+
+    def __init__(self, nodes: tuple[str, ...], finish: Callable[[], None]) -> None:
+        self.nodes = nodes
+        self.finish = finish
+        self.begun_ns = time.monotonic_ns()
+        self.timer: threading.Timer | None = None
+
+
+class ToolFaults:
+    """What the server asks the tool to do for one run. One thing at a time; after healing nothing begins."""
+
+    def __init__(self, plan: Plan, cluster: LocalCluster) -> None:
+        self._kinds = [fault_kind(step.fault) for step in plan.steps]
+        self._cluster = cluster
+        self._lock = threading.RLock()
+        self._ongoing: dict[int, _Ongoing] = {}
+        self._healed = False
+        self.receipts: list[Receipt] = []
+        self.missed: set[int] = set()
+        """Steps that were granted, but nobody was left to be hit."""
+
+    def expect(self, instruction: ExpectCrash) -> None:
+        self._cluster.expect_crash(instruction.node, instruction.reboot_after_s)
+
+    def kill(self, instruction: KillNodes) -> None:
+        """All are frozen before the first one is killed: for the others they go at the same moment."""
+        with self._lock:
+            alive = [] if self._healed else self._cluster.freeze(instruction.nodes)
+            killed = [node for node in alive if self._cluster.crash(node, instruction.reboot_after_s)]
+            self._note(instruction.step, killed, time.monotonic_ns())
+
+    def start(self, instruction: StartNodes) -> None:
+        with self._lock:
+            if not self._healed:
+                self._cluster.start_again(instruction.nodes)
+
+    def freeze(self, instruction: FreezeNodes) -> None:
+        with self._lock:
+            nodes = () if self._healed else tuple(self._cluster.freeze(instruction.nodes))
+            self._begin(instruction.step, nodes, lambda: self._thaw(nodes))
+            if nodes:
+                timer = threading.Timer(instruction.for_s, self._finish, (instruction.step, TIME_OVER))
+                timer.daemon = True
+                self._ongoing[instruction.step].timer = timer
+                timer.start()
+
+    def cut(self, instruction: CutNetwork) -> None:
+        with self._lock:
+            if not self._healed:
+                self._cluster.cut(instruction.step, instruction.cuts)
+            nodes = () if self._healed else instruction.nodes
+            self._begin(instruction.step, nodes, lambda: self._cluster.join(instruction.step))
+
+    def lose(self, instruction: LoseMessages) -> None:
+        with self._lock:
+            self._begin(instruction.step, () if self._healed else instruction.nodes, lambda: None)
+
+    def end(self, instruction: EndFault) -> None:
+        self._finish(instruction.step, UNTIL)
+        self.receipts.append(Receipt(instruction.step, instruction.node, END, time.monotonic_ns()))
+
+    def heal(self) -> None:
+        """End everything that is in force; may be called again."""
+        with self._lock:
+            self._healed = True
+            for step in list(self._ongoing):
+                self._finish(step, HEALED)
+
+    def _begin(self, step: int, nodes: tuple[str, ...], finish: Callable[[], None]) -> None:
+        if nodes:
+            self._ongoing[step] = _Ongoing(nodes, finish)
+        else:
+            self.missed.add(step)
+
+    def _finish(self, step: int, why: str) -> None:
+        with self._lock:
+            ongoing = self._ongoing.pop(step, None)
+            if ongoing is None:
+                return
+            if ongoing.timer is not None:
+                ongoing.timer.cancel()
+            ended_ns = time.monotonic_ns()
+            ongoing.finish()
+            self._note(step, ongoing.nodes, ended_ns, ended_ns - ongoing.begun_ns, why)
+
+    def _thaw(self, nodes: Iterable[str]) -> None:
+        """Nodes that another step froze stay frozen."""
+        held = {node for other in self._ongoing.values() if other.timer is not None for node in other.nodes}
+        self._cluster.thaw([node for node in nodes if node not in held])
+
+    def _note(self, step: int, nodes: Iterable[str], t_ns: int, held_ns: int = 0, why: str = "") -> None:
+        found = [Receipt(step, node, self._kinds[step], t_ns, held_ns=held_ns, detail=why) for node in nodes]
+        self.receipts += found
+        if not found:
+            self.missed.add(step)
