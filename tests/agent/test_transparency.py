@@ -7,6 +7,31 @@ import subprocess
 import pytest
 
 PROGRAMS = {
+    "exceptions keep no more alive": """
+        import asyncio, concurrent.futures, weakref
+        async def fails():
+            1 / 0
+        async def main():
+            said = []
+            asyncio.get_running_loop().set_exception_handler(lambda *context: said.append(context))
+            asyncio.Task(fails())
+            await asyncio.sleep(0)
+            assert said, "the task is collected as soon as it has ended"
+        asyncio.run(main())
+        class Argument:
+            pass
+        def raises(argument):
+            raise KeyError
+        argument = Argument()
+        seen = weakref.ref(argument)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            future = pool.submit(raises, argument)
+            del argument
+            assert isinstance(future.exception(), KeyError)
+            pool.submit(int).result()
+            del future
+            assert seen() is None
+    """,
     "pickle": """
         import copy, os, pickle, time
         for function in (os.rename, os.open, os.stat, open, time.sleep):
@@ -382,6 +407,7 @@ def test_programs_run_as_without_the_agent(tool, name):
     [
         "sub-interpreters", "pickle", "types", "errors", "reading and writing", "files left open at the end",
         "supports sets", "errors have no past", "arguments are used once", "paths that misbehave", "nothing is kept alive",
+        "exceptions keep no more alive",
     ],
 )  # fmt: skip
 def test_on_every_version(tool, any_python, name):

@@ -151,7 +151,7 @@ class Guard:
         if stream is not None and self.op in stream.holes:
             streams.end_holes(stream)
             if self.op in stream.holes:
-                return self.op == "net.recv" and not self._ended(stream, original, args, options)
+                return self.op == "net.recv" and self._silent(sock, stream, original, args, options)
         if is_stream(sock) and self._held(sock, stream):
             if self.op == "net.send":
                 return self._too_much(sock, stream)
@@ -159,6 +159,15 @@ class Guard:
         if self.op == "net.send" and stream is not None and stream.queue:
             return self._too_much(sock, stream)
         return not is_encrypted(sock) and not _ready(sock, self.op == "net.send")
+
+    def _silent(self, sock, stream, original, args, options) -> bool:
+        """True if a hole goes on to give nothing; then the program is not even told that something has come."""
+        if self._ended(stream, original, args, options):
+            return False
+        if not is_encrypted(sock):
+            with self.streams.lock:
+                stream.hush(sock)
+        return True
 
     def _too_much(self, sock, stream) -> bool:
         """True if no more is taken. Of what is to be encrypted nothing is: only its own thread may do that."""

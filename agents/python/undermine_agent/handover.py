@@ -59,16 +59,21 @@ class Handover:
         return subject
 
     def taken(self, subject, original, *args):
-        """Do what was given: one operation, from taking it to its end."""
+        """Do what was given: one operation, from taking it to its end.
+
+        An exception that is kept keeps this frame: like the originals, the hooks let go of what they were called with.
+        """
         call = self.agent.enter(self.take_operation, subject)
-        if call is None:
-            return original(*args)
         try:
             result = original(*args)
         except BaseException as error:
-            self.agent.leave(call, 0, error)
+            if call is not None:
+                self.agent.leave(call, 0, error)
             raise
-        self.agent.leave(call)
+        finally:
+            args = None
+        if call is not None:
+            self.agent.leave(call)
         return result
 
 
@@ -211,9 +216,12 @@ def install_loop(agent, base_events) -> None:
                 subject = racing.pop(id(self._callback), None)
             if subject is None and id(self) in known:
                 subject = handover.marks.get(self)
-            if subject is None or agent.off:
-                return original(self)
-            return handover.taken(subject, original, self)
+            try:
+                if subject is None or agent.off:
+                    return original(self)
+                return handover.taken(subject, original, self)
+            finally:
+                self = None
 
         return _run
 
@@ -299,11 +307,14 @@ def install_executor(agent, thread) -> None:
     def make_run(original):
         def run(self, *args):
             subject = handover.marks.pop(self)
-            if subject is None or agent.off:
-                return original(self, *args)
-            given = future(self.future)
-            handover.taken(subject, original, self, *args)
-            agent.record(set_operation, given)
+            try:
+                if subject is None or agent.off:
+                    return original(self, *args)
+                given = future(self.future)
+                handover.taken(subject, original, self, *args)
+                agent.record(set_operation, given)
+            finally:
+                self = None
 
         return run
 

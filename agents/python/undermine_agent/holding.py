@@ -267,7 +267,7 @@ class Streams:
         held = self.is_held(stream, "net.send")
         if stream.queue and not held:
             stream.drain()
-        if stream.lowat and not self.is_held(stream, "net.recv"):
+        if stream.lowat and "net.recv" not in stream.holes and not self.is_held(stream, "net.recv"):
             stream.unhush()
         if stream.socket() is None:
             for hold in stream.holds.values():
