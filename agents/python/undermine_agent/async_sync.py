@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from undermine_agent.handover import Items, getting, putting
 from undermine_agent.names import Subject
-from undermine_agent.observe import by_address, limit, observe_methods, observed, observed_coroutine, own_caller
+from undermine_agent.observe import (
+    by_address,
+    limit,
+    observe_methods,
+    observed,
+    observed_coroutine,
+    own_behind,
+    own_caller,
+)
 from undermine_agent.patch import on_class, on_slot, on_type
 
 
@@ -95,8 +103,9 @@ def _getting(agent, items):
 def install_tasks(agent, tasks) -> None:
     """Futures: the waits for one or several, and what ends them. A task's own end is `task.end`."""
     futures = Subject("futures")
-    several = observed_coroutine(agent, "future.wait", lambda *args, **options: futures, limit(9))
-    on_class(tasks, "wait", several)
+    behind = own_behind(agent, "asyncio")  # `wait` itself warns its caller: no frame of ours may stand there
+    several = observed_coroutine(agent, "future.wait", lambda *args, **options: futures, limit(0), is_own=behind)
+    on_class(tasks, "_wait", several)
     future = by_address("future")
     cls = tasks.futures.Future
     builtin = cls.__module__ == "_asyncio"
