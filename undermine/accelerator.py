@@ -68,13 +68,15 @@ def folder(kept_in: Path | None = None) -> Path:
     return made
 
 
-@cache
-def prepare(command: tuple[str, ...]) -> Path | None:
+def prepare(command: Sequence[str]) -> Path | None:
     """Build for the interpreter that this command names, if it names one. Returns the folder that agents are told of."""
-    if is_forbidden():
-        return None
+    return None if is_forbidden() else _prepared(interpreter_of(command))
+
+
+@cache
+def _prepared(python: str | None) -> Path | None:
+    """Once for each interpreter: the commands themselves differ from run to run."""
     try:
-        python = interpreter_of(command)
         if python is not None:
             ensure(python)
         return folder()

@@ -79,7 +79,7 @@ def observed(config: Config, plan: Plan) -> dict[str, Any]:
 
 def accelerator(command: Sequence[str]) -> dict[str, Any]:
     """The folder with the accelerators built for this machine's interpreters, that of this command among them."""
-    return {"accelerator": str(prepare(tuple(command)) or "")}
+    return {"accelerator": str(prepare(command) or "")}
 
 
 def logical_operations(role: Role, project: str) -> dict[str, Any]:

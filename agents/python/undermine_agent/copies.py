@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from undermine_agent.files import total_length
 from undermine_agent.patch import on_class, on_module
 
 
@@ -12,10 +13,10 @@ def install(agent) -> None:
         _hook(agent, name, "file.write", 0, _total, int)
     for name in ("readv", "preadv"):
         _hook(agent, name, "file.read", 0, _total, int)
-    _hook(agent, "sendfile", "file.write", 0, _last, int)
+    _hook(agent, "sendfile", "file.write", 0, _number_at(3), int)
     for name in ("copy_file_range", "splice"):
-        _hook(agent, name, "file.write", 1, _third, int)
-    _hook(agent, "posix_fallocate", "file.write", 0, _third, None)
+        _hook(agent, name, "file.write", 1, _number_at(2), int)
+    _hook(agent, "posix_fallocate", "file.write", 0, _number_at(2), None)
 
 
 def _hook(agent, name, op, position, size_of, measure) -> None:
@@ -55,18 +56,12 @@ def install_socket(agent, socket) -> None:
 
 
 def _total(args) -> int:
-    """Of the buffers, unless looking at them would use them up."""
-    if len(args) < 2 or type(args[1]) not in (list, tuple):
-        return 0
-    try:
-        return sum(memoryview(part).nbytes for part in args[1])
-    except TypeError:
-        return 0
+    """Of the buffers behind the descriptor."""
+    return total_length(args[1:])
 
 
-def _third(args) -> int:
-    return args[2] if len(args) > 2 and type(args[2]) is int else 0
+def _number_at(position: int):
+    def number(args) -> int:
+        return args[position] if len(args) > position and type(args[position]) is int else 0
 
-
-def _last(args) -> int:
-    return args[3] if len(args) > 3 and type(args[3]) is int else 0
+    return number

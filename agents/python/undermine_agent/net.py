@@ -15,6 +15,7 @@ import errno
 from time import monotonic_ns
 
 from undermine_agent import fast
+from undermine_agent.files import total_length
 from undermine_agent.guards import GuardedStreams
 from undermine_agent.names import Subject
 from undermine_agent.observe import Marks, as_one
@@ -41,7 +42,7 @@ def install(agent, socket) -> None:
     for name, flags_at, size_of, measure in (
         ("send", 1, _first_length, int),
         ("sendall", 1, _first_length, None),
-        ("sendmsg", 2, _total_length, int),
+        ("sendmsg", 2, total_length, int),
     ):
         _hook_transfer(agent, peers, cls, name, "net.send", flags_at, size_of, measure)
     for name, flags_at, measure in (
@@ -156,16 +157,6 @@ def _first_length(args) -> int:
     try:
         return memoryview(args[0]).nbytes
     except (IndexError, TypeError):
-        return 0
-
-
-def _total_length(args) -> int:
-    """Of the parts, unless looking at them would use them up."""
-    if not args or type(args[0]) not in (list, tuple):
-        return 0
-    try:
-        return sum(memoryview(part).nbytes for part in args[0])
-    except TypeError:
         return 0
 
 

@@ -16,13 +16,7 @@ _RLOCK = type(_thread.RLock())
 
 
 def install_threading(agent, threading) -> None:
-    waits = {
-        "wait": ("cond.wait", limit(0)),
-        "wait_for": ("cond.wait", limit(1)),
-        "notify": "cond.notify",
-        "notify_all": "cond.notify",
-    }
-    observe_methods(agent, threading.Condition, "condition", on_class, waits)
+    observe_methods(agent, threading.Condition, "condition", on_class, _CONDITION)
     for name, op in (("__enter__", "lock.acquire"), ("__exit__", "lock.release")):
         on_class(threading.Condition, name, observed(agent, op, _lock_of_condition()))
     observe_methods(agent, threading.Event, "event", on_class, _EVENT)
@@ -32,6 +26,12 @@ def install_threading(agent, threading) -> None:
     on_class(threading.Thread, "join", observed(agent, "join", named, limit(0)))
 
 
+_CONDITION = {
+    "wait": ("cond.wait", limit(0)),
+    "wait_for": ("cond.wait", limit(1)),
+    "notify": "cond.notify",
+    "notify_all": "cond.notify",
+}
 _EVENT = {"wait": ("event.wait", limit(0)), "set": "event.set"}
 _SEMAPHORE = {
     "acquire": ("sem.acquire", limit(1)),
@@ -99,13 +99,7 @@ def install_semaphores(agent, synchronize) -> None:
     for cls in (synchronize.SemLock, synchronize.Condition):
         on_class(cls, "__enter__", observed(agent, acquire, subject_of))
         on_class(cls, "__exit__", observed(agent, release, subject_of))
-    waits = {
-        "wait": ("cond.wait", limit(0)),
-        "wait_for": ("cond.wait", limit(1)),
-        "notify": "cond.notify",
-        "notify_all": "cond.notify",
-    }
-    observe_methods(agent, synchronize.Condition, "condition", on_class, waits)
+    observe_methods(agent, synchronize.Condition, "condition", on_class, _CONDITION)
     observe_methods(agent, synchronize.Event, "event", on_class, _EVENT)
 
 
