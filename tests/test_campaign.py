@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from undermine.campaign import Campaign, Limits, News
+from undermine.campaign import Campaign, Limits
 from undermine.config import Config
 from undermine.config_load import load
+from undermine.experiments import News
 from undermine.model.errors import ClusterError, UserError
 from undermine.model.event import AgentInfo, Trace
 from undermine.model.plan import At, Crash, Plan, Step
@@ -76,7 +77,7 @@ class FakeRunner:
         self.beside: list[int] = []
         """How many runs were under way at the end of each."""
 
-    def execute(self, folder: Path, run_id: int, plan: Plan, capabilities=None) -> RunView:
+    def execute(self, folder: Path, run_id: int, plan: Plan, capabilities=None, conditions=None) -> RunView:
         self.executed.append(plan)
         count = len(self.executed)
         self.under_way += 1
@@ -208,7 +209,7 @@ def test_a_run_that_fails_or_does_not_fire_on_a_late_machine_is_run_again(engine
     rows = [row for row in store.run_rows() if row["strategy"] == "a"]
     assert [(row["status"], row["reason"], row["symptom"]) for row in rows][:1] == [("broken", NOISY, "")]
     assert [row["status"] for row in rows[1:]] == [status, status]
-    assert load_view(RunDir(made.run_folder(rows[0]["run"]))).record.reason == NOISY
+    assert load_view(RunDir(made.experiments.folder(rows[0]["run"]))).record.reason == NOISY
 
 
 def test_a_run_that_passes_counts_however_late_the_machine_was(engine, store) -> None:
@@ -296,7 +297,7 @@ def test_recheck_stores_what_the_checkers_say_now(engine, store) -> None:
     campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
     assert store.findings() == ()
     again = campaign(engine, store, [], picks=lambda plan: bool(plan.steps))
-    assert again.recheck() == 2
+    assert again.experiments.recheck() == 2
     assert len(again.findings()) == 1
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from undermine import display
-from undermine.campaign import News
+from undermine.experiments import News
 from undermine.model.finding import Finding
 from undermine.model.plan import At, Crash, Plan, Step
 from undermine.model.run import Verdict

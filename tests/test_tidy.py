@@ -59,6 +59,7 @@ COMPOSERS = {
     "cli",
     "display",
     "engine",
+    "experiments",
     "init",
     "plugins",
     "runner",

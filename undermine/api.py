@@ -21,19 +21,20 @@ import undermine
 from undermine import plugins
 from undermine.accelerator import why_slow
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
-from undermine.campaign import Campaign, Limits, Listener, News
+from undermine.campaign import Campaign, Limits
 from undermine.config import Config, changes
 from undermine.config_load import load
 from undermine.deployments.isolation import choose
 from undermine.deployments.machine import Ability, abilities
 from undermine.deployments.sweep import sweep
 from undermine.engine import Engine, open_engine
+from undermine.experiments import Listener, News
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
 from undermine.protocols import Chance, Strategy
 from undermine.resources import example_dir
-from undermine.rundir import RunDir, load_view
+from undermine.rundir import RunDir
 from undermine.store import CONFIRM, REPLAY, Coverage, Store
 
 CAMPAIGNS = "campaigns"
@@ -269,7 +270,7 @@ def check(config: Config, listener: Listener = silent) -> CheckResult:
         points, runs = store.baseline_points()
         all_chances = campaign.history_of(_NOBODY, 1).chances
         rows = store.run_rows()
-        last = load_view(RunDir(campaign.run_folder(rows[-1]["run"])))
+        last = campaign.experiments.view(rows[-1]["run"])
         return CheckResult(
             abilities=tuple(abilities()),
             agents=tuple(_agents(config, last.trace.agents, last.trace.events)),
@@ -422,7 +423,7 @@ def recheck(config: Config, campaign: str = "", listener: Listener = silent) -> 
     """Judge the stored runs anew, after a checker was edited."""
     folder = campaign_dir(config, campaign)
     with _open(config, folder, (), listener) as (running, store, _):
-        changed = running.recheck()
+        changed = running.experiments.recheck()
         running.findings()
         return changed, store.findings()
 

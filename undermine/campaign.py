@@ -20,53 +20,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import msgspec
 
 from undermine.accelerator import catch_up
 from undermine.analysis.chances import FaultLimits, chances, possible
-from undermine.analysis.points import points_of
-from undermine.checkers.compose import check_all, symptom_of
 from undermine.engine import Engine
+from undermine.experiments import Experiments, Judged, Listener
 from undermine.findings.group import group
-from undermine.model.errors import ClusterError, UserError
+from undermine.model.errors import ClusterError
 from undermine.model.event import AgentInfo
 from undermine.model.finding import Finding
-from undermine.model.plan import At, Plan, fault_kind, final_at
-from undermine.model.run import RunView, Verdict
+from undermine.model.plan import Plan
 from undermine.policies import prune
 from undermine.protocols import Checker, History, Strategy
-from undermine.rundir import RunDir, load_view, save_record
-from undermine.runner import tidy
+from undermine.rundir import tidy
 from undermine.store import BASELINE, CONFIRM, SPECIAL, Slot, Store
-
-ATTEMPTS_MAX = 3
-
-
-class News(msgspec.Struct, frozen=True):
-    """Something that happened, for whoever watches: a progress display or a machine."""
-
-    kind: str
-    text: str
-    data: dict[str, Any] = {}
-
-
-Listener = Callable[[News], None]
-
-
-class Judged(msgspec.Struct, frozen=True):
-    """One run that is over, and what is thought of it."""
-
-    run: int
-    slot: Slot
-    status: str
-    reason: str
-    symptom: str
-    verdicts: tuple[Verdict, ...]
-    attempt: int = 1
-    noisy: bool = False
-    """It does not count, since the machine was busy elsewhere."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -113,12 +82,11 @@ class Campaign:
         checkers: Sequence[Checker],
         listener: Listener,
     ) -> None:
+        self.experiments = Experiments(engine, store, checkers, listener)
         self._engine = engine
         self._config = engine.config
         self._store = store
         self._strategies = list(strategies)
-        self._checkers = list(checkers)
-        self._listen = listener
         self._known_symptoms = {symptom for _, _, symptom, _ in store.failing()}
 
     # --- the loop
@@ -127,8 +95,8 @@ class Campaign:
         allowance = Allowance(limits)
         if interrupted := self._store.interrupted():
             for run in interrupted:
-                tidy(self.run_folder(run), keep_data=False)
-            self._tell("resume", f"{len(interrupted)} interrupted run(s) will be run again")
+                tidy(self.experiments.folder(run), keep_data=False)
+            self.experiments.tell("resume", f"{len(interrupted)} interrupted run(s) will be run again")
         self.baseline()
         self._finish_open(limits, allowance)
         self._confirm_forgotten()
@@ -151,12 +119,12 @@ class Campaign:
         before = [run.id for run in self._store.past_runs(BASELINE) if run.status != "broken"]
         done = [run for run in before if all(v.answer != "fail" for v in self._store.verdicts(run))]
         if failed := len(before) - len(done):
-            self._tell("warning", f"{failed} earlier fault-free run(s) failed: the cluster is flaky")
+            self.experiments.tell("warning", f"{failed} earlier fault-free run(s) failed: the cluster is flaky")
         begun_before = [slot for slot in self._store.open_slots() if slot.strategy == BASELINE]
         for _ in range(wanted - len(done)):
             plan = Plan(seed=self._config.hunt.seed, strategy=BASELINE, why="what a correct run looks like")
             slot = begun_before.pop() if begun_before else self._store.write_round(BASELINE, [plan])[0]
-            if complaint := self._complaint(self.run_alone([slot])[0]):
+            if complaint := self._complaint(self.experiments.run_alone([slot])[0]):
                 raise ClusterError(f"the cluster fails without any fault: {complaint}")
         if self._store.meta("capabilities") is None:
             agents = self._agents()
@@ -177,7 +145,7 @@ class Campaign:
     def _agents(self) -> tuple[AgentInfo, ...]:
         """What the agents said of themselves in the newest fault-free run."""
         newest = self._store.past_runs(BASELINE)[-1]
-        return load_view(RunDir(self.run_folder(newest.id))).trace.agents
+        return self.experiments.view(newest.id).trace.agents
 
     def _warn_of_missing_agents(self, capabilities: Mapping[str, tuple[str, ...]]) -> None:
         for role in self._config.roles.values():
@@ -186,7 +154,7 @@ class Campaign:
                 text = (
                     f"the agent did not load in {', '.join(missing)}: only process faults there (see `undermine check`)"
                 )
-                self._tell("warning", text)
+                self.experiments.tell("warning", text)
 
     def _next_strategy(self, exhausted: set[str], *, owed_only: bool) -> Strategy | None:
         """The one that has had the least time; those without a round come first, and alone once the time is over."""
@@ -259,10 +227,10 @@ class Campaign:
 
         def run(slot: Slot) -> Judged | None:
             sure = sure_of_one and slot is slots[0]
-            return self.run_slot(slot, alone=limits.jobs == 1) if allowance.take(sure=sure) else None
+            return self.experiments.run_slot(slot, alone=limits.jobs == 1) if allowance.take(sure=sure) else None
 
         results = [run(slot) for slot in slots] if limits.jobs == 1 else self._side_by_side(run, slots, limits.jobs)
-        results = [self.run_slot(j.slot, after=j.attempt) if j and j.noisy else j for j in results]
+        results = [self.experiments.run_slot(j.slot, after=j.attempt) if j and j.noisy else j for j in results]
         if None not in results:
             self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
         for judged in results:
@@ -291,7 +259,7 @@ class Campaign:
 
     def confirm(self, plan: Plan, symptom: str) -> None:
         """The same plan again, alone, as often as configured."""
-        self._tell("suspect", f"confirming: {symptom}")
+        self.experiments.tell("suspect", f"confirming: {symptom}")
         count = self._config.hunt.confirm
         if count:
             again = msgspec.structs.replace(plan, strategy=CONFIRM)
@@ -299,77 +267,10 @@ class Campaign:
         self.findings()
 
     def run_alone(self, slots: Sequence[Slot]) -> list[Judged]:
-        """A round that no strategy proposed: one run at a time, whatever the limits say. What fails in it is known."""
-        begun = time.monotonic()
-        results = [self.run_slot(slot) for slot in slots]
+        """One run at a time, whatever the limits say. What fails in it is known."""
+        results = self.experiments.run_alone(slots)
         self._known_symptoms.update(judged.symptom for judged in results)
-        self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
         return results
-
-    def run_slot(self, slot: Slot, *, alone: bool = True, after: int = 0) -> Judged:
-        """Run one plan to a status that counts; broken ones again, at most twice. `after`: attempts that were made.
-
-        A noisy run is repeated only where no other run is under way; else it is for the caller to do so.
-        """
-        for attempt in range(after + 1, ATTEMPTS_MAX + 1):
-            judged = self._run_once(slot, attempt)
-            if judged.status != "broken":
-                break
-            self._tell("broken", f"run {judged.run} broke: {judged.reason}", run=judged.run)
-            if judged.noisy and not alone:
-                break
-            if slot.strategy == BASELINE and not judged.noisy and "in use" not in judged.reason:
-                break
-        return judged
-
-    def _run_once(self, slot: Slot, attempt: int) -> Judged:
-        capabilities = self._store.meta("capabilities")
-        run_id = self._store.begin_run(slot)
-        folder = self.run_folder(run_id)
-        last = attempt == ATTEMPTS_MAX
-        self._tell("run", str(slot.plan), run=run_id, strategy=slot.strategy)
-        view = self._engine.runner.execute(folder, run_id, slot.plan, capabilities if slot.plan.steps else None)
-        begun = time.monotonic()
-        verdicts = check_all(view, self._checkers, lambda: self._engine.user_checks(folder))
-        noisy = False
-        if noise := self._noise(view, verdicts):
-            noisy = not last
-            view, verdicts = _noted(view, noise, broken=noisy), () if noisy else verdicts
-            save_record(RunDir(folder), view.record)
-        symptom = self._symptom(view, verdicts)
-        record = view.record
-        judged = Judged(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy)
-        self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
-        tidy(folder, keep_data=bool(symptom))
-        self._tell("done", str(slot.plan), run=run_id, strategy=slot.strategy, status=judged.status, symptom=symptom)
-        return judged
-
-    def _noise(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
-        """Why a run that failed or did not fire may owe that to the machine; "" if it owes it to nobody else."""
-        late_ms = view.record.timing.late_ms_max
-        if late_ms <= 1000 * self._config.run.late_s_max or view.record.status == "broken":
-            return ""
-        fails = any(verdict.answer == "fail" for verdict in verdicts)
-        return f"noisy: the machine was {late_ms:.0f} ms late" if fails or view.record.status == "not_fired" else ""
-
-    def _symptom(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
-        """What a run is grouped by. One that fails though nothing fired says something about the workload, not a bug."""
-        symptom = symptom_of(verdicts)
-        if symptom and not view.receipts and view.plan.steps:
-            self._tell("warning", f"run {view.record.id} failed although no fault fired, so it is flaky: {symptom}")
-        return symptom if view.receipts else ""
-
-    def _store_run(self, slot: Slot, view: RunView, judged: Judged, check_s: float, fill: bool) -> None:
-        timing = view.record.timing
-        timing = msgspec.structs.replace(
-            timing, check_s=check_s, total_s=timing.total_s + check_s, own_s=timing.own_s + check_s
-        )
-        record = msgspec.structs.replace(view.record, timing=timing)
-        seen = points_of(view.trace, view.history, record.healed_ns) if record.status != "broken" else ()
-        self._store.finish_run(slot, record, judged.verdicts, judged.symptom, seen, _fired(view), fill=fill)
-
-    def run_folder(self, run_id: int) -> Any:
-        return self._store.runs_dir / f"{run_id:06d}"
 
     # --- results
 
@@ -378,45 +279,3 @@ class Campaign:
         found = group(self._store.failing(), self._store.confirmations(), self._store.verdicts)
         self._store.write_findings(found)
         return found
-
-    def recheck(self) -> int:
-        """Judge every stored run anew, after a checker was edited; how many verdicts changed."""
-        changed = 0
-        for row in self._store.run_rows():
-            if row["status"] == "broken":
-                continue
-            folder = self.run_folder(row["run"])
-            try:
-                view = load_view(RunDir(folder))
-            except UserError as error:
-                self._tell("broken", str(error), run=row["run"])
-                continue
-            verdicts = check_all(view, self._checkers, lambda: self._engine.user_checks(folder))  # noqa: B023
-            symptom = self._symptom(view, verdicts)
-            if verdicts != self._store.verdicts(row["run"]):
-                changed += 1
-                self._store.replace_verdicts(row["run"], verdicts, symptom)
-                told = {key: row[key] for key in ("run", "strategy", "status")}
-                self._tell("done", str(row["plan"]), **told, symptom=symptom)
-        return changed
-
-    def _tell(self, kind: str, text: str, **data: Any) -> None:
-        self._listen(News(kind, text, data))
-
-
-def _noted(view: RunView, noise: str, *, broken: bool) -> RunView:
-    """The same run with what disturbed it in its record."""
-    reason = noise if broken else "; ".join(filter(None, (view.record.reason, noise)))
-    record = msgspec.structs.replace(view.record, reason=reason, status="broken" if broken else view.record.status)
-    return RunView(record, view.history, lambda: view.trace)
-
-
-def _fired(view: RunView) -> list[tuple[int, str, str, str]]:
-    """(step, point, kind, fault) for each step that has a receipt."""
-    rows = []
-    for step in sorted({receipt.step for receipt in view.receipts}):
-        trigger, fault = view.plan.steps[step].trigger, view.plan.steps[step].fault
-        at: At | None = final_at(trigger)
-        detail = msgspec.json.encode(fault).decode()
-        rows.append((step, at.point.id if at else "", fault_kind(fault), detail))
-    return rows

@@ -21,9 +21,9 @@ from rich.console import Console
 
 import undermine
 from undermine import api, display, init
-from undermine.campaign import Listener
 from undermine.config import FILE_NAME, Config, parse_duration
 from undermine.config_load import load
+from undermine.experiments import Listener
 from undermine.model.errors import Interrupted, UserError
 from undermine.report.html import write_report
 

@@ -161,6 +161,8 @@ class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start_timeout_s: Seconds = 60.0
     settle_timeout_s: Seconds = 20.0
     hang_s: Seconds = 8.0
+    patience_s: Seconds = 60.0
+    gray_s: Seconds = 2.0
     checker_timeout_s: Seconds = 10.0
     late_s_max: Seconds = 0.5
 
@@ -206,9 +208,11 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Checkers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[checkers]: which of them are not wanted."""
+    """[checkers]: which of them are not wanted, and regular expressions for log lines that fail a run, or never do."""
 
     disable: Texts = ()
+    fail_on: Texts = ()
+    ignore: Texts = ()
 
 
 class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -221,6 +225,7 @@ class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     jobs: Annotated[int, _whole(0, 64)] = 0
     confirm: Annotated[int, _whole(0, 100)] = 3
     baseline_runs: Annotated[int, _whole(1, 100)] = 3
+    benign_runs: Annotated[int, _whole(0, 100)] = 3
 
     def jobs_for(self, cores: int) -> int:
         """How many runs at a time: what was asked for, else one for each four cores."""

@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from undermine.campaign import Listener, News
+from undermine.experiments import Listener, News
 from undermine.model.finding import Finding
 
 if TYPE_CHECKING:

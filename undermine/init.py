@@ -44,6 +44,8 @@ timeout_s = 30                  # a workload that takes longer without a fault i
 
 [run]
 hang_s = 8                      # no progress for so long is a hang
+# patience_s = 60               # how long a suspect may take to recover: longer than your system's own timers
+# gray_s = 2                    # clients wait longer than this for a node that says it is well: a gray failure
 settle_timeout_s = 20           # how long your system may take to recover once everything is healed
 # start_timeout_s = 60          # all nodes must be ready by then
 # checker_timeout_s = 10
@@ -68,6 +70,8 @@ max_steps = 2                   # faults in one run at most
 
 [checkers]
 # disable = []                  # names of checkers that you do not want
+# fail_on = []                  # regular expressions: log lines that fail a run, like ["data loss"]
+# ignore = []                   # regular expressions: log lines that never count
 
 [hunt]
 budget = "10m"                  # "90s", "1h30m" or a number of seconds
@@ -77,6 +81,7 @@ budget = "10m"                  # "90s", "1h30m" or a number of seconds
 # jobs = 0                      # runs at a time; 0: one for each four cores
 # confirm = 3                   # how often a failing run is run again
 # baseline_runs = 3             # runs without a fault at the start
+# benign_runs = 3               # then runs with a fault while nothing happens: what is normal when a node is gone
 """
 
 PLUGINS = '''\

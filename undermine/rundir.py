@@ -1,4 +1,4 @@
-"""The folder of one run: what lies where, and how a stored run is read back. Never writes but through `save_record`."""
+"""The folder of one run: what lies where, and how a stored run is read back. Writes only through `save_record` and `tidy`."""
 
 from __future__ import annotations
 
@@ -87,3 +87,13 @@ def load_trace(run: RunDir) -> tuple[Trace, tuple[Receipt, ...]]:
 def load_view(run: RunDir) -> RunView:
     """A stored run as a checker sees it."""
     return RunView(load_record(run), read_history(run.history), lambda: load_trace(run)[0])
+
+
+def tidy(folder: Path, *, keep_data: bool) -> None:
+    """Remove what nobody reads again: tables and shared memory, and the data of runs that passed; pack the trace."""
+    run = RunDir(folder)
+    codec.pack(run.trace)
+    shutil.rmtree(run.agents, ignore_errors=True)
+    run.state.unlink(missing_ok=True)
+    if not keep_data:
+        shutil.rmtree(run.nodes, ignore_errors=True)

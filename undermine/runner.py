@@ -38,12 +38,12 @@ from undermine.inject.compile import compile_steps, unsupported
 from undermine.inject.controller import Controller
 from undermine.inject.server import Server, SharedState
 from undermine.lateness import Lateness
-from undermine.model import codec
 from undermine.model.errors import UserError
 from undermine.model.event import Trace
 from undermine.model.plan import FirstUnseen, Plan
 from undermine.model.point import CLIENT
 from undermine.model.run import (
+    Conditions,
     NodeInfo,
     Receipt,
     RunRecord,
@@ -109,7 +109,12 @@ class Runner:
                 self._guardian.unscratch(folder)
 
     def execute(
-        self, folder: Path, run_id: int, plan: Plan, capabilities: Mapping[str, tuple[str, ...]] | None = None
+        self,
+        folder: Path,
+        run_id: int,
+        plan: Plan,
+        capabilities: Mapping[str, tuple[str, ...]] | None = None,
+        conditions: Conditions = Conditions(),  # noqa: B008 - frozen
     ) -> RunView:
         """Run one plan in this folder; the record is stored there before this returns."""
         begun = time.monotonic()
@@ -453,13 +458,3 @@ class Successes:
             return True
         self._offset += len(added)
         return b'"status":"ok"' in added
-
-
-def tidy(folder: Path, *, keep_data: bool) -> None:
-    """Remove what nobody reads again: tables and shared memory, and the data of runs that passed; pack the trace."""
-    run = RunDir(folder)
-    codec.pack(run.trace)
-    shutil.rmtree(run.agents, ignore_errors=True)
-    run.state.unlink(missing_ok=True)
-    if not keep_data:
-        shutil.rmtree(run.nodes, ignore_errors=True)

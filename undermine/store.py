@@ -28,9 +28,14 @@ SCHEMA_VERSION = 1
 
 BASELINE = "baseline"
 CONFIRM = "confirm"
+CONTROL = "control"
 REPLAY = "replay"
-SPECIAL = (BASELINE, CONFIRM, REPLAY)
-"""Rounds that no strategy proposed: fault-free runs, re-runs of failing plans, re-runs under another configuration."""
+BENIGN = "benign"
+SPECIAL = (BASELINE, BENIGN, CONFIRM, CONTROL, REPLAY)
+"""Rounds that no strategy proposed: fault-free runs, faults at rest, re-runs of failing plans, the same moments without
+the faults, re-runs under another configuration."""
+PATIENT = (CONFIRM, CONTROL, REPLAY)
+"""Those of suspects: they have the long wait."""
 _SPECIAL_SQL = ", ".join(f"'{name}'" for name in SPECIAL)
 
 _SCHEMA = """

@@ -20,6 +20,7 @@ from undermine.model.plan import (
     Error,
     Fault,
     FirstUnseen,
+    Hold,
     Partition,
     Pause,
     Plan,
@@ -48,6 +49,7 @@ FAULTS: dict[type, Fault] = {
     Corrupt: Corrupt(),
     Partition: Partition(("n1", "n2")),
     Pause: Pause(1.0, ("n3",)),
+    Hold: Hold(),
 }
 TRIGGERS: dict[type, Trigger] = {
     At: AT,
@@ -155,6 +157,7 @@ def test_fault_kinds_are_the_words_of_the_wire() -> None:
         "corrupt",
         "partition",
         "pause",
+        "hold",
     ]
 
 

@@ -95,7 +95,11 @@ class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="fault"):
     nodes: tuple[str, ...] = ()
 
 
-Fault = Crash | Reboot | Delay | Error | Drop | Corrupt | Partition | Pause
+class Hold(msgspec.Struct, frozen=True, tag="hold", tag_field="fault"):
+    """Nothing but the moment: the operation waits until the tool has answered, and goes on. The control of an experiment."""
+
+
+Fault = Crash | Reboot | Delay | Error | Drop | Corrupt | Partition | Pause | Hold
 
 
 class At(msgspec.Struct, frozen=True, tag="at", tag_field="trigger"):
@@ -160,6 +164,12 @@ class Plan(msgspec.Struct, frozen=True):
     why: str = ""
 
     @property
+    def control(self) -> Plan:
+        """The same moments without the faults."""
+        steps = tuple(Step(step.trigger, Hold(), step.until) for step in self.steps)
+        return Plan(steps, self.seed, self.strategy, f"control: {self.why}")
+
+    @property
     def id(self) -> str:
         """The same for equal steps and seed, whoever proposed them."""
         return self._digest(self.seed)
@@ -212,7 +222,7 @@ def by_agent(fault: Fault) -> bool:
     """Is this fault carried out by agents, rather than by the tool from outside?"""
     if isinstance(fault, Partition):
         return fault.level == "operation"
-    return not isinstance(fault, Pause) and not nodes_of(fault)
+    return not isinstance(fault, Pause | Hold) and not nodes_of(fault)
 
 
 def lacking(fault: Fault, features: Collection[str]) -> str:
@@ -238,6 +248,8 @@ def describe_fault(fault: Fault) -> str:
             return "one byte changed" if how == "flip" else "bytes turned to zero"
         case Partition():
             return _describe_partition(fault)
+        case Hold():
+            return "hold without a fault"
         case Pause(pause_s=pause_s, nodes=nodes):
             return f"pause {' '.join(nodes)}".strip() + f" of {pause_s:g} s"
 

@@ -112,6 +112,18 @@ CLIENT = "client"
 """The pseudo-node of the workload: its operations can trigger faults on nodes but are never hurt themselves."""
 
 
+PHASE = "run.phase"
+"""The operation of the tool itself that marks a moment of a run; its `loc` says which."""
+REST = "rest"
+"""Every node is ready and no client has begun."""
+
+
+def phase_point(phase: str) -> Point:
+    """A moment of the run as a whole, at which a plan may begin."""
+    keys = {"op": PHASE, "loc": phase, "node": CLIENT, "role": CLIENT, "target": "", "stack": ""}
+    return Point.of(keys)
+
+
 def client_point(f: str, node: str) -> Point:
     """The point that an operation of a client is an occurrence of."""
     keys = {"op": "client.op", "loc": f, "node": CLIENT, "role": CLIENT, "target": node, "stack": ""}

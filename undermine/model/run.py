@@ -8,8 +8,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from undermine.model.baseline import Baseline
 from undermine.model.event import Trace
 from undermine.model.plan import Plan
+from undermine.model.point import Point
+from undermine.model.stacks import ProcessStacks
 
 RunStatus = Literal["fired", "not_fired", "exhausted", "broken"]
 END = "end"
@@ -17,6 +20,7 @@ END = "end"
 OpStatus = Literal["ok", "fail", "unknown", "pending"]
 Phase = Literal["workload", "final"]
 Answer = Literal["pass", "fail", "unknown"]
+Sabotage = Literal["", "dead-node", "hang", "lost-write"]
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -43,6 +47,47 @@ class Receipt(msgspec.Struct, frozen=True):
     def proves(self) -> bool:
         """Does it prove the fault, rather than its end?"""
         return self.action != END
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """Where a step fired: the operation that claimed it. Of several for one step, the first began it."""
+
+    step: int
+    node: str
+    t_ns: int
+    point: Point
+    resource: str = ""
+    seq: int = 0
+    pid: int = 0
+
+
+class HealthSample(msgspec.Struct, frozen=True):
+    """What a node said of itself while the workload ran: "" is healthy, else why not."""
+
+    node: str
+    t_ns: int
+    answer: str = ""
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """One line that a node wrote, in the order of its file. `source` is `err`, `out` or the name of its log file."""
+
+    node: str
+    source: str
+    text: str
+    incarnation: int = 0
+    """Of which start; 0 for a log file that outlives them."""
+
+
+class Conditions(msgspec.Struct, frozen=True):
+    """How a plan is run, apart from the plan: what a re-run of a suspect, or a test of the checkers, does differently."""
+
+    patience_s: float = 0.0
+    """The long wait after healing, past the target's own timers; 0: only the usual one."""
+    observe_all: bool = False
+    """Agents record locks and waits too, so that a hang can be explained."""
+    sabotage: Sabotage = ""
+    """What the tool breaks behind its own back, to show that checkers can fail."""
 
 
 class Op(msgspec.Struct, frozen=True):
@@ -139,19 +184,50 @@ class RunRecord(msgspec.Struct, frozen=True):
     started_ns: int = 0
     healed_ns: int = 0
     timing: Timing = Timing()
+    moments: tuple[Moment, ...] = ()
+    """Where each step that fired did so."""
+    stalled_ns: int = 0
+    """When the workload was seen to make no progress, with the fault still in force; 0: it never was."""
+    health: tuple[HealthSample, ...] = ()
+    """What the nodes said of themselves while clients waited suspiciously long."""
+    stacks: tuple[ProcessStacks, ...] = ()
+    """What every thread and task of the nodes was doing when a hang was declared."""
+    conditions: Conditions = Conditions()
 
 
 class RunView:
-    """What a checker is given: plan, receipts, trace and history of one run. The trace is read when asked for."""
+    """What a checker is given: plan, receipts, history, trace, logs of one run, and what is normal. Read when asked for."""
 
-    def __init__(self, record: RunRecord, history: tuple[Op, ...], load_trace: Callable[[], Trace]) -> None:
+    def __init__(
+        self,
+        record: RunRecord,
+        history: tuple[Op, ...],
+        load_trace: Callable[[], Trace],
+        load_logs: Callable[[], tuple[LogLine, ...]] = tuple,
+        load_baseline: Callable[[], Baseline] = Baseline,
+    ) -> None:
         self.record = record
         self.history = history
         self._load_trace = load_trace
+        self._load_logs = load_logs
+        self._load_baseline = load_baseline
 
     @cached_property
     def trace(self) -> Trace:
         return self._load_trace()
+
+    @cached_property
+    def logs(self) -> tuple[LogLine, ...]:
+        """What the nodes wrote, file by file."""
+        return self._load_logs()
+
+    @cached_property
+    def baseline(self) -> Baseline:
+        """What runs without a fault, and with a harmless one, look like; empty while that is being learnt."""
+        return self._load_baseline()
+
+    def with_record(self, record: RunRecord) -> RunView:
+        return RunView(record, self.history, lambda: self.trace, lambda: self.logs, lambda: self.baseline)
 
     @property
     def plan(self) -> Plan:

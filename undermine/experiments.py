@@ -1,0 +1,187 @@
+"""From a stored plan to a judged and stored run; what did not count is run again. Never proposes a plan.
+
+A run that broke is tried again, at most twice; so is one that failed or did not fire while the machine was too late with
+everything, and then no other run is under way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from undermine.analysis.points import points_of
+from undermine.checkers.compose import check_all, symptom_of
+from undermine.engine import Engine
+from undermine.model.errors import UserError
+from undermine.model.plan import At, fault_kind, final_at
+from undermine.model.run import Conditions, RunView, Verdict
+from undermine.protocols import Checker
+from undermine.rundir import RunDir, load_view, save_record, tidy
+from undermine.store import BASELINE, PATIENT, Slot, Store
+
+ATTEMPTS_MAX = 3
+
+
+class News(msgspec.Struct, frozen=True):
+    """Something that happened, for whoever watches: a progress display or a machine."""
+
+    kind: str
+    text: str
+    data: dict[str, Any] = {}
+
+
+Listener = Callable[[News], None]
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """One run that is over, and what is thought of it."""
+
+    run: int
+    slot: Slot
+    status: str
+    reason: str
+    symptom: str
+    verdicts: tuple[Verdict, ...]
+    attempt: int = 1
+    noisy: bool = False
+    """It does not count, since the machine was busy elsewhere."""
+
+
+class Experiments:
+    """Runs, judges and stores the plans of one campaign. Safe to use from several threads."""
+
+    def __init__(self, engine: Engine, store: Store, checkers: Sequence[Checker], listener: Listener) -> None:
+        self._engine = engine
+        self._config = engine.config
+        self._store = store
+        self._checkers = list(checkers)
+        self._listen = listener
+
+    def folder(self, run_id: int) -> Path:
+        return self._store.runs_dir / f"{run_id:06d}"
+
+    def view(self, run_id: int) -> RunView:
+        return load_view(RunDir(self.folder(run_id)))
+
+    def run_alone(self, slots: Sequence[Slot]) -> list[Judged]:
+        """A round that no strategy proposed: one run at a time, whatever the limits say."""
+        begun = time.monotonic()
+        results = [self.run_slot(slot) for slot in slots]
+        self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
+        return results
+
+    def run_slot(self, slot: Slot, *, alone: bool = True, after: int = 0) -> Judged:
+        """Run one plan to a status that counts; broken ones again, at most twice. `after`: attempts that were made.
+
+        A noisy run is repeated only where no other run is under way; else it is for the caller to do so.
+        """
+        for attempt in range(after + 1, ATTEMPTS_MAX + 1):
+            judged = self._run_once(slot, attempt)
+            if judged.status != "broken":
+                break
+            self.tell("broken", f"run {judged.run} broke: {judged.reason}", run=judged.run)
+            if judged.noisy and not alone:
+                break
+            if slot.strategy == BASELINE and not judged.noisy and "in use" not in judged.reason:
+                break
+        return judged
+
+    def _run_once(self, slot: Slot, attempt: int) -> Judged:
+        capabilities = self._store.meta("capabilities")
+        run_id = self._store.begin_run(slot)
+        folder = self.folder(run_id)
+        last = attempt == ATTEMPTS_MAX
+        self.tell("run", str(slot.plan), run=run_id, strategy=slot.strategy)
+        view = self._engine.runner.execute(
+            folder, run_id, slot.plan, capabilities if slot.plan.steps else None, self._conditions(slot)
+        )
+        begun = time.monotonic()
+        verdicts = check_all(view, self._checkers, lambda: self._engine.user_checks(folder))
+        noisy = False
+        if noise := self._noise(view, verdicts):
+            noisy = not last
+            view, verdicts = _noted(view, noise, broken=noisy), () if noisy else verdicts
+            save_record(RunDir(folder), view.record)
+        symptom = self._symptom(view, verdicts)
+        record = view.record
+        judged = Judged(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy)
+        self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
+        tidy(folder, keep_data=bool(symptom))
+        self.tell("done", str(slot.plan), run=run_id, strategy=slot.strategy, status=judged.status, symptom=symptom)
+        return judged
+
+    def _conditions(self, slot: Slot) -> Conditions:
+        """Re-runs of suspects have the long wait, and their agents see everything that explains a hang."""
+        if slot.strategy not in PATIENT:
+            return Conditions()
+        return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
+
+    def _noise(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
+        """Why a run that failed or did not fire may owe that to the machine; "" if it owes it to nobody else."""
+        late_ms = view.record.timing.late_ms_max
+        if late_ms <= 1000 * self._config.run.late_s_max or view.record.status == "broken":
+            return ""
+        fails = any(verdict.answer == "fail" for verdict in verdicts)
+        return f"noisy: the machine was {late_ms:.0f} ms late" if fails or view.record.status == "not_fired" else ""
+
+    def _symptom(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
+        """What a run is grouped by. One that fails though nothing fired says something about the workload, not a bug."""
+        symptom = symptom_of(verdicts)
+        if symptom and not view.receipts and view.plan.steps:
+            self.tell("warning", f"run {view.record.id} failed although no fault fired, so it is flaky: {symptom}")
+        return symptom if view.receipts else ""
+
+    def _store_run(self, slot: Slot, view: RunView, judged: Judged, check_s: float, fill: bool) -> None:
+        timing = view.record.timing
+        timing = msgspec.structs.replace(
+            timing, check_s=check_s, total_s=timing.total_s + check_s, own_s=timing.own_s + check_s
+        )
+        record = msgspec.structs.replace(view.record, timing=timing)
+        seen = points_of(view.trace, view.history, record.healed_ns) if record.status != "broken" else ()
+        self._store.finish_run(slot, record, judged.verdicts, judged.symptom, seen, _fired(view), fill=fill)
+
+    def recheck(self) -> int:
+        """Judge every stored run anew, after a checker was edited; how many verdicts changed."""
+        changed = 0
+        for row in self._store.run_rows():
+            if row["status"] == "broken":
+                continue
+            folder = self.folder(row["run"])
+            try:
+                view = load_view(RunDir(folder))
+            except UserError as error:
+                self.tell("broken", str(error), run=row["run"])
+                continue
+            verdicts = check_all(view, self._checkers, lambda: self._engine.user_checks(folder))  # noqa: B023
+            symptom = self._symptom(view, verdicts)
+            if verdicts != self._store.verdicts(row["run"]):
+                changed += 1
+                self._store.replace_verdicts(row["run"], verdicts, symptom)
+                told = {key: row[key] for key in ("run", "strategy", "status")}
+                self.tell("done", str(row["plan"]), **told, symptom=symptom)
+        return changed
+
+    def tell(self, kind: str, text: str, **data: Any) -> None:
+        self._listen(News(kind, text, data))
+
+
+def _noted(view: RunView, noise: str, *, broken: bool) -> RunView:
+    """The same run with what disturbed it in its record."""
+    reason = noise if broken else "; ".join(filter(None, (view.record.reason, noise)))
+    record = msgspec.structs.replace(view.record, reason=reason, status="broken" if broken else view.record.status)
+    return view.with_record(record)
+
+
+def _fired(view: RunView) -> list[tuple[int, str, str, str]]:
+    """(step, point, kind, fault) for each step that has a receipt."""
+    rows = []
+    for step in sorted({receipt.step for receipt in view.receipts}):
+        trigger, fault = view.plan.steps[step].trigger, view.plan.steps[step].fault
+        at: At | None = final_at(trigger)
+        detail = msgspec.json.encode(fault).decode()
+        rows.append((step, at.point.id if at else "", fault_kind(fault), detail))
+    return rows

@@ -1,0 +1,31 @@
+"""What the threads and tasks of a process were doing when a hang was declared. Agents write it, checkers and people read it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Doing(msgspec.Struct, frozen=True):
+    """A thread or task: where it is, innermost first, which locks it has, and what it waits for."""
+
+    name: str
+    stack: tuple[str, ...] = ()
+    """`module:qualname:line`, all frames but the agent's own."""
+    own: tuple[str, ...] = ()
+    """`module:qualname` of the target's own frames alone: what recurs from run to run."""
+    holds: tuple[str, ...] = ()
+    waits: str = ""
+    kind: str = "thread"
+    """`thread` or `task`."""
+
+
+class ProcessStacks(msgspec.Struct, frozen=True):
+    """One process of a node."""
+
+    node: str
+    incarnation: int
+    pid: int
+    t_ns: int
+    doing: tuple[Doing, ...] = ()
+    problem: str = ""
+    """Why there is nothing, if so."""
