@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-agent transparency clean
+.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-agent transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -18,6 +18,9 @@ lint: $(READY)
 
 bench-runs: $(READY)
 	$(BIN)/python -m bench.runs
+
+bench-bugs: $(READY)
+	$(BIN)/python -m bench.bugs
 
 bench-silence: $(READY)
 	$(BIN)/python -m bench.silence

@@ -43,14 +43,27 @@ def test_every_torn_tail_is_cut_off(tmp_path: pathlib.Path) -> None:
         assert [r["n"] for r in durable.RecordFile(str(path)).records] == [0, 1, 9]
 
 
-def test_damage_in_the_middle_is_refused(tmp_path: pathlib.Path) -> None:
+def test_damage_anywhere_is_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "r"
-    content = bytearray(filled(path))
-    content[10] ^= 0xFF
-    path.write_bytes(content)
-    with pytest.raises(SystemExit) as stopped:
-        durable.RecordFile(str(path))
-    assert stopped.value.code == process.EXIT_DISK
+    whole = filled(path)
+    for at in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[at] ^= 0xFF
+        path.write_bytes(damaged)
+        with pytest.raises(SystemExit) as stopped:
+            durable.RecordFile(str(path))
+        assert stopped.value.code == process.EXIT_DISK
+
+
+def test_a_damaged_document_is_refused(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "d.json"
+    durable.save_document(str(path), {"n": 17})
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+        with pytest.raises(SystemExit) as stopped:
+            durable.load_document(str(path))
+        assert stopped.value.code == process.EXIT_DISK
 
 
 def test_truncate_keeps_the_first_records(tmp_path: pathlib.Path) -> None:

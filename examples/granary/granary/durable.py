@@ -16,8 +16,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from .process import EXIT_DISK, fail_stop
+from .sealed import Damaged, seal, unseal
 
-_HEADER = struct.Struct(">II")  # length, checksum
+_HEADER = struct.Struct(">III")  # length, checksum of the payload, checksum of these two
+_SUMMED = struct.Struct(">II")
 _TEMPORARY = ".tmp"
 
 _in_flight: dict[int, float] = {}
@@ -102,7 +104,7 @@ def read_file(path: str) -> bytes | None:
 def save_document(path: str, document: Any) -> None:
     """Replace the document atomically: after a crash it is the old one or the new one."""
     temporary = path + _TEMPORARY
-    write_file(temporary, json.dumps(document, separators=(",", ":")).encode())
+    write_file(temporary, seal(document))
     rename(temporary, path)
 
 
@@ -112,14 +114,15 @@ def load_document(path: str) -> Any:
     if content is None:
         return None
     try:
-        return json.loads(content)
-    except ValueError as error:
+        return unseal(content)
+    except Damaged as error:
         fail_stop(EXIT_DISK, "disk error: %s is damaged: %s", path, error)
 
 
 class RecordFile:
     """An append-only file of checksummed JSON records. A record is durable when append() returns;
-    a half-written one at the end (a crash during append) is cut off when the file is opened."""
+    a half-written one at the end (a crash during append) is cut off when the file is opened; one that is
+    complete but not what was written is damage."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -141,7 +144,7 @@ class RecordFile:
     def append(self, record: Any) -> None:
         payload = json.dumps(record, separators=(",", ":")).encode()
         with disk_operation("append", self.path):
-            self._file.write(_HEADER.pack(len(payload), zlib.crc32(payload)) + payload)
+            self._file.write(_header(payload) + payload)
             self._file.flush()
             os.fsync(self._file.fileno())
         self.records.append(record)
@@ -165,15 +168,24 @@ class RecordFile:
     def _parse(self, content: bytes) -> None:
         at = 0
         while at + _HEADER.size <= len(content):
-            length, checksum = _HEADER.unpack_from(content, at)
+            header = content[at:at + _HEADER.size]
+            length, checksum, _ = _HEADER.unpack(header)
             end = at + _HEADER.size + length
             payload = content[at + _HEADER.size:end]
-            if end > len(content):
+            whole = header[_SUMMED.size:] == _checksum(header[:_SUMMED.size])
+            if whole and end > len(content):
                 return
-            if zlib.crc32(payload) != checksum:
-                if end == len(content):
-                    return
+            if not whole or zlib.crc32(payload) != checksum:
                 fail_stop(EXIT_DISK, "disk error: %s is damaged at byte %d", self.path, at)
             self.records.append(json.loads(payload))
             self._ends.append(end)
             at = end
+
+
+def _header(payload: bytes) -> bytes:
+    summed = _SUMMED.pack(len(payload), zlib.crc32(payload))
+    return summed + _checksum(summed)
+
+
+def _checksum(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(4, "big")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import time
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from .membership import LEFT_KEPT_S, Membership
 from .process import spawn
 from .rpc import Address
+from .sealed import seal, unseal
 
 EXCHANGE_EVERY_S = 0.05
 EXCHANGE_TIMEOUT_S = 0.25
@@ -98,7 +98,7 @@ class Gossip:
 
 
 async def _send(writer: asyncio.StreamWriter, digest: dict[str, list[Any]]) -> None:
-    writer.write(json.dumps(digest, separators=(",", ":")).encode() + b"\n")
+    writer.write(seal(digest) + b"\n")
     await writer.drain()
 
 
@@ -106,7 +106,7 @@ async def _receive(reader: asyncio.StreamReader) -> dict[str, list[Any]]:
     line = await reader.readline()
     if not line.endswith(b"\n"):
         raise EOFError("closed by peer")
-    return dict(json.loads(line))
+    return dict(unseal(line[:-1]))
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Calls between processes: length-prefixed JSON over TCP.
+"""Calls between processes: length-prefixed, checksummed JSON over TCP.
 
 The server has a thread for each connection. The client side (`Pool`) reuses connections. Every method
 is safe to call twice, so a call over a reused connection that turns out to be dead is sent again."""
@@ -6,7 +6,6 @@ is safe to call twice, so a call over a reused connection that turns out to be d
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import socket
 import struct
@@ -17,6 +16,7 @@ from typing import Any
 
 from .errors import CallTimeout, GranaryError, Internal, Unreachable, from_wire, to_wire
 from .process import spawn
+from .sealed import seal, unseal
 
 Address = tuple[str, int]
 Handler = Callable[[dict[str, Any]], Any]
@@ -53,7 +53,7 @@ class BrokenConnection(ConnectionError):
 
 
 def send_frame(sock: socket.socket, message: dict[str, Any]) -> None:
-    payload = json.dumps(message, separators=(",", ":")).encode()
+    payload = seal(message)
     sock.sendall(_LENGTH.pack(len(payload)) + payload)
 
 
@@ -62,9 +62,9 @@ def receive_frame(sock: socket.socket) -> dict[str, Any]:
     if length > FRAME_BYTES_MAX:
         raise BrokenConnection(f"frame of {length} bytes")
     try:
-        message = json.loads(_receive_exactly(sock, length))
+        message = unseal(_receive_exactly(sock, length))
     except ValueError as error:
-        raise BrokenConnection(f"frame is not JSON: {error}") from None
+        raise BrokenConnection(f"frame is damaged: {error}") from None
     if not isinstance(message, dict):
         raise BrokenConnection("frame is not an object")
     return message

@@ -7,7 +7,6 @@ want is removed again, also one that a crash left behind before it was reported.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import queue
@@ -20,6 +19,7 @@ from . import durable
 from .errors import GranaryError, NotFound, Unreachable
 from .process import spawn
 from .rpc import Handler
+from .sealed import seal
 
 ROUNDS = 4
 ROUND_S = 0.01
@@ -60,8 +60,8 @@ class TaskRunner:
         """The committed outputs of a job that are on this store."""
         found = []
         for name in durable.list_dir(self._out):
-            content = durable.read_file(os.path.join(self._out, name))
-            if content is not None and (output := json.loads(content))["job"] == job:
+            output = durable.load_document(os.path.join(self._out, name))
+            if output is not None and output["job"] == job:
                 found.append(output)
         return found
 
@@ -73,7 +73,7 @@ class TaskRunner:
         name = _name(order)
         temporary = os.path.join(self._work, name)
         output = {**_identity(order), "node": self._node, "digest": self._compute(name, order["input"])}
-        durable.write_file(temporary, json.dumps(output).encode())
+        durable.write_file(temporary, seal(output))
         if not self._ask("job.can_commit", order):
             log.info("attempt %s may not commit", name)
             durable.remove(temporary)
@@ -101,9 +101,9 @@ class TaskRunner:
     def _report_outputs(self) -> None:
         """Report again what an earlier life of this store has committed; it may have died before."""
         for name in self._unreported:
-            content = durable.read_file(os.path.join(self._out, name))
-            if content is not None:
-                self._report(name, json.loads(content))
+            output = durable.load_document(os.path.join(self._out, name))
+            if output is not None:
+                self._report(name, output)
 
     def _ask(self, method: str, order: dict[str, Any]) -> bool:
         """The master's answer; asks until there is one."""

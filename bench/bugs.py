@@ -1,0 +1,67 @@
+"""With all bugs of the embedded example on: which of them `random` and `exhaustive` reach, and whether each is one finding.
+
+A finding is a bug of the example if it goes away with that bug's fix alone: its plan is replayed once for each fix.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.runs import print_news
+from undermine import api
+from undermine.config import Config, parse_duration
+from undermine.config_load import load
+from undermine.model.finding import Finding
+
+BUDGET = sys.argv[1] if len(sys.argv) > 1 else "10m"
+SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+JOBS = 2
+FIXES = ("snapshot-copy", "recovery-supersede", "commit-lease", "open-watch", "epoch-first", "gossip-tombstone")
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory(prefix="um-bench-") as folder:
+        home = api.demo_config(Path(folder, "granary"))
+        result = api.hunt(
+            load(home, {}),
+            strategies=("random", "exhaustive"),
+            budget_s=parse_duration(BUDGET),
+            seed=SEED,
+            jobs=JOBS,
+            listener=print_news,
+        )
+        found = {finding.id: mended_by(home, finding) for finding in result.believed}
+    for finding in result.findings:
+        print(f"{finding.id} {finding.title}\n   {finding.plan}\n   by {', '.join(finding.strategies)}, {finding.rate}")
+        print(f"   goes away with: {', '.join(found.get(finding.id, ())) or '(not reported)'}")
+    bugs = [bug for bugs in found.values() for bug in bugs]
+    summary = {
+        "bench": "bugs",
+        "runs": sum(result.statuses.values()),
+        "findings": len(found),
+        "suspects_not_reported": len(result.findings) - len(found),
+        "bugs": sorted(set(bugs)),
+        "one_finding_each": len(bugs) == len(set(bugs)) == len(found),
+        "rates": {finding.id: finding.rate for finding in result.believed},
+        "strategies": {finding.id: finding.strategies for finding in result.believed},
+        "duration_s": round(result.duration_s),
+    }
+    print(json.dumps(summary))
+    return 0 if summary["one_finding_each"] else 1
+
+
+def mended_by(home: Path, finding: Finding) -> tuple[str, ...]:
+    """The fixes with which the finding's plan fires and nothing fails."""
+    return tuple(fix for fix in FIXES if _goes_away(load(home, {"fixes": fix}), finding))
+
+
+def _goes_away(config: Config, finding: Finding) -> bool:
+    replayed = api.replay(config, finding.id, times=2)
+    return replayed.fired > 0 and not replayed.hits
+
+
+if __name__ == "__main__":
+    sys.exit(main())
