@@ -24,6 +24,7 @@ from pathlib import Path
 
 from undermine import accelerator
 from undermine.model.codec import read_trace
+from undermine.model.stacks import STACKS_SIGNAL
 from undermine.resources import python_agent_dir
 
 RUNNER = Path(__file__).parent / "targets" / "regression.py"
@@ -225,6 +226,7 @@ def prepared(folder: Path, agent: str) -> dict[str, str]:
         "version": 2, "node": "n", "role": "node", "incarnation": 1, "nodes": ["n"], "trace_dir": str(trace),
         "state": str(state), "socket": str(folder / "none"), "dir": str(work), "paths": [str(work)],
         "packages": ["test"], "addresses": {}, "hosts": {}, "cgroup": "",
+        "stacks_signal": STACKS_SIGNAL,
         "accelerator": str(accelerator.folder()) if agent == "fast" else "",
         "operations": [], "adapters": [], "variables": [], "steps": [],
     }  # fmt: skip

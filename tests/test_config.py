@@ -38,6 +38,7 @@ from undermine.model.errors import UserError
 from undermine.model.plan import DISK_ERRORS, NETWORK_ERRORS, Fault
 from undermine.model.run import NodeInfo, Op, Phase
 from undermine.templates import render, render_command
+from undermine.testing import run_view
 
 MINIMAL = """\
 [campaign]
@@ -700,8 +701,9 @@ class FakeSession:
     def attempt(
         self, f: str, function: Callable[[], Any], *, client: str, node: str, args: dict[str, Any]
     ) -> SimpleNamespace:
-        value = function()
-        self.history.append(Op(len(self.history), client, f, node, args, "ok", value, phase=self.phase))
+        value, now_ns = function(), 10 * len(self.history)
+        op = Op(len(self.history), client, f, node, args, "ok", value, "", self.phase, now_ns, now_ns + 5)
+        self.history.append(op)
         return SimpleNamespace(ok=True, value=value, error="")
 
 
@@ -715,8 +717,7 @@ def test_the_skeleton_finds_a_lost_write(tmp_path: Path, forgets: str, answer: s
     history: list[Op] = []
     declared.the_workload()(FakeSession("workload", history))
     declared.finals["final"](FakeSession("final", history))
-    view: Any = SimpleNamespace(history=tuple(history))
-    verdict = declared.checkers["no_acknowledged_write_is_lost"](view)
+    verdict = declared.checkers["no_acknowledged_put_lost"](run_view(ops=history))
     assert verdict is not None
     assert verdict.answer == answer
 

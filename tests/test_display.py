@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
+from typing import Any, Literal
 
 import pytest
 from rich.console import Console
@@ -11,9 +13,10 @@ from rich.text import Text
 
 from undermine import display
 from undermine.experiments import News
-from undermine.model.finding import Finding
+from undermine.model.finding import Finding, Variant
 from undermine.model.plan import At, Crash, Plan, Step
 from undermine.model.run import Verdict
+from undermine.replaying import ReplayedRun, ReplayResult
 from undermine.testing import point
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold red]x[/bold red] \u202e\x00"
@@ -139,26 +142,209 @@ def test_hostile_text_reaches_the_board_as_text() -> None:
     assert drawn.replace("\n", "").isprintable()
 
 
+def decided(kind: str, text: str) -> News:
+    return News(kind, f"{text}: lost 3 writes", {"symptom": "lost 3 writes"})
+
+
+def test_the_board_shows_what_is_thought_of_a_symptom() -> None:
+    first = done("lost 3 writes")
+    assert "lost 3 writes (being confirmed)" in board(first, decided("suspect", "confirming"))
+    confirming = decided("confirming", "confirming 2/3")
+    assert "lost 3 writes (confirming 2/3)" in board(first, decided("suspect", "confirming"), confirming)
+    last = decided("flaky", "flaky, it fails without the fault too (3/3, 1/3 without the fault)")
+    assert "(flaky, it fails without the fault too (3/3, 1/3" in board(first, confirming, last)
+
+
+@pytest.mark.parametrize("kind", ["suspect", "confirmed", "flaky", "not confirmed"])
+def test_without_a_terminal_a_decision_is_a_line(lines: Callable[..., list[str]], kind: str) -> None:
+    (line,) = lines(decided(kind, "so it is"))
+    assert line.endswith("so it is: lost 3 writes")
+
+
+def test_without_a_terminal_re_runs_are_lines_only_when_they_are_over(lines: Callable[..., list[str]]) -> None:
+    assert lines(decided("confirming", "confirming 1/3")) == []
+
+
 # --- findings
 
 
-def test_findings_are_shown_with_plan_rate_evidence_and_how_to_replay(capsys: pytest.CaptureFixture[str]) -> None:
-    verdict = Verdict("fail", HOSTILE, "s", ("evidence one", HOSTILE), "ledger")
-    plan = Plan((Step(At(point(target=HOSTILE)), Crash()),))
-    display.show_findings([Finding("F1", "s", HOSTILE, plan, (1, 2), ("random",), (verdict,), 3, 0)])
-    text = capsys.readouterr().out
-    assert text.replace("\n", "").isprintable()
+def finding(number: int = 1, **more: Any) -> Finding:
+    fields: dict[str, Any] = {
+        "id": f"F{number}",
+        "symptom": "lost 3 writes",
+        "title": f"title {number}",
+        "plan": PLAN,
+        "runs": (1, 2),
+        "strategies": ("random",),
+        "verdicts": (),
+        "tries": 3,
+        "hits": 3,
+        "control_tries": 3,
+    }
+    return Finding(**{**fields, **more})
+
+
+PLAN = Plan((Step(At(point()), Crash()),))
+
+
+def said(capsys: pytest.CaptureFixture[str], *findings: Finding, **more: Any) -> str:
+    display.show_findings(findings, **more)
+    return capsys.readouterr().out
+
+
+def test_findings_are_shown_with_plan_rate_evidence_and_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = Verdict("fail", "x", "lost 4 writes", ("evidence one", "evidence two"), "ledger")
+    other = Verdict("fail", "y", "another", ("evidence of another",), "hang")
+    found = finding(verdicts=(other, verdict), strategies=("random", "exhaustive"), faults=("crash", "delay"))
+    text = said(capsys, found, new_logs={"F1": tuple(f"new {n}" for n in range(5))})
     for part in (
-        "F1",
-        "2 run(s), by random; reproduced 0/3",
-        "evidence one",
-        "undermine replay F1",
-        "(not reproduced)",
+        "F1 title 1\n",
+        "seen      in 2 runs, by random, exhaustive, with crash, delay",
+        "again     reproduced 3/3, 0/3 without the fault",
+        "evidence  evidence one",
+        "evidence  evidence two",
+        "new log   new 2",
+        "replay    undermine replay F1\n",
+        "bundle    undermine bundle F1\n",
     ):
         assert part in text
-    assert "[bold red]x" in text
+    assert "of another" not in text
+    assert "new 3" not in text
+
+
+def test_text_of_a_target_is_text_in_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = Verdict("fail", HOSTILE, "s", (HOSTILE,), "ledger")
+    plan = Plan((Step(At(point(target=HOSTILE)), Crash()),))
+    hostile = finding(title=HOSTILE, symptom="s", plan=plan, verdicts=(verdict,), variants=(Variant("", plan, 2),))
+    text = said(capsys, hostile, remarks={"F1": HOSTILE}, new_logs={"F1": [HOSTILE]})
+    text += said(capsys, finding(title=HOSTILE, suppressed=HOSTILE))
+    assert text.replace("\n", "").isprintable()
+    assert text.count("[bold red]x") == 8
+
+
+@pytest.mark.parametrize(
+    ("more", "part"),
+    [
+        ({"hits": 0}, "title 1 (not reproduced)"),
+        ({"control_hits": 1}, "title 1 (flaky: it fails without the fault too)"),
+        ({"control_hits": 1}, "reproduced 3/3, 1/3 without the fault"),
+        ({"tries": 0, "hits": 0, "control_tries": 0}, "again     not tried yet"),
+        ({"tries": 0, "hits": 0, "elsewhere": 2}, "2 re-runs say nothing: the fault fired elsewhere or not at all"),
+        ({"runs": (1,)}, "in 1 run, by random"),
+    ],
+)
+def test_doubts_are_said(capsys: pytest.CaptureFixture[str], more: dict[str, Any], part: str) -> None:
+    text = said(capsys, finding(**more))
+    assert part in text
+    assert "reproduced not" not in text
+
+
+def test_variants_are_shown_but_not_all(capsys: pytest.CaptureFixture[str]) -> None:
+    variants = tuple(Variant(f"s{n}", Plan((Step(At(point(loc=f"a:f#{n}")), Crash()),)), n, n) for n in range(1, 6))
+    text = said(capsys, finding(variants=variants))
+    assert "also by   crash before file.write data at a:f#1 on n1 (1 run)" in text
+    assert "a:f#3 on n1 (3 runs)" in text
+    assert "a:f#4" not in text
+    assert "also by   faults at 2 other places" in text
+
+
+def test_a_suppressed_finding_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, finding(suppressed="until 2027-01-31: issue 12"))
+    assert text == "\nF1 title 1\n   suppressed until 2027-01-31: issue 12\n"
+
+
+def test_a_suppression_that_is_over_is_remembered(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, finding(), remarks={"F1": "was suppressed until 2026-01-31: issue 12"})
+    assert "note      was suppressed until 2026-01-31: issue 12" in text
+
+
+def test_the_most_certain_come_first(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(
+        capsys,
+        finding(1, suppressed="x"),
+        finding(2, control_hits=1),
+        finding(3, hits=0),
+        finding(4, tries=0, hits=0, control_tries=0),
+        finding(5),
+        finding(6),
+    )
+    assert re.findall(r"^F(\d)", text, re.MULTILINE) == ["5", "6", "4", "3", "2", "1"]
+
+
+def test_options_that_find_the_campaign_are_in_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, finding(), options=" -c [x] --campaign y")
+    assert "undermine replay F1 -c [x] --campaign y\n" in text
+    assert "undermine bundle F1 -c [x] --campaign y\n" in text
 
 
 def test_no_findings_are_said_to_be_none(capsys: pytest.CaptureFixture[str]) -> None:
-    display.show_findings([])
-    assert "no findings" in capsys.readouterr().out
+    assert "no findings" in said(capsys)
+
+
+# --- replays
+
+
+def replayed(kind: Literal["fault", "control"] = "fault", symptom: str = "", **more: Any) -> ReplayedRun:
+    fields: dict[str, Any] = {"run": 1, "counted": True, "status": "fired", "reason": "", "verdicts": ()}
+    return ReplayedRun(kind=kind, symptom=symptom, **{**fields, **more})
+
+
+def result(**more: Any) -> ReplayResult:
+    fields: dict[str, Any] = {"finding": "F1", "plan": PLAN, "tries": 5, "fired": 5, "hits": 5, "symptoms": ("lost",)}
+    return ReplayResult(**{**fields, **more})
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (
+            {"control_tries": 5, "control_fired": 5},
+            "failed 5 of 5 in which the fault fired, 0 of 5 without the fault",
+        ),
+        ({}, "failed 5 of 5 in which the fault fired"),
+        ({"fired": 0, "hits": 0}, "the fault never fired (5 runs)"),
+        (
+            {"fired": 3, "hits": 2, "control_tries": 1},
+            "failed 2 of 3 in which the fault fired; without the fault its moment never came (1 run)",
+        ),
+        ({"plan": Plan(), "hits": 0}, "failed 0 of 5 without any fault"),
+    ],
+)
+def test_a_replay_says_how_often_with_and_without(more: dict[str, Any], words: str) -> None:
+    assert display.replay_words(result(**more)) == words
+
+
+def test_runs_that_do_not_count_say_why(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = (
+        replayed(symptom="lost"),
+        replayed(counted=False, status="not_fired", reason="skipped: there is no node n7", run=2),
+        replayed("control", counted=False, status="broken", reason="port in use", run=3),
+    )
+    display.show_replays([result(runs=runs, hits=1, warnings=("Python was 2 there",), folder="/x")])
+    text = capsys.readouterr().out
+    assert "different: Python was 2 there" in text
+    assert "  1 × lost\n" in text
+    assert "run 2 did not fire: skipped: there is no node n7" in text
+    assert "run 3 without the fault broke: port in use" in text
+    assert "runs are kept in /x" in text
+
+
+def test_a_plan_of_ones_own_is_shown_with_what_the_checkers_said(capsys: pytest.CaptureFixture[str]) -> None:
+    verdicts = (Verdict("fail", "gone", "lost", ("line",), "mine"), Verdict("unknown", HOSTILE, "", (), "other"))
+    own = result(finding="", runs=(replayed(symptom="lost", verdicts=verdicts),))
+    display.show_replays([own, own])
+    text = capsys.readouterr().out
+    assert "run 1: mine fails: gone\n      line\n" in text
+    assert "run 1: other cannot tell: " in text
+    assert text.replace("\n", "").isprintable()
+    assert text.count("runs are kept") == 1
+    display.show_replays([result(runs=own.runs)])
+    assert "mine" not in capsys.readouterr().out
+
+
+def test_a_control_that_fails_shows_how(capsys: pytest.CaptureFixture[str]) -> None:
+    run = replayed("control", "lost", verdicts=(Verdict("fail", "gone", "lost", (), "mine"),), run=9)
+    display.show_replays([result(runs=(run,), control_tries=1, control_fired=1, control_hits=1)])
+    text = capsys.readouterr().out
+    assert "1 of 1 without the fault" in text
+    assert "run 9 without the fault: mine fails: gone" in text

@@ -21,7 +21,7 @@ def same_interpreter_afterwards() -> Iterator[None]:
     sys.path[:] = path
     for name in set(sys.modules) - modules:
         del sys.modules[name]
-    for declared in (registry.workloads, registry.finals, registry.checkers, registry.filters):
+    for declared in (registry.workloads, registry.finals, registry.checkers, registry.filters, registry.settled):
         declared.clear()
 
 
@@ -57,6 +57,44 @@ def test_every_decorator_declares_its_function_and_leaves_it_as_it_is(tmp_path: 
     assert [list(kind) for kind in kinds] == [["work"], ["settle"], ["ledger"], ["only_writes"]]
     assert declared.module.work is declared.workloads["work"]
     assert declared.the_workload()(None) == "worked"
+
+
+LEDGERS = """
+    import undermine
+    from undermine import ledgers
+
+    undermine.check(ledgers.no_acknowledged_write_lost())
+    undermine.check(ledgers.no_stale_read(), name="fresh")
+    undermine.check(ledgers.replicas_agree(read="members", name="one_view"))
+
+    def plain(run): ...
+    undermine.check(plain)
+"""
+
+
+def test_ledgers_are_declared_as_checkers_with_their_conditions_for_the_end(tmp_path: Path) -> None:
+    declared = registry.load(write(tmp_path, LEDGERS))
+    assert list(declared.checkers) == ["no_acknowledged_put_lost", "fresh", "one_view", "plain"]
+    assert list(declared.settled) == ["no_acknowledged_put_lost", "one_view"]
+    assert declared.settled["one_view"](()) == ""
+    assert registry.load(write(tmp_path, GOOD, "other.py")).settled == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("undermine.check(ledgers.no_stale_read())", "two checkers are called 'no_stale_get'"),
+        ("undermine.check('no_stale_get')", "give it a ledger or a function"),
+        ("undermine.check(lambda run: None)", "give it a ledger or a function"),
+        ("ledgers.no_stale_reed()", "no_stale_reed"),
+    ],
+)
+def test_what_cannot_be_declared_is_told_with_its_line(tmp_path: Path, line: str, words: str) -> None:
+    text = f"import undermine\nfrom undermine import ledgers\nundermine.check(ledgers.no_stale_read())\n{line}\n"
+    path = write(tmp_path, text)
+    with pytest.raises(UserError, match=words) as caught:
+        registry.load(path)
+    assert f"{path}:4" in str(caught.value)
 
 
 def test_another_file_does_not_inherit_what_the_first_declared(tmp_path: Path) -> None:
@@ -131,6 +169,8 @@ def test_a_file_that_is_not_python_is_the_users_mistake(tmp_path: Path) -> None:
 def test_the_package_offers_what_a_plug_in_file_needs() -> None:
     assert undermine.workload is registry.workload
     assert undermine.filter is registry.filter
+    assert undermine.check is registry.check
+    assert undermine.ledgers.no_stale_read().name == "no_stale_get"
     assert all(getattr(undermine, name) is not None for name in undermine.__all__)
     with pytest.raises(AttributeError, match="nonsense"):
         undermine.nonsense  # noqa: B018

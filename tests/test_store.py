@@ -18,10 +18,10 @@ import msgspec
 import pytest
 
 from undermine.model.errors import UserError
-from undermine.model.finding import Finding
-from undermine.model.plan import At, Crash, Delay, Plan, Step
+from undermine.model.finding import Finding, Outcome
+from undermine.model.plan import At, Crash, Delay, FirstUnseen, Plan, Step
 from undermine.model.point import Point
-from undermine.model.run import RunRecord, RunStatus, Timing, Verdict
+from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Timing, Verdict
 from undermine.protocols import Dropped, PointSeen
 from undermine.store import SCHEMA_VERSION, Coverage, Slot, Store
 from undermine.testing import point
@@ -141,11 +141,16 @@ def test_past_runs_are_in_order_of_round_and_index_whatever_order_they_ended_in(
 
 
 def test_rounds_and_runs_are_counted_by_strategy(store: Store) -> None:
-    for strategy in ("baseline", "random", "random", "confirm"):
+    for strategy in ("baseline", "benign", "random", "random", "confirm", "control", "control"):
         (slot,) = store.write_round(strategy, [plan(0)])
         do(store, slot, "not_fired" if strategy == "confirm" else "fired")
+    (slot,) = store.write_round("control", [plan(0)])
+    do(store, slot, "not_fired")  # a later moment did not come
+    (slot,) = store.write_round("control", [plan(0)])
+    do(store, slot, "broken")
     assert (store.rounds_of("random"), store.rounds_of("exhaustive")) == (2, 0)
-    assert store.status_counts() == {"fault-free": 1, "fired": 2, "not_fired": 1}
+    counts = {"fault-free": 1, "benign": 1, "fired": 2, "control": 3, "not_fired": 1, "broken": 1}
+    assert store.status_counts() == counts
 
 
 def test_run_rows_hold_everything_about_finished_runs_only(store: Store) -> None:
@@ -167,10 +172,11 @@ def test_run_rows_hold_everything_about_finished_runs_only(store: Store) -> None
 # --- what need not be proposed again
 
 
-def test_stored_and_dropped_plans_are_settled_but_baselines_and_confirmations_are_not(store: Store) -> None:
+def test_stored_and_dropped_plans_are_settled_but_those_of_no_strategy_are_not(store: Store) -> None:
     store.write_round("random", [plan(0)])
     store.write_round("baseline", [plan(1)])
-    store.write_round("confirm", [plan(2)])
+    for strategy in ("benign", "confirm", "control", "replay"):
+        store.write_round(strategy, [plan(2)])
     store.write_dropped([Dropped(plan(3), "policy mine")])
     assert store.plans_taken() == {plan(0).id: "random"}
     assert store.settled() == {plan(0).id, plan(3).id}
@@ -201,30 +207,65 @@ def test_verdicts_come_back_as_they_were_and_in_order(store: Store) -> None:
 def test_replaced_verdicts_leave_nothing_of_the_old_ones(store: Store) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     run = do(store, slot, verdicts=(verdict("a", "fail"), verdict("gone")), symptom="old")
-    assert [symptom for _, _, symptom, _ in store.failing()] == ["old"]
+    assert [outcome.symptom for outcome in store.outcomes()] == ["old"]
     store.replace_verdicts(run, (verdict("a"), verdict("new")), "")
     assert store.verdicts(run) == (verdict("a"), verdict("new"))
-    assert store.failing() == []
+    assert store.outcomes() == ()
     assert not store.past_runs()[0].failed
 
 
-def test_failing_runs_are_those_with_a_symptom_oldest_first_without_baselines(store: Store) -> None:
+def test_findings_are_made_of_failing_runs_with_a_fault_oldest_first(store: Store) -> None:
     (base,) = store.write_round("baseline", [plan(0)])
     one, two = store.write_round("random", [plan(1), plan(2)])
-    (confirm,) = store.write_round("confirm", [plan(2)])
+    (rest,) = store.write_round("benign", [plan(3)])
+    (replay,) = store.write_round("replay", [plan(2)])
     do(store, base, symptom="x")
-    late, early = do(store, two, symptom="y"), do(store, one)
-    rerun = do(store, confirm, symptom="z")
-    assert early not in [row[0] for row in store.failing()]
-    assert store.failing() == [(late, "random", "y", plan(2)), (rerun, "confirm", "z", plan(2))]
+    late, passed, at_rest = do(store, two, symptom="y"), do(store, one), do(store, rest, symptom="z")
+    do(store, replay, symptom="y")
+    assert passed not in [outcome.run for outcome in store.outcomes()]
+    assert store.outcomes() == (
+        Outcome(late, "random", plan(2), plan(2).id, "fired", "y"),
+        Outcome(at_rest, "benign", plan(3), plan(3).id, "fired", "z"),
+    )
 
 
-def test_confirmations_tell_plan_status_and_symptom(store: Store) -> None:
-    one, two, three = store.write_round("confirm", [plan(1), plan(1), plan(1)])
+@pytest.mark.parametrize("kind", ["confirm", "control"])
+def test_findings_are_made_of_all_re_runs_that_fill_their_slot(store: Store, kind: str) -> None:
+    one, two, three, four = store.write_round(kind, [plan(1)] * 4)
     do(store, one, symptom="s")
     do(store, two, "not_fired")
     do(store, three, "broken")
-    assert sorted(store.confirmations()) == [(plan(1).id, "fired", "s"), (plan(1).id, "not_fired", "")]
+    do(store, four, "broken")
+    do(store, four, "broken", fill=True)
+    told = [(outcome.plan_id, outcome.status, outcome.symptom) for outcome in store.outcomes()]
+    assert told == [(plan(1).id, "fired", "s"), (plan(1).id, "not_fired", ""), (plan(1).id, "broken", "")]
+
+
+def test_where_the_steps_of_a_run_fired_is_kept(store: Store) -> None:
+    """At the moment that was recorded, else at the trigger's point; not at all without a receipt."""
+    at, unseen = At(point()), FirstUnseen(("op",))
+    made = Plan((Step(at, Crash()), Step(unseen, Crash()), Step(unseen, Crash()), Step(at, Crash())))
+    elsewhere = point(node="n2", target='ü"\n')
+    record = RunRecord(
+        1,
+        made,
+        "not_fired",
+        receipts=tuple(Receipt(step, "n1", "crash", 5) for step in (0, 1, 2)),
+        moments=(Moment(1, "n2", 5, elsewhere), Moment(1, "n1", 6, point()), Moment(3, "n1", 7, point())),
+    )
+    (slot,) = store.write_round("random", [made])
+    assert store.begin_run(slot) == record.id
+    store.finish_run(slot, record, (), "s", (), ())
+    (outcome,) = store.outcomes()
+    assert outcome.landed == ((0, point()), (1, elsewhere), (2, Point(())))
+
+
+def test_a_hold_has_fired_where_its_moment_is_known(store: Store) -> None:
+    made = plan(1).control
+    (slot,) = store.write_round("control", [made])
+    record = RunRecord(store.begin_run(slot), made, "fired", moments=(Moment(0, "n1", 5, point()),))
+    store.finish_run(slot, record, (), "", (), ())
+    assert store.outcomes()[0].landed == ((0, point()),)
 
 
 def test_findings_are_replaced_as_a_whole_and_come_back_as_they_were(store: Store) -> None:
@@ -238,6 +279,7 @@ def test_findings_are_replaced_as_a_whole_and_come_back_as_they_were(store: Stor
     store.write_findings([finding(2)])
     reopened = again(store)
     assert reopened.findings() == (finding(2),)
+    assert reopened.finding_numbers() == {f"s{n}": n for n in range(1, 13)}, "a number was forgotten"
     reopened.close()
 
 
@@ -289,6 +331,8 @@ def test_coverage_counts_points_pairs_and_locations_that_fired(store: Store) -> 
     do(store, one, fired=((0, A.id, "crash", "{}"), (1, other_node.id, "delay", "5")))
     do(store, two, fired=((0, A.id, "crash", "{}"),))
     do(store, three, fired=((0, A.id, "delay", "5"), (1, C.id, "delay", "5")))
+    (control,) = store.write_round("control", [plan(0).control])
+    do(store, control, fired=((0, B.id, "hold", "{}"),))
     assert store.coverage() == Coverage(points=3, points_fired=2, pairs_fired=4, locations=2, locations_fired=1)
 
 
@@ -332,7 +376,7 @@ def test_eight_threads_write_at_once_and_nothing_is_lost(store: Store) -> None:
         thread.join()
     assert errors == []
     assert len({run.id for run in store.past_runs()}) == 80
-    assert len(store.failing()) == 8
+    assert len(store.outcomes()) == 8
     assert [store.meta(f"{number}") for number in range(8)] == [9] * 8
     assert store.open_slots() == []
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from undermine.inject.controller import CutNetwork, EndFault, FreezeNodes, KillNodes, LoseMessages, StartNodes
-from undermine.model.plan import At, Crash, Fault, Partition, Pause, Plan, Reboot, Step
-from undermine.model.run import END, Receipt
+from undermine.inject.controller import CutNetwork, EndFault, FreezeNodes, KillNodes, LoseMessages, Note, StartNodes
+from undermine.model.plan import At, Crash, Fault, Hold, Partition, Pause, Plan, Reboot, Step
+from undermine.model.run import END, NodeInfo, Receipt, Sabotage
 from undermine.testing import point
-from undermine.tool_faults import HEALED, TIME_OVER, UNTIL, ToolFaults
+from undermine.tool_faults import HEALED, TIME_OVER, UNTIL, Saboteur, ToolFaults
 
 LONG_S = 600.0
 WAIT_S = 10.0
@@ -25,6 +25,8 @@ class FakeCluster:
         self.frozen: set[str] = set()
         self.cuts: set[int] = set()
         self.done: list[str] = []
+        roles = {"m1": "master", "s1": "store", "s2": "store"}
+        self.nodes = tuple(NodeInfo(node, role, "h", 1, {}, "d") for node, role in roles.items())
 
     def freeze(self, nodes: Iterable[str]) -> list[str]:
         alive = [node for node in nodes if node not in self.dead]
@@ -43,6 +45,16 @@ class FakeCluster:
     def start_again(self, nodes: Iterable[str]) -> list[str]:
         self.dead -= set(nodes)
         return list(nodes)
+
+    def kill_unseen(self, nodes: Iterable[str]) -> None:
+        self.done += [f"kill {node} unseen" for node in nodes]
+
+    def empty(self, nodes: Iterable[str]) -> None:
+        self.done += [f"empty {node}" for node in nodes]
+
+    def start_all(self, enough: object) -> dict[str, str]:
+        self.done.append("start")
+        return {}
 
     def cut(self, step: int, pairs: object) -> None:
         self.cuts.add(step)
@@ -150,3 +162,46 @@ def test_what_was_granted_too_late_does_not_begin_after_healing(cluster: FakeClu
     made.kill(KillNodes(3, ("n1",), None))
     assert (cluster.frozen, cluster.cuts, cluster.dead, cluster.done) == (set(), set(), set(), [])
     assert (made.receipts, made.missed) == ([], {0, 1, 2, 3})
+
+
+def test_a_hold_has_a_receipt_of_its_moment(cluster: FakeCluster) -> None:
+    made = faults_of(cluster, Hold(), Hold())
+    made.note(Note(0, "n1", 12, 7))
+    made.heal()
+    made.note(Note(1, "n1", 12, 8))
+    (receipt,) = made.receipts
+    assert (receipt.step, receipt.node, receipt.action, receipt.pid, receipt.seq) == (0, "n1", "hold", 12, 7)
+    assert receipt.proves
+    assert made.missed == {1}
+    assert cluster.done == []
+
+
+# --- sabotage
+
+
+@pytest.mark.parametrize(
+    ("kind", "within", "after", "in_force"),
+    [
+        ("", [], [], False),
+        ("dead-node", ["kill s1 unseen"], [], True),
+        ("hang", ["freeze m1", "freeze s1", "freeze s2"], [], True),
+        (
+            "lost-write",
+            [],
+            [*(f"kill {n} unseen" for n in ("m1", "s1", "s2")), "empty m1", "empty s1", "empty s2", "start"],
+            False,
+        ),
+    ],
+)
+def test_what_is_broken_unseen_is_broken_once(
+    cluster: FakeCluster, kind: Sabotage, within: list[str], after: list[str], in_force: bool
+) -> None:
+    saboteur = Saboteur(kind, cluster)  # type: ignore[arg-type]
+    assert not saboteur.in_force
+    for _ in range(2):
+        saboteur.within_workload()
+    assert (cluster.done, saboteur.in_force) == (within, in_force)
+    cluster.done.clear()
+    for _ in range(2):
+        assert saboteur.after_workload() == {}
+    assert (cluster.done, saboteur.in_force) == (after, in_force)

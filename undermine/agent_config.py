@@ -13,6 +13,7 @@ from undermine.inject.compile import compile_steps
 from undermine.inject.controller import VERSION
 from undermine.model.plan import Plan
 from undermine.model.run import NodeInfo
+from undermine.model.stacks import STACKS_SIGNAL
 from undermine.rundir import RunDir
 from undermine.templates import render
 
@@ -20,12 +21,22 @@ from undermine.templates import render
 class AgentFiles:
     """Makes the files of all agents of one run."""
 
-    def __init__(self, config: Config, run: RunDir, nodes: Sequence[NodeInfo], plan: Plan, socket_path: Path) -> None:
+    def __init__(
+        self,
+        config: Config,
+        run: RunDir,
+        nodes: Sequence[NodeInfo],
+        plan: Plan,
+        socket_path: Path,
+        *,
+        observe_all: bool = False,
+    ) -> None:
         self._config = config
         self._run = run
         self._nodes = nodes
         self._plan = plan
         self._socket_path = socket_path
+        self._observe_all = observe_all
 
     def make(self, info: NodeInfo, incarnation: int, cgroup: str = "") -> dict[str, Any]:
         """What the agents of this start of the node read. `cgroup`: the node's own folder in that tree."""
@@ -37,7 +48,8 @@ class AgentFiles:
             **self._where(info, role),
             **addresses(self._nodes),
             "cgroup": cgroup,
-            **observed(self._config, self._plan),
+            "stacks_signal": STACKS_SIGNAL,
+            **observed(self._config, self._plan, everything=self._observe_all),
             **accelerator(self._command(info, role)),
             **logical_operations(role, self._config.project),
             "variables": variables(self._config, info, slots),
@@ -71,9 +83,10 @@ def addresses(nodes: Sequence[NodeInfo]) -> dict[str, Any]:
     return {"addresses": listening, "hosts": hosts if len(hosts) == len(nodes) > 1 else {}}
 
 
-def observed(config: Config, plan: Plan) -> dict[str, Any]:
-    """Which families agents watch besides I/O. A run with a fault needs none: its story is told by I/O and deaths."""
-    everything = config.run.observe == "all" or (config.run.observe == "auto" and not plan.steps)
+def observed(config: Config, plan: Plan, *, everything: bool = False) -> dict[str, Any]:
+    """Which families agents watch besides I/O. A run with a fault needs none, unless it is a suspect's (`everything`): its
+    story is told by I/O and deaths."""
+    everything |= config.run.observe == "all" or (config.run.observe == "auto" and not plan.steps)
     return {} if everything else {"observe": []}
 
 

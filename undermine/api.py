@@ -6,7 +6,6 @@ Each function opens what it needs and leaves nothing behind. Nothing here prints
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import platform
 import shutil
@@ -18,27 +17,50 @@ from typing import Any
 import msgspec
 
 import undermine
-from undermine import plugins
+from undermine import bundle as bundles
+from undermine import known, plugins
 from undermine.accelerator import why_slow
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
 from undermine.campaign import Campaign, Limits
+from undermine.campaign_dirs import (
+    REPLAYS,
+    campaign_dir,
+    find_finding,
+    new_campaign_dir,
+    open_store,
+    point_latest,
+)
 from undermine.config import Config, changes
 from undermine.config_load import load
 from undermine.deployments.isolation import choose
 from undermine.deployments.machine import Ability, abilities
 from undermine.deployments.sweep import sweep
 from undermine.engine import Engine, open_engine
-from undermine.experiments import Listener, News
+from undermine.experiments import Experiments, Listener, News
+from undermine.model.baseline import Baseline
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
+from undermine.model.run import RunView
+from undermine.plan_file import read as read_plans
 from undermine.protocols import Chance, Strategy
+from undermine.proving import Proof, Prover
+from undermine.replaying import Replaying, ReplayResult, Wanted
 from undermine.resources import example_dir
-from undermine.rundir import RunDir
-from undermine.store import CONFIRM, REPLAY, Coverage, Store
+from undermine.store import BASELINE, Coverage, Store
+from undermine.stored import (
+    bundle,
+    clean,
+    findings,
+    log_files,
+    new_logs,
+    remarks,
+    suppress,
+    suppressions,
+    today,
+    unsuppress,
+)
 
-CAMPAIGNS = "campaigns"
-LATEST = "latest"
 _UNSTABLE_SHOWN = 8
 
 
@@ -46,74 +68,7 @@ def silent(_: News) -> None:
     """A listener that does not listen."""
 
 
-# --- campaigns on disk
-
-
-def new_campaign_dir(config: Config) -> Path:
-    """A fresh folder for a campaign; it becomes the latest one when the campaign has begun."""
-    home = config.dir / CAMPAIGNS
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    stem = time.strftime("%Y-%m-%d-%H%M%S")
-    for suffix in ("", *(f"-{n}" for n in range(2, 100))):
-        folder = home / f"{stem}{suffix}"
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-            return folder
-    raise UserError(f"{home} has too many campaigns of this second; try again")
-
-
-def _point_latest(config: Config, folder: Path) -> None:
-    link = config.dir / LATEST
-    temporary = config.dir / f".latest-{os.getpid()}"
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(folder.relative_to(config.dir))
-    temporary.replace(link)
-
-
-def campaign_dir(config: Config, name: str = "") -> Path:
-    """The named campaign's folder, or the latest one's."""
-    folder = config.dir / CAMPAIGNS / name if name else config.dir / LATEST
-    if not (folder / "campaign.db").exists():
-        if name:
-            raise UserError(
-                f"there is no campaign {name!r} in {config.dir / CAMPAIGNS}; leave --campaign out for the latest"
-            )
-        raise UserError(f"there is no campaign in {config.dir} yet; run `undermine hunt` first")
-    return folder.resolve()
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Refuse to touch a campaign that somebody works on."""
-    with open(folder / "lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(f"another undermine is working on {folder}; wait for it or end it") from None
-        yield
-
-
-@contextlib.contextmanager
-def open_store(folder: Path, *, exclusive: bool = False, fresh: bool = False) -> Iterator[Store]:
-    """The campaign's store; `exclusive` for whoever adds runs, `fresh` to forget what was there."""
-    with contextlib.ExitStack() as stack:
-        if exclusive:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            stack.enter_context(locked(folder))
-            if fresh:
-                _empty(folder)
-        store = Store(folder)
-        stack.callback(store.close)
-        yield store
-
-
-def _empty(folder: Path) -> None:
-    """Remove all but the lock, which we hold."""
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name != "lock":
-            path.unlink()
+# --- opening a campaign
 
 
 @contextlib.contextmanager
@@ -124,7 +79,8 @@ def _open(
     with open_store(folder, exclusive=True, fresh=fresh) as store, open_engine(config, folder) as engine:
         chosen = plugins.strategies(config, strategies)
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
-        yield Campaign(engine, store, chosen, checkers, listener), store, engine
+        suppressed = known.matcher(config, today())
+        yield Campaign(engine, store, chosen, checkers, listener, suppressed), store, engine
 
 
 def _identity(config: Config) -> dict[str, Any]:
@@ -167,6 +123,10 @@ class HuntResult(msgspec.Struct, frozen=True):
     coverage: Coverage
     statuses: dict[str, int]
     duration_s: float
+    remarks: dict[str, str] = {}
+    """By a finding's id: how it was suppressed, if that is over."""
+    new_logs: dict[str, tuple[str, ...]] = {}
+    """By a finding's id: what nodes wrote then and in no correct run."""
 
     @property
     def believed(self) -> tuple[Finding, ...]:
@@ -192,6 +152,7 @@ def hunt(
     begun = time.monotonic()
     plugins.strategies(config, strategies)
     choose(config.run.isolation)  # before a folder is made for a campaign that could not run
+    known.matcher(config, today())
     folder = campaign_dir(config) if resume else new_campaign_dir(config)
     if seed is None and resume:  # what --seed said when the campaign began
         with open_store(folder) as store:
@@ -209,11 +170,12 @@ def hunt(
                 _refuse_changes(store, config)
     with _open(config, folder, strategies, listener) as (campaign, store, _):
         store.set_meta("identity", {**_identity(config), "seed_said": seed})
-        _point_latest(config, folder)
+        point_latest(config, folder)
         campaign.run(limits)
-        return HuntResult(
-            str(folder), store.findings(), store.coverage(), store.status_counts(), time.monotonic() - begun
-        )
+        found = store.findings()
+        spent_s = time.monotonic() - begun
+        said = remarks(config, found), new_logs(store, found)
+        return HuntResult(str(folder), found, store.coverage(), store.status_counts(), spent_s, *said)
 
 
 # --- check
@@ -248,6 +210,17 @@ class CheckResult(msgspec.Struct, frozen=True):
     """How nodes are kept apart, and why not in the other way."""
     unstable: tuple[str, ...] = ()
     """Some of the points that not every fault-free run showed."""
+    baseline: Baseline = Baseline()
+    """What the fault-free runs were like."""
+    health: dict[str, str] = {}
+    """What each node that can be asked said of itself: "" is healthy."""
+    proofs: tuple[Proof, ...] = ()
+    """For each checker what shows that it can fail; empty if nobody asked."""
+
+    @property
+    def unproved(self) -> tuple[str, ...]:
+        """Checkers that could not be shown to fail."""
+        return tuple(proof.checker for proof in self.proofs if not proof.proved)
 
     @property
     def run_s(self) -> float:
@@ -259,18 +232,25 @@ class CheckResult(msgspec.Struct, frozen=True):
         return self.run_s * self.chances
 
 
-def check(config: Config, listener: Listener = silent) -> CheckResult:
-    """Start the cluster, run the workload three times without faults, say what is observable."""
+def check(config: Config, listener: Listener = silent, *, prove: bool = False) -> CheckResult:
+    """Start the cluster, run the workload three times without faults, say what is observable; on demand, what the
+    checkers can see."""
     folder = config.dir / "check"
     config = msgspec.structs.replace(
         config, hunt=msgspec.structs.replace(config.hunt, baseline_runs=max(3, config.hunt.baseline_runs))
     )
-    with _open(config, folder, (), listener, fresh=True) as (campaign, store, _):
+    with _open(config, folder, (), listener, fresh=True) as (campaign, store, engine):
         campaign.baseline()
+        usual = campaign.preparing.learn()
         points, runs = store.baseline_points()
         all_chances = campaign.history_of(_NOBODY, 1).chances
         rows = store.run_rows()
-        last = campaign.experiments.view(rows[-1]["run"])
+        last = _passing(store, campaign.experiments)
+        proofs: tuple[Proof, ...] = ()
+        if prove:
+            checkers = plugins.checkers(config, engine.userland.declared["checkers"])
+            prover = Prover(engine, last, campaign.experiments.folder(last.record.id), checkers, listener)
+            proofs = prover.prove(folder / "prove")
         return CheckResult(
             abilities=tuple(abilities()),
             agents=tuple(_agents(config, last.trace.agents, last.trace.events)),
@@ -281,7 +261,25 @@ def check(config: Config, listener: Listener = silent) -> CheckResult:
             problems=last.trace.problems,
             isolation=last.record.isolation,
             unstable=tuple(str(seen.point) for seen in points if seen.runs < runs)[:_UNSTABLE_SHOWN],
+            baseline=usual,
+            health=_health(config, last),
+            proofs=proofs,
         )
+
+
+def _passing(store: Store, experiments: Experiments) -> RunView:
+    """The newest fault-free run in which no checker failed."""
+    runs = [run.id for run in store.past_runs(BASELINE) if run.status != "broken"]
+    good = [run for run in runs if all(verdict.answer != "fail" for verdict in store.verdicts(run))]
+    return experiments.view((good or runs)[-1])
+
+
+def _health(config: Config, run: RunView) -> dict[str, str]:
+    """What the nodes that can be asked said last in a run."""
+    asked = {node: "" for node in config.node_ids if config.role_of(node).health}
+    said = {sample.node: sample.answer for sample in run.record.health if sample.node in asked}
+    unready = {node: why for node, why in run.record.settling.unready.items() if node in asked}
+    return {**asked, **said, **unready}
 
 
 class _Nobody:
@@ -379,44 +377,115 @@ def demo_config(home: Path) -> Path:
     return home
 
 
-# --- replay, recheck, clean
-
-
-class ReplayResult(msgspec.Struct, frozen=True):
-    """How often a finding came back."""
-
-    finding: str
-    plan: Plan
-    tries: int
-    fired: int
-    hits: int
-    symptoms: tuple[str, ...]
-
-
-def find_finding(store: Store, finding: str) -> Finding:
-    found = {f.id: f for f in store.findings()}
-    if finding.upper() not in found:
-        known = ", ".join(found) or "none"
-        raise UserError(f"there is no finding {finding!r} in this campaign; there are: {known}")
-    return found[finding.upper()]
+# --- replay
 
 
 def replay(
-    config: Config, finding: str, times: int = 5, campaign: str = "", listener: Listener = silent
+    config: Config,
+    finding: str,
+    times: int = 5,
+    campaign: str = "",
+    listener: Listener = silent,
+    *,
+    control: bool = True,
+    variants: bool = False,
 ) -> ReplayResult:
-    """Run one finding's plan again, alone, and count how often it fails."""
+    """Run one finding's plan again, alone, with the fault and without; count how often it fails."""
     folder = campaign_dir(config, campaign)
     with _open(config, folder, (), listener) as (running, store, _):
         found = find_finding(store, finding)
         # under another configuration it says nothing about the finding's own rate
-        same = store.meta("identity", {}).get("fingerprint") == config.fingerprint()
-        kind = CONFIRM if same else REPLAY
-        slots = store.write_round(kind, [msgspec.structs.replace(found.plan, strategy=kind)] * times)
-        judged = running.run_alone(slots)
+        same = _is_of(store, config)
+        result = Replaying(running, store, Wanted(times, control, variants), same=same).finding(found)
         running.findings()
-    fired = [j for j in judged if j.status == "fired"]
-    hits = [j.symptom for j in fired if j.symptom]
-    return ReplayResult(found.id, found.plan, times, len(fired), len(hits), tuple(dict.fromkeys(hits)))
+        before = (store.meta("identity") or {}).get("significant", {})
+    warnings = () if same else tuple(changes(before, config.significant())[:5])
+    return msgspec.structs.replace(result, warnings=warnings)
+
+
+def replay_plans(
+    config: Config,
+    plans: Sequence[Plan],
+    times: int = 1,
+    campaign: str = "",
+    listener: Listener = silent,
+    *,
+    control: bool = True,
+) -> tuple[ReplayResult, ...]:
+    """Run plans of the user's own, one after the other. The runs go to the latest campaign if it has this configuration,
+    else to a folder of their own."""
+    folder = _campaign_of(config, campaign)
+    with _open_for_plans(config, folder, listener) as (running, store):
+        replaying = Replaying(running, store, Wanted(times, control), same=False)
+        return tuple(replaying.plan(plan) for plan in plans)
+
+
+def replay_bundle(
+    path: Path,
+    config: Config | None = None,
+    times: int = 5,
+    listener: Listener = silent,
+    *,
+    folder: Path | None = None,
+    params: Mapping[str, str] | None = None,
+    control: bool = True,
+    variants: bool = False,
+) -> ReplayResult:
+    """Run the finding in a bundle. This runs the commands and the plug-in file that are in it; with a `config` only its plans
+    are taken, and nothing is unpacked."""
+    if config is None:
+        unpacked = bundles.unpack(path, folder or Path(f"{path.name}.d"))
+        manifest, config = unpacked.manifest, _load_bundled(unpacked, params or {})
+    else:
+        manifest = bundles.read_manifest(path)
+    warnings = bundles.differences(manifest, choose(config.run.isolation).mode)
+    with _open_for_plans(config, None, listener) as (running, store):
+        warnings += bundles.other_runtimes(manifest, bundles.runtimes(_passing(store, running.experiments)))
+        for text in warnings:
+            listener(News("warning", text))
+        replaying = Replaying(running, store, Wanted(times, control, variants), same=False)
+        result = replaying.foreign(manifest.finding, manifest.landed)
+    return msgspec.structs.replace(result, warnings=tuple(warnings))
+
+
+def _load_bundled(unpacked: bundles.Unpacked, params: Mapping[str, str]) -> Config:
+    try:
+        return load(unpacked.config, {**bundles.param_texts(unpacked.manifest), **params})
+    except UserError as error:
+        raise UserError(f"the bundle cannot run here: {error}") from error
+
+
+def _is_of(store: Store, config: Config) -> bool:
+    """Did this campaign begin with this configuration?"""
+    return (store.meta("identity") or {}).get("fingerprint") == config.fingerprint()
+
+
+def _campaign_of(config: Config, name: str) -> Path | None:
+    """The campaign that knows what is normal under this configuration, if there is one."""
+    if name:
+        return campaign_dir(config, name)
+    try:
+        folder = campaign_dir(config)
+    except UserError:
+        return None
+    with open_store(folder) as store:
+        return folder if _is_of(store, config) else None
+
+
+@contextlib.contextmanager
+def _open_for_plans(config: Config, folder: Path | None, listener: Listener) -> Iterator[tuple[Campaign, Store]]:
+    """A campaign that has seen at least one fault-free run; without a folder, one that begins anew."""
+    hunt = msgspec.structs.replace(config.hunt, baseline_runs=1, benign_runs=0)
+    config = msgspec.structs.replace(config, hunt=hunt)
+    with _open(config, folder or config.dir / REPLAYS, (), listener, fresh=folder is None) as (running, store, _):
+        if folder:
+            running.baseline()
+        else:
+            running.preparing.run()
+        yield running, store
+
+
+# --- recheck
 
 
 def recheck(config: Config, campaign: str = "", listener: Listener = silent) -> tuple[int, tuple[Finding, ...]]:
@@ -428,45 +497,29 @@ def recheck(config: Config, campaign: str = "", listener: Listener = silent) -> 
         return changed, store.findings()
 
 
-def clean(config: Config, *, everything: bool = False) -> list[str]:
-    """Remove what dead tools left; with `everything`, all campaigns too."""
-    done = sweep(config.dir)
-    if everything and config.dir.exists():
-        latest = config.dir / LATEST
-        if latest.is_symlink():
-            latest.unlink()
-        for folder in (*sorted((config.dir / CAMPAIGNS).glob("*")), config.dir / "check", config.dir / "plan"):
-            if folder.is_dir():
-                with locked(folder):
-                    shutil.rmtree(folder)
-                done.append(f"removed {folder}")
-    return done
-
-
-def log_files(config: Config, what: str, node: str = "", campaign: str = "") -> list[Path]:
-    """The log files of a run (by number) or of a finding's first run (by id)."""
-    folder = campaign_dir(config, campaign)
-    with open_store(folder) as store:
-        run = int(what) if what.isascii() and what.isdigit() else find_finding(store, what).runs[0]
-    logs = RunDir(folder / "runs" / f"{run:06d}").logs
-    if not logs.is_dir():
-        raise UserError(f"there is no run {what} in {folder}; see `undermine report` for what there is")
-    files = [path for path in sorted(logs.iterdir()) if not node or path.name.split(".")[0] == node]
-    if node and not files:
-        raise UserError(f"run {run} has no logs of {node!r}; nodes are {', '.join(config.node_ids)}")
-    return [path for path in files if path.stat().st_size]
-
-
 __all__ = [
     "CheckResult",
     "HuntResult",
     "PlanResult",
     "ReplayResult",
+    "bundle",
+    "campaign_dir",
     "check",
     "clean",
+    "findings",
     "hunt",
     "log_files",
+    "new_logs",
+    "open_store",
     "plan",
+    "read_plans",
     "recheck",
+    "remarks",
     "replay",
+    "replay_bundle",
+    "replay_plans",
+    "suppress",
+    "suppressions",
+    "today",
+    "unsuppress",
 ]

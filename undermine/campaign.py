@@ -3,14 +3,16 @@
 The story of `Campaign.run`:
 
 1. Open the store; a run that was under way when the tool died is `broken`, its plan is still open.
-2. Fault-free runs. If one fails, stop and say why: nothing found later could be believed.
+2. Prepare: fault-free runs, and runs with a fault at rest. If none passes, stop: nothing found later could be believed.
 3. Finish the plans that an earlier session stored but did not run.
 4. Take turns by time: the strategy that has had the least proposes from history; every strategy gets one round.
 5. Policies prune; the round is stored *before* it runs.
 6. Run, judge and store each plan. A broken run is tried again, at most twice; so is one that failed or did not fire
    while the machine was too late with everything, and then no other run is under way.
-7. A symptom not seen before is confirmed at once: the same plan again, k of n.
-8. Group what failed into findings. Stop when the budget or the number of runs is used up, or nothing is proposed.
+7. A symptom not seen before is a suspicion, also that of a fault at rest. It is decided on at once, alone and whatever
+   the budget: the same plan again with the long wait, k of n, then the same moments without the fault, 0 of n.
+8. Group what failed into findings, one for each symptom. Stop when the budget or the number of runs is used up, or
+   nothing is proposed.
 """
 
 from __future__ import annotations
@@ -18,24 +20,23 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from undermine.accelerator import catch_up
-from undermine.analysis.chances import FaultLimits, chances, possible
+from undermine.analysis.chances import FaultLimits, chances
+from undermine.confirming import Confirming
 from undermine.engine import Engine
 from undermine.experiments import Experiments, Judged, Listener
-from undermine.findings.group import group
-from undermine.model.errors import ClusterError
-from undermine.model.event import AgentInfo
+from undermine.findings.group import Known
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
 from undermine.policies import prune
+from undermine.preparing import Preparing
 from undermine.protocols import Checker, History, Strategy
 from undermine.rundir import tidy
-from undermine.store import BASELINE, CONFIRM, SPECIAL, Slot, Store
+from undermine.store import SPECIAL, Slot, Store
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -81,13 +82,15 @@ class Campaign:
         strategies: Sequence[Strategy],
         checkers: Sequence[Checker],
         listener: Listener,
+        known: Known = lambda _: "",
     ) -> None:
         self.experiments = Experiments(engine, store, checkers, listener)
+        self.preparing = Preparing(engine, store, self.experiments, self.fault_limits)
+        self.confirming = Confirming(engine, store, self.experiments, known)
         self._engine = engine
         self._config = engine.config
         self._store = store
         self._strategies = list(strategies)
-        self._known_symptoms = {symptom for _, _, symptom, _ in store.failing()}
 
     # --- the loop
 
@@ -97,9 +100,9 @@ class Campaign:
             for run in interrupted:
                 tidy(self.experiments.folder(run), keep_data=False)
             self.experiments.tell("resume", f"{len(interrupted)} interrupted run(s) will be run again")
-        self.baseline()
+        self.preparing.run()
         self._finish_open(limits, allowance)
-        self._confirm_forgotten()
+        self.confirming.run()
         exhausted: set[str] = set()
         while not allowance.out_of_runs:
             strategy = self._next_strategy(exhausted, owed_only=allowance.out_of_time)
@@ -114,47 +117,8 @@ class Campaign:
         return self.findings()
 
     def baseline(self) -> None:
-        """Fault-free runs, one at a time; the campaign ends here if one fails."""
-        wanted = self._config.hunt.baseline_runs
-        before = [run.id for run in self._store.past_runs(BASELINE) if run.status != "broken"]
-        done = [run for run in before if all(v.answer != "fail" for v in self._store.verdicts(run))]
-        if failed := len(before) - len(done):
-            self.experiments.tell("warning", f"{failed} earlier fault-free run(s) failed: the cluster is flaky")
-        begun_before = [slot for slot in self._store.open_slots() if slot.strategy == BASELINE]
-        for _ in range(wanted - len(done)):
-            plan = Plan(seed=self._config.hunt.seed, strategy=BASELINE, why="what a correct run looks like")
-            slot = begun_before.pop() if begun_before else self._store.write_round(BASELINE, [plan])[0]
-            if complaint := self._complaint(self.experiments.run_alone([slot])[0]):
-                raise ClusterError(f"the cluster fails without any fault: {complaint}")
-        if self._store.meta("capabilities") is None:
-            agents = self._agents()
-            catch_up(agents)
-            capabilities = {agent.node: agent.capabilities for agent in agents}
-            self._store.set_meta("capabilities", capabilities)
-            self._warn_of_missing_agents(capabilities)
-            points, _ = self._store.baseline_points()
-            reachable = {chance.point.id for chance in possible(chances(points, self.fault_limits()))}
-            self._store.set_meta("reachable", sorted(reachable))
-
-    def _complaint(self, judged: Judged) -> str:
-        if judged.status == "broken":
-            return judged.reason
-        failing = [v for v in judged.verdicts if v.answer == "fail"]
-        return f"{failing[0].checker}: {failing[0].text}" if failing else ""
-
-    def _agents(self) -> tuple[AgentInfo, ...]:
-        """What the agents said of themselves in the newest fault-free run."""
-        newest = self._store.past_runs(BASELINE)[-1]
-        return self.experiments.view(newest.id).trace.agents
-
-    def _warn_of_missing_agents(self, capabilities: Mapping[str, tuple[str, ...]]) -> None:
-        for role in self._config.roles.values():
-            missing = [node for node in role.nodes if node not in capabilities]
-            if missing and self._config.agent(role.name) != "none":
-                text = (
-                    f"the agent did not load in {', '.join(missing)}: only process faults there (see `undermine check`)"
-                )
-                self.experiments.tell("warning", text)
+        """The fault-free runs alone; the campaign ends here if none passes."""
+        self.preparing.fault_free()
 
     def _next_strategy(self, exhausted: set[str], *, owed_only: bool) -> Strategy | None:
         """The one that has had the least time; those without a round come first, and alone once the time is over."""
@@ -216,7 +180,7 @@ class Campaign:
             rounds.setdefault(slot.round_index, []).append(slot)
         for slots in rounds.values():
             if slots[0].strategy in SPECIAL:
-                self.run_alone(slots)
+                self.experiments.run_alone(slots)
             else:
                 self._run_round(slots, limits, allowance)
 
@@ -233,10 +197,8 @@ class Campaign:
         results = [self.experiments.run_slot(j.slot, after=j.attempt) if j and j.noisy else j for j in results]
         if None not in results:
             self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
-        for judged in results:
-            if judged and judged.symptom and judged.symptom not in self._known_symptoms:
-                self._known_symptoms.add(judged.symptom)
-                self.confirm(judged.slot.plan, judged.symptom)
+        if any(judged and judged.symptom for judged in results):
+            self.confirming.run()
 
     def _side_by_side(
         self, run: Callable[[Slot], Judged | None], slots: Sequence[Slot], jobs: int
@@ -250,32 +212,12 @@ class Campaign:
                 self._engine.abort()
                 raise
 
-    def _confirm_forgotten(self) -> None:
-        """What failed just before the tool was killed, so that its confirmation was never stored."""
-        stored = self._store.plans_of(CONFIRM)
-        for finding in self.findings():
-            if finding.plan.id not in stored:
-                self.confirm(finding.plan, finding.symptom)
-
-    def confirm(self, plan: Plan, symptom: str) -> None:
-        """The same plan again, alone, as often as configured."""
-        self.experiments.tell("suspect", f"confirming: {symptom}")
-        count = self._config.hunt.confirm
-        if count:
-            again = msgspec.structs.replace(plan, strategy=CONFIRM)
-            self.run_alone(self._store.write_round(CONFIRM, [again] * count))
-        self.findings()
-
     def run_alone(self, slots: Sequence[Slot]) -> list[Judged]:
-        """One run at a time, whatever the limits say. What fails in it is known."""
-        results = self.experiments.run_alone(slots)
-        self._known_symptoms.update(judged.symptom for judged in results)
-        return results
+        """One run at a time, whatever the limits say."""
+        return self.experiments.run_alone(slots)
 
     # --- results
 
     def findings(self) -> tuple[Finding, ...]:
         """Group what failed so far and store it."""
-        found = group(self._store.failing(), self._store.confirmations(), self._store.verdicts)
-        self._store.write_findings(found)
-        return found
+        return self.confirming.findings()

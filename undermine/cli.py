@@ -1,6 +1,7 @@
 """The command line: reads arguments, shows progress, turns results into text or JSON and exit codes.
 
-Exit codes: 0 nothing found, 1 findings, 2 the user's mistake, 3 the cluster fails without any fault, 130 interrupted.
+Exit codes: 0 nothing found, 1 findings, 2 the user's mistake, 3 the cluster fails without any fault, 4 the fault of a replay
+never fired, 130 interrupted, 70 a defect of ours.
 Everything it does is in `api.py`.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 import signal
 import sys
 import traceback
@@ -21,6 +23,7 @@ from rich.console import Console
 
 import undermine
 from undermine import api, display, init
+from undermine import bundle as bundles
 from undermine.config import FILE_NAME, Config, parse_duration
 from undermine.config_load import load
 from undermine.experiments import Listener
@@ -52,6 +55,8 @@ StrategyOption = Annotated[
     typer.Option("--strategy", "-s", help="Only this strategy (may be given several times).", show_default=False),
 ]
 HERE = Path(FILE_NAME)
+NOT_FIRED = 4
+"""The exit code of a replay that says nothing."""
 DEMO_JOBS = 2
 """The example spends most of its time waiting for its own timers, so two runs fit on the smallest machine."""
 
@@ -96,13 +101,17 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def _load(path: Path, params: Sequence[str] | None = None, *, programs: bool = True) -> Config:
+    return load(path, _overrides(params), programs=programs)
+
+
+def _overrides(params: Sequence[str] | None) -> dict[str, str]:
     overrides = {}
     for text in params or ():
         name, equals, value = text.partition("=")
         if not equals:
             raise UserError(f"--set {text!r} is not NAME=VALUE; write for example --set fixes=all")
         overrides[name] = value
-    return load(path, overrides, programs=programs)
+    return overrides
 
 
 def _print_json(value: Any) -> None:
@@ -144,21 +153,26 @@ def init_command(
 def check(
     config: ConfigOption = HERE,
     params: SetOption = None,
+    prove_checkers: Annotated[
+        bool, typer.Option("--prove-checkers", help="Plant wrongs and show which checkers notice.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Also say what the agents do not see.")] = False,
     json: JsonOption = False,
 ) -> int:
     """The preflight: what the machine allows, three fault-free runs, what can be seen, what a campaign would cost.
 
-    Example: `undermine check -c examples/granary`
+    With `--prove-checkers` also a dead node, a hang, lost data and altered answers: exits with 1 if a checker noticed none.
+
+    Examples: `undermine check -c examples/granary`, `undermine check --prove-checkers`
     """
     loaded = _load(config, params)
     with _listening(json, title="check") as listener:
-        result = api.check(loaded, listener)
+        result = api.check(loaded, listener, prove=prove_checkers)
     if json:
         _print_json(result)
     else:
         display.show_check(result, verbose=verbose)
-    return 0
+    return 1 if result.unproved else 0
 
 
 @app.command()
@@ -243,14 +257,29 @@ def _findings_so_far(loaded: Config, config: Path, json: bool) -> Iterator[None]
         raise
 
 
-def _budget_s(text: str) -> float:
+def _seconds(option: str, text: str, example: str) -> float:
     try:
         seconds = parse_duration(text)
     except ValueError as error:
-        raise UserError(f"--budget {error}") from None
+        raise UserError(f"{option} {error}") from None
     if seconds <= 0:
-        raise UserError("--budget must be more than nothing; write for example --budget 10m")
+        raise UserError(f"{option} must be more than nothing; write for example {option} {example}")
     return seconds
+
+
+def _budget_s(text: str) -> float:
+    return _seconds("--budget", text, "10m")
+
+
+def _is_finding(what: str) -> bool:
+    """Is this a finding's id, rather than a file?"""
+    if re.fullmatch("[Ff][0-9]+", what):
+        return True
+    if Path(what).is_file():
+        return False
+    if re.search("[./]", what):
+        raise UserError(f"there is no file {what}; name a bundle, a plan file, or a finding like F1")
+    return True
 
 
 def _options(config: Path, campaign: str = "") -> str:
@@ -269,25 +298,134 @@ def _hunt_result(result: api.HuntResult, json: bool, config: Path) -> int:
 
 @app.command()
 def replay(
-    finding: Annotated[str, typer.Argument(help="The finding's id, like F1.")],
-    times: Annotated[int, typer.Option("--times", "-n", min=1, max=1000, help="How often.")] = 5,
-    config: ConfigOption = HERE,
+    what: Annotated[str, typer.Argument(help="A finding's id like F1, a bundle, or a JSON file with a plan.")],
+    times: Annotated[
+        int | None,
+        typer.Option("--times", "-n", min=1, max=1000, help="How often: 5, a plan file once.", show_default=False),
+    ] = None,
+    no_control: Annotated[
+        bool, typer.Option("--no-control", help="Do not run the same moments without the fault.")
+    ] = False,
+    variants: Annotated[
+        bool, typer.Option("--variants", help="Also run the other plans that led to the finding.")
+    ] = False,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Where a bundle is unpacked; BUNDLE.d by default.", show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", "-c", help="The undermine.toml, or its folder; a bundle has its own.", show_default=False
+        ),
+    ] = None,
     campaign: CampaignOption = "",
     params: SetOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Run one finding again and print its reproduction rate. Exits with 1 if it came back.
+    """Run a finding again, with the fault and without, and print how often it fails. Exits with 1 if it came back, with 4 if
+    the fault never fired.
 
-    Example: `undermine replay F1 -n 10`
+    Replaying a bundle runs the commands and the plug-in file that are in it: take bundles only from people you trust.
+
+    Examples: `undermine replay F1 -n 10`, `undermine replay F1.undermine`, `undermine replay plan.json`
     """
-    loaded = _load(config, params)
-    with _listening(json, title=f"replay {finding}") as listener:
-        result = api.replay(loaded, finding, times, campaign, listener)
+    options = {"control": not no_control, "variants": variants}
+    path = Path(what)
+    with _listening(json, title=f"replay {what}") as listener:
+        if _is_finding(what):
+            loaded = _load(config or HERE, params)
+            results = [api.replay(loaded, what, times or 5, campaign, listener, **options)]
+        elif bundles.is_bundle(path):
+            bundles.read_manifest(path)
+            if config is None and not json:
+                typer.echo(f"{what} brings its own commands and plug-in file: these are run now")
+            given = _load(config, params) if config else None
+            own = _overrides(params) if config is None else {}
+            results = [api.replay_bundle(path, given, times or 5, listener, folder=folder, params=own, **options)]
+        else:
+            plans = api.read_plans(path)
+            loaded = _load(config or HERE, params)
+            results = list(api.replay_plans(loaded, plans, times or 1, campaign, listener, control=not no_control))
     if json:
-        _print_json(result)
+        _print_json(results[0] if len(results) == 1 else results)
     else:
-        display.show_replay(result)
-    return 1 if result.hits else 0
+        display.show_replays(results)
+    if any(result.came_back for result in results):
+        return 1
+    return 0 if all(result.fired for result in results) else NOT_FIRED
+
+
+@app.command()
+def bundle(
+    finding: Annotated[str, typer.Argument(help="The finding's id, like F1.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The file to write; F1.undermine by default.", show_default=False),
+    ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option("--include", help="More files of the project, besides campaign.files.", metavar="GLOB"),
+    ] = None,
+    config: ConfigOption = HERE,
+    campaign: CampaignOption = "",
+    json: JsonOption = False,
+) -> int:
+    """Write one file with which a finding can be replayed on another machine: plan, configuration, versions, evidence.
+
+    Look at what is in it before you pass it on: it holds your plug-in file, your configuration and logs.
+
+    Examples: `undermine bundle F1`, `undermine bundle F1 -o lost-write.undermine --include 'myapp/**/*.py'`
+    """
+    written = api.bundle(_load(config, programs=False), finding, output, include or (), campaign)
+    if json:
+        _print_json(written)
+    else:
+        display.show_bundle(written)
+    return 0
+
+
+@app.command()
+def suppress(
+    finding: Annotated[str, typer.Argument(help="The finding's id, like F1.", show_default=False)] = "",
+    reason: Annotated[str, typer.Option(help="Why it need not be reported.", show_default=False)] = "",
+    until: Annotated[
+        str, typer.Option(help="The last day, like 2027-01-31, or never.", metavar="DAY", show_default=False)
+    ] = "",
+    lasts: Annotated[
+        str, typer.Option("--for", help="Or how long, like 30d; 90d by default.", show_default=False)
+    ] = "",
+    fault: Annotated[
+        str, typer.Option(help="Only if it came with this fault, like crash.", metavar="KIND", show_default=False)
+    ] = "",
+    listed: Annotated[bool, typer.Option("--list", help="Show what is suppressed.")] = False,
+    remove: Annotated[
+        str, typer.Option("--remove", help="Report it again: an id of the list.", metavar="ID", show_default=False)
+    ] = "",
+    config: ConfigOption = HERE,
+    campaign: CampaignOption = "",
+    json: JsonOption = False,
+) -> int:
+    """Do not report a known finding for a while. It is written to undermine-known.toml, which is meant to be committed.
+
+    Examples: `undermine suppress F1 --reason "see issue 12" --for 30d`, `undermine suppress --list`
+    """
+    if sum(map(bool, (finding, listed, remove))) != 1:
+        raise UserError("say one of: a finding to suppress, --list, or --remove ID")
+    loaded = _load(config, programs=False)
+    if remove:
+        changed, said = api.unsuppress(loaded, remove), "is reported again"
+    elif finding:
+        lasts_s = _seconds("--for", lasts, "30d") if lasts else None
+        changed = api.suppress(loaded, finding, reason, until=until, lasts_s=lasts_s, fault=fault, campaign=campaign)
+        said = f"is suppressed {changed.words}"
+    entries = api.suppressions(loaded) if listed else (changed,)
+    if json:
+        _print_json([{**msgspec.to_builtins(entry), "id": entry.id} for entry in entries])
+    elif listed:
+        display.show_known(entries, api.today())
+    else:
+        typer.echo(display.printable(f"{changed.id} {changed.symptom}: {said}"))
+    return 0
 
 
 @app.command()
@@ -332,14 +470,15 @@ def report(
             changed, _ = api.recheck(loaded, campaign, listener)
         if not json:
             typer.echo(f"verdicts of {changed} run(s) changed")
-    folder = api.campaign_dir(loaded, campaign)
-    page = write_report(folder, output)
-    with api.open_store(folder) as store:
-        findings = store.findings()
+    findings = api.findings(loaded, campaign)
+    page = write_report(api.campaign_dir(loaded, campaign), output)
+    remarks = api.remarks(loaded, findings)
+    with api.open_store(api.campaign_dir(loaded, campaign)) as store:
+        new_logs = api.new_logs(store, findings)
     if json:
-        _print_json({"report": str(page), "findings": findings})
+        _print_json({"report": str(page), "findings": findings, "remarks": remarks, "new_logs": new_logs})
     else:
-        display.show_findings(findings, _options(config, campaign))
+        display.show_findings(findings, _options(config, campaign), remarks, new_logs)
         typer.echo(f"report: {page}")
     return 1 if any(finding.believed for finding in findings) else 0
 

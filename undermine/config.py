@@ -86,6 +86,7 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     dir: Template = ".undermine"
     plugins: Text = ""
+    files: Texts = ()
     name: Text = ""
 
 

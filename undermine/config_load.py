@@ -70,6 +70,8 @@ def load(path: Path, overrides: Mapping[str, str] | None = None, *, programs: bo
     tables: dict[str, Any] = {
         name: read(kind, source, (name,), data.get(name, {}), _READERS, _homes()) for name, kind in _SECTIONS.items()
     }
+    _check_patterns(source, tables["campaign"])
+    _check_log_patterns(source, tables["checkers"])
     params = _params(source, data.get("params", {}), overrides or {})
     roles = _roles(source, data.get("roles", {}))
     named = groups(source, data.get("groups", {}), roles)
@@ -169,6 +171,13 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
+def _check_patterns(source: Source, campaign: Campaign) -> None:
+    for index, pattern in enumerate(campaign.files):
+        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+            text = f'must be patterns inside the project, like "myapp/**/*.py", not {show(pattern)}'
+            raise source.error(("campaign", "files", index), text)
+
+
 def _params(source: Source, table: Any, overrides: Mapping[str, str]) -> dict[str, Param]:
     if not isinstance(table, dict):
         raise source.error(("params",), f"must be a table, not {show(table)}")
@@ -248,6 +257,19 @@ def _role(source: Source, name: str, table: dict[str, Any]) -> Role:
     return role
 
 
+def _check_expression(source: Source, path: KeyPath, pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise source.error(path, f"is no regular expression: {error}") from None
+
+
+def _check_log_patterns(source: Source, checkers: Checkers) -> None:
+    for name in ("fail_on", "ignore"):
+        for index, pattern in enumerate(getattr(checkers, name)):
+            _check_expression(source, ("checkers", name, index), pattern)
+
+
 def _checked_probe(source: Source, path: KeyPath, table: dict[str, Any], role: Role, kinds: tuple[str, ...]) -> Any:
     """`ready` or `health` with the port of an HTTP request filled in."""
     given = [name for name in kinds if name in table]
@@ -267,10 +289,7 @@ def _checked_probe(source: Source, path: KeyPath, table: dict[str, Any], role: R
                 f"names the unknown port {show(table[name])}{hint} (roles.{role.name}.ports has {listed})",
             )
     if "log" in table:
-        try:
-            re.compile(table["log"])
-        except re.error as error:
-            raise source.error((*path, "log"), f"is no regular expression: {error}") from None
+        _check_expression(source, (*path, "log"), table["log"])
     probe = getattr(role, str(path[-1]))
     if "http" in table and "port" not in table:
         if not role.ports:

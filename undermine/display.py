@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,16 +14,28 @@ from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from undermine.experiments import Listener, News
+from undermine.findings.group import template
 from undermine.model.finding import Finding
 
 if TYPE_CHECKING:
     from undermine.api import CheckResult, HuntResult, PlanResult, ReplayResult
+    from undermine.bundle import Written
+    from undermine.known import Known
+    from undermine.model.run import Verdict
 
 _EVIDENCE_LINES_MAX = 4
+_SLOWEST_SHOWN = 5
+_NAME_WIDTH_MAX = 40
+_NEW_LINES_MAX = 3
+_VARIANTS_SHOWN = 3
+_LINES = ("done", "broken", "resume", "warning", "suspect", "confirmed", "flaky", "not confirmed")
+"""Kinds of news that are a line each where there is no terminal."""
+_DECISIONS = {"suspect": "red", "confirming": "red", "confirmed": "bold red", "flaky": "dim", "not confirmed": "dim"}
+"""What is said of a symptom on the way to a finding, and how it is drawn from then on."""
 _MARKS = {"fired": "ok", "not_fired": "not fired", "exhausted": "ok", "broken": "broken"}
 
 
@@ -61,7 +74,7 @@ def _print_line(out: Console, board: _Board, news: News) -> None:
         text = f"run {news.data['run']:>4} {news.data['strategy']:<11} {mark:<9} {news.text}"
         if news.data["symptom"]:
             text += f" => {news.data['symptom']}"
-    if news.kind in ("done", "broken", "resume", "warning", "suspect"):
+    if news.kind in _LINES:
         out.print(f"[{board.elapsed_s:5.0f} s] {printable(text)}", markup=False, soft_wrap=True)
 
 
@@ -76,6 +89,7 @@ class _Board:
         self._by_strategy: dict[str, int] = {}
         self._statuses: dict[str, int] = {}
         self._symptoms: dict[str, int] = {}
+        self._decisions: dict[str, tuple[str, str]] = {}
         self._now: dict[int, str] = {}
         self._warnings: list[str] = []
 
@@ -89,6 +103,10 @@ class _Board:
             self._now[run] = printable(f"{news.data['strategy']}: {news.text}")
         elif news.kind == "warning":
             self._warnings.append(printable(news.text))
+        elif news.kind in _DECISIONS:
+            symptom = printable(news.data.get("symptom", ""))
+            said = "being confirmed" if news.kind == "suspect" else printable(news.text).removesuffix(f": {symptom}")
+            self._decisions[symptom] = (said, _DECISIONS[news.kind])
         elif news.kind == "done":
             self._now.pop(run, None)
             self._runs += 1
@@ -109,38 +127,95 @@ class _Board:
         rows.append(Text("  ".join(counts) or "starting", style="dim"))
         rows += [Text(text, style="yellow") for text in self._warnings]
         rows += [Text(f"now  {text}", overflow="ellipsis", no_wrap=True) for text in list(self._now.values())[:4]]
-        rows += [
-            Text(f"FAIL ×{n}  {s}", style="red", overflow="ellipsis", no_wrap=True)
-            for s, n in list(self._symptoms.items())
-        ]
+        rows += [self._symptom_row(symptom, n) for symptom, n in list(self._symptoms.items())]
         return Panel(Group(*rows), title=head, title_align="left")
+
+    def _symptom_row(self, symptom: str, count: int) -> Text:
+        said, style = self._decisions.get(symptom, ("", "red"))
+        text = f"FAIL ×{count}  {symptom}" + (f" ({said})" if said else "")
+        return Text(text, style=style, overflow="ellipsis", no_wrap=True)
 
 
 # --- results
 
 
-def show_findings(findings: Sequence[Finding], options: str = "") -> None:
-    """The short list; `options` is what `undermine replay` needs to find this campaign."""
+def show_findings(
+    findings: Sequence[Finding],
+    options: str = "",
+    remarks: Mapping[str, str] | None = None,
+    new_logs: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """The short list, the most certain first; `options` is what later commands need to find this campaign. By id: what
+    else there is to say of a finding, and log lines that no correct run has."""
     out = console()
     if not findings:
         out.print("[green]no findings[/green]")
-    for finding in findings:
-        doubt = "" if finding.believed else " [yellow](not reproduced)[/yellow]"
+    for finding in sorted(findings, key=_doubt):
+        if finding.suppressed:
+            out.print(
+                f"\n[dim]{finding.id} {plain(finding.title)}\n   suppressed {plain(finding.suppressed)}[/dim]",
+                soft_wrap=True,
+            )
+            continue
+        doubt = f" [yellow]({words})[/yellow]" if (words := _doubt_words(finding)) else ""
         out.print(f"\n[bold red]{finding.id}[/bold red] {plain(finding.title)}{doubt}")
-        out.print(f"   injected  {plain(str(finding.plan))}")
-        out.print(
-            f"   seen      {len(finding.runs)} run(s), by {', '.join(finding.strategies)}; reproduced {finding.rate}"
-        )
-        for verdict in finding.verdicts:
-            if verdict.symptom == finding.symptom:
-                for line in verdict.evidence[-_EVIDENCE_LINES_MAX:]:
-                    out.print(f"   evidence  {plain(line)}")
-        out.print(f"   replay    undermine replay {finding.id}{plain(options)}")
+        if remark := (remarks or {}).get(finding.id):
+            out.print(f"   note      {plain(remark)}")
+        for name, text in _finding_lines(finding):
+            out.print(f"   {name:<9} {plain(text)}")
+        for line in (new_logs or {}).get(finding.id, ())[:_NEW_LINES_MAX]:
+            out.print(f"   new log   {plain(line)}")
+        for command in ("replay", "bundle"):
+            out.print(f"   {command:<9} undermine {command} {finding.id}{plain(options)}")
+
+
+def _doubt(finding: Finding) -> int:
+    """0 for what is believed and was reproduced; the less there is to it, the more."""
+    if finding.suppressed:
+        return 4
+    return 3 if finding.flaky else 0 if finding.confirmed else 1 if finding.believed else 2
+
+
+def _doubt_words(finding: Finding) -> str:
+    if finding.flaky:
+        return "flaky: it fails without the fault too"
+    return "" if finding.believed else "not reproduced"
+
+
+def _finding_lines(finding: Finding) -> Iterator[tuple[str, str]]:
+    yield "injected", str(finding.plan)
+    by = ", ".join(finding.strategies)
+    faults = f", with {', '.join(finding.faults)}" if finding.faults else ""
+    yield "seen", f"in {_count(len(finding.runs), 'run')}{f', by {by}' if by else ''}{faults}"
+    yield "again", _rate_words(finding)
+    for variant in finding.variants[:_VARIANTS_SHOWN]:
+        yield "also by", f"{variant.plan} ({_count(variant.runs, 'run')})"
+    if (more := len(finding.variants) - _VARIANTS_SHOWN) > 0:
+        yield "also by", f"faults at {_count(more, 'other place')}"
+    failing = [verdict for verdict in finding.verdicts if verdict.answer == "fail"]
+    own = [verdict for verdict in failing if template(verdict.symptom) == template(finding.symptom)]
+    for verdict in (own or failing)[:1]:
+        yield from (("evidence", line) for line in verdict.evidence[-_EVIDENCE_LINES_MAX:])
+
+
+def _rate_words(finding: Finding) -> str:
+    if not finding.tries and not finding.elsewhere:
+        return "not tried yet: `undermine replay` tells how often it comes back"
+    if not finding.tries:
+        return f"{_count(finding.elsewhere, 're-run')} say nothing: the fault fired elsewhere or not at all"
+    said = f"reproduced {finding.hits}/{finding.tries}"
+    if finding.control_tries:
+        said += f", {finding.control_hits}/{finding.control_tries} without the fault"
+    return said
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def show_hunt(result: HuntResult, page: Path, options: str = "") -> None:
     out = console()
-    show_findings(result.findings, options)
+    show_findings(result.findings, options, result.remarks, result.new_logs)
     coverage = result.coverage
     statuses = ", ".join(f"{n} {status}" for status, n in sorted(result.statuses.items()))
     out.print(
@@ -194,6 +269,50 @@ def show_check(result: CheckResult, *, verbose: bool = False) -> None:
         out.print(f"  left out {count}: {plain(reason)}")
     for problem in result.problems:
         out.print(f"[yellow]trace:[/yellow] {plain(problem)}")
+    for line in _baseline_lines(result):
+        out.print(line)
+    if result.proofs:
+        _show_proofs(out, result)
+
+
+def _baseline_lines(result: CheckResult) -> Iterator[str]:
+    """What is normal: is the workload flaky, what is slow, what do nodes say of themselves and in their logs."""
+    usual = result.baseline
+    if usual.flaky:
+        yield f"[red]the workload is flaky:[/red] {plain(usual.flaky)}"
+    if slowest := sorted(usual.slowest_s.items(), key=lambda item: -item[1])[:_SLOWEST_SHOWN]:
+        said = ", ".join(f"{plain(f)} {seconds:.2f} s" for f, seconds in slowest)
+        yield f"slowest operations without a fault: {said}"
+    if usual.templates:
+        yield f"log lines learnt: {len(usual.templates)} templates"
+    unwell = {node: why for node, why in result.health.items() if why}
+    for node, why in unwell.items():
+        yield f"[yellow]{plain(node)} says that it is not healthy:[/yellow] {plain(why)}"
+    if healthy := [node for node in result.health if node not in unwell]:
+        yield f"asked for their health and healthy: {plain(', '.join(healthy))}"
+    if silent := [seen.node for seen in result.agents if seen.node not in result.health]:
+        yield (
+            f"not asked for their health: {plain(', '.join(silent))}; with `health` in their role, a node that says it is "
+            "fine while its clients suffer is found too"
+        )
+
+
+def _show_proofs(out: Console, result: CheckResult) -> None:
+    widest = max(len(proof.checker) for proof in result.proofs)
+    names = Column("checker", min_width=min(widest, _NAME_WIDTH_MAX), overflow="fold")
+    table = Table(names, "can fail", "seen in", "since", title="checkers", title_justify="left", box=None)
+    for proof in result.proofs:
+        if proof.proved:
+            where = "real run" if proof.real else "altered copy"
+            table.add_row(plain(proof.checker), "[green]yes[/green]", where, plain(proof.plant))
+        else:
+            table.add_row(plain(proof.checker), "[red]not shown[/red]", "", plain(proof.text))
+    out.print(table)
+    if result.unproved:
+        out.print(
+            f"[red]{len(result.unproved)} of {len(result.proofs)} checkers were not seen to fail:[/red] "
+            f"{plain(', '.join(result.unproved))}; what they pass means nothing until you have seen them fail"
+        )
 
 
 def show_plan(result: PlanResult) -> None:
@@ -210,12 +329,78 @@ def show_plan(result: PlanResult) -> None:
             out.print(f"{title} {count}: {plain(reason)}")
 
 
-def show_replay(result: ReplayResult) -> None:
+def show_replays(results: Sequence[ReplayResult]) -> None:
+    """How often each came back; for plans that are no finding's, also what the checkers said in each run."""
     out = console()
-    out.print(f"{result.finding}: {plain(str(result.plan))}")
-    out.print(f"failed {result.hits} of {result.fired} runs in which the fault fired ({result.tries} tries)")
+    for result in results:
+        for warning in result.warnings:
+            out.print(f"[yellow]different:[/yellow] {plain(warning)}")
+        own = not result.finding
+        _show_replayed(out, result, "" if own else f"{result.finding}: ", verdicts=own)
+        for variant in result.variants:
+            _show_replayed(out, variant, "variant: ", verdicts=own)
+    for folder in dict.fromkeys(result.folder for result in results):
+        out.print(f"runs are kept in {plain(folder)}", soft_wrap=True)
+
+
+def _show_replayed(out: Console, result: ReplayResult, title: str, verdicts: bool) -> None:
+    out.print(f"{title}{plain(str(result.plan))}")
+    style = "bold red" if result.hits else "yellow" if not result.fired else "green"
+    out.print(f"[{style}]{replay_words(result)}[/{style}]")
     for symptom in result.symptoms:
-        out.print(f"  {plain(symptom)}")
+        times = sum(run.symptom == symptom for run in result.runs if run.kind == "fault" and run.counted)
+        out.print(f"  {times} × {plain(symptom)}")
+    for run in result.runs:
+        what = f"run {run.run}" + (" without the fault" if run.kind == "control" else "")
+        if not run.counted or (verdicts and run.status != "fired"):
+            out.print(f"  {what} {_STATUS_WORDS.get(run.status, run.status)}: {plain(run.reason)}")
+        if verdicts or (run.kind == "control" and run.symptom):
+            _show_verdicts(out, what, [v for v in run.verdicts if run.counted or v.answer == "fail"])
+
+
+_STATUS_WORDS = {"fired": "does not count", "not_fired": "did not fire", "exhausted": "did not fire", "broken": "broke"}
+
+
+def _show_verdicts(out: Console, what: str, verdicts: Sequence[Verdict]) -> None:
+    for verdict in verdicts:
+        answer = {"fail": "[red]fails[/red]", "unknown": "[yellow]cannot tell[/yellow]"}[verdict.answer]
+        out.print(f"  {what}: {plain(verdict.checker)} {answer}: {plain(verdict.text)}")
+        for line in verdict.evidence[-_EVIDENCE_LINES_MAX:]:
+            out.print(f"      {plain(line)}")
+
+
+def replay_words(result: ReplayResult) -> str:
+    """`failed 5 of 5 in which the fault fired, 0 of 5 without the fault`"""
+    if not result.plan.steps:
+        return f"failed {result.hits} of {result.fired} without any fault"
+    if result.fired:
+        said = f"failed {result.hits} of {result.fired} in which the fault fired"
+    else:
+        said = f"the fault never fired ({_count(result.tries, 'run')})"
+    if result.control_fired:
+        said += f", {result.control_hits} of {result.control_fired} without the fault"
+    elif result.control_tries:
+        said += f"; without the fault its moment never came ({_count(result.control_tries, 'run')})"
+    return said
+
+
+def show_bundle(written: Written) -> None:
+    out = console()
+    for warning in written.warnings:
+        out.print(f"[yellow]note:[/yellow] {plain(warning)}")
+    out.print(f"wrote {plain(written.path)}: {_count(len(written.files), 'file')}, {written.bytes / 1024:.0f} KiB")
+    out.print(f"on another machine: undermine replay {plain(Path(written.path).name)}")
+
+
+def show_known(entries: Sequence[Known], today: datetime.date) -> None:
+    out = console()
+    if not entries:
+        out.print("nothing is suppressed")
+    for entry in entries:
+        over = "" if entry.holds(today) else " [yellow](over: it is reported again)[/yellow]"
+        fault = f" (only with {entry.fault})" if entry.fault else ""
+        out.print(f"[bold]{entry.id}[/bold] {plain(entry.symptom)}{fault}")
+        out.print(f"       {plain(entry.words)}{over}")
 
 
 def show_logs(files: Sequence[Path]) -> None:

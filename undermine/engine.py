@@ -39,9 +39,14 @@ class Engine:
         """End every run that is under way, at once."""
         self._guardian.close()
 
+    @property
+    def user_checkers(self) -> list[str]:
+        """Names of the user's checkers that are wanted."""
+        return [name for name in self.userland.declared["checkers"] if name not in self.config.checkers.disable]
+
     def user_checks(self, run_folder: Path) -> list[Verdict]:
-        """The user's checkers on a stored run; what does not answer is `unknown`."""
-        names = [n for n in self.userland.declared["checkers"] if n not in self.config.checkers.disable]
+        """The user's checkers on a stored run, or on what looks like one; what does not answer is `unknown`."""
+        names = self.user_checkers
         if not names:
             return []
         out = run_folder / "verdicts.json"

@@ -17,6 +17,7 @@ from undermine.analysis.points import points_of
 from undermine.checkers.compose import check_all, symptom_of
 from undermine.engine import Engine
 from undermine.model.errors import UserError
+from undermine.model.finding import landings
 from undermine.model.plan import At, fault_kind, final_at
 from undermine.model.run import Conditions, RunView, Verdict
 from undermine.protocols import Checker
@@ -131,9 +132,10 @@ class Experiments:
     def _symptom(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
         """What a run is grouped by. One that fails though nothing fired says something about the workload, not a bug."""
         symptom = symptom_of(verdicts)
-        if symptom and not view.receipts and view.plan.steps:
+        fired = bool(landings(view.record))
+        if symptom and not fired and view.plan.steps:
             self.tell("warning", f"run {view.record.id} failed although no fault fired, so it is flaky: {symptom}")
-        return symptom if view.receipts else ""
+        return symptom if fired else ""
 
     def _store_run(self, slot: Slot, view: RunView, judged: Judged, check_s: float, fill: bool) -> None:
         timing = view.record.timing

@@ -13,6 +13,7 @@ TEMPLATE = """\
 [campaign]
 plugins = "hunt.py"             # a Python file with your workload and your checkers
 # dir = ".undermine"            # where results go, relative to this file
+# files = []                    # what else `undermine bundle` takes along, like ["myapp/**/*.py"]
 # name = ""                     # a title for reports
 
 [params]                        # your own values: {params.NAME} below, --set NAME=VALUE on the command line
@@ -90,6 +91,7 @@ PLUGINS = '''\
 from __future__ import annotations
 
 import undermine
+from undermine import ledgers
 
 
 def put(node, key, value):
@@ -143,22 +145,16 @@ def final(s):
                     raise RuntimeError(f"{node.id} does not answer yet: {outcome.error}")
 
 
-@undermine.checker
-def no_acknowledged_write_is_lost(run):
-    """`run` has plan, receipts, trace and history; the verdict is ok, fail or unknown."""
-    written = {op.args["key"]: op.args["value"] for op in run.history if op.f == "put" and op.status == "ok"}
-    reads = [op for op in run.history if op.f == "get" and op.phase == "final" and op.status == "ok"]
-    if not reads:
-        return undermine.Verdict.unknown("nothing could be read at the end")
-    last = {(op.node, op.args["key"]): op for op in reads}  # final() may have run more than once
-    lost = [op for op in last.values() if op.args["key"] in written and op.value != written[op.args["key"]]]
-    if lost:
-        return undermine.Verdict.fail(
-            f"{len(lost)} last reads did not find an acknowledged write",
-            symptom="acknowledged write lost",  # the same bug should give the same symptom
-            evidence=[f"{op.node} has {op.args['key']} = {op.value!r}" for op in lost[:5]],
-        )
-    return undermine.Verdict.ok()
+# What must be true. A ledger compares what clients were told with what is there, whatever was concurrent, refused or left
+# open; there are others for stale reads, logs, replicas, jobs, locks and leaders: docs/ledgers.md
+undermine.check(ledgers.no_acknowledged_write_lost(write="put", read="get", key="key", value="value", by="node"))
+
+# A checker of your own is a function of the run: run.history, run.trace, run.logs, run.plan, run.receipts.
+# @undermine.checker
+# def mine(run):
+#     if …:
+#         return undermine.Verdict.fail("k1 is 5, not 7", symptom="a sum is wrong")  # the same bug: the same symptom
+#     return undermine.Verdict.ok()  # or undermine.Verdict.unknown("nothing could be read")
 '''
 
 FILES = {"undermine.toml": TEMPLATE, "hunt.py": PLUGINS}

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 
 from undermine.checkers.builtin import BUILTIN
+from undermine.checkers.gray import Gray
+from undermine.checkers.logs import Logs
 from undermine.config import Config
 from undermine.model.errors import UserError
 from undermine.protocols import Checker, Strategy
@@ -35,7 +37,8 @@ def strategies(config: Config, wanted: Sequence[str] = ()) -> list[Strategy]:
 
 def checkers(config: Config, user_checkers: Sequence[str]) -> list[Checker]:
     """The built-in checkers and those of entry points, without the disabled ones."""
-    known: dict[str, Checker] = {checker.name: checker for checker in BUILTIN}
+    builtin = (*BUILTIN, Gray(config.run.gray_s), Logs(config.checkers.fail_on, config.checkers.ignore))
+    known: dict[str, Checker] = {checker.name: checker for checker in builtin}
     for entry in entry_points(group="undermine.checkers"):
         known.setdefault(entry.name, entry.load()())
     config.check_names("checkers.disable", config.checkers.disable, [*known, *user_checkers])

@@ -13,7 +13,7 @@ from undermine.model.errors import UserError
 
 if TYPE_CHECKING:
     from undermine.model.plan import Plan
-    from undermine.model.run import RunView, Verdict
+    from undermine.model.run import Op, RunView, Verdict
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -21,6 +21,8 @@ workloads: dict[str, Callable[..., Any]] = {}
 finals: dict[str, Callable[..., Any]] = {}
 checkers: dict[str, Callable[[RunView], Verdict | None]] = {}
 filters: dict[str, Callable[[Plan], bool]] = {}
+settled: dict[str, Callable[[tuple[Op, ...]], str]] = {}
+"""By the name of the checker: why, after the final reads so far, the state is not final yet; "" if it is."""
 
 
 def workload(function: Function) -> Function:
@@ -41,6 +43,21 @@ def checker(function: Function) -> Function:
     return function
 
 
+def check(checker: Callable[[RunView], Verdict | None], name: str = "") -> None:
+    """Declare a checker that is no function of the file: a ledger, or any other callable, with a name of its own."""
+    name = name or getattr(checker, "name", "") or getattr(checker, "__name__", "")
+    if not callable(checker) or name in ("", "<lambda>"):
+        raise UserError(
+            f"undermine.check was given {checker!r:.80}; give it a ledger or a function from RunView to Verdict"
+        )
+    if name in checkers:
+        raise UserError(f"two checkers are called {name!r}; give one of them another name=")
+    checkers[name] = checker
+    condition = getattr(checker, "settled", None)
+    if callable(condition):
+        settled[name] = condition
+
+
 def filter(function: Function) -> Function:
     """Mark a policy: a function from a plan to "is it worth running?"."""
     filters[function.__name__] = function
@@ -56,6 +73,7 @@ class Declared:
         self.finals = dict(finals)
         self.checkers = dict(checkers)
         self.filters = dict(filters)
+        self.settled = dict(settled)
 
     def function(self, name: str) -> Callable[..., Any]:
         found = getattr(self.module, name, None)
@@ -78,7 +96,7 @@ class Declared:
 
 def load(path: Path) -> Declared:
     """Run the user's file and collect what it declares; its folder is importable while it runs and after."""
-    for declared in (workloads, finals, checkers, filters):
+    for declared in (workloads, finals, checkers, filters, settled):
         declared.clear()
     folder = str(path.parent.resolve())
     if folder not in sys.path:

@@ -1,18 +1,33 @@
-"""The folder of one run: what lies where, and how a stored run is read back. Writes only through `save_record` and `tidy`."""
+"""The folder of one run: what lies where, and how a stored run is read back.
+
+Writes only through `save_record`, `save_baseline` and `tidy`. What a node wrote is hostile: logs are cut and made printable.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import msgspec
 
 from undermine.model import codec
+from undermine.model.baseline import Baseline
 from undermine.model.errors import UserError
 from undermine.model.event import Trace
-from undermine.model.run import Op, Receipt, RunRecord, RunView
+from undermine.model.run import LogLine, Op, Receipt, RunRecord, RunView
+from undermine.model.text import printable
+
+_BASELINE = "baseline.json"
+_LOG_BYTES_MAX = 2 << 20
+_LOGS_BYTES_MAX = 16 << 20
+_LOG_LINE_MAX = 2000
+_USERLAND_LOGS = ("workload.log", "final.log", "ready.log", "health.log")
+"""What the user's own functions print, beside the nodes' logs."""
+_STREAM = re.compile(r"(\d{1,9})\.(out|err)", re.ASCII)
 
 
 class RunDir:
@@ -47,13 +62,21 @@ class RunDir:
 
 
 def save_record(run: RunDir, record: RunRecord) -> None:
-    """Replace the record as a whole: a reader sees the old one or the new one."""
-    temporary = run.record.with_suffix(".tmp")
-    with open(temporary, "wb") as stream:
-        stream.write(msgspec.json.encode(record))
+    _replace(run.record, msgspec.json.encode(record))
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Replace a file as a whole: a reader sees the old one or the new one."""
+    temporary = path.with_suffix(".tmp")
+    with open(temporary, "wb", opener=_private) as stream:
+        stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
-    os.replace(temporary, run.record)
+    os.replace(temporary, path)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def load_record(run: RunDir) -> RunRecord:
@@ -86,7 +109,85 @@ def load_trace(run: RunDir) -> tuple[Trace, tuple[Receipt, ...]]:
 
 def load_view(run: RunDir) -> RunView:
     """A stored run as a checker sees it."""
-    return RunView(load_record(run), read_history(run.history), lambda: load_trace(run)[0])
+    return _view(run, load_record(run), lambda: load_trace(run)[0])
+
+
+def view_of(run: RunDir, record: RunRecord, trace: Trace) -> RunView:
+    """A run that has just ended, whose trace is at hand, as a checker sees it."""
+    return _view(run, record, lambda: trace)
+
+
+def _view(run: RunDir, record: RunRecord, trace: Callable[[], Trace]) -> RunView:
+    nodes = tuple(info.id for info in record.nodes)
+    return RunView(
+        record,
+        read_history(run.history),
+        trace,
+        lambda: read_logs(run.logs, nodes),
+        lambda: load_baseline(run.path.parent.parent),
+    )
+
+
+# --- logs
+
+
+def read_logs(folder: Path, nodes: Collection[str]) -> tuple[LogLine, ...]:
+    """What the nodes wrote: file by file, the end of each."""
+    files = sorted((key, path) for path in _files(folder) if (key := _log_key(path.name, nodes)))
+    bytes_max = min(_LOG_BYTES_MAX, _LOGS_BYTES_MAX // max(1, len(files)))
+    return tuple(
+        LogLine(node, source, text, incarnation)
+        for (node, incarnation, source), path in files
+        for text in _last_lines(path, bytes_max)
+    )
+
+
+def _files(folder: Path) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return [path for path in folder.iterdir() if path.is_file() and not path.is_symlink()]
+    return []
+
+
+def _log_key(name: str, nodes: Collection[str]) -> tuple[str, int, str] | None:
+    """(node, incarnation, source) of a log file, None if no node wrote it. Names of nodes have no dot."""
+    node, _, rest = name.partition(".")
+    if node not in nodes or name in _USERLAND_LOGS:
+        return None
+    if stream := _STREAM.fullmatch(rest):
+        return node, int(stream[1]), stream[2]
+    return node, 0, printable(rest)
+
+
+def _last_lines(path: Path, bytes_max: int) -> Iterator[str]:
+    """Short, printable, without those that are empty; a line whose beginning is cut off is left out."""
+    try:
+        with open(path, "rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - bytes_max))
+            if size > bytes_max:
+                stream.readline()
+            content = stream.read(bytes_max)
+    except OSError:
+        return
+    for line in content.split(b"\n"):
+        text = line[: 4 * _LOG_LINE_MAX].decode(errors="replace").rstrip().expandtabs(4)
+        if text:
+            yield printable(text, _LOG_LINE_MAX)
+
+
+# --- what is normal
+
+
+def save_baseline(campaign: Path, baseline: Baseline) -> None:
+    _replace(campaign / _BASELINE, msgspec.json.encode(baseline))
+
+
+def load_baseline(campaign: Path) -> Baseline:
+    """What the campaign has learnt; nothing if it has not, or if that cannot be read."""
+    try:
+        return msgspec.json.decode((campaign / _BASELINE).read_bytes(), type=Baseline)
+    except (OSError, msgspec.DecodeError):
+        return Baseline()
 
 
 def tidy(folder: Path, *, keep_data: bool) -> None:

@@ -3,45 +3,55 @@
 The story of `Runner.execute`:
 
 1. Make the run's folder; give each node its ports; compile the plan to a decision table for each agent.
-2. Start the nodes with the agent loaded; wait until each is ready (a fault may already fire here).
+2. Start the nodes with the agent loaded; wait until each is ready (a fault may already fire here). All are at rest now:
+   that is a moment too, at which a step may fire.
 3. Run the workload until it ends, until no operation has succeeded for `hang_s`, or until its time is over: then
-   everything that the fault can show while it is in force has been seen.
+   everything that the fault can show while it is in force has been seen. Meanwhile, while a fault is in force and a
+   client waits long, nodes are asked how they are. Where clients still wait at the end of this, with the fault in force,
+   the workload has stalled: what every thread of the nodes is doing is written down before healing changes it.
 4. Heal: end every hold and lasting fault, let frozen nodes go on, join the network, start dead nodes again on their
    data. What clients still wait for must be answered now; a workload that goes on beyond that has shown enough and is cut.
-5. Settle: poll until every node serves and the final reads succeed, or the time is over.
+5. Settle: poll until every node serves, the final reads succeed and what is declared to settle has done so, or the time
+   is over. Each of these waits lasts for `settle_timeout_s`, or for the conditions' `patience_s` if that is longer: a
+   suspect is re-run with more of it than the target's own timers need. What still hangs then is asked for its stacks.
 6. Tear everything down, always, also after an exception or a signal to the tool.
 7. Read what the agents wrote, and put the record together: a plan that did not fire is never a pass.
+
+`Conditions.sabotage` breaks a run in step 3 or 5 behind the record's back (`tool_faults.Saboteur`), to try out checkers.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from undermine.agent_config import AgentFiles, variable_slots
+from undermine.analysis.locks import explained
 from undermine.config import Config
 from undermine.deployments import cgroups
 from undermine.deployments.client import GuardianClient, GuardianDied, NodeSurvived
 from undermine.deployments.isolation import Isolation, Place, choose
 from undermine.deployments.local import LocalCluster, tail
-from undermine.inject.compile import compile_steps, unsupported
+from undermine.deployments.stacks import gather
+from undermine.inject.compile import compile_steps, meets_phases, unsupported
 from undermine.inject.controller import Controller
 from undermine.inject.server import Server, SharedState
 from undermine.lateness import Lateness
 from undermine.model.errors import UserError
 from undermine.model.event import Trace
 from undermine.model.plan import FirstUnseen, Plan
-from undermine.model.point import CLIENT
+from undermine.model.point import CLIENT, REST, phase_point
 from undermine.model.run import (
     Conditions,
     NodeInfo,
@@ -53,13 +63,18 @@ from undermine.model.run import (
     Timing,
     WorkloadResult,
 )
-from undermine.rundir import RunDir, load_trace, read_history, save_record
+from undermine.model.stacks import ProcessStacks
+from undermine.rundir import RunDir, load_trace, save_record, view_of
 from undermine.templates import render_command
-from undermine.tool_faults import ToolFaults
+from undermine.tool_faults import Saboteur, ToolFaults
 from undermine.userland_client import Call, UserlandClient
-from undermine.workloads import SessionFile
+from undermine.watching import HealthLog, Operations
+from undermine.workloads import SessionFile, Triggers
 
 _WATCH_S = 0.02
+_SABOTAGE_AFTER_OPS, _SABOTAGE_AFTER_S = 3, 0.5
+_ASK_SLACK_S = {"ready": 5.0, "health": 0.5}
+"""How much longer than its time a function of the user's has, by what it is asked: its process must be started first."""
 _SOCKET_DIR_BYTES_MAX = 90
 _KEY = "run-{}"
 
@@ -122,13 +137,14 @@ class Runner:
         nodes = self._config.node_ids
         if why := unsupported(plan, capabilities, self.features, variable_slots(self._config), nodes):
             run.create()
-            return _finish(run, RunRecord(run_id, plan, "not_fired", f"skipped: {why}"), Trace())
-        with self._experiment(run, run_id, plan) as experiment, Lateness() as lateness:
+            record = RunRecord(run_id, plan, "not_fired", f"skipped: {why}", conditions=conditions)
+            return _finish(run, record, Trace())
+        with self._experiment(run, run_id, plan, conditions) as experiment, Lateness() as lateness:
             experiment.run_phases()
         return experiment.conclude(begun, lateness, str(self._isolation.choice))
 
     @contextlib.contextmanager
-    def _experiment(self, run: RunDir, run_id: int, plan: Plan) -> Iterator[_Experiment]:
+    def _experiment(self, run: RunDir, run_id: int, plan: Plan, conditions: Conditions) -> Iterator[_Experiment]:
         run.create()
         count = sum(len(role.nodes) * len(role.ports) for role in self._config.roles.values())
         place = self._isolation.place(self._config.node_ids, count)
@@ -139,6 +155,7 @@ class Runner:
                 run,
                 run_id,
                 plan,
+                conditions,
                 place_nodes(self._config, run, place),
                 place,
                 self._cgroup / _KEY.format(run_id) if self._cgroup else None,
@@ -174,6 +191,7 @@ class _Experiment:
         run: RunDir,
         run_id: int,
         plan: Plan,
+        conditions: Conditions,
         nodes: tuple[NodeInfo, ...],
         place: Place,
         cgroup: Path | None,
@@ -185,6 +203,7 @@ class _Experiment:
         self._run = run
         self._id = run_id
         self._plan = plan
+        self._conditions = conditions
         self._nodes = nodes
         self._place = place
         self._guardian = guardian
@@ -197,14 +216,18 @@ class _Experiment:
         self._broken = ""
         self._workload = WorkloadResult()
         self._settling = Settling()
-        self._healed_ns = 0
+        self._stalled_ns = self._healed_ns = 0
+        self._stacks: tuple[ProcessStacks, ...] = ()
+        self._calls = itertools.count(1)
         self._spent: dict[str, float] = {}
         self._begun = time.monotonic()
-        agent_files = AgentFiles(config, run, nodes, plan, socket_path)
+        agent_files = AgentFiles(config, run, nodes, plan, socket_path, observe_all=conditions.observe_all)
         self._cluster = LocalCluster(
             config, run, _KEY.format(run_id), guardian, nodes, agent_files.make, self._ask_user, place, cgroup
         )
         self._faults = ToolFaults(plan, self._cluster)
+        self._saboteur = Saboteur(conditions.sabotage, self._cluster)
+        self._health = HealthLog(self._cluster.asked_nodes, self._cluster.health)
         self._server = Server(self._controller, socket_path, self._state, self._faults)
 
     # --- the phases
@@ -216,12 +239,16 @@ class _Experiment:
                 unready = self._cluster.start_all(self._waited_enough)
             if unready and not self._controller.fired():
                 raise Broken(self._why_unready(unready))
+            if not unready:
+                self._rest()
             with self._phase("workload"):
                 call = self._begin_workload()
-                ended = self._watch(call)
+                operations = Operations(self._run.history)
+                ended = self._watch(call, operations)
+                self._end_watch()
             with self._phase("settle"):
                 self._heal()
-                self._settle(call, ended)
+                self._settle(call, operations, ended)
         except Broken as error:
             self._broken = str(error)
         except GuardianDied as error:
@@ -248,10 +275,17 @@ class _Experiment:
         said = f"; it said: {lines[-1].strip()[:300]}" if lines else ""
         return f"{node} did not get ready: {why}{said} (logs: {self._run.logs})"
 
-    def _begin_workload(self) -> Call:
+    def _rest(self) -> None:
+        """The tool meets this moment as a client does its operations: once for each step that may begin here."""
+        for _ in self._plan.steps if meets_phases(self._plan) else ():
+            with contextlib.closing(Triggers(self._session())) as triggers:
+                for place in ("before", "after"):
+                    triggers.meet_point(phase_point(REST), place)
+
+    def _session(self) -> SessionFile:
         workload = self._config.workload
         values = self._config.values(self._nodes, "", str(self._run.path))
-        session = SessionFile(
+        return SessionFile(
             nodes=self._nodes,
             seed=self._plan.seed,
             history=str(self._run.history),
@@ -262,20 +296,46 @@ class _Experiment:
             command=tuple(render_command(workload.command, values)) if workload.command else (),
             cwd=self._config.project,
         )
-        self._run.session.write_bytes(msgspec.json.encode(session))
-        return self._call("workload", function=workload.python, session=str(self._run.session))
 
-    def _watch(self, call: Call) -> bool:
-        """Wait for the workload; false if it does not end. An operation that succeeds is progress."""
-        begun = progress = time.monotonic()
-        successes = Successes(self._run.history)
+    def _begin_workload(self) -> Call:
+        self._run.session.write_bytes(msgspec.json.encode(self._session()))
+        return self._call("workload", function=self._config.workload.python, session=str(self._run.session))
+
+    def _watch(self, call: Call, operations: Operations) -> bool:
+        """Wait for the workload; false if it does not end. An operation that succeeds is progress, as far as one sees."""
+        limits = self._config.run
         while not call.wait(_WATCH_S):
-            now = time.monotonic()
-            if successes.more():
-                progress = now
-            if now - progress > self._config.run.hang_s or now - begun > self._config.workload.timeout_s:
+            operations.follow()
+            silent = operations.kept and operations.quiet_s() > limits.hang_s
+            if silent or operations.age_s() > self._config.workload.timeout_s:
+                self._note_stall(operations)
                 return False
+            if operations.successes >= _SABOTAGE_AFTER_OPS or operations.age_s() > _SABOTAGE_AFTER_S:
+                self._saboteur.within_workload()
+            if self._in_force() and operations.suspicious(limits.gray_s / 2):
+                self._health.ask()
         return True
+
+    def _in_force(self) -> bool:
+        return bool(self._controller.fired()) or self._saboteur.in_force
+
+    def _note_stall(self, operations: Operations) -> None:
+        """A workload that is still getting on when its time is over has not stalled."""
+        if self._in_force() and operations.stalled(min(self._config.run.hang_s, self._config.run.gray_s)):
+            self._stalled_ns = time.monotonic_ns()
+            self._gather_stacks()
+
+    def _end_watch(self) -> None:
+        """Nobody is asked after this. Where nothing is to go wrong nodes are asked once: that shows what they say then."""
+        self._saboteur.within_workload()
+        if not self._plan.steps:
+            self._health.ask()
+            self._health.wait()
+        self._health.stop()
+
+    def _gather_stacks(self) -> None:
+        """What the nodes are doing now; the last answer is kept."""
+        self._stacks = gather(self._run.trace) or self._stacks
 
     def _heal(self) -> None:
         self._server.heal()
@@ -283,72 +343,87 @@ class _Experiment:
         self._healed_ns = time.monotonic_ns()
         self._cluster.restart_dead()
 
-    def _settle(self, call: Call, ended: bool) -> None:
+    def _settle(self, call: Call, operations: Operations, ended: bool) -> None:
         """Poll until all serve and the final reads succeed; the workload may end in this time too."""
         begun = time.monotonic()
-        limit_s = self._config.run.settle_timeout_s
-
-        def left_s() -> float:
-            return max(0.0, limit_s - (time.monotonic() - begun))
-
-        unready = self._cluster.wait_ready([info.id for info in self._nodes], lambda: left_s() <= 0)
-        answered = ended or self._await_answers(call, left_s)
+        usual = begun + self._limit_s(self._config.run.settle_timeout_s)
+        ids = [info.id for info in self._nodes]
+        unready = self._cluster.wait_ready(ids, lambda: time.monotonic() > usual, self._conditions.patience_s)
+        answered = ended or self._await_answers(call, operations, usual)
         self._workload = self._workload_result(call, answered)
-        final, detail = ("none", "")
-        if not unready:
-            while (unhealthy := self._cluster.unhealthy()) and left_s() > 0:
-                time.sleep(_WATCH_S)
-            unready = {node: f"it says it is not healthy: {why}" for node, why in unhealthy.items()}
+        unready = unready or self._saboteur.after_workload() or self._await_health(usual)
+        final, detail = "none", ""
         if not unready and self._userland.declared["finals"]:
-            final, detail = self._final_reads(self._config.run.settle_timeout_s)
+            final, detail = self._final_reads()
+        elif unready:
+            self._gather_stacks()
         self._settling = msgspec.convert(
             {"unready": unready, "final": final, "detail": detail, "duration_s": time.monotonic() - begun}, Settling
         )
 
-    def _await_answers(self, call: Call, left_s: Callable[[], float]) -> bool:
+    def _limit_s(self, usual_s: float) -> float:
+        """How long something may take after healing."""
+        return max(usual_s, self._conditions.patience_s)
+
+    def _await_answers(self, call: Call, operations: Operations, usual: float) -> bool:
         """Wait until whatever clients waited for when all was healed is answered; false if it never is.
 
         They have as long as a hang takes, also where settling is meant to be quicker.
         """
-        patience = time.monotonic() + self._config.run.hang_s
-        asked = {op.index for op in read_history(self._run.history) if op.status == "pending"}
+        hang_s = self._config.run.hang_s
+        deadline = max(usual, time.monotonic() + self._limit_s(hang_s))
+        operations.follow()
+        asked = operations.pending
         while not call.wait(_WATCH_S):
-            still = {op.index for op in read_history(self._run.history) if op.status == "pending"}
-            if asked and not asked & still:
+            operations.follow()
+            if asked and not asked & operations.pending:
                 return True
-            if left_s() <= 0 and time.monotonic() > patience:
-                return False
+            if time.monotonic() > deadline:
+                return operations.kept and max(operations.waited_s(), operations.quiet_s()) < hang_s
         return True
+
+    def _await_health(self, usual: float) -> dict[str, str]:
+        """The nodes that say to the end that they are not well, and why."""
+        deadline = max(usual, time.monotonic() + self._conditions.patience_s)
+        while (unhealthy := self._cluster.unhealthy()) and time.monotonic() < deadline:
+            time.sleep(_WATCH_S)
+        return {node: f"it says it is not healthy: {why}" for node, why in unhealthy.items()}
 
     def _workload_result(self, call: Call, answered: bool) -> WorkloadResult:
         duration_s = self._spent.get("workload", 0.0)
         if not call.wait(0):
+            if not answered:
+                self._gather_stacks()  # before the clients go, and with them what waits for them
             call.kill()
             return WorkloadResult("cut" if answered else "hung", "", duration_s)
         if (code := _code_of(call)) == 0:
             return WorkloadResult("ok", "", duration_s)
-        result = self._result("workload")
+        result = self._result(self._out("workload"))
         detail = result.get("trace") or result.get("detail") or tail(self._run.logs / "workload.log")
         first = result.get("detail") or f"it ended with code {code}"
         return WorkloadResult("raised", f"{first}\n{detail}", duration_s)
 
-    def _final_reads(self, timeout_s: float) -> tuple[str, str]:
+    def _final_reads(self) -> tuple[str, str]:
+        """How they ended; where not well, the nodes are asked what they are doing."""
+        timeout_s = self._limit_s(self._config.run.settle_timeout_s)
         call = self._call("final", session=str(self._run.session), timeout_s=timeout_s)
-        if not call.wait(timeout_s + self._config.run.hang_s):
+        ended = call.wait(timeout_s + self._config.run.hang_s)
+        if ended and _code_of(call) == 0:
+            return "ok", ""
+        self._gather_stacks()
+        if not ended:
             call.kill()
             return "hung", ""
-        result = self._result("final")
-        return (
-            ("ok", "") if _code_of(call) == 0 else ("failed", f"{result.get('detail', '')}\n{result.get('trace', '')}")
-        )
+        result = self._result(self._out("final"))
+        return "failed", f"{result.get('detail', '')}\n{result.get('trace', '')}"
 
     # --- calls into the user's file
 
-    def _call(self, kind: str, **parameters: Any) -> Call:
+    def _call(self, kind: str, out: Path | None = None, **parameters: Any) -> Call:
         """The user's functions are clients: they run where the clients are in the network."""
         return self._userland.call(
             kind,
-            out=str(self._out(kind)),
+            out=str(out or self._out(kind)),
             log=str(self._run.logs / f"{kind}.log"),
             netns=self._place.namespace(CLIENT),
             **parameters,
@@ -357,17 +432,20 @@ class _Experiment:
     def _out(self, kind: str) -> Path:
         return self._run.agents / f"{kind}.result"
 
-    def _result(self, kind: str) -> dict[str, Any]:
+    def _result(self, out: Path) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):
-            return dict(json.loads(self._out(kind).read_text()))
+            return dict(json.loads(out.read_text()))
         return {}
 
     def _ask_user(self, kind: str, function: str, node: NodeInfo, timeout_s: float) -> str:
-        call = self._call(kind, function=function, node=msgspec.to_builtins(node), timeout_s=min(timeout_s, 1.0))
-        if not call.wait(timeout_s + 5):
+        """Whether a node is ready is polled there, how it is is asked once; several may be asked at the same time."""
+        out = self._out(f"{kind}.{next(self._calls)}")
+        poll_s = min(timeout_s, 1.0) if kind == "ready" else 0.0
+        call = self._call(kind, out, function=function, node=msgspec.to_builtins(node), timeout_s=poll_s)
+        if not call.wait(timeout_s + _ASK_SLACK_S[kind]):
             call.kill()
             return f"{function} hangs"
-        return "" if _code_of(call) == 0 else f"{function}: {self._result(kind).get('detail', 'it failed')}"
+        return "" if _code_of(call) == 0 else f"{function}: {self._result(out).get('detail', 'it failed')}"
 
     # --- the end
 
@@ -379,6 +457,8 @@ class _Experiment:
             self._cluster.close()
         except (GuardianDied, NodeSurvived) as error:
             self._broken = self._broken or f"not everything could be ended: {error}"
+        self._health.stop()
+        self._health.wait()  # they are in the network of this run
         self._server.close()
         self._state.close()
         with contextlib.suppress(OSError):
@@ -404,6 +484,11 @@ class _Experiment:
             settling=self._settling,
             started_ns=int(begun * 1e9),
             healed_ns=self._healed_ns,
+            moments=tuple(moment for moment in self._server.moments() if moment.step not in self._faults.missed),
+            stalled_ns=self._stalled_ns,
+            health=self._health.samples,
+            stacks=explained(self._stacks, trace),
+            conditions=self._conditions,
             timing=Timing(
                 start_s=self._spent.get("start", 0.0),
                 workload_s=self._spent.get("workload", 0.0),
@@ -436,25 +521,4 @@ class _Experiment:
 
 def _finish(run: RunDir, record: RunRecord, trace: Trace) -> RunView:
     save_record(run, record)
-    return RunView(record, read_history(run.history), lambda: trace)
-
-
-class Successes:
-    """Tells whether a history file has new operations that succeeded; reads only what was added.
-
-    A workload that keeps no history cannot be watched: it counts as making progress until its time is over.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
-
-    def more(self) -> bool:
-        try:
-            with open(self._path, "rb") as stream:
-                stream.seek(self._offset)
-                added = stream.read()
-        except FileNotFoundError:
-            return True
-        self._offset += len(added)
-        return b'"status":"ok"' in added
+    return view_of(run, record, trace)

@@ -18,13 +18,13 @@ from typing import Any
 import msgspec
 
 from undermine.model.errors import UserError
-from undermine.model.finding import Finding
+from undermine.model.finding import Finding, Landing, Outcome, landings
 from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.run import RunRecord, Verdict
 from undermine.protocols import Dropped, PastRun, PointSeen
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 BASELINE = "baseline"
 CONFIRM = "confirm"
@@ -48,7 +48,7 @@ CREATE TABLE slots (
 CREATE TABLE runs (
     run INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
     state TEXT NOT NULL, status TEXT, reason TEXT NOT NULL DEFAULT '', started REAL NOT NULL, ended REAL,
-    timing TEXT, symptom TEXT NOT NULL DEFAULT '');
+    timing TEXT, symptom TEXT NOT NULL DEFAULT '', landed TEXT NOT NULL DEFAULT '[]');
 CREATE TABLE verdicts (
     run INTEGER NOT NULL, checker TEXT NOT NULL, answer TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (run, checker));
 CREATE TABLE points (
@@ -61,6 +61,7 @@ CREATE TABLE fired (
     PRIMARY KEY (run, step)) WITHOUT ROWID;
 CREATE TABLE dropped (plan_id TEXT PRIMARY KEY, strategy TEXT NOT NULL, plan TEXT NOT NULL, rule TEXT NOT NULL);
 CREATE TABLE findings (finding TEXT PRIMARY KEY, symptom TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
+CREATE TABLE numbers (symptom TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE);
 """
 
 
@@ -194,13 +195,15 @@ class Store:
         """Everything about a judged run, in one transaction. A broken run fills its slot only if `fill` says so."""
         with self._change() as db:
             db.execute(
-                "UPDATE runs SET state = 'done', status = ?, reason = ?, ended = ?, timing = ?, symptom = ? WHERE run = ?",
+                "UPDATE runs SET state = 'done', status = ?, reason = ?, ended = ?, timing = ?, symptom = ?, landed = ? "
+                "WHERE run = ?",
                 (
                     record.status,
                     record.reason,
                     time.time(),
                     msgspec.json.encode(record.timing).decode(),
                     symptom,
+                    msgspec.json.encode(landings(record)).decode(),
                     record.id,
                 ),
             )
@@ -275,11 +278,6 @@ class Store:
             )
         )
 
-    def plans_of(self, strategy: str) -> frozenset[str]:
-        """Ids of the plans that were stored for it, run or not."""
-        rows = self._all("SELECT s.plan_id FROM slots s JOIN rounds r USING (round) WHERE r.strategy = ?", strategy)
-        return frozenset(row[0] for row in rows)
-
     def write_dropped(self, dropped: Iterable[Dropped]) -> None:
         """Plans that will not run, and the rule that says so."""
         with self._change() as db:
@@ -320,11 +318,14 @@ class Store:
         return out
 
     def status_counts(self) -> dict[str, int]:
-        """How many runs ended how; those without a fault have nothing that could fire."""
+        """How many runs ended how. Of those that injected nothing, or at rest only, it is said what they were for."""
         rows = self._all(
-            "SELECT CASE WHEN strategy = ? AND status = 'fired' THEN 'fault-free' ELSE status END AS how, COUNT(*) "
+            "SELECT CASE WHEN strategy = ? AND status != 'broken' THEN 'control' WHEN status != 'fired' THEN status "
+            "WHEN strategy = ? THEN 'fault-free' WHEN strategy = ? THEN 'benign' ELSE status END AS how, COUNT(*) "
             "FROM runs JOIN rounds USING (round) WHERE state = 'done' GROUP BY how",
+            CONTROL,
             BASELINE,
+            BENIGN,
         )
         return {status: int(count) for status, count in rows}
 
@@ -332,24 +333,29 @@ class Store:
         rows = self._all("SELECT verdict FROM verdicts WHERE run = ? ORDER BY rowid", run)
         return tuple(msgspec.json.decode(text, type=Verdict) for (text,) in rows)
 
-    def failing(self) -> list[tuple[int, str, str, Plan]]:
-        """(run, strategy, symptom, plan) of every failing run that is no baseline, oldest first."""
-        rows = self._all(
-            "SELECT x.run, r.strategy, x.symptom, s.plan FROM runs x JOIN rounds r USING (round) "
-            "JOIN slots s ON s.round = x.round AND s.idx = x.idx "
-            f"WHERE x.state = 'done' AND x.symptom != '' AND r.strategy NOT IN ('{BASELINE}', '{REPLAY}') ORDER BY x.run"
-        )
-        return [(a, b, c, msgspec.json.decode(d, type=Plan)) for a, b, c, d in rows]
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What findings are made of, oldest first: runs with a fault that failed, and all re-runs and controls of them.
 
-    def confirmations(self) -> list[tuple[str, str, str]]:
-        """(plan id, status, symptom) of every finished confirmation run."""
-        return [
-            (a, b, c)
-            for a, b, c in self._all(
-                "SELECT s.plan_id, x.status, x.symptom FROM slots s JOIN rounds r USING (round) "
-                "JOIN runs x ON x.run = s.run WHERE r.strategy = 'confirm'"
+        A control that fails, and a re-run under another configuration, is no failing run.
+        """
+        rows = self._all(
+            "SELECT x.run, r.strategy, s.plan, s.plan_id, x.status, x.symptom, x.landed FROM runs x "
+            "JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx WHERE x.state = 'done' AND "
+            f"CASE WHEN r.strategy IN ('{CONFIRM}', '{CONTROL}') THEN s.run = x.run "
+            f"ELSE x.symptom != '' AND r.strategy NOT IN ('{BASELINE}', '{REPLAY}') END ORDER BY x.run"
+        )
+        return tuple(
+            Outcome(
+                run,
+                strategy,
+                msgspec.json.decode(plan, type=Plan),
+                plan_id,
+                status,
+                symptom,
+                msgspec.json.decode(landed, type=tuple[Landing, ...]),
             )
-        ]
+            for run, strategy, plan, plan_id, status, symptom, landed in rows
+        )
 
     # --- points and coverage
 
@@ -375,7 +381,7 @@ class Store:
         points = {seen.point.id: seen.point for seen in self.baseline_points()[0]}
         if reachable is not None:
             points = {name: points[name] for name in reachable if name in points}
-        fired = self._all("SELECT DISTINCT point, detail FROM fired")
+        fired = self._all("SELECT DISTINCT point, detail FROM fired WHERE fault != 'hold'")
         hit = {point for point, _ in fired if point in points}
         return Coverage(
             points=len(points),
@@ -388,9 +394,12 @@ class Store:
     # --- findings
 
     def write_findings(self, findings: Iterable[Finding]) -> None:
-        """The whole list anew."""
+        """The whole list anew. A symptom keeps its number, also one that is not in the list any more."""
+        findings = list(findings)
         with self._change() as db:
             db.execute("DELETE FROM findings")
+            numbers = [(f.symptom, int(f.id.removeprefix("F"))) for f in findings]
+            db.executemany("INSERT OR IGNORE INTO numbers VALUES (?, ?)", numbers)
             db.executemany(
                 "INSERT INTO findings VALUES (?, ?, ?)",
                 [(f.id, f.symptom, msgspec.json.encode(f).decode()) for f in findings],
@@ -399,3 +408,7 @@ class Store:
     def findings(self) -> tuple[Finding, ...]:
         rows = self._all("SELECT body FROM findings ORDER BY rowid")
         return tuple(msgspec.json.decode(body, type=Finding) for (body,) in rows)
+
+    def finding_numbers(self) -> dict[str, int]:
+        """The number of every symptom that was ever a finding of this campaign."""
+        return dict(self._all("SELECT symptom, number FROM numbers"))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from undermine.analysis.chances import FaultLimits, chances
+from undermine.model.baseline import Baseline
 from undermine.model.event import Event, Trace
 from undermine.model.plan import Plan
 from undermine.model.point import Point, point_of
-from undermine.model.run import NodeInfo, Op, Receipt, RunRecord, RunView
+from undermine.model.run import LogLine, NodeInfo, Op, Receipt, RunRecord, RunView
 from undermine.protocols import History, PastRun, PointSeen, Strategy
 
 KINDS = ("crash", "reboot", "delay", "error", "drop", "corrupt", "partition", "pause")
@@ -68,13 +69,15 @@ def run_view(
     events: Sequence[Event] = (),
     receipts: Sequence[Receipt] = (),
     nodes: Sequence[str] = ("n1",),
+    logs: Sequence[LogLine] = (),
+    baseline: Baseline = Baseline(),  # noqa: B008 - frozen
     **record: object,
 ) -> RunView:
     """A finished run made by hand."""
     infos = tuple(NodeInfo(node, "server", "127.0.0.1", 1, {"main": 1}, "/nowhere") for node in nodes)
     fields: dict[str, object] = {"nodes": infos, "receipts": tuple(receipts), **record}
     made = RunRecord(1, plan, "fired", **fields)  # type: ignore[arg-type]
-    return RunView(made, tuple(ops), lambda: Trace(tuple(events)))
+    return RunView(made, tuple(ops), lambda: Trace(tuple(events)), lambda: tuple(logs), lambda: baseline)
 
 
 FakeTarget = Callable[[Plan], bool]

@@ -14,10 +14,11 @@ from undermine.inject.controller import (
     FreezeNodes,
     KillNodes,
     LoseMessages,
+    Note,
     StartNodes,
 )
 from undermine.model.plan import Plan, fault_kind
-from undermine.model.run import END, Receipt
+from undermine.model.run import END, Receipt, Sabotage
 
 UNTIL, HEALED, TIME_OVER = "ended by its until", "ended by healing", "ended after its time"
 
@@ -81,6 +82,16 @@ class ToolFaults:
         with self._lock:
             self._begin(instruction.step, () if self._healed else instruction.nodes, lambda: None)
 
+    def note(self, instruction: Note) -> None:
+        with self._lock:
+            if self._healed:
+                self.missed.add(instruction.step)
+                return
+            step, kind = instruction.step, self._kinds[instruction.step]
+            self.receipts.append(
+                Receipt(step, instruction.node, kind, time.monotonic_ns(), instruction.pid, instruction.seq)
+            )
+
     def end(self, instruction: EndFault) -> None:
         self._finish(instruction.step, UNTIL)
         self.receipts.append(Receipt(instruction.step, instruction.node, END, time.monotonic_ns()))
@@ -119,3 +130,39 @@ class ToolFaults:
         self.receipts += found
         if not found:
             self.missed.add(step)
+
+
+class Saboteur:
+    """Breaks a run behind the record's back, without a receipt: checkers that then pass cannot fail at all."""
+
+    def __init__(self, kind: Sabotage, cluster: LocalCluster) -> None:
+        self._kind = kind
+        self._cluster = cluster
+        self._done = False
+
+    @property
+    def in_force(self) -> bool:
+        """Does something stay broken until the run ends?"""
+        return self._done and self._kind != "lost-write"
+
+    def within_workload(self) -> None:
+        """Kill one node, the first of the last role, for good; or let all of them stand still."""
+        if self._done or self._kind not in ("dead-node", "hang"):
+            return
+        self._done = True
+        nodes = [info.id for info in self._cluster.nodes]
+        if self._kind == "hang":
+            self._cluster.freeze(nodes)
+        else:
+            last = self._cluster.nodes[-1].role
+            self._cluster.kill_unseen([next(info.id for info in self._cluster.nodes if info.role == last)])
+
+    def after_workload(self) -> dict[str, str]:
+        """Let all nodes forget what they have stored; those that do not come back after that, and why."""
+        if self._done or self._kind != "lost-write":
+            return {}
+        self._done = True
+        nodes = [info.id for info in self._cluster.nodes]
+        self._cluster.kill_unseen(nodes)
+        self._cluster.empty(nodes)
+        return self._cluster.start_all(lambda: False)

@@ -32,7 +32,7 @@ from undermine import netns, registry
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.model.run import NodeInfo, RunView, Verdict
-from undermine.rundir import RunDir, load_view
+from undermine.rundir import RunDir, load_view, read_history
 from undermine.workloads import Session, SessionFile, encodable
 
 _TEXT_MAX = 4000
@@ -224,17 +224,30 @@ def _users_part(error: Exception) -> str:
 
 
 def _final(declared: registry.Declared, session_file: SessionFile, request: dict[str, Any]) -> int:
-    """Final reads, again and again until they succeed or the time is over."""
+    """Final reads, again and again until they succeed and nothing declared is still on its way, or the time is over.
+
+    What was read then but never settled is for the checkers to judge.
+    """
     deadline = time.monotonic() + request["timeout_s"]
     out = Path(request["out"])
     pause_s = 0.05
     while True:
         session = Session(session_file, "final")
         code = _result_of(lambda: [f(session) for f in declared.finals.values()], out)  # noqa: B023
-        if code == 0 or time.monotonic() > deadline:
+        if time.monotonic() > deadline or (code == 0 and not _unsettled(declared, Path(session_file.history))):
             return code
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, 0.5)
+
+
+def _unsettled(declared: registry.Declared, history: Path) -> str:
+    """Why the first of the declared conditions that does not hold yet does not; one that raises cannot be waited for."""
+    ops = read_history(history) if declared.settled else ()
+    for condition in declared.settled.values():
+        with contextlib.suppress(Exception):
+            if why := condition(ops):
+                return why
+    return ""
 
 
 def _poll(function: Callable[..., Any], request: dict[str, Any]) -> int:

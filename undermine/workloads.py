@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from undermine.model.point import client_point
+from undermine.model.point import Point, client_point
 from undermine.model.run import NodeInfo, Op, OpStatus, Phase
 from undermine.rundir import read_history
 
@@ -203,13 +203,20 @@ class Triggers:
         self._stream = self._socket.makefile("rwb")
 
     def meet(self, op: Op, place: str) -> None:
-        keys = client_point(op.f, op.node).as_dict()
+        self.meet_point(client_point(op.f, op.node), place)
+
+    def meet_point(self, point: Point, place: str) -> None:
+        keys = point.as_dict()
         with self._lock, open(self._state_path, "r+b", buffering=0) as state:
             met = _Met(keys, place, state.read(), state)
             if met.data[12]:
                 return
             for row in self._steps:
                 self._meet_step(row, met)
+
+    def close(self) -> None:
+        self._stream.close()
+        self._socket.close()
 
     def _meet_step(self, row: dict[str, Any], met: _Met) -> None:
         """The trigger while the step is armed, its end while it is in force."""

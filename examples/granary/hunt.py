@@ -5,15 +5,16 @@ from __future__ import annotations
 import pathlib
 import sys
 import time
-from collections import Counter
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from granary.client import Client
 from granary.errors import GranaryError, NotSent
+from granary.rpc import Pool
 
 import undermine
+from undermine import ledgers
 
 JOB = "wordcount"
 TASKS = {f"t{number}": f"the quick brown fox {number} jumps over the lazy dog " * 20 for number in range(4)}
@@ -27,6 +28,7 @@ DEADLINE_S = 2.5
 WORKLOAD_S_MAX = 6.0
 FINAL_DEADLINE_S = 1.5
 MEMBERS_DEADLINE_S = 0.6
+HEALTH_TIMEOUT_S = 0.5
 
 
 class Patience:
@@ -50,6 +52,14 @@ def connect(s: undermine.Session, name: str, deadline_s: float = DEADLINE_S) -> 
     master = s.role("master")[0]
     stores = {node.id: (node.host, node.port) for node in s.role("store")}
     return Client(name, (master.host, master.port), stores, deadline_s)
+
+
+def health(node: Any) -> bool:
+    """What a node says of itself; one that says nothing is not healthy."""
+    try:
+        return bool(Pool().call((node.host, node.port), "node.health", HEALTH_TIMEOUT_S)["ok"])
+    except GranaryError:
+        return False
 
 
 # -- workload --------------------------------------------------------------------------------------------
@@ -168,7 +178,7 @@ def final(s: undermine.Session) -> None:
                                args={"job": JOB}, fails=(GranaryError,))).value
     if not status["done"]:
         raise NotSettled("the job is not finished")
-    check_outputs(s, client)
+    record_outputs(s, client)
     need(decommission(s, client, "final"))
     for _ in range(2):
         views = look_at_members(s, client, "final")
@@ -179,16 +189,14 @@ def final(s: undermine.Session) -> None:
         time.sleep(0.12)
 
 
-def check_outputs(s: undermine.Session, client: Client) -> None:
-    """Record the outputs that are in place, on all stores together."""
+def record_outputs(s: undermine.Session, client: Client) -> None:
+    """The outputs that are in place, on all stores together; the ledger of tasks has them read again if need be."""
     outputs = []
     for node in (info.id for info in s.role("store")):
         found = need(s.attempt("outputs", lambda node=node: client.outputs(JOB, node), client="final",
                                node=node, args={"job": JOB}, fails=(GranaryError,))).value
         outputs += [output["task"] for output in found]
     s.attempt("all_outputs", lambda: sorted(outputs), client="final", node="", args={"job": JOB})
-    if sorted(outputs) != sorted(TASKS):
-        raise NotSettled(f"outputs in place are {sorted(outputs)}")
 
 
 def need(out: Any) -> Any:
@@ -206,71 +214,9 @@ def last_values(run: undermine.RunView, f: str, by: str) -> dict[str, Any]:
             if op.f == f and op.phase == "final" and op.status == "ok"}
 
 
-@undermine.checker
-def no_acked_write_lost(run: undermine.RunView) -> undermine.Verdict:
-    """Each key has the value of its last acknowledged put, or of a later one whose outcome is unknown."""
-    seen = last_values(run, "get", "key")
-    lost, unread = [], []
-    for key in sorted({op.args["key"] for op in run.history if op.f == "put"}):
-        possible: set[Any] = {None}
-        for op in run.history:
-            if op.f == "put" and op.args["key"] == key and op.status != "fail":
-                possible = {op.args["value"]} if op.status == "ok" else possible | {op.args["value"]}
-        if key not in seen:
-            unread.append(key)
-        elif seen[key] not in possible:
-            lost.append(f"{key} is {seen[key]!r}, not one of {sorted(map(str, possible))}")
-    if lost:
-        return undermine.Verdict.fail(f"{len(lost)} acknowledged writes are lost",
-                                      symptom="acknowledged put lost", evidence=lost)
-    if unread:
-        return undermine.Verdict.unknown(f"not readable in the end: {', '.join(unread)}")
-    return undermine.Verdict.ok()
-
-
-@undermine.checker
-def reads_follow_writes(run: undermine.RunView) -> undermine.Verdict:
-    """A client that reads its own key sees its last acknowledged put or a later one."""
-    wrong = []
-    possible: dict[str, set[Any]] = {}
-    for op in run.history:
-        if op.f == "put" and op.status != "fail":
-            earlier = possible.get(op.args["key"], {None})
-            value = op.args["value"]
-            possible[op.args["key"]] = {value} if op.status == "ok" else earlier | {value}
-        elif (op.f == "get" and op.phase == "workload" and op.status == "ok"
-              and op.value not in possible.get(op.args["key"], {None})):
-            wrong.append(f"{op.args['key']} was read as {op.value!r}")
-    if wrong:
-        return undermine.Verdict.fail(f"{len(wrong)} reads were stale", symptom="stale read", evidence=wrong)
-    return undermine.Verdict.ok()
-
-
-@undermine.checker
-def no_acked_append_lost(run: undermine.RunView) -> undermine.Verdict:
-    """Each log has every acknowledged record, each record once, and in the order they were appended."""
-    seen = last_values(run, "read_log", "log")
-    lost, repeated, disordered = [], [], []
-    for log in sorted({op.args["log"] for op in run.history if op.f == "append"} & set(seen)):
-        records = seen[log]
-        acked = [op.args["id"] for op in run.history
-                 if op.f == "append" and op.args["log"] == log and op.status == "ok"]
-        lost += [record for record in acked if record not in records]
-        repeated += [record for record, count in Counter(records).items() if count > 1]
-        if [record for record in records if record in acked] != [r for r in acked if r in records]:
-            disordered.append(log)
-    if lost:
-        return undermine.Verdict.fail(f"{len(lost)} acknowledged appends are lost",
-                                      symptom="acknowledged append lost", evidence=lost)
-    if repeated:
-        return undermine.Verdict.fail(f"{len(repeated)} records are in a log twice",
-                                      symptom="record appended twice", evidence=repeated)
-    if disordered:
-        return undermine.Verdict.fail("records are not in the order of their appends",
-                                      symptom="records out of order", evidence=disordered)
-    if unread := {op.args["log"] for op in run.history if op.f == "append"} - set(seen):
-        return undermine.Verdict.unknown(f"not readable in the end: {', '.join(sorted(unread))}")
-    return undermine.Verdict.ok()
+undermine.check(ledgers.no_acknowledged_write_lost(write="put", read="get", initial=None))
+undermine.check(ledgers.no_stale_read(write="put", read="get", initial=None))
+undermine.check(ledgers.no_acknowledged_append_lost(append="append", read="read_log", log="log", record="id"))
 
 
 @undermine.checker
@@ -285,8 +231,8 @@ def logs_take_appends(run: undermine.RunView) -> undermine.Verdict:
 
 
 @undermine.checker
-def each_task_committed_once(run: undermine.RunView) -> undermine.Verdict:
-    """The job is finished, and each of its tasks has one output."""
+def job_finishes(run: undermine.RunView) -> undermine.Verdict:
+    """The master says that all tasks of the job are committed."""
     status = last_values(run, "job_status", "job").get(JOB)
     if status is None:
         return undermine.Verdict.unknown("the job's status could not be read")
@@ -294,17 +240,11 @@ def each_task_committed_once(run: undermine.RunView) -> undermine.Verdict:
         missing = sorted(task for task, committed in status["committed"].items() if not committed)
         return undermine.Verdict.fail(f"the job never finished: not committed: {len(missing)} of its tasks",
                                       symptom="job never finishes", evidence=[f"{task} is not committed" for task in missing])
-    outputs = last_values(run, "all_outputs", "job").get(JOB)
-    if outputs is None:
-        return undermine.Verdict.unknown("the outputs could not be read")
-    counts = Counter(outputs)
-    if twice := sorted(task for task in counts if counts[task] > 1):
-        return undermine.Verdict.fail(f"{len(twice)} tasks have more than one output",
-                                      symptom="task committed twice", evidence=twice)
-    if missing := sorted(set(TASKS) - set(counts)):
-        return undermine.Verdict.fail(f"{len(missing)} committed tasks have no output",
-                                      symptom="task output lost", evidence=[f"{task} is not committed" for task in missing])
     return undermine.Verdict.ok()
+
+
+undermine.check(ledgers.runs_of_jobs("exactly once", submit="submit", outputs="all_outputs", of=TASKS, what="task",
+                                     name="each_task_committed_once"))
 
 
 @undermine.checker
@@ -320,3 +260,6 @@ def decommissioned_stays_out(run: undermine.RunView) -> undermine.Verdict:
                                       symptom="decommissioned node is back",
                                       evidence=[f"{node} sees {views[node]}" for node in back])
     return undermine.Verdict.ok()
+
+
+undermine.check(ledgers.replicas_agree(read="members", by="node", unordered=True))

@@ -123,7 +123,7 @@ class FakeTool:
             self.change_lasting([entry for entry in self.lasting if entry["step"] != step])
         self.put(64 + 16 * step, reached)
         fault = self.steps[step]["fault"]
-        external = fault["fault"] in ("partition", "pause") or fault.get("nodes", []) not in ([], [self.node])
+        external = fault["fault"] in ("partition", "pause", "hold") or fault.get("nodes", []) not in ([], [self.node])
         return {"type": "go", "external": True} if external and half == "second" else {"type": "go"}
 
     def put(self, offset: int, value: int) -> None:

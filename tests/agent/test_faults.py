@@ -6,6 +6,8 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 from undermine.model.event import Event
 from undermine.model.point import point_of
 
@@ -105,6 +107,32 @@ def test_what_happens_to_others_is_left_to_the_tool(tool):
     outcome = tool.run(WRITES).ok()
     assert outcome.receipts == ()
     assert [request["step"] for request in tool.requests if request["type"] == "claim"] == [0, 1]
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_hold_is_counted_and_claimed_and_then_nothing_happens(tool, place):
+    tool.step({"fault": "hold"}, {**WRITE, "nth": 2, "place": place}, until={**WRITE, "nth": 2})
+    outcome = tool.run(WRITES).ok()
+    writes = outcome.of("file.write")
+    claims = [request for request in tool.requests if request["type"] == "claim"]
+    assert [(claim["half"], claim["seq"]) for claim in claims] == [("second", writes[1].seq), ("until", writes[3].seq)]
+    assert claims[0]["resource"] == str(tool.data / "file1")
+    assert (outcome.out, outcome.receipts) == ("saved 4\n" * 4, ())
+    assert [event.error for event in writes] == [""] * 4
+
+
+@pytest.mark.parametrize(("of", "place"), [("drop", ""), ("corrupt", "before"), ("crash", "after")])
+def test_a_hold_is_met_where_the_fault_it_stands_for_would_be(tool, of, place):
+    tool.step({"fault": "hold", "of": of}, {"op": "file.write", "nth": 1, "place": "after"})
+    outcome = tool.run(WRITES).ok()
+    claims = [request for request in tool.requests if request["type"] == "claim"]
+    if not place:  # a write to a file cannot be dropped
+        assert claims == []
+    else:
+        (claim,) = claims
+        first = outcome.of("file.write")[0]
+        assert claim["seq"] == first.seq
+        assert (claim["t_ns"] > first.end_ns) == (place == "after")
 
 
 def test_one_error_surfaces_where_the_write_was_flushed(tool, any_python):

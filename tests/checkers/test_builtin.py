@@ -9,6 +9,7 @@ from undermine.model import run as runs
 from undermine.model.event import AgentInfo, Event, Trace
 from undermine.model.plan import At, Corrupt, Error, Plan, Step
 from undermine.model.run import NodeExit, Op, OpStatus, Phase, Receipt, RunRecord, RunView, Settling
+from undermine.model.stacks import Doing, ProcessStacks
 from undermine.testing import event, point, run_view
 
 SECOND = 1_000_000_000
@@ -27,7 +28,7 @@ def ended(node: str = "n1", code: int = 1, t_ns: int = 100, *, log_tail: str = "
 def test_a_run_in_which_nothing_happened_passes_all_of_them() -> None:
     view = run_view(workload=runs.WorkloadResult("ok"), settling=Settling(final="ok"))
     assert {checker.name: checker.check(view).answer for checker in BUILTIN} == dict.fromkeys(
-        ("exits", "deaths", "hang", "liveness", "workload"), "pass"
+        ("exits", "deaths", "hang", "gray", "liveness", "workload"), "pass"
     )
 
 
@@ -38,7 +39,10 @@ def test_a_node_that_ended_by_itself_fails_the_run() -> None:
     verdict = Exits().check(run_view(exits=(ended(log_tail=TRACEBACK),)))
     assert verdict.answer == "fail"
     assert verdict.text == "n1 ended by itself with exit code 1: ValueError: bad record 4711 in /var/data/n1/log.17"
-    assert verdict.symptom == "server ends by itself with exit code 1: ValueError: bad record <n> in <path>"
+    assert (
+        verdict.symptom
+        == "server ends by itself with exit code 1: ValueError: bad record <n> in <path>, at main.py:<module>"
+    )
     assert verdict.evidence[0] == "n1 (start 1) ended with exit code 1"
     assert verdict.evidence[-1].startswith("ValueError")
 
@@ -70,6 +74,21 @@ def test_the_symptom_recurs_although_numbers_and_paths_differ() -> None:
     other = TRACEBACK.replace("4711", "12").replace("/var/data/n1/log.17", "/tmp/run-9/n3/log.1")
     symptoms = {Exits().check(run_view(exits=(ended(log_tail=tail),))).symptom for tail in (TRACEBACK, other)}
     assert len(symptoms) == 1
+
+
+def test_the_symptom_is_what_was_said_and_not_when_or_by_whom() -> None:
+    said = "04:57:0{n}.214 CRITICAL n1 [worker-{n}] app.process: epoch {n} is newer than ours, refusing to start"
+    verdicts = [Exits().check(run_view(exits=(ended(code=65, log_tail=said.format(n=n)),))) for n in (1, 2)]
+    assert {verdict.symptom for verdict in verdicts} == {
+        "server ends by itself with exit code 65: epoch <n> is newer than ours, refusing to start"
+    }
+    assert verdicts[0].text == "n1 ended by itself with exit code 65: epoch 1 is newer than ours, refusing to start"
+
+
+def test_an_exception_that_ended_the_process_is_named_by_its_place_also_if_the_last_word_is_another() -> None:
+    log_tail = f"{TRACEBACK}04:57:01 CRITICAL stopping: thread sender is gone\n"
+    symptom = Exits().check(run_view(exits=(ended(code=70, log_tail=log_tail),))).symptom
+    assert symptom == "server ends by itself with exit code 70: stopping: thread sender is gone, at main.py:<module>"
 
 
 # --- deaths
@@ -176,6 +195,51 @@ def test_a_hang_without_an_open_operation_is_the_workloads_own() -> None:
 def test_an_open_operation_of_a_workload_that_ended_is_no_hang() -> None:
     view = run_view(ops=(op(1, "put", "pending", 1),), workload=runs.WorkloadResult("ok"))
     assert Hang().check(view).answer == "pass"
+
+
+def locked(name: str, *own: str, waits: str = "") -> Doing:
+    return Doing(name, own, own, (), waits)
+
+
+def test_a_hang_is_named_by_where_the_lock_was_taken_that_others_wait_for() -> None:
+    held = "lock 1, held by sender since app.sync:send:7, at app.shard:Shard:9"
+    doing = (
+        locked("sender", "app.sync:send"),
+        locked("rpc-1", "app.shard:Shard.put", "app.rpc:serve", waits=held),
+        locked("rpc-2", "app.shard:Shard.put", "app.rpc:serve", waits=held),
+        locked("rpc-3", "app.shard:Shard.get", "app.rpc:serve", waits=held),
+        *(locked(f"idle-{n}", "app.pool:worker", waits="in queue:Queue.get") for n in range(9)),
+    )
+    stacks = (ProcessStacks("n1", 1, 100, 5, doing),)
+    verdict = Hang().check(run_view(ops=(op(1, "put", "pending", 10),), workload=HUNG, stacks=stacks))
+    assert verdict.symptom == "put is never answered, also not after healing, behind a lock taken in app.sync:send"
+    assert f"n1: thread rpc-3 in app.shard:Shard.get < app.rpc:serve waits for {held}" in verdict.evidence
+    assert verdict.evidence[-1] == "n1: thread sender in app.sync:send"
+    assert verdict.evidence[-2] == "n1: thread idle-0 in app.pool:worker, and 8 more"
+
+
+def test_a_hang_that_no_lock_explains_keeps_its_symptom_and_shows_what_every_thread_does() -> None:
+    stacks = (
+        ProcessStacks(
+            "n1", 1, 100, 5, (locked("main", "app:main", waits="event 1, at app:main:9"), locked("rpc", "app:recv"))
+        ),
+        ProcessStacks("n2", 1, 101, 5, problem="no agent"),
+    )
+    verdict = Hang().check(run_view(ops=(op(1, "put", "pending", 10),), workload=HUNG, stacks=stacks))
+    assert verdict.symptom == "put is never answered, also not after healing"
+    assert verdict.evidence[1:] == (
+        "n1: thread main in app:main waits for event 1, at app:main:9",
+        "n1: thread rpc in app:recv",
+        "n2: no stacks: no agent",
+    )
+
+
+def test_thousands_of_open_operations_and_threads_make_short_evidence() -> None:
+    ops = tuple(op(n, "put", "pending", 10 + n) for n in range(3000))
+    stacks = (ProcessStacks("n1", 1, 100, 5, tuple(locked(f"t{n}", "app:f" * 999) for n in range(3000))),)
+    verdict = Hang().check(run_view(ops=ops, workload=HUNG, stacks=stacks))
+    assert len(verdict.evidence) < 50
+    assert max(map(len, verdict.evidence)) < 500
 
 
 # --- liveness

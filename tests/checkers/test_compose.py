@@ -54,7 +54,7 @@ def failing(checker: str) -> Verdict:
     return Verdict("fail", "text", f"symptom of {checker}", checker=checker)
 
 
-RANKING = ["exits", "deaths", "some_user_checker", "hang", "liveness", "workload"]
+RANKING = ["exits", "deaths", "some_user_checker", "hang", "gray", "liveness", "workload"]
 
 
 @pytest.mark.parametrize(("higher", "lower"), list(itertools.combinations(RANKING, 2)))

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from undermine.findings.group import Confirmation, FailingRun, group
-from undermine.model.finding import Finding
-from undermine.model.plan import At, Crash, Plan, Step
+from collections.abc import Mapping
+
+import pytest
+
+from undermine.findings.group import VARIANTS_MAX, suspicions, template
+from undermine.model.finding import Finding, Landing, Outcome
+from undermine.model.plan import At, Crash, Delay, Fault, Plan, Step, When
+from undermine.model.point import REST, Point, phase_point
 from undermine.model.run import Verdict
 from undermine.testing import point
 
 
-def plan(number: int) -> Plan:
-    return Plan((Step(At(point(), nth=number), Crash()),))
+def plan(number: int, fault: Fault = Crash(), at: Point = point()) -> Plan:  # noqa: B008 - frozen
+    return Plan((Step(At(at, nth=number), fault),))
 
 
-def grouped(*failing: FailingRun, confirmations: tuple[Confirmation, ...] = ()) -> tuple[Finding, ...]:
-    return group(failing, confirmations, lambda run: ())
+def outcome(
+    run: int, strategy: str, symptom: str, made: Plan, status: str = "fired", landed: tuple[Landing, ...] | None = None
+) -> Outcome:
+    """It fired where its plan says, unless something else is said."""
+    if landed is None:
+        fired = status == "fired"
+        landed = tuple((i, step.trigger.point) for i, step in enumerate(made.steps)) if fired else ()  # type: ignore[union-attr]
+    return Outcome(run, strategy, made, made.id, status, symptom, landed)  # type: ignore[arg-type]
+
+
+def grouped(*outcomes: Outcome, numbers: Mapping[str, int] | None = None) -> tuple[Finding, ...]:
+    return tuple(suspicion.finding for suspicion in suspicions(outcomes, lambda run: (), numbers))
+
+
+# --- which runs belong together
 
 
 def test_nothing_that_failed_is_no_finding() -> None:
@@ -23,64 +41,174 @@ def test_nothing_that_failed_is_no_finding() -> None:
 
 def test_runs_with_the_same_symptom_are_one_finding_with_the_first_ones_plan() -> None:
     (found,) = grouped(
-        (1, "random", "lost", plan(1)), (2, "exhaustive", "lost", plan(2)), (5, "random", "lost", plan(3))
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "exhaustive", "lost", plan(2)),
+        outcome(5, "random", "lost", plan(3)),
     )
     assert (found.id, found.symptom, found.plan, found.runs) == ("F1", "lost", plan(1), (1, 2, 5))
     assert found.strategies == ("random", "exhaustive")
 
 
 def test_other_symptoms_of_strategies_are_other_findings_even_of_the_same_plan() -> None:
-    found = grouped((1, "random", "lost", plan(1)), (2, "random", "hung", plan(1)))
+    found = grouped(outcome(1, "random", "lost", plan(1)), outcome(2, "random", "hung", plan(1)))
     assert [(f.id, f.symptom, f.runs) for f in found] == [("F1", "lost", (1,)), ("F2", "hung", (2,))]
 
 
 def test_a_confirmation_with_another_symptom_belongs_to_its_plans_finding() -> None:
-    (found,) = grouped((1, "random", "lost", plan(1)), (2, "confirm", "hung", plan(1)))
+    (found,) = grouped(outcome(1, "random", "lost", plan(1)), outcome(2, "confirm", "hung", plan(1)))
     assert (found.symptom, found.runs, found.strategies) == ("lost", (1, 2), ("random",))
 
 
 def test_a_symptom_that_a_confirmation_showed_is_no_new_finding_later() -> None:
     (found,) = grouped(
-        (1, "random", "lost", plan(1)), (2, "confirm", "hung", plan(1)), (3, "exhaustive", "hung", plan(9))
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "confirm", "hung", plan(1)),
+        outcome(3, "exhaustive", "hung", plan(9)),
     )
     assert found.runs == (1, 2, 3)
     assert found.strategies == ("random", "exhaustive")
 
 
+def test_what_a_re_run_shows_that_fired_elsewhere_is_a_finding_once_a_strategy_sees_it() -> None:
+    elsewhere = ((0, point(node="n2")),)
+    rows = (
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "confirm", "hung", plan(1), landed=elsewhere),
+        outcome(3, "exhaustive", "hung", plan(9)),
+    )
+    assert [f.runs for f in grouped(*rows[:2])] == [(1, 2)]
+    assert [(f.symptom, f.runs) for f in grouped(*rows)] == [("lost", (1, 2)), ("hung", (3,))]
+
+
 def test_a_confirmation_with_the_symptom_of_another_finding_belongs_there() -> None:
     lost, hung = grouped(
-        (1, "random", "lost", plan(1)), (2, "random", "hung", plan(2)), (3, "confirm", "hung", plan(1))
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "random", "hung", plan(2)),
+        outcome(3, "confirm", "hung", plan(1)),
     )
     assert (lost.runs, hung.runs) == ((1,), (2, 3))
 
 
-def test_the_rate_counts_only_confirmations_of_this_plan_that_fired() -> None:
-    confirmations = (
-        (plan(1).id, "fired", "lost"),
-        (plan(1).id, "fired", ""),
-        (plan(1).id, "fired", "another symptom"),
-        (plan(1).id, "not_fired", ""),
-        (plan(1).id, "broken", ""),
-        (plan(2).id, "fired", "lost"),
+def test_a_control_that_fails_is_no_finding_and_no_run_of_one() -> None:
+    assert grouped(outcome(1, "control", "lost", plan(1).control)) == ()
+    (found,) = grouped(outcome(1, "random", "lost", plan(1)), outcome(2, "control", "lost", plan(1).control))
+    assert found.runs == (1,)
+
+
+def test_a_fault_at_rest_makes_a_finding_too() -> None:
+    (found,) = grouped(outcome(1, "benign", "lost", plan(1, Crash(("n1",)), phase_point(REST))))
+    assert found.strategies == ("benign",)
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("n1 lost key k17", "n2 lost key k3"),
+        ("KeyError: 'a b'", "KeyError: 'c'"),
+        ("cannot open /var/lib/x", "cannot open ./data"),
+        ("cannot open <path>: took <n> s", "cannot open /tmp/a/b: took 1.5 s"),
+    ],
+)
+def test_symptoms_that_differ_in_numbers_quotes_or_paths_are_the_same(one: str, two: str) -> None:
+    assert template(one) == template(two)
+    (found,) = grouped(outcome(1, "random", one, plan(1)), outcome(2, "random", two, plan(2)))
+    assert (found.symptom, found.runs) == (one, (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("server ends by itself with signal 6: ", "server ends by itself with signal 11: "),
+        ("server ends by itself with exit code 1: x", "server ends by itself with exit code 30: x"),
+        ("dies with KeyError at app:put#1", "dies with KeyError at app:put#2"),
+        ("dies with KeyError at app:put#1", "dies with KeyError at app:get#1"),
+        ("lost", "hung"),
+        ("put is never answered", "get is never answered"),
+    ],
+)
+def test_signals_exit_codes_places_and_words_matter(one: str, two: str) -> None:
+    assert template(one) != template(two)
+
+
+# --- rates
+
+
+def test_the_rate_counts_only_re_runs_of_this_plan_that_fired_where_the_first_run_did() -> None:
+    (found,) = grouped(
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "confirm", "lost", plan(1)),
+        outcome(3, "confirm", "", plan(1)),
+        outcome(4, "confirm", "another symptom", plan(1)),
+        outcome(5, "confirm", "lost", plan(1), landed=((0, point(node="n2")),)),
+        outcome(6, "confirm", "", plan(1), "not_fired"),
+        outcome(7, "confirm", "", plan(1), "broken"),
+        outcome(8, "confirm", "lost", plan(2)),
     )
-    (found,) = grouped((1, "random", "lost", plan(1)), confirmations=confirmations)
-    assert (found.hits, found.tries, found.rate) == (2, 3, "2/3")
+    assert (found.hits, found.tries, found.elsewhere, found.rate) == (2, 3, 3, "2/3, no control")
 
 
-def test_without_confirmations_that_fired_a_finding_was_not_re_run() -> None:
-    (found,) = grouped((1, "random", "lost", plan(1)), confirmations=((plan(1).id, "not_fired", ""),))
-    assert found.rate == "not re-run"
+def test_the_control_counts_where_its_first_moment_came() -> None:
+    two_steps = Plan((*plan(1).steps, *plan(2).steps))
+    (found,) = grouped(
+        outcome(1, "random", "lost", two_steps),
+        outcome(2, "confirm", "lost", two_steps),
+        outcome(3, "control", "", two_steps.control, "not_fired", ((0, point()),)),
+        outcome(4, "control", "", two_steps.control, "not_fired"),
+        outcome(5, "control", "", plan(7).control),
+    )
+    assert (found.rate, found.flaky, found.believed) == ("1/1, 0/1 without the fault", False, True)
+
+
+def test_a_control_that_fails_with_whatever_makes_the_finding_flaky() -> None:
+    (found,) = grouped(
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "confirm", "lost", plan(1)),
+        outcome(3, "control", "hung", plan(1).control),
+    )
+    assert (found.rate, found.flaky, found.believed) == ("1/1, 1/1 without the fault", True, False)
+
+
+def test_without_re_runs_a_finding_was_not_re_run_and_if_none_fired_alike_that_is_said() -> None:
+    first = outcome(1, "random", "lost", plan(1))
+    (found,) = grouped(first)
+    assert (found.rate, found.believed) == ("not re-run", True)
+    (found,) = grouped(first, outcome(2, "confirm", "", plan(1), "not_fired"))
+    assert (found.rate, found.believed) == ("never: the fault fired elsewhere in 1 re-runs", False)
+
+
+def test_a_symptom_of_fault_free_runs_is_flaky_with_their_rate() -> None:
+    fault_free = ("", "n1 lost k1", "", "n9 lost k8", "something else")
+    (one,) = suspicions([outcome(1, "random", "n2 lost k2", plan(1))], lambda run: (), None, fault_free)
+    assert one.normal
+    assert (one.finding.rate, one.finding.believed) == ("not re-run, 2/5 without the fault", False)
+    (other,) = suspicions([outcome(1, "random", "n2 hangs", plan(1))], lambda run: (), None, fault_free)
+    assert not other.normal
+    assert other.finding.believed
+
+
+def test_the_plan_that_was_reproduced_stands_for_the_finding() -> None:
+    other = plan(1, at=point(loc="app:read#1"))
+    (found,) = grouped(
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "confirm", "", plan(1)),
+        outcome(3, "random", "lost", other),
+        outcome(4, "confirm", "lost", other),
+    )
+    assert (found.plan, found.rate, found.shown_by) == (other, "1/1, no control", 4)
+
+
+# --- what is said of a finding
 
 
 def test_numbers_stay_as_more_runs_come() -> None:
-    rows: list[FailingRun] = [
-        (1, "random", "a", plan(1)),
-        (2, "confirm", "b", plan(1)),
-        (3, "random", "c", plan(2)),
-        (4, "exhaustive", "a", plan(3)),
-        (5, "random", "d", plan(1)),
-        (6, "confirm", "c", plan(1)),
-        (7, "random", "b", plan(4)),
+    rows = [
+        outcome(1, "random", "a", plan(1)),
+        outcome(2, "confirm", "b", plan(1)),
+        outcome(3, "random", "c", plan(2)),
+        outcome(4, "exhaustive", "a", plan(3)),
+        outcome(5, "random", "d", plan(1)),
+        outcome(6, "confirm", "c", plan(1)),
+        outcome(7, "random", "b", plan(4)),
     ]
     names: dict[str, str] = {}
     for count in range(1, len(rows) + 1):
@@ -89,12 +217,76 @@ def test_numbers_stay_as_more_runs_come() -> None:
     assert names == {"F1": "a", "F2": "c", "F3": "d"}
 
 
-def test_the_title_is_the_text_of_the_verdict_that_gave_the_symptom() -> None:
-    said = (Verdict.ok("fine"), Verdict.fail("other text", "other"), Verdict.fail("key k1 was lost", "lost"))
-    (found,) = group([(7, "random", "lost", plan(1))], [], lambda run: said if run == 7 else ())
-    assert found.title == "key k1 was lost"
-    assert found.verdicts == said[1:]
+def test_a_symptom_keeps_the_number_it_had_when_another_one_is_gone() -> None:
+    numbers = {"gone": 1, "key k1 lost": 2, "never seen again": 3}
+    found = grouped(outcome(1, "random", "new", plan(1)), outcome(2, "random", "key k7 lost", plan(2)), numbers=numbers)
+    assert [(f.id, f.symptom) for f in found] == [("F2", "key k7 lost"), ("F4", "new")]
+
+
+def test_title_and_verdicts_are_those_of_the_run_that_shows_it_best() -> None:
+    said = {
+        7: (Verdict.ok("fine"), Verdict.fail("other text", "other"), Verdict.fail("key k1 was lost", "lost")),
+        8: (Verdict.fail("it hung", "hung"),),
+        9: (Verdict.fail("key k2 was lost, with the long wait", "lost"),),
+    }
+    rows = [outcome(7, "random", "lost", plan(1))]
+    (one,) = suspicions(rows, said.__getitem__)
+    assert (one.finding.title, one.finding.verdicts) == ("key k1 was lost", said[7][1:])
+    assert one.finding.shown_by == 7
+    rows += [outcome(8, "confirm", "hung", plan(1)), outcome(9, "confirm", "lost", plan(1))]
+    (one,) = suspicions(rows[:2], said.__getitem__)
+    assert (one.finding.title, one.finding.shown_by) == ("it hung", 8)
+    (one,) = suspicions(rows, said.__getitem__)
+    assert (one.finding.title, one.finding.shown_by) == ("key k2 was lost, with the long wait", 9)
 
 
 def test_without_such_a_verdict_the_symptom_is_the_title() -> None:
-    assert grouped((1, "random", "lost", plan(1)))[0].title == "lost"
+    assert grouped(outcome(1, "random", "lost", plan(1)))[0].title == "lost"
+
+
+def test_other_places_are_variants_with_their_shortest_plan_the_most_frequent_first() -> None:
+    def at(loc: str, node: str = "n1") -> Point:
+        return point(loc=loc, node=node)
+
+    long = Plan((*plan(1).steps, *plan(1, at=at("app:read#1")).steps))
+    (found,) = grouped(
+        outcome(1, "random", "lost", plan(1, at=at("app:write#1"))),
+        outcome(2, "random", "lost", plan(1, at=at("app:write#2", "n2"))),
+        outcome(3, "random", "lost", plan(1, at=at("app:sync#1"))),
+        outcome(4, "random", "lost", long),
+        outcome(5, "random", "lost", plan(1, Delay(), at("app:read#9", "n3"))),
+        outcome(6, "confirm", "lost", plan(1, at=at("app:write#1"))),
+    )
+    assert [(v.site, v.run, v.runs) for v in found.variants] == [
+        ("file.write of server at app:read", 5, 2),
+        ("file.write of server at app:sync", 3, 1),
+    ]
+    assert found.variants[0].plan == plan(1, Delay(), at("app:read#9", "n3"))
+    assert found.faults == ("crash", "delay")
+
+
+def test_there_are_not_endlessly_many_variants() -> None:
+    rows = [outcome(n, "random", "lost", plan(1, at=point(loc=f"app:f{n}#1"))) for n in range(1, 40)]
+    assert len(grouped(*rows)[0].variants) == VARIANTS_MAX
+
+
+def test_only_steps_that_fired_say_where_and_what() -> None:
+    two = Plan((*plan(1).steps, *plan(1, Delay(), point(loc="app:read#1")).steps))
+    (found,) = grouped(outcome(1, "random", "lost", two, "not_fired", ((0, point()),)))
+    assert (found.faults, found.variants) == (("crash",), ())
+
+
+def test_places_of_moments_at_rest_and_of_unknown_points_are_said_too() -> None:
+    by_state = Plan((Step(When(()), Crash()),))
+    (found,) = grouped(
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "benign", "lost", plan(1, Crash(("n1",)), phase_point(REST))),
+        outcome(3, "random", "lost", by_state, landed=((0, Point(())),)),
+    )
+    assert [v.site for v in found.variants] == ["at rest", "when "]
+
+
+def test_the_user_may_not_want_to_hear_of_it() -> None:
+    rows = [outcome(1, "random", "lost", plan(1))]
+    (one,) = suspicions(rows, lambda run: (), known=lambda finding: f"known: {finding.symptom}")
+    assert (one.finding.suppressed, one.finding.believed) == ("known: lost", False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from undermine.inject.compile import compile_steps, cuts, lasting_partition, unsupported
+from undermine.inject.compile import compile_steps, cuts, lasting_partition, meets_phases, unsupported
 from undermine.model.plan import (
     At,
     Compare,
@@ -14,6 +14,7 @@ from undermine.model.plan import (
     Error,
     Fault,
     FirstUnseen,
+    Hold,
     Partition,
     Pause,
     Plan,
@@ -23,7 +24,7 @@ from undermine.model.plan import (
     Trigger,
     When,
 )
-from undermine.model.point import CLIENT, Point, client_point
+from undermine.model.point import CLIENT, REST, Point, client_point, phase_point
 from undermine.testing import CAPABILITIES, point
 
 NODES = ("n1", "n2", "n3")
@@ -225,3 +226,55 @@ def test_in_a_then_it_is_the_second_node_that_must_offer_the_fault() -> None:
     plan = Plan((Step(Then(At(point(node="n1")), At(point(node="n2"))), Crash()),))
     assert unsupported(plan, {"n2": ("crash",)}) == ""
     assert "n2" in unsupported(plan, {"n1": ("crash",)})
+
+
+# --- moments of the run, and moments alone
+
+AT_REST = At(phase_point(REST))
+
+
+@pytest.mark.parametrize("fault", [Crash(), Reboot(), Delay(), Error(), Drop(), Pause(), Partition()])
+def test_a_fault_at_a_moment_of_the_run_must_name_its_nodes(fault: Fault) -> None:
+    assert unsupported(plan_of(fault, trigger=AT_REST), None).endswith("at a moment of the run must name its nodes")
+
+
+@pytest.mark.parametrize(
+    "fault", [Crash(("n1",)), Reboot(nodes=("n1",)), Pause(nodes=("n1",)), Partition(("n1",)), Hold()]
+)
+def test_what_names_its_nodes_or_does_nothing_may_begin_at_rest(fault: Fault) -> None:
+    assert unsupported(plan_of(fault, trigger=AT_REST), dict.fromkeys(NODES, CAPABILITIES), nodes=NODES) == ""
+
+
+@pytest.mark.parametrize("trigger", [At(point(node="n1")), AT_REST, At(client_point("put", "n1"))])
+def test_a_hold_needs_nothing_that_the_agent_does(trigger: Trigger) -> None:
+    assert unsupported(plan_of(Hold(), trigger=trigger), {"n1": ()}) == ""
+
+
+def test_a_hold_needs_what_its_trigger_and_its_end_need() -> None:
+    assert "does not offer unseen" in unsupported(
+        plan_of(Hold(), trigger=FirstUnseen(("op",), point=Point.of({"node": "n1"}))), {"n1": ()}
+    )
+    assert "does not offer until" in unsupported(
+        Plan((Step(At(point(node="n1")), Hold(), At(point(node="n1"))),)), {"n1": ()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "meets"),
+    [
+        (Step(AT_REST, Hold()), True),
+        (Step(Then(AT_REST, At(point())), Hold()), True),
+        (Step(Then(At(point()), AT_REST), Hold()), True),
+        (Step(At(point()), Hold(), AT_REST), True),
+        (Step(At(point()), Hold(), At(client_point("put", "n1"))), False),
+        (Step(FirstUnseen(("op",)), Hold()), False),
+    ],
+)
+def test_a_plan_that_names_a_moment_of_the_run_is_known(step: Step, meets: bool) -> None:
+    assert meets_phases(Plan((Step(At(point()), Crash()), step))) is meets
+
+
+def test_only_clients_are_told_of_a_moment_of_the_run() -> None:
+    plan = plan_of(Crash(("n1",)), trigger=AT_REST)
+    assert compile_steps(plan, "n1", {}) == []
+    assert [row["second"]["match"] for row in compile_steps(plan, CLIENT, {})] == [phase_point(REST).as_dict()]

@@ -20,6 +20,7 @@ from undermine.inject.controller import (
     KillNodes,
     LoseMessages,
     NewGeneration,
+    Note,
     SetStep,
     StartNodes,
 )
@@ -32,6 +33,7 @@ from undermine.model.plan import (
     Drop,
     Error,
     Fault,
+    Hold,
     Partition,
     Pause,
     Plan,
@@ -39,6 +41,7 @@ from undermine.model.plan import (
     Step,
     Trigger,
 )
+from undermine.model.run import Moment
 from undermine.testing import CAPABILITIES, point
 
 NODES = ("n1", "n2", "n3")
@@ -272,3 +275,33 @@ def test_an_agent_of_another_version_is_refused_with_the_reason(version: int) ->
     answer = controller.hello(hello(version=version))
     assert answer["type"] == "refused"
     assert str(version) in answer["why"]
+
+
+# --- the moment alone
+
+
+def test_a_hold_is_noted_by_the_tool_and_arms_the_next_step() -> None:
+    controller = begun(Hold(), Delay())
+    answer, instructions = controller.claim(claim(0, "n2", seq=7))
+    assert answer == {"type": "go", "external": True}
+    assert instructions == [Note(0, "n2", 100, 7), SetStep(0, FIRED), SetStep(1, ARMED)]
+
+
+def test_a_hold_ends_with_its_until() -> None:
+    controller = begun(Hold(), until=At(point()))
+    controller.claim(claim())
+    answer, instructions = controller.claim(claim(node="n3", half="until"))
+    assert answer == {"type": "go"}
+    assert instructions == [SetStep(0, OVER), EndFault(0, "n3")]
+
+
+def test_the_moments_are_the_claims_that_were_granted() -> None:
+    controller = begun(Hold(), Delay(), Crash(), until=At(point()))
+    keys = point(node="n2").as_dict()
+    controller.claim(claim(0, "n2", t_ns=5, seq=7, point=keys, resource="/data/log"))
+    controller.claim(claim(0, "n3", t_ns=6))
+    controller.claim(claim(0, "n3", t_ns=7, half="until"))
+    controller.claim(claim(1, "n1", t_ns=8))
+    first, second = controller.moments()
+    assert first == Moment(0, "n2", 5, point(node="n2"), "/data/log", 7, 100)
+    assert (second.step, second.node, second.t_ns) == (1, "n1", 8)

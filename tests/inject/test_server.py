@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from undermine.inject.controller import VERSION, Controller, EndFault, ExpectCrash, KillNodes
+from undermine.inject.controller import VERSION, Controller, EndFault, ExpectCrash, KillNodes, Note
 from undermine.inject.server import Server, SharedState
-from undermine.model.plan import At, Crash, Delay, Error, Fault, Partition, Plan, Reboot, Step, Trigger
+from undermine.model.plan import At, Crash, Delay, Error, Fault, Hold, Partition, Plan, Reboot, Step, Trigger
 from undermine.testing import point
 
 WAIT_S = 10.0
@@ -320,6 +320,16 @@ def test_of_many_parallel_claims_exactly_one_is_granted_for_each_step(start: Sta
         thread.join()
     assert len(answers) == 80
     assert sorted(step for step, answer in answers if answer == "go") == [0, 1, 2, 3, 4]
+
+
+def test_a_hold_is_noted_before_the_agent_goes_on_and_its_moment_is_kept(start: Start) -> None:
+    running = start(Hold())
+    keys = point(node="n1").as_dict()
+    assert running.agent().claim(0, "n1", point=keys, resource="/raw/path") == {"type": "go", "external": True}
+    assert running.actions.of(Note) == [Note(0, "n1", 7, 1)]
+    (moment,) = running.server.moments()
+    assert (moment.step, moment.node, moment.t_ns, moment.seq, moment.pid) == (0, "n1", 1, 1, 7)
+    assert (moment.point, moment.resource) == (point(node="n1"), "/raw/path")
 
 
 # --- hostile clients

@@ -34,9 +34,11 @@ timeout_s = 5
 [run]
 hang_s = 2
 settle_timeout_s = 4
+patience_s = 6
 
 [hunt]
 baseline_runs = 1
+benign_runs = 0
 confirm = 1
 """
 

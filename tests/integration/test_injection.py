@@ -213,6 +213,7 @@ nodes = ["r1"]
 command = "redis-server --port {port} --bind {host} --dir {dir} --appendonly yes --appendfsync always --save ''"
 [hunt]
 baseline_runs = 1
+benign_runs = 0
 [run]
 hang_s = 3
 settle_timeout_s = 6

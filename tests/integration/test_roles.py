@@ -37,6 +37,7 @@ start_after = ["by-log"]
 
 [hunt]
 baseline_runs = 1
+benign_runs = 0
 confirm = 1
 [run]
 settle_timeout_s = 5

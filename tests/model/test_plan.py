@@ -199,3 +199,10 @@ def test_a_plan_describes_its_steps_in_order() -> None:
 @pytest.mark.parametrize("error", [*plans.DISK_ERRORS, *plans.NETWORK_ERRORS])
 def test_the_named_errors_exist_on_this_system(error: str) -> None:
     assert isinstance(getattr(errno, error), int)
+
+
+def test_a_control_has_the_same_moments_and_no_fault() -> None:
+    plan = Plan((Step(AT, Delay(mode="operation"), until=TRIGGERS[Then]), Step(TRIGGERS[When], Crash(("n2",)))), 3, "x", "y")
+    assert [step.fault for step in plan.control.steps] == [Hold("delay-operation"), Hold("crash")]
+    assert [(s.trigger, s.until) for s in plan.control.steps] == [(s.trigger, s.until) for s in plan.steps]
+    assert (plan.control.seed, plan.control.strategy) == (3, "x")

@@ -10,9 +10,20 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from report_campaigns import CampaignMaker, at_s, event, op, plan, point, record
 
-from undermine.model.finding import Finding
+from undermine.model.finding import Finding, Variant
 from undermine.model.plan import At, Crash, Delay, Error, Plan, Reboot, Step, Then
-from undermine.model.run import NodeExit, Op, OpStatus, Receipt, Settling, Timing, Verdict, WorkloadResult
+from undermine.model.run import (
+    HealthSample,
+    NodeExit,
+    Op,
+    OpStatus,
+    Receipt,
+    Settling,
+    Timing,
+    Verdict,
+    WorkloadResult,
+)
+from undermine.model.stacks import Doing, ProcessStacks
 from undermine.protocols import PointSeen
 
 WRITE = point("s2", "file.write", "granary.shard_disk:ShardDisk.append#2", "shard-<n>/log")
@@ -30,6 +41,23 @@ OTHERS = [
         ("file.unlink", "membership", "Membership.leave", "members/s3"),
     )
 ]
+
+
+STUCK = (
+    Doing("MainThread", ("selectors:select:415", "granary.rpc:serve:88"), ("granary.rpc:serve",)),
+    Doing(
+        "worker-1",
+        ("threading:wait:320", "granary.assignment:Assignments.save:41", "granary.master:assign:77"),
+        ("granary.assignment:Assignments.save", "granary.master:assign"),
+        waits="lock@7f31, held by worker-2 since granary.assignment:Assignments.save:43, at granary.master:assign:77",
+    ),
+    Doing(
+        "worker-2",
+        ("os:fsync", "granary.assignment:Assignments.save:44"),
+        ("granary.assignment:Assignments.save",),
+        holds=("lock@7f31",),
+    ),
+)
 
 
 def workload(seed: int, *, until_s: float = 2.9, hurt_from_s: float = 9.0) -> list[Op]:
@@ -94,6 +122,7 @@ def _lost_write(made: CampaignMaker) -> Finding:
         ),
         Verdict("fail", "the workload failed: 2 of 61 keys differ", "workload fails", ("Traceback …",), "workload"),
         Verdict("pass", checker="exits"),
+        Verdict("pass", "1 new", "", ("s2: shard-<*>/log ends in a torn record, cutting it",), "logs"),
     ]
     receipts = [Receipt(0, "s2", "reboot", at_s(1.412), 100, 7, 0, "before file.write shard-<n>/log")]
     exits = [NodeExit("s2", 1, -9, at_s(0.02), at_s(1.43), True, "")]
@@ -117,7 +146,24 @@ def _lost_write(made: CampaignMaker) -> Finding:
             made.run(strategy, what, made=made_record, history=history, verdicts=verdicts, events=events, logs=logs)
         )
     fails = tuple(v for v in verdicts if v.answer == "fail")
-    return Finding("F2", "acknowledged writes are lost", text, what, tuple(runs), ("random", "exhaustive"), fails, 5, 5)
+    for _ in range(5):
+        held = [Receipt(0, "s2", "hold", at_s(1.4))]
+        made.run("control", what.control, made=record(0, what.control, held), verdicts=verdicts[2:3])
+    elsewhere = Variant("granary.durable:replace_file#4", plan(Crash(), RENAME), 9, 2)
+    return Finding(
+        "F2",
+        "acknowledged writes are lost",
+        text,
+        what,
+        tuple(runs),
+        ("random", "exhaustive"),
+        fails,
+        tries=5,
+        hits=5,
+        control_tries=5,
+        variants=(elsewhere,),
+        shown_by=runs[3],
+    )
 
 
 def _stuck(made: CampaignMaker) -> Finding:
@@ -145,6 +191,11 @@ def _stuck(made: CampaignMaker) -> Finding:
         started_ns=at_s(0.0),
         healed_ns=at_s(10.9),
         workload=WorkloadResult("hung"),
+        stalled_ns=at_s(10.4),
+        health=tuple(
+            HealthSample(node, at_s(2 + i), "" if i < 7 else "late") for i in range(9) for node in ("m1", "s2")
+        ),
+        stacks=(ProcessStacks("m1", 1, 100, at_s(10.4), STUCK),),
         timing=Timing(start_s=0.6, workload_s=10.3, settle_s=4, total_s=15.2),
     )
     runs = [

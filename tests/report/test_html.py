@@ -15,12 +15,14 @@ from report_campaigns import CampaignMaker, at_s, event, op, plan, point, record
 from report_samples import sample
 
 from undermine.model.errors import UserError
-from undermine.model.finding import Finding
-from undermine.model.plan import At, Compare, Crash, Error, FirstUnseen, Plan, Reboot, Step, Then, When
-from undermine.model.run import NodeExit, Receipt, Verdict
+from undermine.model.finding import Finding, Variant
+from undermine.model.plan import At, Compare, Crash, Error, FirstUnseen, Pause, Plan, Reboot, Step, Then, When
+from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
+from undermine.model.stacks import Doing, ProcessStacks
 from undermine.protocols import PointSeen
 from undermine.report import data, html
 from undermine.report.html import write_report
+from undermine.report.stacks import process_rows
 from undermine.store import Store
 
 WHERE = point("s2", "file.write", "granary.disk:append#1", "log")
@@ -102,7 +104,7 @@ def test_the_head_says_it_in_one_sentence(good: Page) -> None:
     assert "seed 7" in good.text
     assert "undermine 0.1.0" in good.text
     assert (
-        "3 bugs, 1 reproduced every time, 1 reproduced at times, 1 not re-run; 1 suspicion could not be reproduced."
+        "3 bugs, 1 confirmed with controls, 1 reproduced at times, 1 not re-run; 1 suspicion could not be reproduced."
         in good.text
     )
 
@@ -133,6 +135,20 @@ def test_the_most_certain_finding_comes_first(good: Page) -> None:
         "8 of 9 source locations",
         "4 of 4 fault kinds",
         "step 1 of 1 never met its moment",
+        "reproduced 5 of 5, 0 of 5 without the fault",
+        "5/5 with the fault, 0/5 without",
+        "3/5 with the fault, no control was run",
+        "None of 5 re-runs with the long wait showed it again.",
+        "Timeline run 7",
+        "granary.durable:replace_file#4",
+        "crash before file.rename state.tmp -> state",
+        "s2: shard-<*>/log ends in a torn record, cutting it",
+        "worker-1 thread; waits for lock@7f31, held by worker-2 since granary.assignment:Assignments.save:43",
+        "worker-2 thread; holds lock@7f31",
+        "1 process, 1 stuck thread or task",
+        "3 threads and tasks, 1 stuck",
+        "held, no fault",
+        "fault-free",
     ],
 )
 def test_the_page_says(good: Page, words: str) -> None:
@@ -275,13 +291,18 @@ def test_hostile_text_everywhere(tmp_path: Path) -> None:
     where = point(loud, loud, loud, loud)
     what = Plan((Step(At(where), Error(loud)),), 1, loud, loud)
     big = loud + "A" * 3_000_000
+    long = loud + "A" * 5_000
+    doing = Doing(long, (long, *[loud] * 100), (loud,), (loud, *[long] * 20), loud, loud)
     made_record = record(
         0,
         what,
         [Receipt(0, loud, loud, at_s(1.2), 100, 7, 5, big)],
         [NodeExit(loud, 1, 1, at_s(0), at_s(2), False, big)],
+        health=tuple(HealthSample(node, at_s(1.5), long) for node in (loud, "s2") for _ in range(500)),
+        stacks=tuple(ProcessStacks(loud, 1, 100, at_s(2), (doing,) * 50, big) for _ in range(3)),
     )
-    verdicts = [failing(loud, (big, *[loud] * 500), loud), failing(big, (), "second")]
+    news = Verdict("pass", loud, "", (loud, big, *[long] * 100), "logs")
+    verdicts = [failing(loud, (big, *[loud] * 500), loud), failing(big, (), "second"), news]
     logs = {"s2.1.err": b"\xff\xfe" + loud.encode() * 40_000, "s2.1.out": b"B" * 5_000_000}
     run = made.run(
         loud,
@@ -301,7 +322,19 @@ def test_hostile_text_everywhere(tmp_path: Path) -> None:
         logs=logs,
     )
     findings = [
-        Finding("F1", loud, big, what, (run,), (loud,), tuple(verdicts), 2, 1),
+        Finding(
+            "F1",
+            loud,
+            big,
+            what,
+            (run,),
+            (loud,),
+            tuple(verdicts[:2]),
+            2,
+            1,
+            variants=tuple(Variant(long, what, 1) for _ in range(100)),
+            suppressed=big,
+        ),
         Finding("F2", "s", loud, what, (second,), ("random",), tuple(verdicts), 2, 2),
     ]
     made.findings(*findings)
@@ -445,6 +478,19 @@ RAN = [{"plan": plan(Crash(), WHERE), "status": "fired"}]
             "3 bugs, 2 reproduced every time, 1 not re-run.",
         ),
         ([finding(tries=5)], "No confirmed bug; 1 suspicion could not be reproduced."),
+        ([finding(tries=3, hits=3, control_tries=3)], "1 bug, confirmed with a control."),
+        (
+            [
+                finding(tries=3, hits=2, control_tries=3),
+                finding(tries=3, hits=3, control_tries=3),
+                finding(suppressed="x"),
+            ],
+            "2 bugs, confirmed with controls; 1 suppressed.",
+        ),
+        (
+            [finding(tries=3, hits=3, control_tries=3, control_hits=1), finding(elsewhere=2)],
+            "No confirmed bug; 1 suspicion could not be reproduced; 1 suspicion came without the fault too.",
+        ),
         ([], "Nothing found in 1 run, 1 of them with a fault that fired."),
     ],
 )
@@ -457,3 +503,86 @@ def test_certain_before_worst_before_frequent() -> None:
     lost, flaky = finding(tries=5, hits=5), finding(tries=5, hits=1)
     untried, doubtful = finding(), finding(tries=5)
     assert data.ranked([doubtful, untried, hang, flaky, exits, lost]) == [lost, flaky, exits, hang, untried, doubtful]
+
+
+def test_what_is_not_believed_comes_last_however_bad_it_is() -> None:
+    hang = finding(verdicts=(failing(checker="hang"),), tries=5, hits=1)
+    known = finding(tries=5, hits=5, suppressed="ticket 7")
+    without = finding(tries=5, hits=5, control_tries=5, control_hits=2)
+    assert data.ranked([known, without, hang]) == [hang, without, known]
+
+
+def test_why_a_finding_is_doubted_is_said(tmp_path: Path) -> None:
+    made, first = one_finding(tmp_path)
+    changes: list[dict[str, Any]] = [
+        {"suppressed": "known since ticket 7, until 2030-01-01"},
+        {"control_tries": 3, "control_hits": 1},
+        {"tries": 0, "hits": 0, "elsewhere": 3},
+    ]
+    made.findings(
+        *(msgspec.structs.replace(first, id=f"F{i}", symptom=f"s{i}", **more) for i, more in enumerate(changes, 1))
+    )
+    shown = page(made.close())
+    assert "Suppressed: known since ticket 7, until 2030-01-01" in shown.text
+    assert "It came without the fault too, in 1 of 3 controls" in shown.text
+    assert "flaky, 1 of 3 without the fault" in shown.text
+    assert "in 3 re-runs the fault did not fire there" in shown.text
+    assert "No confirmed bug" in shown.text
+
+
+def test_who_waits_for_whom_comes_before_who_is_idle() -> None:
+    idle, waits = Doing("idle"), Doing("waits", waits="Future")
+    holder, stuck = Doing("holder", holds=("lock@1",)), Doing("stuck", waits="lock@1", kind="task")
+    rows = process_rows(
+        [ProcessStacks("n1", 1, 5, 0, (idle,)), ProcessStacks("n2", 2, 6, 0, (idle, waits, holder, stuck))]
+    )
+    assert [(row.title, row.stuck) for row in rows] == [("n2, start 2, process 6", 1), ("n1, start 1, process 5", 0)]
+    assert [thread.name for thread in rows[0].threads] == ["stuck", "holder", "waits", "idle"]
+    assert rows[0].threads[0].says == "waits for lock@1, held by holder"
+
+
+def test_the_moment_names_the_operation_where_no_receipt_does(tmp_path: Path) -> None:
+    what = plan(Pause(), WHERE)
+    moments = (Moment(0, "s2", at_s(1.2), WHERE, seq=8, pid=100),)
+    made_record = record(0, what, [Receipt(0, "s2", "pause", at_s(1.9), held_ns=10**8)], moments=moments)
+    events = [
+        event("s2", seq, 1 + seq / 40, "file.write", f"x:y#{seq}", target="log", thread=f"t{seq}") for seq in (7, 8, 9)
+    ]
+    made, _ = one_finding(tmp_path, made=made_record, events=events)
+    shown = page(made.close())
+    assert "Call stack at the injection point thread t8 of s2" in shown.text
+    assert "since no receipt names one" not in shown.text
+
+
+def test_a_flaky_workload_is_said_first(tmp_path: Path) -> None:
+    made, _ = one_finding(tmp_path)
+    made.store.set_meta("baseline", {"runs": 3, "failed": 2, "failed_as": ["workload fails: <b>odd</b>"]})
+    shown = page(made.close())
+    assert "The workload is flaky: 2 of 5 fault-free runs failed (workload fails: <b>odd</b>)." in shown.text
+    assert "b" not in [tag for tag, attrs in shown.tags if "odd" in str(attrs)]
+
+
+def test_a_damaged_baseline_is_done_without(tmp_path: Path) -> None:
+    made, _ = one_finding(tmp_path)
+    made.store.set_meta("baseline", ["what"])
+    assert "flaky:" not in page(made.close()).text
+
+
+def test_a_control_is_no_run_with_a_fault(tmp_path: Path) -> None:
+    made = CampaignMaker(tmp_path / "c")
+    what = plan(Crash(), WHERE).control
+    made.run("control", what, made=record(0, what, [Receipt(0, "s2", "hold", at_s(1))]), verdicts=[Verdict.ok()])
+    shown = page(made.close())
+    assert "No fault has fired in 1 run" in shown.text
+    assert "0 fault fired" in shown.text
+    assert "1 without a fault" in shown.text
+    assert "held, no fault" in shown.text
+
+
+def test_the_run_that_shows_it_best_is_shown(tmp_path: Path) -> None:
+    made, first = one_finding(tmp_path)
+    best = made.run("confirm", first.plan, made=record(0, first.plan, [Receipt(0, "s2", "crash", at_s(1.7))]))
+    made.findings(msgspec.structs.replace(first, runs=(first.runs[0], best), shown_by=best))
+    shown = page(made.close())
+    assert f"Timeline run {best}" in shown.text
+    assert "+1.700 s" in shown.text

@@ -11,8 +11,9 @@ import pytest
 from report_campaigns import T0, at_s, event, op, plan, point, record
 
 from undermine.model.event import Event, Trace
-from undermine.model.plan import Crash, Delay, Fault, Partition, Pause, Plan, Reboot
-from undermine.model.run import END, NodeExit, Op, Receipt, RunRecord, RunView, Settling, Timing
+from undermine.model.plan import Crash, Delay, Drop, Error, Fault, Partition, Pause, Plan, Reboot, fault_kind
+from undermine.model.point import Point
+from undermine.model.run import END, HealthSample, NodeExit, Op, Receipt, RunRecord, RunView, Settling, Timing
 from undermine.report.axis import Axis
 from undermine.report.scene import OPS_MAX, scene_of
 from undermine.report.timeline import timeline
@@ -125,6 +126,75 @@ def test_what_stops_or_cuts_off_a_node_is_a_band_on_its_lane(fault: Fault, actio
     assert [y - lanes[node] for (y, _), node in zip(bands, ("s1", "s2"), strict=True)] == [-10.0, -10.0]
     assert all(width > 100 for _, width in bands)
     assert any(f"s2: {words}" in title(e) for e in svg.iter("g"))
+
+
+SEND = point("s2", "net.send", "granary.rpc:send#1", "peer:s1")
+MESSAGE = point("s2", "msg.send", "granary.rpc:send#1", "beat peer:s1")
+
+
+@pytest.mark.parametrize(
+    ("fault", "where", "band", "until_s"),
+    [
+        (Drop(), SEND, "tl-lost", 3.0),
+        (Error("EIO", "disk"), WHERE, "tl-failing", 3.0),
+        (Drop(), MESSAGE, "tl-lost", 0),
+        (Error("EIO"), WHERE, "tl-failing", 0),
+    ],
+)
+def test_what_goes_on_until_healing_is_a_band_and_what_happens_once_is_none(
+    fault: Fault, where: Point, band: str, until_s: float
+) -> None:
+    made = record(1, plan(fault, where), [Receipt(0, "s2", fault_kind(fault), at_s(1.0))])
+    run = view(made, [op(0, "kv1", "put", 0.7, 2.9)])
+    scene = scene_of(run)
+    assert scene is not None
+    assert scene.marks[0].until_ns == at_s(until_s or 1.0)
+    assert bool(marked(drawn(run), band)) == bool(until_s)
+
+
+def test_a_band_ends_where_the_steps_until_was_met() -> None:
+    receipts = [Receipt(0, "s2", "drop", at_s(1.0)), Receipt(0, "s3", END, at_s(1.9))]
+    scene = scene_of(view(record(1, plan(Drop(), SEND), receipts)))
+    assert scene is not None
+    assert [mark.until_ns for mark in scene.marks] == [at_s(1.9), at_s(1.9)]
+
+
+def test_what_nodes_say_of_themselves_is_on_their_lanes() -> None:
+    health = [
+        HealthSample("s1", at_s(1.5)),
+        HealthSample("s2", at_s(1.5), "my disk is slow"),
+        HealthSample("x", at_s(1)),
+    ]
+    svg = drawn(view(rebooted(health=tuple(health), stalled_ns=at_s(2)), [op(0, "kv1", "put", 0.7, 2.9)]))
+    assert [title(e) for e in bars(svg, "tl-well")] == ["1.500 s: s1 says that it is healthy"]
+    assert [title(e) for e in bars(svg, "tl-ill")] == ["1.500 s: s2 says that it is not healthy: my disk is slow"]
+    assert any("the workload makes no progress" in title(e) for e in svg.iter("g"))
+    words = [e.text for e in marked(svg, "tl-note")]
+    assert {"says it is healthy", "says it is not", "no progress"} <= set(words)
+
+
+def test_of_many_answers_those_that_change_are_shown() -> None:
+    said = [HealthSample("s1", at_s(1 + i / 1000), "ill" if i == 777 else "") for i in range(1000)]
+    scene = scene_of(view(rebooted(health=tuple(said))))
+    assert scene is not None
+    assert len(scene.health) < 50
+    assert [health.t_ns for health in scene.health if health.answer] == [at_s(1.777)]
+
+
+def test_a_long_legend_has_several_rows_and_stays_on_the_page() -> None:
+    statuses = ("ok", "fail", "unknown", "pending")
+    history = [op(i, "c", "put", 1 + i / 5, 1.1 + i / 5, status) for i, status in enumerate(statuses)]
+    health = (HealthSample("s1", at_s(1.5)), HealthSample("s1", at_s(1.6), "ill"))
+    what = plan(Reboot(0.4), WHERE)
+    exits = [NodeExit("s2", 1, -9, at_s(0.1), at_s(1.2), True), NodeExit("s1", 1, 1, at_s(0.1), at_s(2.2), False)]
+    receipts = [Receipt(0, "s2", "reboot", at_s(1.2), held_ns=10**8), Receipt(0, "s2", END, at_s(1.9))]
+    made = record(1, what, receipts, exits, health=health, stalled_ns=at_s(2), settling=Settling({"s3": "no"}))
+    svg = drawn(view(made, history))
+    notes = {e.text: e for e in marked(svg, "tl-note")}
+    assert len({notes[text].attrib["y"] for text in ("injected fault", "no answer")}) == 2
+    width, height = map(float, svg.attrib["viewBox"].split()[2:])
+    assert all(float(e.attrib["x"]) + 6 * len(e.text or "") < width for e in notes.values())
+    assert all(float(e.attrib["y"]) < height for e in notes.values())
 
 
 def test_the_end_of_a_fault_is_marked_where_it_was_met() -> None:

@@ -4,8 +4,12 @@
 |---|---|
 | crash, reboot (of a node or a group) | the nodes' own death; operations fail or stay open until they are back |
 | disk error | the node may exit (fail-stop), then or when it is started again before healing |
-| network error, delay, drop, partition, pause | operations fail or stay open until healed |
+| partition, pause | operations fail or stay open until healed |
+| network error, delay, drop | one client's operations fail or stay open until healed; those of more only if a node says why |
 | corrupt | the node may exit, or refuse to serve as long as what it stored is wrong, also after healing |
+
+The last line but one is what `gray` judges, and a slow or failing disk while its node lives: several clients that nobody
+answers, and all nodes concerned say that they are healthy. It judges no time in which another line excuses everybody.
 
 Nothing may lose an acknowledged write, hang after healing, kill a thread and leave its process, answer wrongly, or
 take other nodes down. That holds for corrupted bytes too: who cannot tell them from right ones answers wrongly.

@@ -1,10 +1,15 @@
-"""The checkers that every campaign has: node exits, dead threads and tasks, the workload's own result, hangs, liveness."""
+"""The checkers that every campaign has: node exits, dead threads and tasks, the workload's own result, hangs, liveness,
+gray failures. Where in the target a symptom arose is part of it, if that is sure to be the same in every run."""
 
 from __future__ import annotations
 
 from undermine.checkers.allowed import exit_allowed, refusal_allowed
+from undermine.checkers.gray import Gray
+from undermine.checkers.last_words import fatal_frame, message_of
+from undermine.checkers.stuck import stuck_because, stuck_lines
 from undermine.checkers.text import mask, telling_line
 from undermine.model.run import NodeExit, Op, RunView, Verdict
+from undermine.protocols import Checker
 
 
 class Exits:
@@ -17,11 +22,12 @@ class Exits:
         if not wrong:
             return Verdict.ok()
         first = wrong[0]
-        role = run.role(first.node)
-        line = telling_line(first.log_tail)
+        line = message_of(telling_line(first.log_tail), first.node)
+        frame = fatal_frame(first.log_tail)
         return Verdict.fail(
             f"{first.node} ended by itself with {_code(first)}: {line or 'it said nothing'}",
-            symptom=f"{role} ends by itself with {_code(first)}: {mask(line)}",
+            symptom=f"{run.role(first.node)} ends by itself with {_code(first)}: {mask(line)}"
+            + (f", at {frame}" if frame else ""),
             evidence=[f"{e.node} (start {e.incarnation}) ended with {_code(e)}" for e in wrong]
             + first.log_tail.splitlines()[-15:],
         )
@@ -90,17 +96,25 @@ class Hang:
             return Verdict.ok()
         pending = [op for op in run.history if op.status == "pending" and op.phase == "workload"]
         if not pending:
-            return Verdict.fail("the workload never ended, though no operation is open", "workload never ends")
+            return Verdict.fail(
+                "the workload never ended, though no operation is open",
+                "workload never ends",
+                stuck_lines(run.record.stacks),
+            )
         first = min(pending, key=lambda op: op.start_ns)
         later = [op for op in run.history if op.status == "ok" and op.end_ns > first.start_ns]
         others = (
             f"while {len(later)} later operations were answered" if later else "and nobody else made progress either"
         )
+        because = stuck_because(run.record.stacks)
         return Verdict.fail(
             f"{first.f} of client {first.client} was never answered, also not after healing, {others}",
-            symptom=f"{first.f} is never answered, also not after healing",
-            evidence=[_pending(op, run) for op in pending],
+            symptom=f"{first.f} is never answered, also not after healing" + (f", {because}" if because else ""),
+            evidence=[*(_pending(op, run) for op in pending[:_SHOWN_MAX]), *stuck_lines(run.record.stacks)],
         )
+
+
+_SHOWN_MAX = 20
 
 
 def _pending(op: Op, run: RunView) -> str:
@@ -141,4 +155,4 @@ class Liveness:
         return Verdict.ok()
 
 
-BUILTIN = (Exits(), Deaths(), Hang(), Liveness(), WorkloadResult())
+BUILTIN: tuple[Checker, ...] = (Exits(), Deaths(), Hang(), Gray(), Liveness(), WorkloadResult())

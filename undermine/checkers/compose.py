@@ -31,7 +31,8 @@ def _guarded(checker: Checker, run: RunView) -> Verdict:
 def symptom_of(verdicts: Sequence[Verdict]) -> str:
     """The symptom of the first failing verdict; safety found by the user's own checkers outranks what never came back.
 
-    An exit or a dead thread explains a later hang, so it comes first.
+    An exit or a dead thread explains a later hang, so it comes first; what never ends says more than what ended with the
+    fault.
     """
     failing = [verdict for verdict in verdicts if verdict.answer == "fail"]
     if not failing:
@@ -39,4 +40,4 @@ def symptom_of(verdicts: Sequence[Verdict]) -> str:
     return min(failing, key=lambda verdict: _RANK.get(verdict.checker, 2)).symptom
 
 
-_RANK = {"exits": 0, "deaths": 1, "hang": 3, "liveness": 4, "workload": 5}
+_RANK = {"exits": 0, "deaths": 1, "hang": 3, "gray": 4, "liveness": 5, "workload": 6, "logs": 7}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+
+from undermine.model.text import printable
 
 _LINE_MAX = 200
 _RAW_MAX = 4000
@@ -13,21 +16,40 @@ _MASKS = (
     (re.compile(r"\d+(\.\d+)*"), "<n>"),
 )
 _TRACEBACK_FRAME = re.compile(r"^\s|^Traceback ")
-
-
-def printable(text: str, length_max: int = _LINE_MAX) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text[:length_max])
+_TIME = re.compile(r"[\[(]?(<n><path>|<n>|<hex>|[-:,./+TZ])+[\])]?:?")
+_WORDS_MAX = 40
+_WORD_MAX = 80
 
 
 def mask(line: str) -> str:
     """The line without numbers, addresses and paths."""
+    return _masked(line)[:_LINE_MAX]
+
+
+def words(line: str) -> tuple[str, ...]:
+    """What a log line is compared by: its masked words, without the time that it may begin with; none if it says nothing."""
+    found = [_word(word[:_LINE_MAX]) for word in printable(line.strip(), _RAW_MAX).split()[: 2 * _WORDS_MAX]]
+    start = next((index for index, word in enumerate(found) if not _TIME.fullmatch(word)), len(found))
+    return tuple(found[start : start + _WORDS_MAX])
+
+
+@lru_cache(maxsize=1 << 15)
+def _word(word: str) -> str:
+    """Most words of a log recur, and no mask goes beyond a word."""
+    return _masked(word)[:_WORD_MAX]
+
+
+def _masked(line: str) -> str:
     out = printable(line.strip(), _RAW_MAX)
     for pattern, word in _MASKS:
         out = pattern.sub(word, out)
-    return out[:_LINE_MAX]
+    return out
 
 
 def telling_line(log_tail: str) -> str:
     """The last line that says something: of a Python traceback, its exception."""
     lines = [line for line in log_tail.splitlines() if line.strip() and not _TRACEBACK_FRAME.match(line)]
     return printable(lines[-1].strip()) if lines else ""
+
+
+__all__ = ["mask", "printable", "telling_line", "words"]

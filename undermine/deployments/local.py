@@ -7,8 +7,10 @@ nothing stays behind whoever dies.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,6 +37,7 @@ AgentFile = Callable[[NodeInfo, int, str], dict[str, Any]]
 """What the agents of a node are told: node, incarnation, its cgroup or ""."""
 AskUser = Callable[[str, str, NodeInfo, float], str]
 """Ask a function of the user's: kind, name, node, time; "" or why not."""
+ENDED = "its process has ended"
 
 
 class _State:
@@ -46,6 +49,8 @@ class _State:
         self.death_expected = False
         self.started_ns = 0
         self.reboot_after_s: float | None = None
+        self.sabotaged = False
+        """Killed behind the record's back: nobody expected it and nobody starts it again."""
         self.timer: threading.Timer | None = None
         self.logged: dict[Path, int] = {}
         """How much earlier starts wrote to each log file that outlives them."""
@@ -116,6 +121,7 @@ class LocalCluster:
             state.incarnation += 1
             state.alive = True
             state.death_expected = False
+            state.sabotaged = False
             state.reboot_after_s = None
             state.started_ns = time.monotonic_ns()
             incarnation = state.incarnation
@@ -172,16 +178,19 @@ class LocalCluster:
 
     # --- probing
 
-    def wait_ready(self, nodes: Iterable[str], enough: Callable[[], bool]) -> dict[str, str]:
-        """Poll until each node is ready, is dead, or the time is over; the ones that are not ready, and why."""
+    def wait_ready(self, nodes: Iterable[str], enough: Callable[[], bool], patience_s: float = 0.0) -> dict[str, str]:
+        """Poll until each node is ready, is dead, or the time is over; the ones that are not ready, and why.
+
+        A node has as long as its role says, or `patience_s` if that is longer.
+        """
         begun = time.monotonic()
         waiting = list(nodes)
         unready: dict[str, str] = {}
         while waiting:
             for node in list(waiting):
                 ready = self._config.role_of(node).ready
-                why = self._probe_ready(self._by_id[node], ready) if self.alive(node) else "its process has ended"
-                late = time.monotonic() - begun > ready.timeout_s or enough()
+                why = self._probe_ready(self._by_id[node], ready) if self.alive(node) else ENDED
+                late = time.monotonic() - begun > max(ready.timeout_s, patience_s) or enough()
                 gone = not self.alive(node) and not self._reboot_pending(node)
                 if why and not late and not gone:
                     continue
@@ -209,28 +218,38 @@ class LocalCluster:
         """Ask a node as a client would."""
         return self._place.inside(CLIENT, probe)
 
+    @property
+    def asked_nodes(self) -> list[str]:
+        """The nodes that have a health question."""
+        return [info.id for info in self.nodes if self._config.roles[info.role].health]
+
     def unhealthy(self) -> dict[str, str]:
         """What each node with a health question says of itself, where that is not "healthy"."""
-        out = {}
-        for info in self.nodes:
-            health = self._config.roles[info.role].health
-            if health and (why := self._probe_health(info, health)):
-                out[info.id] = why
-        return out
+        said = {node: self._health_of(node) for node in self.asked_nodes}
+        return {node: why for node, why in said.items() if why}
 
-    def _probe_health(self, info: NodeInfo, health: Health) -> str:
+    def health(self, node: str, timeout_s_max: float) -> str:
+        """What this node says of itself within so long: "" is healthy."""
+        return self._health_of(node, timeout_s_max) if self.alive(node) else ENDED
+
+    def _health_of(self, node: str, timeout_s_max: float = math.inf) -> str:
+        info = self._by_id[node]
+        health = self._config.roles[info.role].health
+        return self._probe_health(info, health, min(health.timeout_s, timeout_s_max)) if health else ""
+
+    def _probe_health(self, info: NodeInfo, health: Health, timeout_s: float) -> str:
         if health.python:
-            return self._ask_user("health", health.python, info, health.timeout_s)
+            return self._ask_user("health", health.python, info, timeout_s)
         if health.http:
             port = info.ports.get(health.port, info.port)
             path = render(health.http, self._values(info.id))
-            return self._ask(lambda: probes.http_status(info.host, port, path, health.status, health.timeout_s))
+            return self._ask(lambda: probes.http_status(info.host, port, path, health.status, timeout_s))
         values = self._values(info.id)
         argv = render_command(health.command, values)
         role = self._config.roles[info.role]
         env = self._role_environment(role, values)
         cwd = Path(self._config.project, render(role.cwd, values))
-        return self._ask(lambda: probes.command(argv, env, cwd, health.timeout_s))
+        return self._ask(lambda: probes.command(argv, env, cwd, timeout_s))
 
     def log_files(self, node: str, incarnation: int) -> list[Path]:
         """A node's own output and the files that its role's globs name."""
@@ -276,6 +295,24 @@ class LocalCluster:
             key = self._guardian_key(node, state.incarnation)
         return self._guardian.crash(key)
 
+    def kill_unseen(self, nodes: Iterable[str]) -> None:
+        """Kill nodes as if nobody had meant it: their ends count as unexpected, and healing does not bring them back."""
+        for node in nodes:
+            with self._lock:
+                state = self._states[node]
+                state.sabotaged = True
+                if state.timer is not None:
+                    state.timer.cancel()
+                    state.timer = None
+                key = self._guardian_key(node, state.incarnation)
+            self._guardian.crash(key)
+            self._await_word(node)
+
+    def empty(self, nodes: Iterable[str]) -> None:
+        """Remove all that these nodes have stored."""
+        for node in nodes:
+            empty_folder(Path(self._by_id[node].dir))
+
     # --- standing still, and being cut off
 
     def freeze(self, nodes: Iterable[str]) -> list[str]:
@@ -320,10 +357,12 @@ class LocalCluster:
                     code=event.code,
                     started_ns=state.started_ns,
                     t_ns=event.t_ns,
-                    expected=state.death_expected or event.crashed,
+                    expected=not state.sabotaged and (state.death_expected or event.crashed),
                     log_tail=self._log_tail(node, state.incarnation),
                 )
             )
+            if state.sabotaged:
+                return
             if self._healed_ns > state.started_ns:
                 state.reboot_after_s = 0.0  # what the fault led to came late: an operator would start it again
             if state.reboot_after_s is not None:
@@ -361,7 +400,7 @@ class LocalCluster:
             if state.timer is not None:
                 state.timer.cancel()
                 state.timer = None
-            if state.alive:
+            if state.alive or state.sabotaged:
                 return False
             old = self._guardian_key(node, state.incarnation)
         self._guardian.crash(old)  # children that outlived it; never what a reboot has started meanwhile
@@ -402,6 +441,15 @@ class LocalCluster:
 def markers(campaign: Path, run: Path) -> Mapping[str, str]:
     """By these a process of ours is recognised when everything else about it is lost."""
     return {"UNDERMINE_CAMPAIGN": str(campaign), "UNDERMINE_RUN": str(run)}
+
+
+def empty_folder(folder: Path) -> None:
+    """Remove what is in it; a link goes, what it leads to stays."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def tail(path: Path) -> str:

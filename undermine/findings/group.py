@@ -1,70 +1,190 @@
-"""Failing runs that show the same symptom are one finding; so are runs of the same plan.
+"""Failing runs that show the same symptom are one finding; so are re-runs of the same plan, whatever they show.
 
-Pure: rows of the store in, findings out. A finding's number is that of its first failing run among the findings, so it
-stays when more runs come.
+Pure: outcomes of runs in, findings out. Where a fault hit does not split a finding: those places are its variants. A number
+that a symptom once had stays with it; new ones are given in the order of the first failing runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
-from undermine.model.finding import Finding
-from undermine.model.plan import Plan
+import msgspec
+
+from undermine.findings.confirm import CANDIDATES_MAX, CONFIRM, CONTROL, Attempt, Reruns, best, fired_alike
+from undermine.model.finding import Finding, Outcome, Variant
+from undermine.model.plan import Plan, describe_trigger, fault_kind
+from undermine.model.point import PHASE
 from undermine.model.run import Verdict
 
-FailingRun = tuple[int, str, str, Plan]
-"""(run, strategy, symptom, plan)"""
-Confirmation = tuple[str, str, str]
-"""(plan id, status, symptom)"""
+VARIANTS_MAX = 12
+
+VerdictsOf = Callable[[int], tuple[Verdict, ...]]
+Known = Callable[[Finding], str]
+"""Why the user does not want to hear of a finding ("" if that is not so)."""
+
+
+class Suspicion(msgspec.Struct, frozen=True):
+    """A finding as far as it is known, and what was tried with each plan that led to it."""
+
+    finding: Finding
+    attempts: tuple[Attempt, ...]
+    normal: bool
+    """Fault-free runs showed the symptom too: nothing need be tried."""
+
+
+# --- which symptoms are the same
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_PATH = re.compile(r"(?<![\w<])\.{0,2}(/[^\s/:,;)\]]+)+/?")
+_MASKED = re.compile(r"<(?:n|hex|path)>")
+_NUMBER = re.compile(r"(?<!signal )(?<!exit code )(?<![#\d])\d+(\.\d+)*")
+"""Which signal and which exit code matter, and so does which call of a function (`module:function#2`)."""
+
+
+@lru_cache(maxsize=4096)
+def template(symptom: str) -> str:
+    """What is left of a symptom without quoted text, paths and numbers."""
+    text = _QUOTED.sub("<*>", symptom)
+    for pattern in (_MASKED, _PATH, _NUMBER):
+        text = pattern.sub("<*>", text)
+    return " ".join(text.split())
 
 
 class _Group:
-    def __init__(self, symptom: str, plan: Plan) -> None:
+    def __init__(self, symptom: str) -> None:
         self.symptom = symptom
-        self.plan = plan
+        self.found: list[Outcome] = []
+        """Failing runs of strategies, and of faults at rest."""
         self.runs: list[int] = []
-        self.strategies: list[str] = []
 
 
-def group(
-    failing: Sequence[FailingRun],
-    confirmations: Sequence[Confirmation],
-    verdicts_of: Callable[[int], tuple[Verdict, ...]],
-) -> tuple[Finding, ...]:
-    """One finding for each symptom; another symptom of a plan that is being confirmed belongs to the same bug."""
+def _sort(outcomes: Sequence[Outcome]) -> list[_Group]:
+    """Re-runs of a plan that show something else belong to the bug that the plan was first seen to cause."""
     by_symptom: dict[str, _Group] = {}
-    by_plan: dict[str, _Group] = {}
+    by_plan: dict[str, tuple[_Group, Outcome]] = {}
     groups: list[_Group] = []
-    for run, strategy, symptom, plan in failing:
-        found = by_symptom.get(symptom) or (by_plan.get(plan.id) if strategy == "confirm" else None)
-        if found is None:
-            found = _Group(symptom, plan)
-            groups.append(found)
-        by_symptom.setdefault(symptom, found)
-        by_plan.setdefault(plan.id, found)
-        found.runs.append(run)
-        if strategy != "confirm" and strategy not in found.strategies:
-            found.strategies.append(strategy)
-    return tuple(_finding(number, g, confirmations, verdicts_of) for number, g in enumerate(groups, 1))
+    for outcome in outcomes:
+        if not outcome.symptom or outcome.strategy == CONTROL:
+            continue
+        name = template(outcome.symptom)
+        group = by_symptom.get(name)
+        if outcome.strategy == CONFIRM:
+            if group is None and outcome.plan_id in by_plan:
+                group, first = by_plan[outcome.plan_id]
+                if fired_alike(outcome, first):  # else it may be another bug, if somebody else sees it too
+                    by_symptom[name] = group
+        else:
+            if group is None:
+                group = by_symptom[name] = _Group(outcome.symptom)
+                groups.append(group)
+            group.found.append(outcome)
+            by_plan.setdefault(outcome.plan_id, (group, outcome))
+        if group:
+            group.runs.append(outcome.run)
+    return groups
 
 
-def _finding(
-    number: int,
-    found: _Group,
-    confirmations: Sequence[Confirmation],
-    verdicts_of: Callable[[int], tuple[Verdict, ...]],
-) -> Finding:
-    tried = [symptom for plan_id, status, symptom in confirmations if plan_id == found.plan.id and status == "fired"]
-    verdicts = tuple(v for v in verdicts_of(found.runs[0]) if v.answer == "fail")
-    title = next((v.text for v in verdicts if v.symptom == found.symptom), found.symptom)
+# --- findings
+
+
+def suspicions(
+    outcomes: Sequence[Outcome],
+    verdicts_of: VerdictsOf,
+    numbers: Mapping[str, int] | None = None,
+    fault_free: Sequence[str] = (),
+    known: Known = lambda _: "",
+) -> tuple[Suspicion, ...]:
+    """One for each symptom, by number; `numbers` are those that symptoms have already.
+
+    `fault_free` is the symptom of each run without a fault, "" where it passed: what they show too is flaky.
+    """
+    groups, reruns = _sort(outcomes), Reruns(outcomes)
+    taken = {template(symptom): number for symptom, number in (numbers or {}).items()}
+    made = []
+    for group in groups:
+        number = taken.setdefault(template(group.symptom), max(taken.values(), default=0) + 1)
+        attempts = tuple(reruns.attempt(first) for first in _plans_to_try(group.found))
+        normal = sum(template(symptom) == template(group.symptom) for symptom in fault_free)
+        finding = _finding(number, group, best(attempts), verdicts_of)
+        if normal:
+            finding = msgspec.structs.replace(
+                finding,
+                control_tries=finding.control_tries + len(fault_free),
+                control_hits=finding.control_hits + normal,
+            )
+        finding = msgspec.structs.replace(finding, suppressed=known(finding))
+        made.append(Suspicion(finding, attempts, bool(normal)))
+    return tuple(sorted(made, key=lambda suspicion: int(suspicion.finding.id[1:])))
+
+
+def _plans_to_try(found: Sequence[Outcome]) -> list[Outcome]:
+    """The first run for each place and kind of fault."""
+    first: dict[tuple[str, tuple[str, ...]], Outcome] = {}
+    for outcome in found:
+        first.setdefault((site(outcome), kinds(outcome)), outcome)
+    return list(first.values())[:CANDIDATES_MAX]
+
+
+def _finding(number: int, group: _Group, attempt: Attempt, verdicts_of: VerdictsOf) -> Finding:
+    shown = _shown_by(group, attempt)
+    verdicts = tuple(v for v in verdicts_of(shown.run) if v.answer == "fail")
     return Finding(
         id=f"F{number}",
-        symptom=found.symptom,
-        title=title,
-        plan=found.plan,
-        runs=tuple(found.runs),
-        strategies=tuple(found.strategies),
+        symptom=group.symptom,
+        title=next((v.text for v in verdicts if v.symptom == shown.symptom), group.symptom),
+        plan=attempt.plan,
+        runs=tuple(group.runs),
+        strategies=tuple(dict.fromkeys(outcome.strategy for outcome in group.found)),
         verdicts=verdicts,
-        tries=len(tried),
-        hits=sum(bool(symptom) for symptom in tried),
+        tries=attempt.again.tries,
+        hits=attempt.again.hits,
+        elsewhere=attempt.again.elsewhere,
+        control_tries=attempt.control.tries,
+        control_hits=attempt.control.hits,
+        variants=tuple(_variants(group.found, site(attempt.first))),
+        faults=tuple(dict.fromkeys(kind for outcome in group.found for kind in kinds(outcome))),
+        shown_by=shown.run,
     )
+
+
+def _shown_by(group: _Group, attempt: Attempt) -> Outcome:
+    """A run with the long wait, best one with the same symptom; else the run that failed first."""
+    alike = [run for run in attempt.shown if template(run.symptom) == template(group.symptom)]
+    return next(iter(alike or attempt.shown), attempt.first)
+
+
+def _variants(found: Sequence[Outcome], own: str) -> list[Variant]:
+    """The shortest plan for each other place."""
+    by_site: dict[str, list[Outcome]] = {}
+    for outcome in found:
+        by_site.setdefault(site(outcome), []).append(outcome)
+    variants = []
+    for name, runs in by_site.items():
+        shortest = min(runs, key=lambda outcome: (len(outcome.plan.steps), outcome.run))
+        if name != own:
+            variants.append(Variant(name, shortest.plan, shortest.run, len(runs)))
+    return sorted(variants, key=lambda variant: (-variant.runs, variant.run))[:VARIANTS_MAX]
+
+
+def kinds(outcome: Outcome) -> tuple[str, ...]:
+    """Of the faults that fired."""
+    steps = [outcome.plan.steps[step] for step, _ in outcome.landed] or outcome.plan.steps
+    return tuple(dict.fromkeys(fault_kind(step.fault) for step in steps))
+
+
+def site(outcome: Outcome) -> str:
+    """Where in the target the last fault hit: role, operation and function, whichever node and call of it that was."""
+    if not outcome.landed or not outcome.landed[-1][1].items:
+        return _last_trigger(outcome.plan)
+    point = outcome.landed[-1][1]
+    place = point.get("loc").partition("#")[0]
+    if point.get("op") == PHASE:
+        return f"at {place}"
+    of = f" of {point.get('role')}" if point.get("role") else ""
+    return f"{point.get('op') or 'any operation'}{of}" + (f" at {place}" if place else "")
+
+
+def _last_trigger(plan: Plan) -> str:
+    return describe_trigger(plan.steps[-1].trigger) if plan.steps else "no fault"

@@ -11,6 +11,7 @@ from undermine.model.plan import (
     At,
     Fault,
     FirstUnseen,
+    Hold,
     Partition,
     Plan,
     Step,
@@ -23,7 +24,7 @@ from undermine.model.plan import (
     lacking,
     nodes_of,
 )
-from undermine.model.point import CLIENT
+from undermine.model.point import CLIENT, PHASE
 
 Row = dict[str, Any]
 Cut = tuple[str, str]
@@ -91,6 +92,17 @@ def _variables(trigger: When) -> Iterator[str]:
         yield compare.variable
         if compare.other:
             yield compare.other
+
+
+def meets_phases(plan: Plan) -> bool:
+    """Does any half of any trigger name a moment of the run itself?"""
+    triggers = [trigger for step in plan.steps for trigger in (step.trigger, step.until) if trigger]
+    return any(_is_phase(half) for trigger in triggers for half in _halves(trigger))
+
+
+def _is_phase(trigger: Trigger) -> bool:
+    last = _halves(trigger)[-1]
+    return isinstance(last, At) and last.point.get("op") == PHASE
 
 
 # --- partitions
@@ -190,8 +202,9 @@ def _nodes_noticing(trigger: Trigger) -> set[str]:
 def _beyond_clients(step: Step) -> str:
     """Clients are no nodes: they are never hit, and only packets can be kept from them."""
     fault = step.fault
-    if CLIENT in _nodes_noticing(step.trigger) and not nodes_of(fault):
-        return f"{fault_kind(fault)} at a client's operation must name its nodes"
+    if CLIENT in _nodes_noticing(step.trigger) and not nodes_of(fault) and not isinstance(fault, Hold):
+        where = "a moment of the run" if _is_phase(step.trigger) else "a client's operation"
+        return f"{fault_kind(fault)} at {where} must name its nodes"
     if isinstance(fault, Partition) and fault.level == "operation" and CLIENT in (*fault.nodes, *fault.others):
         return "clients can be cut off at the level of the network only"
     return ""

@@ -14,7 +14,9 @@ import msgspec
 
 from undermine.inject.compile import Cut, cuts, lasting_partition
 from undermine.model.event import AgentInfo
-from undermine.model.plan import Crash, Error, Fault, Partition, Pause, Plan, Reboot, nodes_of
+from undermine.model.plan import Crash, Error, Fault, Hold, Partition, Pause, Plan, Reboot, nodes_of
+from undermine.model.point import Point
+from undermine.model.run import Moment
 
 VERSION = 2
 WAITING, ARMED, FIRED, OVER = 0, 1, 2, 3
@@ -77,6 +79,15 @@ class LoseMessages(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
 
 
+class Note(msgspec.Struct, frozen=True):
+    """Nothing is done at this moment but to write down that it came."""
+
+    step: int
+    node: str
+    pid: int
+    seq: int
+
+
 class EndFault(msgspec.Struct, frozen=True):
     """The step's `until` was met on this node: end whatever the tool does for it."""
 
@@ -85,7 +96,16 @@ class EndFault(msgspec.Struct, frozen=True):
 
 
 Instruction = (
-    SetStep | NewGeneration | ExpectCrash | KillNodes | StartNodes | FreezeNodes | CutNetwork | LoseMessages | EndFault
+    SetStep
+    | NewGeneration
+    | ExpectCrash
+    | KillNodes
+    | StartNodes
+    | FreezeNodes
+    | CutNetwork
+    | LoseMessages
+    | Note
+    | EndFault
 )
 
 
@@ -152,6 +172,10 @@ class Controller:
     def fired(self) -> list[int]:
         return [step for step, state in enumerate(self.states) if state in (FIRED, OVER)]
 
+    def moments(self) -> list[Moment]:
+        """Where each step that fired did so, by step."""
+        return [_moment(self.claims[step]) for step in self.fired()]
+
     def _fire(self, claim: Claim) -> tuple[Answer, list[Instruction]]:
         """The fault is in force before agents see the step as fired: its end cannot come before its beginning."""
         self.states[claim.step] = FIRED
@@ -177,6 +201,8 @@ class Controller:
                 for node, lost in lasting_partition(fault, claim.node, self._nodes).items():
                     self.lasting.append(Lasting(step, node, {"kind": "partition", **lost}))
                 return True, [NewGeneration(), LoseMessages(step, nodes)]
+            case Hold():
+                return True, [Note(step, claim.node, claim.pid, claim.seq)]
             case Error(error=error, scope=scope) if scope != "once":
                 value = {"file": claim.resource, "peer": claim.point.get("target", "")}.get(scope, "")
                 what = {"kind": "error", "error": error, "scope": scope, "value": value}
@@ -207,3 +233,7 @@ class Controller:
             return []
         self.states[step] = ARMED
         return [SetStep(step, ARMED)]
+
+
+def _moment(claim: Claim) -> Moment:
+    return Moment(claim.step, claim.node, claim.t_ns, Point.of(claim.point), claim.resource, claim.seq, claim.pid)

@@ -29,10 +29,12 @@ from undermine.inject.controller import (
     KillNodes,
     LoseMessages,
     NewGeneration,
+    Note,
     SetStep,
     StartNodes,
 )
 from undermine.model.event import AgentInfo
+from undermine.model.run import Moment
 
 _NUMBER = struct.Struct("<I")
 _SLOT = struct.Struct("<IH")
@@ -87,6 +89,7 @@ class Actions(Protocol):
     def freeze(self, instruction: FreezeNodes) -> None: ...
     def cut(self, instruction: CutNetwork) -> None: ...
     def lose(self, instruction: LoseMessages) -> None: ...
+    def note(self, instruction: Note) -> None: ...
     def end(self, instruction: EndFault) -> None: ...
 
 
@@ -106,6 +109,11 @@ class Server:
         self._listener.listen(128)
         self._carry_out(controller.begin())
         threading.Thread(target=self._accept, name="agent-server", daemon=True).start()
+
+    def moments(self) -> tuple[Moment, ...]:
+        """Where each step that fired did so, by step."""
+        with self._lock:
+            return tuple(self._controller.moments())
 
     def heal(self) -> None:
         """End every hold and every lasting fault; nothing fires from now on."""
@@ -188,5 +196,7 @@ class Server:
                     self._actions.cut(instruction)
                 case LoseMessages():
                     self._actions.lose(instruction)
+                case Note():
+                    self._actions.note(instruction)
                 case EndFault():
                     self._actions.end(instruction)

@@ -1,11 +1,41 @@
-"""Finding: failing runs judged to be the same bug."""
+"""Finding: failing runs judged to be the same bug; Outcome: what of a run is needed to judge so."""
 
 from __future__ import annotations
 
 import msgspec
 
-from undermine.model.plan import Plan
-from undermine.model.run import Verdict
+from undermine.model.plan import Hold, Plan, final_at
+from undermine.model.point import Point
+from undermine.model.run import RunRecord, RunStatus, Verdict
+
+Landing = tuple[int, Point]
+"""A step that fired, and the point at which it did."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a run ended, and where its steps fired."""
+
+    run: int
+    strategy: str
+    plan: Plan
+    plan_id: str
+    status: RunStatus
+    symptom: str = ""
+    landed: tuple[Landing, ...] = ()
+
+
+def landings(record: RunRecord) -> tuple[Landing, ...]:
+    """Every step that took effect, and where; where no moment was recorded, at the point that its trigger names."""
+    points: dict[int, Point] = {}
+    for moment in record.moments:
+        points.setdefault(moment.step, moment.point)
+    proven = {receipt.step for receipt in record.receipts if receipt.proves}
+    out = []
+    for number, step in enumerate(record.plan.steps):
+        if number in proven or (number in points and isinstance(step.fault, Hold)):
+            at = final_at(step.trigger)
+            out.append((number, points.get(number) or (at.point if at else Point(()))))
+    return tuple(out)
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -30,6 +60,8 @@ class Finding(msgspec.Struct, frozen=True):
     tries: int = 0
     """Re-runs with the long wait in which the fault fired where it had."""
     hits: int = 0
+    elsewhere: int = 0
+    """Re-runs that say nothing: the fault fired elsewhere or not at all, or the run broke."""
     control_tries: int = 0
     """Runs that were held at the same moments without the fault."""
     control_hits: int = 0
@@ -54,11 +86,21 @@ class Finding(msgspec.Struct, frozen=True):
     @property
     def believed(self) -> bool:
         """It was reproduced, or nobody tried to; it needs the fault; and the user wants to hear of it."""
-        return (self.confirmed or not self.tries) and not self.flaky and not self.suppressed
+        untried = not self.tries and not self.elsewhere
+        return (self.confirmed or untried) and not self.flaky and not self.suppressed
 
     @property
     def rate(self) -> str:
-        if not self.tries:
-            return "not re-run"
-        without = f", {self.control_hits}/{self.control_tries} without the fault" if self.control_tries else ""
-        return f"{self.hits}/{self.tries}{without}"
+        return ", ".join(filter(None, (self._rate_with, self._rate_without)))
+
+    @property
+    def _rate_with(self) -> str:
+        if self.tries:
+            return f"{self.hits}/{self.tries}"
+        return f"never: the fault fired elsewhere in {self.elsewhere} re-runs" if self.elsewhere else "not re-run"
+
+    @property
+    def _rate_without(self) -> str:
+        if self.control_tries:
+            return f"{self.control_hits}/{self.control_tries} without the fault"
+        return "no control" if self.hits else ""

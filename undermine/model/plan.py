@@ -96,7 +96,12 @@ class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="fault"):
 
 
 class Hold(msgspec.Struct, frozen=True, tag="hold", tag_field="fault"):
-    """Nothing but the moment: the operation waits until the tool has answered, and goes on. The control of an experiment."""
+    """Nothing but the moment: the operation waits until the tool has answered, and goes on. The control of an experiment.
+
+    `of` is what an agent calls the fault that it stands for: it is met at the same operations.
+    """
+
+    of: str = ""
 
 
 Fault = Crash | Reboot | Delay | Error | Drop | Corrupt | Partition | Pause | Hold
@@ -166,7 +171,7 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def control(self) -> Plan:
         """The same moments without the faults."""
-        steps = tuple(Step(step.trigger, Hold(), step.until) for step in self.steps)
+        steps = tuple(Step(step.trigger, Hold(capability(step.fault)), step.until) for step in self.steps)
         return Plan(steps, self.seed, self.strategy, f"control: {self.why}")
 
     @property

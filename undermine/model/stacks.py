@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+
 import msgspec
+
+STACKS_SIGNAL = int(signal.SIGRTMAX) - 3
+"""By this the tool asks an agent for them: far from those that programs and their libraries take for themselves."""
 
 
 class Doing(msgspec.Struct, frozen=True):

@@ -14,7 +14,8 @@ from undermine.model.point import point_of
 from undermine.model.run import Receipt, RunView, Verdict
 from undermine.report.data import Injection, Row, injections, main_verdict, run_dir, seen_by
 from undermine.report.scene import origin_of, safe_trace
-from undermine.report.text import Tail, clean_lines, clip, held, tail_of, tail_of_text
+from undermine.report.stacks import ProcessRow, process_rows
+from undermine.report.text import Tail, clean_lines, clip, count, held, tail_of, tail_of_text
 from undermine.report.timeline import timeline
 from undermine.rundir import RunDir, load_view
 from undermine.store import Store
@@ -25,6 +26,9 @@ _LOGS_MAX = 4
 _VERDICTS_MAX = 20
 _PROBLEMS_MAX = 5
 _RECEIPTS_MAX = 20
+_VARIANTS_MAX = 20
+_NEWS = "logs"
+"""The checker whose passing verdict says which log lines are new."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,14 @@ class VerdictRow:
     checker: str
     text: str
     evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class VariantRow:
+    site: str
+    plan: str
+    runs: int
+    run: int
 
 
 @dataclass(frozen=True)
@@ -72,6 +84,16 @@ class Card:
     stack: tuple[str, ...] = ()
     stack_note: str = ""
     problems: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    control: str = ""
+    variants: tuple[VariantRow, ...] = ()
+    variants_left_out: int = 0
+    news: tuple[str, ...] = ()
+    stuck: tuple[ProcessRow, ...] = ()
+
+    @property
+    def stuck_threads(self) -> int:
+        return sum(process.stuck for process in self.stuck)
 
 
 def card_of(store: Store, finding: Finding, rows: Mapping[int, Row], lines: Mapping[str, int], *, brief: bool) -> Card:
@@ -103,8 +125,14 @@ def card_of(store: Store, finding: Finding, rows: Mapping[int, Row], lines: Mapp
         picture=timeline(view) if view else "",
         logs=tuple(_logs(run_dir(store, run), view)) if view else (),
         stack=clean_lines(event.stack, 30) if event else (),
-        stack_note=_stack_note(event, receipts),
+        stack_note=_stack_note(event, view),
         problems=tuple(problems),
+        doubts=tuple(doubts_of(finding)),
+        control=control_of(finding),
+        variants=tuple(_variant_rows(finding)),
+        variants_left_out=max(0, len(finding.variants) - _VARIANTS_MAX),
+        news=_news(store, run) if view else (),
+        stuck=process_rows(view.record.stacks) if view else (),
     )
 
 
@@ -116,21 +144,65 @@ def _evidence(verdict: Verdict | None, brief: bool) -> tuple[str, ...]:
 
 def certainty_of(finding: Finding) -> tuple[str, str]:
     """(words, class) of the reproduction rate."""
+    if finding.suppressed:
+        return "suppressed", "never"
+    if finding.flaky:
+        return f"flaky, {finding.control_hits} of {finding.control_tries} without the fault", "never"
     if not finding.tries:
-        return "not re-run", "untried"
+        return ("not reproduced", "never") if finding.elsewhere else ("not re-run", "untried")
     if not finding.hits:
         return f"not reproduced, 0 of {finding.tries}", "never"
     kind = "always" if finding.hits == finding.tries else "sometimes"
-    return f"reproduced {finding.hits} of {finding.tries}", kind
+    without = f", 0 of {finding.control_tries} without the fault" if finding.control_tries else ""
+    return f"reproduced {finding.hits} of {finding.tries}{without}", kind
+
+
+def control_of(finding: Finding) -> str:
+    """`3/3 with the fault, 0/3 without`, and what of the re-runs says nothing."""
+    parts = [f"{finding.hits}/{finding.tries} with the fault"] if finding.tries else []
+    if finding.control_tries:
+        parts.append(f"{finding.control_hits}/{finding.control_tries} without")
+    elif finding.hits:
+        parts.append("no control was run")
+    if finding.elsewhere:
+        parts.append(f"{count(finding.elsewhere, 're-run')} in which the fault did not fire there")
+    return ", ".join(parts)
+
+
+def doubts_of(finding: Finding) -> Iterator[str]:
+    """Why it is not believed, or not fully."""
+    if finding.suppressed:
+        yield f"Suppressed: {clip(finding.suppressed, 300)}"
+    if finding.flaky:
+        yield (
+            f"It came without the fault too, in {finding.control_hits} of {count(finding.control_tries, 'control')}: "
+            "it says something about the workload or the system at rest, not about this fault."
+        )
+    if finding.tries and not finding.hits:
+        yield f"None of {count(finding.tries, 're-run')} with the long wait showed it again."
+    elif finding.elsewhere and not finding.tries:
+        yield f"It could not be tried again: in {count(finding.elsewhere, 're-run')} the fault did not fire there."
+
+
+def _variant_rows(finding: Finding) -> Iterator[VariantRow]:
+    for variant in finding.variants[:_VARIANTS_MAX]:
+        yield VariantRow(clip(variant.site, 200), clip(str(variant.plan), 300), variant.runs, variant.run)
+
+
+def _news(store: Store, run: int) -> tuple[str, ...]:
+    """Log lines of the run that is shown which no run without a fault has."""
+    said = [v for v in store.verdicts(run) if v.checker == _NEWS and v.answer == "pass"]
+    return clean_lines(said[0].evidence, _EVIDENCE_LINES_MAX) if said else ()
 
 
 # --- the run that is shown
 
 
 def _first_view(store: Store, finding: Finding, rows: Mapping[int, Row]) -> tuple[RunView | None, list[str]]:
-    """The first failing run whose folder can be read, those of the finding's own plan first."""
+    """The run that shows it best; else the first whose folder can be read, those of the finding's own plan first."""
     same = [run for run in finding.runs if run in rows and rows[run]["plan"].steps_id == finding.plan.steps_id]
-    order = list(dict.fromkeys([*same, *finding.runs]))
+    best = [finding.shown_by] if finding.shown_by in rows else []
+    order = list(dict.fromkeys([*best, *same, *finding.runs]))
     problems: list[str] = []
     for run in order[:_CANDIDATES_MAX]:
         try:
@@ -149,12 +221,13 @@ def _run_note(finding: Finding, view: RunView | None) -> str:
 
 
 def _event_at(view: RunView, receipts: Sequence[Receipt]) -> Event | None:
-    """The operation at which the fault struck: the one the receipt names, or the last of that point before it."""
+    """The operation at which the fault struck: the one that a receipt or a moment names, or the last of that point
+    before it."""
     events = safe_trace(view).events
-    for receipt in receipts:
-        for event in events:
-            if receipt.seq and (event.node, event.pid, event.seq) == (receipt.node, receipt.pid, receipt.seq):
-                return event
+    by_place = {(event.node, event.pid, event.seq): event for event in events}
+    for place in _named(view):
+        if place in by_place:
+            return by_place[place]
     first = receipts[0] if receipts else None
     steps = view.plan.steps
     at = final_at(steps[first.step if first and 0 <= first.step < len(steps) else 0].trigger) if steps else None
@@ -164,10 +237,16 @@ def _event_at(view: RunView, receipts: Sequence[Receipt]) -> Event | None:
     return next((e for e in reversed(before) if at.point.matches(point_of(e))), None)
 
 
-def _stack_note(event: Event | None, receipts: Sequence[Receipt]) -> str:
-    if event is None:
+def _named(view: RunView) -> list[tuple[str, int, int]]:
+    """(node, pid, seq) of the operations that are known to have been hit, or to have let the fault begin."""
+    hit = [(receipt.node, receipt.pid, receipt.seq) for receipt in view.receipts if receipt.seq]
+    return hit + [(moment.node, moment.pid, moment.seq) for moment in view.record.moments if moment.seq]
+
+
+def _stack_note(event: Event | None, view: RunView | None) -> str:
+    if event is None or view is None:
         return ""
-    exact = any((r.node, r.pid, r.seq) == (event.node, event.pid, event.seq) for r in receipts)
+    exact = (event.node, event.pid, event.seq) in _named(view)
     where = f"thread {event.thread} of {event.node}" if event.thread else event.node
     return clip(where if exact else f"{where}; the last operation that fits, since no receipt names one", 200)
 
@@ -183,7 +262,8 @@ def _receipt_rows(view: RunView, receipts: Sequence[Receipt]) -> Iterator[Receip
 
 def _verdict_rows(finding: Finding) -> Iterator[VerdictRow]:
     main = main_verdict(finding)
-    for verdict in finding.verdicts[:_VERDICTS_MAX]:
+    failing = [verdict for verdict in finding.verdicts if verdict.answer == "fail"]
+    for verdict in failing[:_VERDICTS_MAX]:
         evidence = () if verdict is main else clean_lines(verdict.evidence, 12)
         yield VerdictRow(verdict.checker or "checker", clip(verdict.text or verdict.symptom, 400), evidence)
 

@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from undermine.model.baseline import Baseline
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
 from undermine.model.plan import (
     Fault,
+    Hold,
     Partition,
     Plan,
     Reboot,
@@ -30,9 +34,16 @@ from undermine.model.run import Verdict
 from undermine.report.scene import short_fault
 from undermine.report.text import clip, count, duration
 from undermine.rundir import RunDir, load_record
-from undermine.store import Coverage, Store
+from undermine.store import BASELINE, BENIGN, CONFIRM, CONTROL, REPLAY, Coverage, Store
 
-BASELINE, CONFIRM = "baseline", "confirm"
+_WHAT_FOR = {
+    BASELINE: "fault-free",
+    BENIGN: "fault at rest",
+    CONFIRM: "confirmation",
+    CONTROL: "control",
+    REPLAY: "replay",
+}
+"""Runs that no strategy proposed."""
 RUNS_MAX = 500
 LOCATIONS_MAX = 300
 _SEVERITY = {"exits": 1, "deaths": 1, "hang": 2, "liveness": 3, "workload": 4}
@@ -54,6 +65,7 @@ class Head:
     mood: str
     facts: tuple[tuple[str, str, str], ...]
     """(number, words, kind)"""
+    warning: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,9 +136,25 @@ def head_of(store: Store, rows: Sequence[Row], findings: Sequence[Finding]) -> H
         version=str(_dig(identity, "version") or "unknown"),
         seed=_shown(_dig(identity, "significant", "hunt", "seed")),
         sentence=sentence(findings, rows),
-        mood="bad" if findings else "good" if any(map(_with_fault, rows)) else "none",
+        mood=_mood(findings, rows),
         facts=tuple(_facts(rows)),
+        warning=_flakiness(store),
     )
+
+
+def _mood(findings: Sequence[Finding], rows: Sequence[Row]) -> str:
+    if any(finding.believed for finding in findings):
+        return "bad"
+    return "good" if not findings and any(map(_with_fault, rows)) else "none"
+
+
+def _flakiness(store: Store) -> str:
+    """Said of the workload, if fault-free runs failed."""
+    try:
+        usual = msgspec.convert(store.meta("baseline") or {}, Baseline)
+    except msgspec.ValidationError:
+        return ""
+    return f"The workload is flaky: {clip(usual.flaky, 300)}." if usual.flaky else ""
 
 
 def _shown(value: Any) -> str:
@@ -157,25 +185,47 @@ def sentence(findings: Sequence[Finding], rows: Sequence[Row]) -> str:
     if not rows:
         return "No run has finished yet."
     believed = [f for f in findings if f.believed]
-    doubtful = len(findings) - len(believed)
     fired = sum(map(_with_fault, rows))
     if not findings:
         if not fired:
             return f"No fault has fired in {count(len(rows), 'run')}, so this says nothing about the system yet."
         return f"Nothing found in {count(len(rows), 'run')}, {fired:,} of them with a fault that fired."
-    always = sum(f.tries > 0 and f.hits == f.tries for f in believed)
-    at_times = sum(0 < f.hits < f.tries for f in believed)
-    untried = sum(not f.tries for f in believed)
-    kinds = ((always, "reproduced every time"), (at_times, "reproduced at times"), (untried, "not re-run"))
-    parts = [words if number == len(believed) == 1 else f"{number} {words}" for number, words in kinds if number]
-    doubts = f"{count(doubtful, 'suspicion')} could not be reproduced" if doubtful else ""
-    if not believed:
-        return f"No confirmed bug; {doubts}."
-    return f"{count(len(believed), 'bug')}, {', '.join(parts)}" + (f"; {doubts}" if doubts else "") + "."
+    head = f"{count(len(believed), 'bug')}, {_how_sure(believed)}" if believed else "No confirmed bug"
+    return "; ".join([head, *_doubts(findings)]) + "."
+
+
+def _how_sure(believed: Sequence[Finding]) -> str:
+    controlled = sum(f.confirmed and f.control_tries > 0 for f in believed)
+    others = [f for f in believed if not f.control_tries]
+    kinds = (
+        (controlled, "confirmed with a control" if len(believed) == 1 else "confirmed with controls"),
+        (sum(0 < f.hits == f.tries for f in others), "reproduced every time"),
+        (sum(0 < f.hits < f.tries for f in others), "reproduced at times"),
+        (sum(not f.tries for f in believed), "not re-run"),
+    )
+    parts = [words if number == len(believed) else f"{number} {words}" for number, words in kinds if number]
+    return ", ".join(parts)
+
+
+def _doubts(findings: Sequence[Finding]) -> Iterator[str]:
+    suppressed = sum(bool(f.suppressed) for f in findings)
+    rest = [f for f in findings if not f.suppressed and not f.believed]
+    flaky = sum(f.flaky for f in rest)
+    if lost := len(rest) - flaky:
+        yield f"{count(lost, 'suspicion')} could not be reproduced"
+    if flaky:
+        yield f"{count(flaky, 'suspicion')} came without the fault too"
+    if suppressed:
+        yield f"{suppressed} suppressed"
 
 
 def _with_fault(row: Row) -> bool:
-    return bool(row["plan"].steps) and row["status"] == "fired"
+    return row["status"] == "fired" and _hurts(row["plan"])
+
+
+def _hurts(plan: Plan) -> bool:
+    """Is there a fault in it? A control only waits."""
+    return any(not isinstance(step.fault, Hold) for step in plan.steps)
 
 
 def _facts(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
@@ -186,7 +236,7 @@ def _facts(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
     yield f"{sum(row['status'] == 'broken' for row in rows):,}", "broken", "broken"
     if exhausted := sum(row["status"] == "exhausted" for row in rows):
         yield f"{exhausted:,}", "exhausted", "not_fired"
-    without = sum(not row["plan"].steps and row["status"] != "broken" for row in rows)
+    without = sum(not _hurts(row["plan"]) and row["status"] in ("fired", "exhausted") for row in rows)
     yield f"{without:,}", "without a fault", ""
 
 
@@ -209,7 +259,9 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _doubt(finding: Finding) -> int:
-    return 0 if finding.confirmed else 2 if finding.tries else 1
+    if finding.believed:
+        return 0 if finding.confirmed else 1
+    return 4 if finding.suppressed else 3 if finding.flaky else 2
 
 
 def _share(finding: Finding) -> float:
@@ -223,8 +275,9 @@ def _severity(finding: Finding) -> int:
 
 def main_verdict(finding: Finding) -> Verdict | None:
     """The failing verdict that gave the finding its symptom."""
-    matching = [v for v in finding.verdicts if v.symptom == finding.symptom]
-    return next(iter(matching or finding.verdicts), None)
+    failing = [v for v in finding.verdicts if v.answer == "fail"]
+    matching = [v for v in failing if v.symptom == finding.symptom]
+    return next(iter(matching or failing), None)
 
 
 def fault_words(fault: Fault) -> tuple[str, str]:
@@ -322,6 +375,8 @@ def _fired_steps(store: Store, rows: Sequence[Row]) -> Iterator[_Fired]:
     for row in rows:
         for number in sorted(_proven(store, row)):
             step = row["plan"].steps[number]
+            if isinstance(step.fault, Hold):
+                continue
             at = final_at(step.trigger)
             keys = at.point.as_dict() if at else {}
             yield _Fired(
@@ -401,10 +456,12 @@ def run_rows_of(store: Store, rows: Sequence[Row], findings: Iterable[Finding]) 
         timing = row["timing"] if isinstance(row["timing"], dict) else {}
         total_s = timing.get("total_s") or (row["ended"] or row["started"]) - row["started"]
         failed = bool(row["symptom"])
-        status = "no fault" if not row["plan"].steps and row["status"] == "fired" else row["status"].replace("_", " ")
+        status = row["status"].replace("_", " ")
+        if row["status"] == "fired" and not _hurts(row["plan"]):
+            status = "held, no fault" if row["plan"].steps else "no fault"
         yield RunRow(
             run=row["run"],
-            strategy=row["strategy"],
+            strategy=_WHAT_FOR.get(str(row["strategy"]), str(row["strategy"])),
             plan=clip(str(row["plan"]), 240),
             status=status,
             verdict=clip(_verdict_words(row, store.verdicts(row["run"])), 200),

@@ -9,11 +9,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from undermine.model.event import Trace
-from undermine.model.plan import Crash, Fault, Partition, Pause, Plan, Reboot, describe_fault, fault_kind
+from undermine.model.plan import (
+    Crash,
+    Drop,
+    Error,
+    Fault,
+    Partition,
+    Pause,
+    Plan,
+    Reboot,
+    describe_fault,
+    fault_kind,
+    final_at,
+)
 from undermine.model.run import END, Op, Receipt, RunRecord, RunView
 
 OPS_MAX = 60
 DEATHS_MAX = 8
+HEALTH_MAX = 40
 NODES_MAX = 24
 _LEAD_NS = 150_000_000
 
@@ -58,6 +71,15 @@ class Death:
 
 
 @dataclass(frozen=True)
+class Health:
+    """What a node said of itself: "" is healthy."""
+
+    node: str
+    t_ns: int
+    answer: str
+
+
+@dataclass(frozen=True)
 class Scene:
     """Everything that is drawn. Times are of the machine's clock; `origin_ns` is when the run started."""
 
@@ -72,6 +94,8 @@ class Scene:
     marks: tuple[Mark, ...]
     deaths: tuple[Death, ...]
     healed_ns: int
+    health: tuple[Health, ...] = ()
+    stalled_ns: int = 0
 
 
 def origin_of(record: RunRecord, history: Sequence[Op]) -> int:
@@ -123,6 +147,8 @@ def scene_of(view: RunView) -> Scene | None:
         marks=marks,
         deaths=deaths,
         healed_ns=record.healed_ns,
+        health=tuple(health for node in shown for health in _health(node, record, origin_ns, end_ns)),
+        stalled_ns=record.stalled_ns if origin_ns < record.stalled_ns < end_ns else 0,
     )
 
 
@@ -138,7 +164,31 @@ def _end_of(record: RunRecord, history: Sequence[Op], origin_ns: int) -> int:
 def _marks(record: RunRecord) -> Iterator[Mark]:
     for receipt in record.receipts:
         label = _label(record.plan, receipt)
-        yield Mark(receipt.node, receipt.step, receipt.begun_ns, receipt.t_ns, label, receipt.detail, receipt.action)
+        until_ns = max(receipt.t_ns, _lasts_until(record, receipt))
+        yield Mark(receipt.node, receipt.step, receipt.begun_ns, until_ns, label, receipt.detail, receipt.action)
+
+
+def _lasts_until(record: RunRecord, receipt: Receipt) -> int:
+    """The end of what began with a receipt and has no length of its own: the step's end, else healing. 0: it was at once
+    over."""
+    if not receipt.proves or receipt.held_ns > 0 or not 0 <= receipt.step < len(record.plan.steps):
+        return 0
+    step = record.plan.steps[receipt.step]
+    at = final_at(step.trigger)
+    lost = isinstance(step.fault, Drop) and (at is None or at.point.kind == "net")  # a stream, not one message
+    if not lost and not (isinstance(step.fault, Error) and step.fault.scope != "once"):
+        return 0
+    ends = [r.t_ns for r in record.receipts if r.step == receipt.step and r.action == END]
+    return min(ends, default=record.healed_ns)
+
+
+def _health(node: str, record: RunRecord, origin_ns: int, end_ns: int) -> Iterator[Health]:
+    """Some of its answers, evenly; one that differs from the one before is never left out."""
+    said = [s for s in record.health if s.node == node and origin_ns <= s.t_ns <= end_ns]
+    every = -(-len(said) // HEALTH_MAX) or 1
+    for number, sample in enumerate(said):
+        if number % every == 0 or bool(sample.answer) != bool(said[number - 1].answer):
+            yield Health(node, sample.t_ns, sample.answer)
 
 
 def _label(plan: Plan, receipt: Receipt) -> str:

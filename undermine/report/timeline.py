@@ -11,7 +11,7 @@ from html import escape
 
 from undermine.model.run import END, Op, RunView
 from undermine.report.axis import Axis
-from undermine.report.scene import Death, Life, Mark, Scene, scene_of
+from undermine.report.scene import Death, Health, Life, Mark, Scene, scene_of
 from undermine.report.text import clip, clip_middle, duration
 
 _WIDTH = 1000
@@ -24,7 +24,13 @@ _AXIS_HEIGHT = 34
 _LEGEND_HEIGHT = 22
 _CHAR_WIDTH = 6.6
 _CLIENT_ROWS_MAX = 14
-_BANDS = {"delay": ("held", "held"), "pause": ("paused", "paused"), "partition": ("cut", "cut off")}
+_BANDS = {
+    "delay": ("held", "held"),
+    "pause": ("paused", "paused"),
+    "partition": ("cut", "cut off"),
+    "drop": ("lost", "messages lost"),
+    "error": ("failing", "operations fail"),
+}
 """How what lasts is drawn, and its word: by the receipt's action."""
 _OUTCOMES = {"ok": "ok", "fail": "fail", "unknown": "unknown", "pending": "no answer"}
 
@@ -60,10 +66,14 @@ class _Drawing:
         self.clients_top = self.top + len(scene.nodes) * _NODE_HEIGHT + (8 if scene.ops else 0)
         self.rows = _rows(scene.ops, scene.to_ns)
         self.bottom = self.clients_top + len(self.rows) * _CLIENT_HEIGHT + (6 if self.rows else 0)
+        self.legend = _place_legend(scene)
+        self.notes_top = (
+            self.bottom + _AXIS_HEIGHT + _LEGEND_HEIGHT * (1 + max((row for row, *_ in self.legend), default=0))
+        )
 
     def parts(self) -> Iterator[str]:
         notes = list(_notes(self.scene, bool(self.axis.breaks)))
-        height = self.bottom + _AXIS_HEIGHT + _LEGEND_HEIGHT + 16 * len(notes)
+        height = self.notes_top + 16 * len(notes)
         summary = _summary(self.scene)
         yield (
             f'<svg class="tl" viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="{_text(summary)}">'
@@ -75,8 +85,11 @@ class _Drawing:
         for name, ops in self.rows:
             yield from self._client(name, ops)
         yield from self._healing()
+        yield from self._stall()
         for death in self.scene.deaths:
             yield self._death(death)
+        for health in self.scene.health:
+            yield self._health(health)
         for mark in self.scene.marks:
             yield from self._mark(mark)
         for row, x, anchor, kind, text in self.labels:
@@ -84,7 +97,7 @@ class _Drawing:
             yield f'<text class="tl-label tl-{kind}-text" x="{x:.1f}" y="{y}" text-anchor="{anchor}">{text}</text>'
         yield from self._legend()
         for number, note in enumerate(notes):
-            y = self.bottom + _AXIS_HEIGHT + _LEGEND_HEIGHT + 16 * number + 6
+            y = self.notes_top + 16 * number + 6
             yield f'<text class="tl-note" x="{_LEFT}" y="{y:.0f}">{_text(note)}</text>'
         yield "</svg>"
 
@@ -161,6 +174,18 @@ class _Drawing:
             f"<title>{_text(f'{self._at(death.t_ns)}: {death.text}')}</title></path>"
         )
 
+    def _health(self, health: Health) -> str:
+        x, y = self.axis.x(health.t_ns), self.node_y[health.node]
+        kind, said = (
+            ("ill", f"says that it is not healthy: {health.answer}")
+            if health.answer
+            else ("well", "says that it is healthy")
+        )
+        return (
+            f'<circle class="tl-{kind}" cx="{x:.1f}" cy="{y + 11:.1f}" r="3.2">'
+            f"<title>{_text(f'{self._at(health.t_ns)}: {health.node} {said}', 300)}</title></circle>"
+        )
+
     # --- clients
 
     def _client(self, name: str, ops: Sequence[Op]) -> Iterator[str]:
@@ -195,6 +220,14 @@ class _Drawing:
                 f"<title>{self._at(self.scene.healed_ns)}: all faults are taken back, dead nodes are started</title></g>"
             )
 
+    def _stall(self) -> Iterator[str]:
+        if self.scene.stalled_ns:
+            x = self.axis.x(self.scene.stalled_ns)
+            yield (
+                f'<g><line class="tl-stalled" x1="{x:.1f}" y1="{self.top - 4:.0f}" x2="{x:.1f}" y2="{self.bottom:.0f}"/>'
+                f"<title>{self._at(self.scene.stalled_ns)}: the workload makes no progress</title></g>"
+            )
+
     def _mark(self, mark: Mark) -> Iterator[str]:
         if mark.node not in self.node_y:
             return
@@ -223,12 +256,23 @@ class _Drawing:
         return f"{(t_ns - self.scene.origin_ns) / 1e9:.3f} s"
 
     def _legend(self) -> Iterator[str]:
-        y = self.bottom + _AXIS_HEIGHT + 4
-        x = float(_LEFT)
-        for kind, text in _kinds(self.scene):
+        for row, x, kind, text in self.legend:
+            y = self.bottom + _AXIS_HEIGHT + 4 + _LEGEND_HEIGHT * row
             yield _sign(kind, x, y)
             yield f'<text class="tl-note" x="{x + 20:.0f}" y="{y + 4:.0f}">{text}</text>'
-            x += 20 + _CHAR_WIDTH * len(text) + 18
+
+
+def _place_legend(scene: Scene) -> list[tuple[int, float, str, str]]:
+    """(row, x, class, words): as many in a row as have room."""
+    placed = []
+    row, x = 0, float(_LEFT)
+    for kind, text in _kinds(scene):
+        width = 20 + _CHAR_WIDTH * len(text)
+        if x + width > _RIGHT:
+            row, x = row + 1, float(_LEFT)
+        placed.append((row, x, kind, text))
+        x += width + 18
+    return placed
 
 
 def _sign(kind: str, x: float, y: float) -> str:
@@ -240,6 +284,10 @@ def _sign(kind: str, x: float, y: float) -> str:
             return f'<line class="tl-healed" x1="{middle:.0f}" y1="{y - 7:.0f}" x2="{middle:.0f}" y2="{y + 7:.0f}"/>'
         case "death":
             return f'<path class="tl-death" d="M{middle - 5:.0f} {y - 4:.0f}h10l-5 7z"/>'
+        case "well" | "ill":
+            return f'<circle class="tl-{kind}" cx="{middle:.0f}" cy="{y:.0f}" r="3.4"/>'
+        case "stalled":
+            return f'<line class="tl-stalled" x1="{middle:.0f}" y1="{y - 7:.0f}" x2="{middle:.0f}" y2="{y + 7:.0f}"/>'
         case "over":
             return f'<path class="tl-over" d="M{middle - 3:.0f} {y - 7:.0f}v14l7 -7z"/>'
         case "end" | "end tl-bad":
@@ -264,6 +312,12 @@ def _kinds(scene: Scene) -> Iterator[tuple[str, str]]:
         yield "unready", "does not serve again"
     if scene.deaths:
         yield "death", "thread or task died"
+    if any(not health.answer for health in scene.health):
+        yield "well", "says it is healthy"
+    if any(health.answer for health in scene.health):
+        yield "ill", "says it is not"
+    if scene.stalled_ns:
+        yield "stalled", "no progress"
     statuses = {op.status for op in scene.ops}
     for status, text in _OUTCOMES.items():
         if status in statuses:
@@ -298,7 +352,7 @@ def _moments(scene: Scene) -> Iterator[int]:
     for mark in scene.marks:
         yield from (mark.t_ns, mark.until_ns)
     yield from (death.t_ns for death in scene.deaths)
-    yield scene.healed_ns
+    yield from filter(None, (scene.healed_ns, scene.stalled_ns))
 
 
 def _end_ns(op: Op, open_end_ns: int) -> int:

@@ -87,6 +87,8 @@ def _install(agent) -> None:
         finally:
             sys.dont_write_bytecode = keep
 
+    if agent.config.get("stacks_signal"):
+        on("stacks.install")()
     files.install(agent)
     copies.install(agent)
     on("sync:locks.install", "process:processes.install", "time:clocks.install", "raw_threads.install")()

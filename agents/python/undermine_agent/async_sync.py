@@ -49,7 +49,8 @@ def _hook_with(agent, locks) -> None:
         return lambda owner, *args: ("sem." if isinstance(owner, locks.Semaphore) else "lock.") + verb
 
     cls = locks._ContextManagerMixin
-    on_class(cls, "__aenter__", observed_coroutine(agent, op("acquire"), subject_of))
+    # It returns nothing, but not before it has what it waited for: as `acquire` does, that says so.
+    on_class(cls, "__aenter__", observed_coroutine(agent, op("acquire"), subject_of, measure=lambda result: 1))
     on_class(cls, "__aexit__", observed_coroutine(agent, op("release"), subject_of))
 
 

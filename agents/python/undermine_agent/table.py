@@ -60,13 +60,15 @@ Operation = fast.base("Operation", Operation)  # type: ignore[misc]
 class Step:
     """A fault and its number."""
 
-    __slots__ = ("index", "fault", "kind", "capability")
+    __slots__ = ("index", "fault", "kind", "capability", "like")
 
     def __init__(self, index: int, fault: dict):
         self.index = index
         self.fault = fault
         self.kind = fault.get("fault", "")
         self.capability = "delay-operation" if _is_slow_operation(fault) else self.kind
+        # A hold is met where the fault that it stands for would be.
+        self.like = fault.get("of") or self.capability
 
 
 def _is_slow_operation(fault: dict) -> bool:
@@ -108,10 +110,10 @@ class Half:
         if not operation.matchable or self.op not in (None, name):
             return ""
         if self.acts:
-            kind = self.step.kind
-            if kind in ("corrupt", "drop"):
-                return "before" if name in (_CORRUPTIBLE if kind == "corrupt" else _DROPPABLE) else ""
-            if self.step.capability == "delay-operation" and name in ("net.send", "net.recv"):
+            like = self.step.like
+            if like in ("corrupt", "drop"):
+                return "before" if name in (_CORRUPTIBLE if like == "corrupt" else _DROPPABLE) else ""
+            if like == "delay-operation" and name in ("net.send", "net.recv"):
                 return "before"
         if self.when and self.op is None:
             return "before" if name in _SENDS else "after" if name in _RECEIVES else ""

@@ -217,12 +217,12 @@ class _Writer:
         self._suspects: set[str] = set()
 
     def append(self, record_id: str, data: Any) -> int:
-        sent = False
+        sent = ever_sent = False
 
         def attempt() -> int:
-            nonlocal sent
+            nonlocal sent, ever_sent
             offset = self._prepare(sent)
-            sent = True
+            sent = ever_sent = True
             try:
                 self._send(offset, record_id, data)
             except Conflict:
@@ -235,7 +235,7 @@ class _Writer:
             offset = self._client._retry(attempt)
         except GranaryError as error:
             self._unsure = True
-            if not sent:
+            if not ever_sent:  # after a conflict one replica may have it all the same
                 raise NotSent(str(error)) from None
             raise
         self._offset = offset + 1

@@ -1,0 +1,173 @@
+"""Who holds what and waits for what, from events; and stacks explained by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from undermine.analysis.locks import Holding, explained, locks_at, waits_by_stack
+from undermine.model.event import Event, Trace, ordered
+from undermine.model.stacks import Doing, ProcessStacks
+
+NOW = 100
+
+
+def did(op: str, resource: str, t_ns: int, end_ns: int = -1, *, thread: str = "T1", at: str = "app:f", **more: Any) -> Event:
+    """An operation that is over at once unless it is said when it ends (0: never)."""
+    target = resource.partition("@")[0]
+    values = {"result": 1 if op.endswith("acquire") else 0, **more}
+    end_ns = t_ns if end_ns == -1 else end_ns
+    return Event("n1", "store", 1, 7, t_ns, t_ns, op, f"{at}#1", t_ns, (), target, resource, thread, end_ns=end_ns, **values)
+
+
+def holdings(*events: Event, now: int = NOW) -> dict[str, Holding]:
+    found = locks_at(Trace(ordered(events)), now)
+    assert {key[:2] for key in found} <= {("n1", 7)}
+    return {thread: holding for (_, _, thread), holding in found.items()}
+
+
+def test_what_was_taken_and_not_given_back_is_held() -> None:
+    found = holdings(
+        did("lock.acquire", "lock@a", 1),
+        did("lock.acquire", "rlock@b", 2, 5),
+        did("lock.acquire", "lock@c", 6),
+        did("lock.release", "lock@a", 7),
+    )
+    assert found == {"T1": Holding(("rlock 1 taken at app:f:2", "lock 2 taken at app:f:6"))}
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        did("lock.acquire", "lock@a", 1, result=0),
+        did("lock.acquire", "lock@a", 1, error="KeyboardInterrupt"),
+        did("lock.acquire", "lock@a", 200),
+    ],
+    ids=["not got", "interrupted", "later"],
+)
+def test_what_was_not_got_is_not_held(failed: Event) -> None:
+    assert holdings(failed) == {}
+
+
+def test_a_lock_that_is_taken_again_is_held_until_it_was_given_back_as_often() -> None:
+    events = [did("lock.acquire", "rlock@a", t) for t in (1, 2, 3)]
+    assert holdings(*events)["T1"].holds == ("rlock 1 taken at app:f:1, 3 times",)
+    events += [did("lock.release", "rlock@a", t) for t in (4, 5)]
+    assert holdings(*events)["T1"].holds == ("rlock 1 taken at app:f:1",)
+    assert holdings(*events, did("lock.release", "rlock@a", 6)) == {}
+    assert holdings(*events, did("lock.release", "rlock@a", 6, error="RuntimeError")) == holdings(*events)
+
+
+def test_another_thread_may_give_back_a_plain_lock() -> None:
+    events = [did("lock.acquire", "lock@a", 1), did("lock.release", "lock@a", 2, thread="T2")]
+    assert holdings(*events) == {}
+
+
+def test_a_lock_that_passes_on_before_its_release_has_returned() -> None:
+    events = [
+        did("lock.acquire", "lock@a", 1),
+        did("lock.acquire", "lock@a", 2, 6, thread="T2"),
+        did("lock.release", "lock@a", 5, 8),
+    ]
+    assert holdings(*events) == {"T2": Holding(("lock 1 taken at app:f:2",))}
+
+
+def test_what_has_begun_and_not_ended_is_waited_for() -> None:
+    found = holdings(
+        did("lock.acquire", "lock@a", 1, thread="T2", at="app:g"),
+        did("lock.acquire", "lock@a", 3, 0),
+        did("queue.get", "queue@b", 4, 0, thread="T3"),
+        did("join", "worker", 5, 500, thread="T4"),
+        did("event.wait", "event@d", 200, 0, thread="T5"),
+    )
+    assert found["T1"].waits == "lock 1, held by T2 since app:g:1, at app:f:3"
+    assert found["T3"].waits == "queue 2 to have something, at app:f:4"
+    assert found["T4"].waits == "worker to end, at app:f:5"
+    assert "T5" not in found
+
+
+def test_a_thread_that_goes_on_does_not_wait() -> None:
+    """What is open is a task's then, or that of a thread of the same name."""
+    waits = did("lock.acquire", "lock@a", 1, 0)
+    assert holdings(waits)["T1"].waits
+    assert holdings(waits, did("file.write", "x", 2)) == {}
+    assert holdings(waits, did("event.wait", "event@b", 2, 0)) == {}
+
+
+def test_a_condition_gives_its_lock_up() -> None:
+    taken, waits = did("lock.acquire", "rlock@a", 1), did("cond.wait", "condition@b", 2, 0)
+    assert holdings(taken, waits) == {"T1": Holding((), "condition 1, at app:f:2")}
+    other = did("lock.acquire", "lock@c", 1)
+    assert holdings(taken, other, waits)["T1"].holds == (), "which one it is, is not known"
+    doing = Doing("T1", ("threading:Condition.wait:1", "app:f:2"), ("app:f",), waits="condition of rlock@a")
+    (told,) = tell([doing], taken, other, waits)
+    assert told.holds == ("lock 1 taken at app:f:1",)
+    assert told.waits == "condition 2, at app:f:2"
+
+
+def test_threads_of_one_name_are_not_mixed_up() -> None:
+    held, start = did("lock.acquire", "lock@a", 20), did("thread.start", "T1-1", 1, thread="main")
+    second = did("thread.start", "T1-2", 2, thread="main")
+    assert holdings(start, held)["T1"].holds
+    assert holdings(start, second, held) == {}
+    assert holdings(start, did("thread.end", "T1-1", 10), second, held)["T1"].holds
+    assert holdings(did("lock.acquire", "lock@a", 1, thread="?")) == {}
+
+
+def test_a_thread_that_ended_with_a_lock_is_named_by_those_who_wait() -> None:
+    found = holdings(
+        did("thread.start", "T1-1", 1, thread="main"),
+        did("lock.acquire", "lock@a", 2),
+        did("thread.end", "T1-1", 3),
+        did("lock.acquire", "lock@a", 4, 0, thread="main", at="app:main"),
+    )
+    assert found == {"main": Holding((), "lock 1, held by T1, which has ended, since app:f:2, at app:main:4")}
+
+
+# --- stacks
+
+
+def tell(doing: list[Doing], *events: Event) -> tuple[Doing, ...]:
+    (process,) = explained([ProcessStacks("n1", 1, 7, NOW, tuple(doing))], Trace(ordered(events)))
+    return process.doing
+
+
+def test_stacks_are_joined_with_locks_where_place_and_name_agree() -> None:
+    events = [did("lock.acquire", "lock@a", 1), did("lock.acquire", "lock@b", 2, 0)]
+    there, elsewhere = Doing("T1", ("app:f:2",), ("app:f",)), Doing("T1", ("app:g:2",), ("app:g",))
+    (told,) = tell([there], *events)
+    assert (told.holds, told.waits) == (("lock 1 taken at app:f:1",), "lock 2, at app:f:2")
+    assert tell([elsewhere], *events)[0].waits == ""
+    assert [one.holds for one in tell([there, there], *events)] == [(), ()]
+    others = [msgspec.structs.replace(event, pid=8) for event in events]
+    assert tell([there], *others)[0].holds == ()
+
+
+def test_a_task_waits_for_what_is_open_at_its_place_alone() -> None:
+    events = [did("queue.get", "queue@a", 1, 0), did("event.wait", "event@b", 2, 0, at="app:g")]
+    task, same = Doing("Task-1", (), ("app:f",), kind="task", waits="Future"), Doing("Task-2", (), ("app:f",), kind="task")
+    assert tell([task], *events)[0].waits == "queue 1 to have something, at app:f:1"
+    assert tell([task, same], *events)[0].waits == "Future"
+
+
+def test_a_lock_that_the_agent_saw_is_named_if_somebody_holds_it() -> None:
+    task = Doing("Task-1", ("asyncio.locks:Lock.acquire:9",), (), kind="task", waits="lock@a")
+    assert tell([task], did("lock.acquire", "lock@a", 1))[0].waits == "lock 1, taken at app:f:1"
+    assert tell([task])[0].waits == "in asyncio.locks:Lock.acquire"
+
+
+@pytest.mark.parametrize(
+    ("stack", "waits"),
+    [
+        (("threading:Condition.wait:1", "queue:Queue.get:2", "app:f:3"), "in queue:Queue.get"),
+        (("selectors:EpollSelector.select:1", "asyncio.base_events:run:2"), "in selectors:EpollSelector.select"),
+        (("app:f:3", "threading:Thread.run:1"), ""),
+        (("concurrent.futures.thread:_worker:1", "threading:Thread.run:2"), "in concurrent.futures.thread:_worker"),
+        (("threading:run:2", "threading:_bootstrap_inner:3"), ""),
+        ((), ""),
+    ],
+)
+def test_the_stack_alone_says_in_which_call_one_waits(stack: tuple[str, ...], waits: str) -> None:
+    assert waits_by_stack(stack) == waits

@@ -1,0 +1,168 @@
+"""An engine without processes for tests of the loop: what runs do is said by functions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from undermine.campaign import Campaign, Limits
+from undermine.config import Config
+from undermine.config_load import load
+from undermine.model.event import AgentInfo, Trace
+from undermine.model.plan import At, Crash, Hold, Plan, Step
+from undermine.model.run import Conditions, Moment, Op, Receipt, RunRecord, RunView, Timing, Verdict
+from undermine.rundir import RunDir, save_record
+from undermine.testing import CAPABILITIES, event, point
+
+TOML = """
+[roles.server]
+nodes = ["n1"]
+command = "true {port}"
+agent = "python"
+[workload]
+command = "true"
+[hunt]
+baseline_runs = 2
+benign_runs = 0
+confirm = 2
+"""
+
+ENDLESS = Limits(budget_s=1000)
+
+
+def configured(folder: Path, toml: str = TOML) -> Config:
+    (folder / "undermine.toml").write_text(toml)
+    return load(folder)
+
+
+def hurts(plan: Plan) -> bool:
+    """Does the plan inject anything?"""
+    return any(not isinstance(step.fault, Hold) for step in plan.steps)
+
+
+class Scripted:
+    """A strategy that proposes `rounds` rounds of two plans."""
+
+    summary = "scripted"
+
+    def __init__(self, name: str, rounds: int = 3) -> None:
+        self.name = name
+        self._rounds = rounds
+
+    def propose(self, history):
+        if history.round_index >= self._rounds:
+            return []
+        number = 10 * history.round_index + hash(self.name) % 1000 * 100
+        steps = [(Step(At(point(), nth=1 + number + i), Crash()),) for i in range(2)]
+        return [Plan(s, history.seed, self.name) for s in steps]
+
+
+class Fixed:
+    """A strategy that proposes these plans, one a round."""
+
+    summary = "fixed"
+
+    def __init__(self, name: str, *steps: tuple[Step, ...]) -> None:
+        self.name = name
+        self._steps = steps
+
+    def propose(self, history):
+        return [Plan(steps, history.seed, self.name) for steps in self._steps[history.round_index :][:1]]
+
+
+class Says:
+    """A checker that fails with the symptom that the function gives; "" is a pass."""
+
+    name = "exits"
+
+    def __init__(self, symptom: Callable[[RunView], str]) -> None:
+        self._symptom = symptom
+
+    def check(self, run: RunView) -> Verdict:
+        symptom = self._symptom(run)
+        return Verdict.fail(f"run {run.record.id}: {symptom}", symptom=symptom) if symptom else Verdict.ok()
+
+
+class FakeRunner:
+    features: frozenset[str] = frozenset()
+
+    def __init__(self) -> None:
+        self.executed: list[Plan] = []
+        self.conditions: list[Conditions] = []
+        self.broken: Callable[[int], bool] = lambda count: False
+        self.late_ms: Callable[[int], float] = lambda count: 0.0
+        self.moments: Callable[[int, Plan], tuple[Moment, ...]] = lambda count, plan: ()
+        self.dies_at = 0
+        self.fires = True
+        self.takes_s = 0.0
+        self.under_way = 0
+        self.beside: list[int] = []
+        """How many runs were under way at the end of each."""
+
+    @property
+    def strategies(self) -> list[str]:
+        """For whom each run was made."""
+        return [plan.strategy for plan in self.executed]
+
+    def execute(
+        self,
+        folder: Path,
+        run_id: int,
+        plan: Plan,
+        capabilities=None,
+        conditions: Conditions = Conditions(),  # noqa: B008 - frozen
+    ) -> RunView:
+        self.executed.append(plan)
+        self.conditions.append(conditions)
+        count = len(self.executed)
+        self.under_way += 1
+        time.sleep(self.takes_s)
+        self.beside.append(self.under_way)
+        self.under_way -= 1
+        if self.dies_at and len(self.executed) >= self.dies_at:
+            raise KeyboardInterrupt
+        RunDir(folder).create()
+        status = "broken" if self.broken(count) else "fired" if self.fires or not plan.steps else "not_fired"
+        fired = status == "fired"
+        record = RunRecord(
+            run_id,
+            plan,
+            status,
+            "no luck" if status == "broken" else "",
+            receipts=tuple(Receipt(i, "n1", "crash", 5) for i, _ in enumerate(plan.steps)) if fired else (),
+            healed_ns=100,
+            timing=Timing(late_ms_max=self.late_ms(count)),
+            moments=self.moments(count, plan) if fired else (),
+            conditions=conditions,
+        )
+        save_record(RunDir(folder), record)
+        agents = (AgentInfo("n1", 1, 1, "fake", "", 1, CAPABILITIES),)
+        return RunView(record, (Op(0, "c1", "put"),), lambda: Trace((event(),), agents))
+
+
+class FakeEngine:
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.runner = FakeRunner()
+        self.aborted = False
+
+    def user_checks(self, folder: Path) -> list[Verdict]:
+        return []
+
+    def user_filters(self, plans):
+        return [""] * len(plans)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def campaign(engine, store, strategies, picks=lambda plan: False, listener=lambda news: None) -> Campaign:
+    """Runs of the plans that are picked fail."""
+    checker = Says(lambda run: "it breaks" if picks(run.plan) else "")
+    return Campaign(engine, store, strategies, [checker], listener)
+
+
+def observed(engine, store, strategies, symptom, listener=lambda news: None, **more) -> Campaign:
+    """Runs fail as the function says."""
+    return Campaign(engine, store, strategies, [Says(symptom)], listener, **more)

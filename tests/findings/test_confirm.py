@@ -1,0 +1,76 @@
+"""What is still to be run to decide on a suspicion."""
+
+from __future__ import annotations
+
+from undermine import store
+from undermine.findings import confirm
+from undermine.findings.confirm import Attempt, Rate, best, next_rerun
+from undermine.model.finding import Outcome
+from undermine.model.plan import At, Crash, Plan, Step
+from undermine.testing import point
+
+WANTED = 3
+
+
+def attempt(number: int = 1, again: Rate = Rate(), control: Rate = Rate()) -> Attempt:  # noqa: B008 - frozen
+    plan = Plan((Step(At(point(), nth=number), Crash()),))
+    return Attempt(Outcome(number, "random", plan, plan.id, "fired", "lost"), again, control)
+
+
+def todo(*attempts: Attempt, controllable: bool = True) -> tuple[int, str] | None:
+    found = next_rerun(attempts, WANTED, lambda plan: controllable)
+    return (found[0].first.run, found[1]) if found else None
+
+
+def test_the_names_of_rounds_are_those_of_the_store() -> None:
+    assert (confirm.CONFIRM, confirm.CONTROL) == (store.CONFIRM, store.CONTROL)
+
+
+def test_re_runs_go_on_until_enough_count() -> None:
+    assert todo(attempt()) == (1, "confirm")
+    assert todo(attempt(again=Rate(2, 2))) == (1, "confirm")
+    assert todo(attempt(again=Rate(2, 0, 3))) == (1, "confirm")
+
+
+def test_what_failed_again_is_compared_with_its_control() -> None:
+    assert todo(attempt(again=Rate(3, 1))) == (1, "control")
+    assert todo(attempt(again=Rate(3, 1), control=Rate(2, 0))) == (1, "control")
+    assert todo(attempt(again=Rate(3, 1), control=Rate(3, 0))) is None
+
+
+def test_a_control_that_fails_still_gets_its_rate() -> None:
+    assert todo(attempt(again=Rate(3, 3), control=Rate(1, 1))) == (1, "control")
+
+
+def test_what_cannot_be_had_is_not_tried_for_ever() -> None:
+    assert todo(attempt(again=Rate(0, 0, 6))) is None
+    assert todo(attempt(again=Rate(2, 0, 4))) is None
+    assert todo(attempt(again=Rate(2, 1, 4), control=Rate(0, 0, 6))) is None
+
+
+def test_where_no_control_can_run_it_is_decided_without() -> None:
+    assert todo(attempt(again=Rate(3, 3)), controllable=False) is None
+
+
+def test_what_recovered_gets_a_chance_with_another_plan_and_what_did_not_gets_none() -> None:
+    recovered, other = attempt(1, Rate(3, 0)), attempt(2)
+    assert todo(recovered, other) == (2, "confirm")
+    assert todo(attempt(1, Rate(0, 0, 6)), other) == (2, "confirm")
+    assert todo(recovered, attempt(2, Rate(3, 0))) is None
+    assert todo(attempt(1, Rate(3, 3), Rate(3, 0)), other) is None
+
+
+def test_three_plans_that_could_be_tried_are_enough() -> None:
+    recovered = [attempt(n, Rate(3, 0)) for n in range(1, 4)]
+    assert todo(*recovered[:2], attempt(4)) == (4, "confirm")
+    assert todo(*recovered, attempt(4)) is None
+    assert todo(attempt(5, Rate(0, 0, 6)), *recovered[:2], attempt(4)) == (4, "confirm")
+
+
+def test_nothing_is_run_if_nothing_is_wanted() -> None:
+    assert next_rerun([attempt()], 0, lambda plan: True) is None
+
+
+def test_the_first_plan_that_was_reproduced_stands_for_all() -> None:
+    assert best([attempt(1, Rate(3, 0)), attempt(2, Rate(3, 2)), attempt(3, Rate(3, 3))]).first.run == 2
+    assert best([attempt(1, Rate(3, 0)), attempt(2)]).first.run == 1

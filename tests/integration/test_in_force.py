@@ -1,0 +1,296 @@
+"""What is seen while a fault is in force, moments of a run, patience after healing and sabotage, on a real cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integration_project import Project
+
+from undermine.config_load import load
+from undermine.engine import Engine, open_engine
+from undermine.model.plan import (
+    At,
+    Crash,
+    Delay,
+    Fault,
+    Hold,
+    Partition,
+    Pause,
+    Plan,
+    Reboot,
+    Step,
+    Then,
+)
+from undermine.model.point import PHASE, REST, Point, client_point, phase_point
+from undermine.model.run import END, Conditions, Op, RunView
+
+pytestmark = pytest.mark.slow
+
+TOML = """
+[campaign]
+plugins = "hunt.py"
+[roles.kv]
+nodes = ["n1", "n2"]
+command = ["sh", "-c", "test ! -e {dir}/log.txt || sleep {params.slow}; exec {python} {project}/kv.py {host} {port} {dir} sound"]
+ready = {tcp = "main", timeout_s = 1}
+health = {python = "is_well", timeout_s = 0.5}
+agent = "python"
+[params]
+slow = 0
+rounds = 10
+[workload]
+timeout_s = 4
+[run]
+hang_s = 1.5
+gray_s = 0.8
+settle_timeout_s = 1
+"""
+
+HUNT = """
+import socket, time
+import undermine
+
+def call(node, text, timeout=None):
+    with socket.create_connection((node.host, node.port), timeout=timeout) as sock:
+        stream = sock.makefile("rw")
+        stream.write(text + "\\n")
+        stream.flush()
+        answer = stream.readline().strip()
+        if not answer:
+            raise ConnectionError("closed without an answer")
+        return answer
+
+def is_well(node):
+    return call(node, "get none", 0.4) == "none"
+
+@undermine.workload
+def workload(s):
+    def client(node):
+        for number in range(s.params["rounds"]):
+            put = f"put k{number} v"
+            s.attempt("put", lambda: call(node, put), client=node.id, node=node.id, args={"key": f"k{number}"})
+            time.sleep(0.03)
+    s.clients({node.id: lambda node=node: client(node) for node in s.nodes})
+
+@undermine.final
+def final(s):
+    for node in s.nodes:
+        out = s.attempt("get", lambda: call(node, "get k0"), client="c", node=node.id)
+        if not out.ok:
+            raise RuntimeError(out.error)
+"""
+
+NODES = ("n1", "n2")
+WRITE = Point.of({"op": "file.write", "node": "n1"})
+THIRD_WRITE = At(WRITE, "before", 3)
+AT_REST = At(phase_point(REST))
+LONG_S = 600.0
+GRAY_S = 0.8
+
+
+class Runs:
+    """Runs one plan after the other on one engine."""
+
+    def __init__(self, folder: Path, change: tuple[str, str]) -> None:
+        self.project = Project(folder)
+        (folder / "hunt.py").write_text(HUNT)
+        self.project.write(TOML.replace(*change))
+        self.engine: Engine
+        self._count = 0
+
+    def __call__(self, *steps: Step, **conditions: Any) -> RunView:
+        self._count += 1
+        return self.engine.runner.execute(
+            self.folder(self._count), self._count, Plan(steps), conditions=Conditions(**conditions)
+        )
+
+    def folder(self, count: int = 0) -> Path:
+        return self.project.folder / "runs" / str(count or self._count)
+
+
+def runs_in(folder: Path, *change: str) -> Iterator[Runs]:
+    old, new = change or ("", "")
+    made = Runs(folder, (old, new))
+    with open_engine(load(folder), made.project.results / "test") as made.engine:
+        yield made
+    made.project.wait_until_nothing_runs()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    yield from runs_in(tmp_path_factory.mktemp("quick"))
+
+
+@pytest.fixture(scope="module")
+def slow_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """Its nodes take longer to come back than one usually waits."""
+    yield from runs_in(tmp_path_factory.mktemp("slow"), "slow = 0", "slow = 2.5")
+
+
+@pytest.fixture(scope="module")
+def endless_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """Its workload takes longer than its time."""
+    yield from runs_in(tmp_path_factory.mktemp("endless"), "rounds = 10", "rounds = 100000")
+
+
+def assert_fired(view: RunView, *outcomes: str) -> None:
+    assert (view.record.status, view.record.reason) == ("fired", "")
+    assert view.record.workload.outcome in (outcomes or ("ok",))
+    assert (view.record.settling.unready, view.record.settling.final) == ({}, "ok")
+
+
+def puts(view: RunView, node: str) -> list[Op]:
+    return [op for op in view.history if op.phase == "workload" and op.node == node]
+
+
+def longest_s(view: RunView) -> float:
+    return max((op.end_ns - op.start_ns) / 1e9 for op in view.history if op.end_ns)
+
+
+# --- while the fault is in force
+
+
+def test_a_run_without_a_fault_asks_for_health_once_and_for_nothing_else(run: Runs) -> None:
+    record = run().record
+    assert record.workload.outcome == "ok"
+    assert sorted((sample.node, sample.answer) for sample in record.health) == [("n1", ""), ("n2", "")]
+    assert (record.moments, record.stalled_ns, record.stacks) == ((), 0, ())
+    assert record.conditions == Conditions()
+
+
+def test_a_stall_is_judged_with_the_fault_in_force_and_recovers_after_it(run: Runs) -> None:
+    view = run(Step(THIRD_WRITE, Delay(LONG_S)))
+    assert_fired(view, "ok", "cut")
+    record = view.record
+    (moment,) = record.moments
+    assert (moment.step, moment.node, moment.point["op"]) == (0, "n1", "file.write")
+    assert moment.resource.endswith("log.txt")
+    assert moment.t_ns < record.stalled_ns < record.healed_ns
+    assert {sample.node for sample in record.health} == set(NODES)
+    assert {sample.answer for sample in record.health} == {""}
+    assert all(moment.t_ns < sample.t_ns < record.healed_ns for sample in record.health)
+    assert "n1" in {process.node for process in record.stacks}
+    assert all(process.t_ns < record.healed_ns for process in record.stacks)
+    (held,) = [op for op in puts(view, "n1") if op.start_ns < record.stalled_ns < op.end_ns]
+    assert (held.status, held.args["key"]) == ("ok", "k2")
+
+
+def test_a_dead_node_says_nothing_and_quick_failures_are_no_reason_to_ask(run: Runs) -> None:
+    view = run(Step(At(client_point("put", "n1"), "before", 3), Crash(("n1",))))
+    assert_fired(view)
+    assert {op.status for op in puts(view, "n1")[2:]} == {"unknown"}
+    assert (view.record.stalled_ns, view.record.stacks) == (0, ())
+    assert not view.record.health or longest_s(view) > GRAY_S / 2
+
+
+def test_nodes_are_asked_while_clients_wait_also_those_that_cannot_answer(run: Runs) -> None:
+    view = run(
+        Step(At(client_point("put", "n1"), "before", 3), Pause(LONG_S, ("n1",))),
+        Step(At(client_point("put", "n2"), "before", 2), Crash(("n2",))),
+    )
+    assert_fired(view, "ok", "cut")
+    said = {(sample.node, sample.answer) for sample in view.record.health}
+    assert ("n2", "its process has ended") in said
+    assert ("n1", "") not in said
+    assert [moment.step for moment in view.record.moments] == [0, 1]
+    assert view.record.moments[0].point == client_point("put", "n1")
+
+
+def test_a_workload_that_gets_on_when_its_time_is_over_has_not_stalled(endless_run: Runs) -> None:
+    view = endless_run(Step(At(client_point("put", "n1"), "before", 3), Hold()))
+    assert_fired(view, "cut")
+    assert (view.record.stalled_ns, view.record.stacks) == (0, ())
+
+
+# --- moments of the run, and the moment alone
+
+
+@pytest.mark.parametrize("fault", [Reboot(0.1, ("n1",)), Crash(NODES), Pause(0.3, ("n2",)), Partition(("n1",))])
+def test_a_fault_begins_at_rest_before_any_client_does(run: Runs, fault: Fault) -> None:
+    view = run(Step(AT_REST, fault))
+    record = view.record
+    assert (record.status, record.settling.final) == ("fired", "ok"), record.reason
+    (moment,) = record.moments
+    assert (moment.point, moment.node) == (phase_point(REST), "client")
+    assert {receipt.node for receipt in record.receipts} == set(fault.nodes)  # type: ignore[union-attr]
+    began_ns = max(receipt.begun_ns for receipt in record.receipts)
+    assert moment.t_ns <= began_ns < min(op.start_ns for op in view.history)
+    assert all(e.expected for e in record.exits)
+
+
+def test_several_steps_may_begin_at_rest_and_others_may_wait_for_it(run: Runs) -> None:
+    view = run(
+        Step(AT_REST, Pause(0.2, ("n1",))),
+        Step(AT_REST, Pause(0.2, ("n2",))),
+        Step(Then(AT_REST, At(client_point("put", "n2"), "after", 2)), Hold()),
+    )
+    assert_fired(view)
+    assert [moment.point["op"] for moment in view.record.moments] == [PHASE, PHASE, "client.op"]
+    assert {receipt.node for receipt in view.receipts if receipt.action == "pause"} == set(NODES)
+
+
+def test_a_node_counts_its_operations_from_rest_on(run: Runs) -> None:
+    view = run(Step(Then(AT_REST, THIRD_WRITE), Hold()))
+    assert_fired(view)
+    assert view.record.moments[0].point["op"] == "file.write"
+
+
+@pytest.mark.parametrize("trigger", [THIRD_WRITE, At(client_point("put", "n1"), "after", 2), AT_REST])
+def test_the_control_meets_the_same_moment_and_does_nothing(run: Runs, trigger: At) -> None:
+    until = At(client_point("put", "n2"), "before", 3)
+    plan = Plan((Step(trigger, Delay(LONG_S), until),)).control
+    view = run(*plan.steps)
+    assert_fired(view)
+    (hold,) = [receipt for receipt in view.receipts if receipt.proves]
+    (moment,) = view.record.moments
+    assert (hold.action, hold.node, hold.pid) == ("hold", moment.node, moment.pid)
+    assert trigger.point.matches(moment.point)
+    assert [receipt.node for receipt in view.receipts if receipt.action == END] == ["client"]
+    assert {op.status for op in view.history} == {"ok"}
+
+
+# --- patience
+
+
+def test_what_comes_back_late_is_waited_for_where_one_is_patient_and_no_longer(slow_run: Runs) -> None:
+    crash = Step(At(client_point("put", "n1"), "before", 5), Crash(("n1",)))
+    hasty, patient = slow_run(crash), slow_run(crash, patience_s=60, observe_all=True)
+    assert list(hasty.record.settling.unready) == ["n1"]
+    assert hasty.record.settling.final == "none"
+    assert_fired(patient)
+    assert patient.record.settling.duration_s < 30
+    assert patient.record.conditions == Conditions(60, observe_all=True)
+    told = [json.loads((slow_run.folder(count) / "agents" / "n2.1.json").read_text()) for count in (1, 2)]
+    assert ["observe" in config for config in told] == [True, False]
+
+
+# --- sabotage
+
+
+def test_a_dead_node_stays_dead_and_nobody_says_why(run: Runs) -> None:
+    record = run(sabotage="dead-node").record
+    (end,) = record.exits
+    assert (end.node, end.expected, record.receipts) == ("n1", False, ())
+    assert list(record.settling.unready) == ["n1"]
+    assert record.status == "fired"
+
+
+def test_nodes_that_stand_still_leave_clients_without_an_answer(run: Runs) -> None:
+    record = run(sabotage="hang").record
+    assert record.workload.outcome == "hung"
+    assert (record.receipts, record.exits) == ((), ())
+    assert record.stalled_ns > 0
+    assert set(record.settling.unready) == set(NODES)
+    assert "" not in {sample.answer for sample in record.health}
+
+
+def test_what_was_written_is_gone_though_nodes_serve(run: Runs) -> None:
+    view = run(sabotage="lost-write")
+    assert {op.status for op in view.history} == {"ok"}
+    assert {op.value for op in view.history if op.phase == "final"} == {"none"}
+    assert [(e.node, e.expected) for e in view.record.exits] == [("n1", False), ("n2", False)]
+    assert view.receipts == ()

@@ -1,0 +1,33 @@
+"""`check --prove-checkers` on a real cluster: each of the three sabotages is noticed, and a blind checker is named."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+BLIND = """
+
+@undermine.checker
+def blind(run):
+    return undermine.Verdict.ok()
+"""
+
+
+def test_a_dead_node_a_hang_and_lost_data_are_noticed_and_a_checker_that_cannot_fail_is_named(project) -> None:
+    with open(project.folder / "hunt.py", "a") as out:
+        out.write(BLIND)
+    done = project.run("check", "--prove-checkers", "--set", "behaviour=sound")
+    assert done.returncode == 1, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    dead, frozen, lost = (
+        next(line for line in lines if words in line and "noticed by" in line)
+        for words in ("a node is killed and stays dead", "all nodes freeze for good", "all nodes lose their data")
+    )
+    assert "exits" in dead
+    assert "hang" in frozen or "liveness" in frozen
+    assert "no_acked_put_lost" in lost
+    assert "checkers were not seen to fail: blind;" in done.stdout
+    assert done.stdout.count("not shown") == 1
+    assert not (project.results / "check" / "prove").exists()
+    project.wait_until_nothing_runs()

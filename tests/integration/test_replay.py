@@ -1,0 +1,201 @@
+"""Findings again, as a user has them: by id, by a bundle in another place, by a plan of one's own; and known ones kept quiet."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integration_project import Project
+
+pytestmark = pytest.mark.slow
+
+LOST = "acknowledged put is lost"
+RATES = re.compile("failed [1-9] of [1-9] in which the fault fired, 0 of [1-9] without the fault")
+BY_HAND = {
+    "steps": [
+        {
+            "trigger": {"trigger": "at", "point": {"op": "file.create", "target": "log.txt", "node": "n1"}},
+            "fault": {"fault": "reboot"},
+        }
+    ]
+}
+
+
+@pytest.fixture(scope="module")
+def hunted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, str]:
+    """A project with a campaign, and the id of the finding in it."""
+    project = Project(tmp_path_factory.mktemp("hunted"))
+    found = project.json("hunt", "-s", "exhaustive", "--max-runs", "6", "--budget", "60s")["findings"]
+    return project, next(f["id"] for f in found if f["symptom"] == LOST)
+
+
+def plan_file(project: Project, document: Any) -> str:
+    (project.folder / "plan.json").write_text(json.dumps(document))
+    return "plan.json"
+
+
+# --- by id
+
+
+def test_a_finding_comes_back_with_the_fault_and_not_without(hunted: tuple[Project, str]) -> None:
+    project, finding = hunted
+    done = project.run("replay", finding, "-n", "2")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert RATES.search(done.stdout), done.stdout
+    found = next(f for f in project.json("report")["findings"] if f["id"] == finding)
+    assert found["hits"] >= 2, "re-runs under the same configuration count for the finding"
+    assert found["control_hits"] == 0
+    assert found["control_tries"] >= 2
+
+
+def test_variants_are_replayed_and_the_control_is_left_out(hunted: tuple[Project, str]) -> None:
+    project, finding = hunted
+    result = project.json("replay", finding, "-n", "1", "--no-control", "--variants")
+    assert result["control_tries"] == 0
+    assert result["variants"]
+    assert all(variant["tries"] == 1 for variant in result["variants"])
+
+
+def test_what_is_mended_does_not_come_back_and_says_nothing_about_the_finding(hunted: tuple[Project, str]) -> None:
+    project, finding = hunted
+    before = project.json("report")["findings"]
+    done = project.run("replay", finding, "-n", "1", "--set", "behaviour=sound", "--no-control")
+    # the sound server never acknowledges first, so that the moment may not come at all
+    assert done.returncode in (0, 4), done.stdout + done.stderr
+    assert 'different: params.behaviour was "" and is "sound"' in done.stdout
+    assert project.json("report")["findings"] == before
+
+
+# --- bundles
+
+
+def test_a_bundle_works_in_another_place(hunted: tuple[Project, str], tmp_path: Path) -> None:
+    project, finding = hunted
+    made = project.run("bundle", finding, "-o", str(tmp_path / "lost.undermine"))
+    assert made.returncode == 0, made.stderr
+    elsewhere = Project(tmp_path)
+    for name in ("kv.py", "hunt.py", "undermine.toml"):
+        (tmp_path / name).unlink()
+    done = elsewhere.run("replay", "lost.undermine", "-n", "2")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "brings its own commands and plug-in file" in done.stdout
+    assert RATES.search(done.stdout), done.stdout
+    assert "different" not in done.stdout
+    again = elsewhere.json("replay", "lost.undermine", "-n", "1", "--no-control")
+    assert (again["finding"], again["tries"], again["warnings"]) == (finding, 1, [])
+    (tmp_path / "lost.undermine.d/project/kv.py").write_text("raise SystemExit('mended')")
+    refused = elsewhere.run("replay", "lost.undermine")
+    assert refused.returncode == 2
+    assert "to run what is there say -c lost.undermine.d/project" in refused.stderr
+
+
+def test_a_bundles_plan_runs_against_another_checkout(hunted: tuple[Project, str], tmp_path: Path) -> None:
+    project, finding = hunted
+    project.run("bundle", finding, "-o", str(tmp_path / "lost.undermine"))
+    other = Project(tmp_path)
+    (tmp_path / "kv.py").write_text(
+        (tmp_path / "kv.py").read_text().replace("ack_first=behaviour", "ack_first=False and behaviour")
+    )
+    mended = other.run("replay", "lost.undermine", "-c", ".", "-n", "1")
+    assert mended.returncode in (0, 4), mended.stdout + mended.stderr
+    assert not (tmp_path / "lost.undermine.d").exists()
+    assert "brings its own" not in mended.stdout
+
+
+def test_a_bundle_that_cannot_run_here_says_why(project: Project, hunted: tuple[Project, str]) -> None:
+    with_program, finding = hunted
+    shutil.copytree(with_program.folder, project.folder, dirs_exist_ok=True, symlinks=True)
+    toml = project.folder / "undermine.toml"
+    toml.write_text(toml.read_text().replace('"{python} ', '"no-such-program '))
+    made = project.run("bundle", finding)
+    assert made.returncode == 0, made.stderr
+    assert "roles.kv.command" in made.stdout, "that the configuration has changed is said"
+    done = project.run("replay", f"{finding}.undermine")
+    assert done.returncode == 2
+    assert "the bundle cannot run here: " in done.stderr
+    assert "no-such-program" in done.stderr
+
+
+# --- plans of one's own
+
+
+def test_a_plan_by_hand_runs_without_a_campaign(project: Project) -> None:
+    done = project.run("replay", plan_file(project, BY_HAND))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert RATES.search(done.stdout), done.stdout
+    assert "no_acked_put_lost fails: k0 was acknowledged and is gone" in done.stdout
+    assert (project.results / "replay" / "campaign.db").exists()
+    assert not (project.results / "latest").exists()
+    project.run("clean", "--all")
+    assert not (project.results / "replay").exists()
+
+
+def test_plans_as_the_tool_prints_them_run_in_the_campaign(hunted: tuple[Project, str]) -> None:
+    project, _ = hunted
+    before = project.json("report")["findings"]
+    predicted = project.json("plan", "-s", "exhaustive", "-n", "2")
+    results = project.json("replay", plan_file(project, predicted), "--no-control")
+    assert [result["tries"] for result in results] == [1, 1]
+    assert "campaigns" in results[0]["folder"]
+    assert project.json("report")["findings"] == before
+
+
+def test_a_plan_for_a_node_that_is_not_there_says_so(hunted: tuple[Project, str]) -> None:
+    project, _ = hunted
+    plan = {"steps": [{**BY_HAND["steps"][0], "fault": {"fault": "crash", "nodes": ["n7"]}}]}
+    done = project.run("replay", plan_file(project, plan), "--no-control")
+    assert done.returncode == 4, "a fault that never fired is no pass"
+    assert "there is no node n7" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["replay", "F99"], "there is no finding 'F99' in this campaign; there are: F1"),
+        (["replay", "nothing.undermine"], "there is no file nothing.undermine"),
+        (["replay", "hunt.py"], "no plan, since this is not JSON"),
+        (["bundle", "F99"], "there is no finding 'F99'"),
+        (["suppress", "F1"], "needs a reason"),
+        (["suppress"], "say one of"),
+        (["suppress", "F1", "--reason", "x", "--for", "soon"], '--for "soon" is not a time'),
+    ],
+)
+def test_a_mistake_is_one_sentence(hunted: tuple[Project, str], args: list[str], said: str) -> None:
+    project, _ = hunted
+    done = project.run(*args)
+    assert done.returncode == 2, done.stdout
+    assert done.stderr.startswith("error: ")
+    assert said in done.stderr
+
+
+# --- known findings
+
+
+def test_a_known_finding_is_kept_quiet_until_its_day(project: Project, hunted: tuple[Project, str]) -> None:
+    found, finding = hunted
+    shutil.copytree(found.folder, project.folder, dirs_exist_ok=True, symlinks=True)
+    assert project.run("report").returncode == 1
+    done = project.run("suppress", finding, "--reason", "issue 12", "--until", "2999-01-31")
+    assert done.returncode == 0, done.stderr
+    quiet = project.run("report")
+    assert quiet.returncode == 0
+    assert "suppressed until 2999-01-31: issue 12" in quiet.stdout
+    hunt = project.run("hunt", "-s", "exhaustive", "--max-runs", "4")
+    assert hunt.returncode == 0, hunt.stdout + hunt.stderr
+    assert "suppressed until 2999-01-31: issue 12" in hunt.stdout
+    path = project.folder / "undermine-known.toml"
+    path.write_text(path.read_text().replace("2999-01-31", "2020-01-31"))
+    again = project.run("report")
+    assert again.returncode == 1
+    assert "was suppressed until 2020-01-31: issue 12" in again.stdout
+    (listed,) = project.json("suppress", "--list")
+    assert project.run("suppress", "--remove", listed["id"]).returncode == 0
+    assert "was suppressed" not in project.run("report").stdout
+    path.write_text("[[known]]\nsymptom = 5\n")
+    broken = project.run("hunt")
+    assert broken.returncode == 2
+    assert "undermine-known.toml:2: known.symptom must be text" in broken.stderr

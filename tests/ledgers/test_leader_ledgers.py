@@ -1,0 +1,64 @@
+"""Terms and their leaders."""
+
+from __future__ import annotations
+
+import random
+
+from ledger_simulator import Story
+
+from undermine.ledgers import one_leader_a_term
+
+LEDGER = one_leader_a_term()
+
+
+def said(story: Story, term: object, leader: object, **more: object) -> Story:
+    return story.add("leader", value={"term": term, "leader": leader}, **more)  # type: ignore[arg-type]
+
+
+def test_one_term_has_one_leader() -> None:
+    story = said(said(Story(), 1, "a"), 2, "b", node="n2")
+    assert LEDGER(story.view).answer == "pass"
+    verdict = LEDGER(said(story, 2, "c", client="c9").view)
+    assert (verdict.answer, verdict.symptom) == ("fail", "two leaders in one term")
+    assert verdict.text == "1 term with more than one leader: 2"
+    assert verdict.evidence == (
+        "term 2: b leads, says leader by c1 at n2 at 0.000 s",
+        "term 2: c leads, says leader by c9 at 0.000 s",
+    )
+
+
+def test_nobody_is_no_leader() -> None:
+    story = said(said(said(Story(), 1, None), 1, ""), 1, "a")
+    assert LEDGER(story.view).answer == "pass"
+    assert LEDGER(said(said(Story(), None, "a"), None, "b").view).answer == "unknown"
+
+
+def test_only_answers_count() -> None:
+    story = said(said(Story(), 1, "a"), 1, "b", status="unknown")
+    assert LEDGER(story.view).answer == "pass"
+
+
+def test_any_operations_and_any_form_of_answers_will_do() -> None:
+    ledger = one_leader_a_term(
+        read=("status", "vote"), term=lambda op: op.value[0], leader=lambda op: op.node if op.value[1] else None
+    )
+    story = Story().add("status", value=[1, True], node="n1").add("vote", value=[1, False], node="n2")
+    assert ledger(story.view).answer == "pass"
+    assert ledger(story.add("vote", value=[1, True], node="n3").view).answer == "fail"
+
+
+def test_nothing_to_see_is_said() -> None:
+    assert LEDGER(Story().view).text == "the history has no operation 'leader'"
+    assert "no 'term'" in LEDGER(Story().add("leader", value="n1").view).text
+
+
+def test_old_answers_are_no_failure_but_a_changed_one_is() -> None:
+    for seed in range(1000):
+        rng = random.Random(seed)
+        leaders = [rng.choice("abc") for _ in range(6)]
+        story = Story()
+        for _ in range(rng.randrange(1, 20)):
+            term = rng.randrange(6)
+            said(story, term, leaders[term], client=rng.choice(("c1", "c2")))
+        assert LEDGER(story.view).answer == "pass", seed
+        assert LEDGER(said(story, term, "usurper").view).symptom == "two leaders in one term"

@@ -1,0 +1,244 @@
+"""Which locks each thread holds at a moment and what it waits for, from a trace; and stacks explained by that.
+
+Threads are known by their names: where several of a process share one, nothing is said of them rather than something
+wrong. Locks of asyncio belong to tasks, which traces do not name: they count as held by the thread that runs the tasks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from undermine.model.event import Event, Trace
+from undermine.model.stacks import Doing, ProcessStacks
+
+Key = tuple[str, int, str]
+"""Node, pid and thread."""
+
+_TAKES, _GIVES = ("lock.acquire", "sem.acquire"), ("lock.release", "sem.release")
+_WAITS = {
+    "lock.acquire": "{}",
+    "sem.acquire": "{}",
+    "cond.wait": "{}",
+    "event.wait": "{}",
+    "barrier.wait": "{}",
+    "queue.get": "{} to have something",
+    "queue.put": "{} to have room",
+    "future.wait": "{}",
+    "join": "{} to end",
+    "process.wait": "{} to end",
+}
+_UNKNOWN = "?"
+"""The name of all threads that have none."""
+
+_LOCK = re.compile(r"(?P<condition>condition of )?(?P<lock>r?lock@[0-9a-f]+)")
+_WAITING_CODE = re.compile(
+    r"(threading|queue|selectors|signal|socket|ssl|subprocess|_?multiprocessing(\.\w+)*|concurrent\.futures\.\w+"
+    r"|asyncio\.(locks|queues|streams|tasks|futures|timeouts|subprocess)):.+"
+)
+_THREAD_MAIN = re.compile(r"threading:(Thread\.)?(run|_bootstrap|_bootstrap_inner)")
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """What one thread holds, and what it waits for, in words."""
+
+    holds: tuple[str, ...] = ()
+    waits: str = ""
+
+
+class _Hold(msgspec.Struct, frozen=True):
+    """A lock was taken and not given back."""
+
+    thread: str
+    event: Event
+    ended: bool = False
+    """The thread has ended with it."""
+
+
+def locks_at(trace: Trace, t_ns: int) -> dict[Key, Holding]:
+    """All threads that held a lock or waited for something at this moment."""
+    found: dict[Key, Holding] = {}
+    for (node, _, pid), events in _by_process(trace).items():
+        process = _Process(events, t_ns)
+        found |= {(node, pid, name): holding for name, holding in process.holdings({}).items()}
+    return {key: holding for key, holding in found.items() if holding != Holding()}
+
+
+def explained(stacks: Sequence[ProcessStacks], trace: Trace) -> tuple[ProcessStacks, ...]:
+    """The same stacks with the locks that the trace knows of, and in any case the call in which each one waits."""
+    events = _by_process(trace)
+    return tuple(_explained(one, events.get((one.node, one.incarnation, one.pid), [])) for one in stacks)
+
+
+def _by_process(events: Iterable[Event]) -> dict[tuple[str, int, int], list[Event]]:
+    found: dict[tuple[str, int, int], list[Event]] = {}
+    for event in events:
+        found.setdefault((event.node, event.incarnation, event.pid), []).append(event)
+    return found
+
+
+def _explained(stacks: ProcessStacks, events: Sequence[Event]) -> ProcessStacks:
+    process = _Process(events, stacks.t_ns)
+    threads = Counter(doing.name for doing in stacks.doing if doing.kind == "thread")
+    tasks = Counter(doing.own[:1] for doing in stacks.doing if doing.kind == "task")
+    given_up = {doing.name: lock for doing in stacks.doing if (lock := _given_up(doing))}
+    holdings = process.holdings(given_up)
+
+    def known(doing: Doing) -> Holding:
+        place = "".join(doing.own[:1])
+        if doing.kind == "task":
+            return Holding(waits=process.waits_at(place) if tasks[doing.own[:1]] == 1 else "")
+        if threads[doing.name] > 1 or doing.name not in holdings:
+            return Holding()
+        return Holding(holdings[doing.name].holds, process.waits_at(place, doing.name))
+
+    return msgspec.structs.replace(stacks, doing=tuple(_with(one, known(one), process) for one in stacks.doing))
+
+
+def _given_up(doing: Doing) -> str:
+    """The lock of the condition in which a thread waits."""
+    found = _LOCK.fullmatch(doing.waits)
+    return found["lock"] if found and found["condition"] and doing.kind == "thread" else ""
+
+
+def _with(doing: Doing, known: Holding, process: _Process) -> Doing:
+    """What the trace knows comes first, then what the agent saw, then what the stack alone says."""
+    lock = _LOCK.fullmatch(doing.waits)
+    seen = (process.name_of_lock(lock["lock"]) if not lock["condition"] else "") if lock else doing.waits
+    waits = known.waits or seen or waits_by_stack(doing.stack)
+    return msgspec.structs.replace(doing, holds=known.holds, waits=waits)
+
+
+def waits_by_stack(stack: Sequence[str]) -> str:
+    """The call of the standard library in which a thread or task is, if it is one that may wait."""
+    inside = ""
+    for frame in stack:
+        place = frame.rpartition(":")[0]
+        if not _WAITING_CODE.fullmatch(place) or _THREAD_MAIN.fullmatch(place):
+            break
+        inside = place
+    return f"in {inside}" if inside else ""
+
+
+class _Process:
+    """The locks of one process at one moment."""
+
+    def __init__(self, events: Iterable[Event], t_ns: int) -> None:
+        self._held: dict[str, list[_Hold]] = {}
+        self._open: dict[str, list[Event]] = {}
+        self._last: dict[str, Event] = {}
+        self._names: dict[str, str] = {}
+        self._alive: Counter[str] = Counter()
+        effects: list[tuple[int, int, Event]] = []
+        for event in events:
+            if event.t_ns <= t_ns:
+                self._last[event.thread] = max(self._last.get(event.thread, event), event, key=_begin)
+                self._note(event, t_ns, effects)
+        for _, _, event in sorted(effects, key=lambda effect: effect[:2]):
+            self._apply(event)
+
+    def _note(self, event: Event, t_ns: int, effects: list[tuple[int, int, Event]]) -> None:
+        """A lock is taken when its acquiring ends, and given back when its release begins."""
+        over = 0 < event.end_ns <= t_ns
+        if event.op == "thread.start" and not event.error:
+            self._alive[_thread_of(event)] += 1
+        elif event.op == "thread.end":
+            self._alive[event.thread] -= 1
+            effects.append((event.t_ns, event.seq, event))
+        elif event.op in _WAITS and not over:
+            self._open.setdefault(event.thread, []).append(event)
+        elif event.op in _TAKES and not event.error and event.result == 1:
+            effects.append((event.end_ns, event.seq, event))
+        elif event.op in _GIVES and over and not event.error:
+            effects.append((event.t_ns, event.seq, event))
+
+    def _apply(self, event: Event) -> None:
+        if event.op in _TAKES:
+            self._held.setdefault(event.resource, []).append(_Hold(event.thread, event))
+        elif event.op in _GIVES:
+            self._give_back(event)
+        else:  # the thread ends
+            for holds in self._held.values():
+                holds[:] = [_Hold(h.thread, h.event, h.ended or h.thread == event.thread) for h in holds]
+
+    def _give_back(self, event: Event) -> None:
+        """One's own, the last taken first; or another thread's, as plain locks and semaphores allow."""
+        holds = self._held.get(event.resource, [])
+        own = [n for n, hold in enumerate(holds) if hold.thread == event.thread and not hold.ended]
+        if holds:
+            del holds[own[-1] if own else 0]
+
+    def holdings(self, given_up: Mapping[str, str]) -> dict[str, Holding]:
+        """By thread. `given_up`: the lock that a thread has lent while it waits in a condition, where that is known."""
+        threads = {hold.thread for holds in self._held.values() for hold in holds if not hold.ended} | set(self._open)
+        found: dict[str, Holding] = {}
+        for thread in sorted(threads):
+            if thread != _UNKNOWN and self._alive[thread] <= 1:
+                found[thread] = Holding(self._holds(thread, given_up.get(thread, "")), self._waits(thread))
+        return found
+
+    def _holds(self, thread: str, given_up: str) -> tuple[str, ...]:
+        """A condition's lock is not held while one waits in it; if it is not known which one that is, none is named."""
+        if not given_up and any(event.op == "cond.wait" for event in self._open.get(thread, [])):
+            return ()
+        found: list[tuple[int, str]] = []
+        for resource, holds in self._held.items():
+            own = [hold.event for hold in holds if hold.thread == thread and not hold.ended]
+            if own and resource != given_up:
+                times = f", {len(own)} times" if len(own) > 1 else ""
+                found.append((own[0].end_ns, f"{self._name(own[0])} taken at {_place(own[0])}{times}"))
+        return tuple(text for _, text in sorted(found))
+
+    def _waits(self, thread: str) -> str:
+        """A thread that waits does nothing else: what began before its last event is a task's, or a namesake's."""
+        waits = self._open.get(thread, [])
+        return self._wait(waits[0]) if len(waits) == 1 and self._last[thread] is waits[0] else ""
+
+    def waits_at(self, place: str, thread: str = "") -> str:
+        """What the only one waits for that waits at this `module:qualname`: a task, or this thread."""
+        threads = [thread] if thread else list(self._open)
+        waits = [event for name in threads for event in self._open.get(name, []) if _function(event) == place]
+        return self._wait(waits[0]) if len(waits) == 1 else ""
+
+    def _wait(self, event: Event) -> str:
+        return f"{_WAITS[event.op].format(self._name(event))}{self._holders(event.resource)}, at {_place(event)}"
+
+    def _holders(self, resource: str) -> str:
+        holds = self._held.get(resource, [])
+        if not holds:
+            return ""
+        hold = holds[-1]
+        ended = ", which has ended," if hold.ended else ""
+        return f", held by {hold.thread}{ended} since {_place(hold.event)}"
+
+    def name_of_lock(self, resource: str) -> str:
+        """A lock that somebody holds, by its address; "" if nobody is known to."""
+        holds = self._held.get(resource, [])
+        return f"{self._name(holds[-1].event)}, taken at {_place(holds[-1].event)}" if holds else ""
+
+    def _name(self, event: Event) -> str:
+        """Numbered as they are mentioned: addresses differ from run to run."""
+        if event.op in ("join", "process.wait"):
+            return event.target
+        return self._names.setdefault(event.resource, f"{event.target} {len(self._names) + 1}")
+
+
+def _begin(event: Event) -> tuple[int, int]:
+    return event.t_ns, event.seq
+
+
+def _thread_of(event: Event) -> str:
+    """The name of the thread that was started: behind it stands a number that makes it unique."""
+    return event.resource.rpartition("-")[0]
+
+
+def _place(event: Event) -> str:
+    """As in stacks."""
+    return f"{_function(event)}:{event.line}"
+
+
+def _function(event: Event) -> str:
+    return event.loc.rpartition("#")[0]

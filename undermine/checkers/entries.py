@@ -1,0 +1,233 @@
+"""Log lines become entries: a line with what belongs to it. A stack trace of twenty lines is one entry, not twenty.
+
+Knows how Python, the JVM, .NET, Go and Rust print what nobody caught. What it does not know stays single lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+
+import msgspec
+
+from undermine.checkers.text import printable, words
+from undermine.model.run import LogLine
+
+_SAYS_MAX = 500
+_TRACEBACK = "Traceback (most recent call last):"
+_HEADER = re.compile(r"error|exception|critical|fatal|severe|warn|fail|panic|unhandled|:$", re.IGNORECASE)
+_CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
+_CONTEXT = re.compile(r"(future|handle|protocol|transport|task|message|asyncgen|\w+_traceback): ?[<\w]")
+_CAUSED = re.compile(r"(Caused by|Suppressed): ")
+_RAISED = re.compile(r"(?:\w+\.)*([A-Za-z_$][\w$]*)(?::|$)")
+"""A line that Python ends a traceback with, and the JVM begins one with: the class, perhaps with its package."""
+_PYTHON_FRAME = re.compile(r'[\s|]*File "(.+)", line \d+, in (.+)$')
+_GROUP_MEMBER = re.compile(r"\s*\+-\+-+ 1 -+$")
+_GROUP_MARGIN = re.compile(r"^\s+\| ?")
+_JVM_FRAME = re.compile(r"\s+at ([^\s(]+)\(")
+_GO_BLOCK = re.compile(r"panic: |fatal error: ")
+_GO_STACK = re.compile(r"goroutine \d+ \[")
+_GO_MORE = re.compile(r"goroutine \d+ \[|\[signal |created by |exit status \d")
+_RUST_BLOCK = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at ")
+_RUST_MORE = re.compile(r"note: run with |stack backtrace:")
+_RUST_PLACE = re.compile(r"panicked at (?:'.*', )?([^\s:]+):\d+")
+_STANDARD = re.compile(
+    r"^<frozen |/lib(64)?/python3[.\d]*/(?!(site|dist)-packages/)|/python3\d+\.zip/|/undermine_agent/"  # Python's files
+    r"|^(java|javax|jdk|sun|kotlin|scala|System|Microsoft)\.|^[\w.]+/(java|javax|jdk|sun)\."  # classes
+    r"|^(runtime|panic)\b"  # Go's functions
+)
+_UNCAUGHT = re.compile(
+    r"Exception in thread |Task exception was never retrieved|Unhandled exception|Exception in callback "
+)
+_UNCAUGHT_IN_LINE = re.compile(r'(Exception in thread "[^"]*"|Unhandled exception[.:]) (\S.*)')
+_OF_A_CONNECTION = re.compile(r"Unhandled exception|Exception in callback ")
+_CONNECTION_LOST = re.compile(
+    r"Connection\w*Error|BrokenPipeError|IncompleteReadError|EOFError|Timeout\w*|CancelledError"
+)
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One thing that a node said."""
+
+    node: str
+    source: str
+    incarnation: int
+    lines: tuple[str, ...]
+    header: str
+    """The line that it begins with, "" if that is the exception itself."""
+    error: str = ""
+    """The class of the exception, or `panic`; "" if there is none."""
+    message: str = ""
+    """The exception as it was printed."""
+    place: str = ""
+    """The innermost frame that is not of a standard library."""
+    uncaught: bool = False
+    """It ended a thread or a task, or nobody knew what to do with it."""
+
+    @property
+    def says(self) -> str:
+        """In one line."""
+        at = f" at {self.place}" if self.place else ""
+        return printable(": ".join(filter(None, (self.header.rstrip(":"), self.message))) + at, _SAYS_MAX)
+
+    @property
+    def symptom(self) -> str:
+        return f"uncaught {self.error}" + (f" at {self.place}" if self.place else "")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What it is recognised by in another run. An exception is, whatever it said, where it arose."""
+        said = words(self.header)
+        return (f"{self.error}@{self.place}".replace(" ", "_"), *said) if self.error else said
+
+
+def entries(lines: Iterable[LogLine]) -> Iterator[Entry]:
+    """What the nodes said, file by file."""
+    for (node, incarnation, source), group in groupby(
+        lines, key=lambda line: (line.node, line.incarnation, line.source)
+    ):
+        for block in _blocks([line.text for line in group if line.text.strip()]):
+            yield _entry(node, source, incarnation, block)
+
+
+# --- lines that belong together
+
+
+class _Block:
+    """A line and what belongs to it."""
+
+    def __init__(self, first: str) -> None:
+        self.lines = [first]
+        self._go = bool(_GO_BLOCK.match(first))
+        self._rust = bool(_RUST_BLOCK.match(first))
+        self._awaits_end = first.startswith(_TRACEBACK) or self._rust
+        """What is not indented ends it, and belongs to it."""
+
+    def takes(self, line: str, following: str) -> bool:
+        if self._awaits_end:
+            self._awaits_end = line.startswith((" ", _TRACEBACK))
+        elif line.startswith(_TRACEBACK):
+            if not (_CHAINED.match(self.lines[-1]) or _CONTEXT.match(self.lines[-1]) or self._is_header()):
+                return False
+            self._awaits_end = True
+        elif not (line.startswith(" ") or self._goes_on(line) or self._is_explained_by(line, following)):
+            return False
+        self.lines.append(line)
+        return True
+
+    def _is_header(self) -> bool:
+        return len(self.lines) == 1 and bool(_HEADER.search(self.lines[0]))
+
+    def _goes_on(self, line: str) -> bool:
+        if _GO_STACK.match(line) and self._is_header():
+            self._go = True
+        if self._go:
+            return bool(_GO_MORE.match(line) or _go_function(line))
+        if self._rust:
+            return bool(_RUST_MORE.match(line))
+        if _CONTEXT.match(line):
+            return bool(_UNCAUGHT.search(self.lines[0])) and not any(_PYTHON_FRAME.match(said) for said in self.lines)
+        return len(self.lines) > 1 and bool(_CHAINED.match(line) or _CAUSED.match(line))
+
+    def _is_explained_by(self, line: str, following: str) -> bool:
+        """Is the line an exception of the JVM, with frames below it, that this line of a log announces?"""
+        return bool(_JVM_FRAME.match(following)) and bool(_RAISED.match(line)) and self._is_header()
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
+    block: _Block | None = None
+    for line, following in pairwise([*lines, ""]):
+        if block and block.takes(line, following):
+            continue
+        if block:
+            yield block.lines
+        block = _Block(line)
+    if block:
+        yield block.lines
+
+
+# --- what a block says
+
+
+def _entry(node: str, source: str, incarnation: int, block: Sequence[str]) -> Entry:
+    plain = Entry(node, source, incarnation, tuple(block), block[0].strip())
+    if len(block) == 1:
+        return plain
+    found = _python(block) or _python_group(block) or _native(block) or _jvm(block)
+    return msgspec.structs.replace(plain, **found) if found else plain
+
+
+def _python(block: Sequence[str]) -> dict[str, object]:
+    starts = [index for index, line in enumerate(block) if line.startswith(_TRACEBACK)]
+    if not starts:
+        return {}
+    end = next((line for line in block[starts[-1] + 1 :] if not line.startswith(" ")), "")
+    raised = _RAISED.match(end)
+    if raised is None:
+        return {}
+    frames = [frame for line in block[starts[-1] :] if (frame := _PYTHON_FRAME.match(line))]
+    own = [frame for frame in frames if not _STANDARD.search(frame[1])] or frames
+    place = f"{own[-1][1].rpartition('/')[2]}:{own[-1][2]}" if own else ""
+    header = block[0].strip() if starts[0] else ""
+    return _exception(header, raised[1], end, place, uncaught=_nobody_caught(header, raised[1]))
+
+
+def _python_group(block: Sequence[str]) -> dict[str, object]:
+    """Of a group of exceptions, the last one that was raised by itself."""
+    start = next((index for index, line in enumerate(block) if _GROUP_MEMBER.match(line)), 0)
+    return _python([block[0], *(_GROUP_MARGIN.sub("", line) for line in block[start + 1 :])]) if start else {}
+
+
+def _nobody_caught(header: str, error: str) -> bool:
+    """A server that says so of a connection that was lost has only ended what that connection was for."""
+    if not _UNCAUGHT.search(header):
+        return False
+    return not (_OF_A_CONNECTION.search(header) and _CONNECTION_LOST.fullmatch(error))
+
+
+def _native(block: Sequence[str]) -> dict[str, object]:
+    """A panic of Go or Rust."""
+    first = block[0].strip()
+    if _RUST_BLOCK.match(first):
+        place = _RUST_PLACE.search(first)
+        return _exception(first, "panic", block[1].strip(), place[1].rpartition("/")[2] if place else "", uncaught=True)
+    if not _GO_BLOCK.match(first) or not any(line.startswith("goroutine ") for line in block):
+        return {}
+    frames = [frame for line in block[1:] if (frame := _go_function(line))]
+    own = [frame for frame in frames if not _STANDARD.search(frame)] or frames
+    return _exception("", "panic", first, own[0].rpartition("/")[2] if own else "", uncaught=True)
+
+
+def _go_function(line: str) -> str:
+    """`main.serve` of a frame like `main.serve(0xc000, 0x1)`."""
+    name = line.rpartition("(")[0] if line.endswith(")") else ""
+    return "" if " " in name else name
+
+
+def _jvm(block: Sequence[str]) -> dict[str, object]:
+    """Also of .NET, which prints its frames in much the same way."""
+    start = next((index for index, line in enumerate(block) if _JVM_FRAME.match(line)), 0) - 1
+    if start < 0:
+        return {}
+    said = block[start].strip()
+    announced = _UNCAUGHT_IN_LINE.fullmatch(said)
+    header, thrown = announced.groups() if announced else ("", said)
+    raised = _RAISED.match(thrown)
+    if raised is None:
+        return {}
+    frames = [frame[1] for line in block[start + 1 :] if (frame := _JVM_FRAME.match(line))]
+    own = [frame for frame in frames if not _STANDARD.search(frame)] or frames
+    place = ".".join(own[0].rpartition("/")[2].split(".")[-2:])
+    before = block[0].strip() if start else ""
+    return _exception(header or before, raised[1], thrown, place, uncaught=bool(header))
+
+
+def _exception(header: str, error: str, message: str, place: str, *, uncaught: bool) -> dict[str, object]:
+    return {
+        "header": header,
+        "error": printable(error),
+        "message": printable(message, _SAYS_MAX),
+        "place": printable(place),
+        "uncaught": uncaught,
+    }

@@ -1,0 +1,226 @@
+"""Asks every process of a run what its threads and tasks are doing: at the moment when a hang is declared.
+
+A process is asked by a signal and answers with a file; `protocol/README.md` describes it. The signal would kill a process
+that does not catch it, so only those are asked that still have their agent's event file mapped and catch it. What they write
+is input of a program under test: its size is limited, its types are checked and its texts are made printable.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import time
+from pathlib import Path
+
+import msgspec
+
+from undermine.deployments import cgroups
+from undermine.deployments.guardian import lives, stat_fields
+from undermine.model.stacks import STACKS_SIGNAL, Doing, ProcessStacks
+
+BYTES_MAX = 1 << 20
+_DOING_MAX, _FRAMES_MAX, _TEXT_MAX = 1000, 60, 300
+_POLL_S, _ASK_AGAIN_S = 0.01, 0.2
+_EVENTS = re.compile(r"(?P<node>.+)\.(?P<incarnation>\d{1,9})\.(?P<pid>\d{1,9})(-\d+)?\.events")
+
+STANDS_STILL = "it stands still"
+NOT_CAUGHT = f"it does not catch signal {STACKS_SIGNAL}: it ends, uses it itself, or its agent is off"
+BLOCKED = f"no answer: its main thread blocks signal {STACKS_SIGNAL}"
+NO_ANSWER = "no answer: its main thread runs no Python code"
+
+
+class _Dumped(msgspec.Struct, frozen=True):
+    name: str
+    stack: tuple[str, ...]
+    own: tuple[str, ...]
+    waits: str = ""
+    kind: str = "thread"
+
+
+class _Dump(msgspec.Struct, frozen=True):
+    """What an agent writes."""
+
+    t_ns: int
+    doing: tuple[_Dumped, ...]
+    left_out: int = 0
+
+
+class _Process(msgspec.Struct, frozen=True):
+    """One that had an agent when it started."""
+
+    node: str
+    incarnation: int
+    pid: int
+
+    @property
+    def stem(self) -> str:
+        return f"{self.node}.{self.incarnation}.{self.pid}"
+
+    def with_problem(self, problem: str) -> ProcessStacks:
+        return ProcessStacks(self.node, self.incarnation, self.pid, time.monotonic_ns(), problem=problem)
+
+
+def gather(trace_dir: Path, timeout_s: float = 2.0) -> tuple[ProcessStacks, ...]:
+    """What the processes that write to this folder and live are doing, or why that is not known."""
+    asked_ns = time.monotonic_ns()
+    found: dict[_Process, ProcessStacks] = {}
+    asked: list[_Process] = []
+    for process in _processes(trace_dir):
+        problem = _ask(process, trace_dir)
+        if problem is None:
+            continue
+        if problem:
+            found[process] = process.with_problem(problem)
+        else:
+            asked.append(process)
+    found |= _answers(trace_dir, asked, asked_ns, timeout_s)
+    return tuple(found[process] for process in sorted(found, key=lambda p: (p.node, p.incarnation, p.pid)))
+
+
+def _processes(trace_dir: Path) -> list[_Process]:
+    names = {match.group("node", "incarnation", "pid") for path in trace_dir.iterdir() if (match := _named(path))}
+    return [_Process(node, int(incarnation), int(pid)) for node, incarnation, pid in sorted(names)]
+
+
+def _named(path: Path) -> re.Match[str] | None:
+    return _EVENTS.fullmatch(path.name)
+
+
+def _ask(process: _Process, trace_dir: Path) -> str | None:
+    """Send the signal. "": it was sent; a text: why not; None: the process is gone or another program now."""
+    try:
+        handle = os.pidfd_open(process.pid)  # whatever is found out below is about the process that gets the signal
+    except OSError:
+        return None
+    try:
+        if not lives(process.pid) or not _has_mapped(process, trace_dir):
+            return None
+        if _stands_still(process.pid):
+            return STANDS_STILL
+        if not _in_set(process.pid, "SigCgt"):
+            return NOT_CAUGHT
+        signal.pidfd_send_signal(handle, STACKS_SIGNAL)
+    except ProcessLookupError:
+        return None
+    except OSError as error:
+        return f"it cannot be asked: {error.strerror}"
+    finally:
+        os.close(handle)
+    return ""
+
+
+def _has_mapped(process: _Process, trace_dir: Path) -> bool:
+    """True if the agent is in it still: a program that was executed since, or got the pid later, does not map its file."""
+    begin = f"{trace_dir.resolve()}/{process.stem}"
+    for line in Path(f"/proc/{process.pid}/maps").read_text(errors="replace").splitlines():
+        path = line.partition("/")[2]
+        if path and (re.fullmatch(re.escape(begin) + r"(-\d+)?\.events", "/" + path)):
+            return True
+    return False
+
+
+def _in_set(pid: int, name: str) -> bool:
+    """Is the signal in this set of /proc/PID/status (of the main thread, or of all)?"""
+    for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
+        if line.startswith(name + ":"):
+            return bool(int(line.split()[1], 16) >> (STACKS_SIGNAL - 1) & 1)
+    return False
+
+
+def _stands_still(pid: int) -> bool:
+    """Stopped by a signal, or frozen with its cgroup."""
+    if stat_fields(f"/proc/{pid}/stat")[:1] in ([b"T"], [b"t"]):
+        return True
+    top = cgroups.mount()
+    for line in Path(f"/proc/{pid}/cgroup").read_text(errors="replace").splitlines() if top else ():
+        if line.startswith("0::/"):
+            return _is_frozen(Path(f"{top}/{line[4:]}"))
+    return False
+
+
+def _is_frozen(folder: Path) -> bool:
+    try:
+        return "frozen 1" in (folder / "cgroup.events").read_text()
+    except OSError:
+        return False
+
+
+def _answers(trace_dir: Path, asked: list[_Process], asked_ns: int, timeout_s: float) -> dict[_Process, ProcessStacks]:
+    """Wait for the files of those that were asked.
+
+    They are asked again now and then: a signal that comes just before a thread begins to wait does not wake it up.
+    """
+    found: dict[_Process, ProcessStacks] = {}
+    begun = last = time.monotonic()
+    waiting = list(asked)
+    while waiting:
+        now = time.monotonic()
+        for process in list(waiting):
+            answer = _answer(process, trace_dir, asked_ns)
+            if answer is None and (now > begun + timeout_s or not lives(process.pid)):
+                answer = _without_answer(process)
+            if answer is not None:
+                found[process] = answer
+                waiting.remove(process)
+        if now > last + _ASK_AGAIN_S:
+            last = now
+            for process in waiting:
+                _ask(process, trace_dir)
+        if waiting:
+            time.sleep(_POLL_S)
+    return found
+
+
+def _without_answer(process: _Process) -> ProcessStacks:
+    try:
+        if not lives(process.pid):
+            return process.with_problem("it ended before it answered")
+        if _stands_still(process.pid):
+            return process.with_problem(STANDS_STILL)
+        return process.with_problem(BLOCKED if _in_set(process.pid, "SigBlk") else NO_ANSWER)
+    except OSError:
+        return process.with_problem(NO_ANSWER)
+
+
+def _answer(process: _Process, trace_dir: Path, asked_ns: int) -> ProcessStacks | None:
+    """What the process wrote since it was asked, if it did."""
+    try:
+        data = _read(trace_dir / f"{process.stem}.stacks")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return process.with_problem(f"its answer cannot be read: {error.strerror or error}")
+    try:
+        dump = msgspec.json.decode(data, type=_Dump)
+    except msgspec.MsgspecError:
+        return process.with_problem("its answer cannot be read: it is not what an agent writes")
+    if dump.t_ns < asked_ns:
+        return None
+    left_out = dump.left_out + len(dump.doing[_DOING_MAX:])
+    problem = f"{left_out} more threads and tasks are not shown" if left_out > 0 else ""
+    doing = tuple(map(_checked, dump.doing[:_DOING_MAX]))
+    return ProcessStacks(process.node, process.incarnation, process.pid, dump.t_ns, doing, problem)
+
+
+def _read(path: Path) -> bytes:
+    """A plain file of limited size, whatever the process has put there."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError("it is no plain file")
+        data = file.read(BYTES_MAX + 1)
+    if len(data) > BYTES_MAX:
+        raise OSError("it is too long")
+    return data
+
+
+def _checked(dumped: _Dumped) -> Doing:
+    stack, own = (tuple(map(_printable, texts[:_FRAMES_MAX])) for texts in (dumped.stack, dumped.own))
+    kind = "task" if dumped.kind == "task" else "thread"
+    return Doing(_printable(dumped.name), stack, own, waits=_printable(dumped.waits), kind=kind)
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text[:_TEXT_MAX])

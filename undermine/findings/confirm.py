@@ -1,0 +1,110 @@
+"""How often a plan failed when it was run again, with the fault and without; and what must still be run. Pure.
+
+A suspicion is a symptom and the plans that led to it. Its first plan is run again with the long wait. Only runs count whose
+faults fired where they did in the first failing run: others say nothing about it. What failed again is compared with its
+control, the same moments without the faults. A symptom that did not come back gets a chance with other plans that led to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from undermine.model.finding import Outcome
+from undermine.model.plan import Plan
+
+CONFIRM: Literal["confirm"] = "confirm"
+CONTROL: Literal["control"] = "control"
+"""What the store calls the rounds of re-runs, with the fault and without."""
+Rerun = Literal["confirm", "control"]
+
+PLANS_MAX = 3
+"""With so many plans of one symptom it is tried to reproduce it, until one does; those that never fired alike do not count."""
+CANDIDATES_MAX = 2 * PLANS_MAX
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """How many re-runs counted, how many of those failed, and how many did not count."""
+
+    tries: int = 0
+    hits: int = 0
+    elsewhere: int = 0
+
+    def enough(self, wanted: int) -> bool:
+        """As many as wanted counted, or twice as many were made and it is no use."""
+        return self.tries >= wanted or self.tries + self.elsewhere >= 2 * wanted
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One plan of a suspicion: the run that failed first, and what its re-runs say."""
+
+    first: Outcome
+    again: Rate = Rate()
+    control: Rate = Rate()
+    shown: tuple[Outcome, ...] = ()
+    """Re-runs that counted and failed."""
+
+    @property
+    def plan(self) -> Plan:
+        return self.first.plan
+
+
+class Reruns:
+    """All re-runs of a campaign, by what was run."""
+
+    def __init__(self, outcomes: Iterable[Outcome]) -> None:
+        self._made: dict[tuple[str, str], list[Outcome]] = {}
+        for outcome in outcomes:
+            if outcome.strategy in (CONFIRM, CONTROL):
+                self._made.setdefault((outcome.strategy, outcome.plan_id), []).append(outcome)
+
+    def attempt(self, first: Outcome) -> Attempt:
+        """What is known of the plan that failed first in this run."""
+        again = self._made.get((CONFIRM, first.plan_id), [])
+        control = self._made.get((CONTROL, first.plan.control.id), []) if first.plan.steps else []
+        counted = [run for run in again if fired_alike(run, first)]
+        held = [run for run in control if _first_step_fired(run)]
+        return Attempt(
+            first,
+            _rate(counted, len(again)),
+            _rate(held, len(control)),
+            tuple(run for run in counted if run.symptom),
+        )
+
+
+def fired_alike(run: Outcome, first: Outcome) -> bool:
+    """Did the same steps fire at the same points?"""
+    return run.status != "broken" and bool(run.landed) and run.landed == first.landed
+
+
+def _first_step_fired(run: Outcome) -> bool:
+    """A later moment of a control may never come, since it needs what the first fault does."""
+    return run.status != "broken" and any(step == 0 for step, _ in run.landed)
+
+
+def _rate(counted: Sequence[Outcome], made: int) -> Rate:
+    return Rate(len(counted), sum(bool(run.symptom) for run in counted), made - len(counted))
+
+
+def best(attempts: Sequence[Attempt]) -> Attempt:
+    """The plan that stands for the finding: the first that was reproduced, else the first."""
+    return next((attempt for attempt in attempts if attempt.again.hits), attempts[0])
+
+
+def next_rerun(
+    attempts: Sequence[Attempt], wanted: int, has_control: Callable[[Plan], bool]
+) -> tuple[Attempt, Rerun] | None:
+    """What to run next to decide on a suspicion, or nothing if it is decided."""
+    tried = 0
+    for attempt in attempts:
+        if not attempt.again.enough(wanted):
+            return attempt, CONFIRM
+        if attempt.again.hits:
+            missing = not attempt.control.enough(wanted) and has_control(attempt.plan)
+            return (attempt, CONTROL) if missing else None
+        tried += attempt.again.tries > 0
+        if tried == PLANS_MAX:
+            break
+    return None

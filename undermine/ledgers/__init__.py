@@ -1,0 +1,32 @@
+"""Ledgers: ready-made checkers that compare what clients were told with what is there.
+
+Pure functions of the operation history. What an operation's outcome means is the same in all of them:
+
+    ok               it took effect once, between its start and its end
+    fail             it never took effect
+    unknown, pending it may have taken effect at any time from its start on, also much later, or never
+
+A ledger fails only if no order of events that respects this explains the history. See docs/ledgers.md.
+"""
+
+from __future__ import annotations
+
+from undermine.ledgers.appends import no_acknowledged_append_lost
+from undermine.ledgers.base import Ledger
+from undermine.ledgers.jobs import runs_of_jobs
+from undermine.ledgers.leaders import one_leader_a_term
+from undermine.ledgers.locks import mutual_exclusion
+from undermine.ledgers.registers import ANYTHING, no_acknowledged_write_lost, no_stale_read
+from undermine.ledgers.replicas import replicas_agree
+
+__all__ = [
+    "ANYTHING",
+    "Ledger",
+    "mutual_exclusion",
+    "no_acknowledged_append_lost",
+    "no_acknowledged_write_lost",
+    "no_stale_read",
+    "one_leader_a_term",
+    "replicas_agree",
+    "runs_of_jobs",
+]

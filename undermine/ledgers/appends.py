@@ -1,0 +1,172 @@
+"""Logs that grow at their end: every acknowledged record is there, once, and in order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from undermine.ledgers.base import (
+    Clock,
+    Field,
+    History,
+    Ledger,
+    answer_of,
+    argument,
+    bounded,
+    counted,
+    final_reads,
+    frozen,
+    grouped,
+    items_of,
+    last_round,
+    need_timed,
+    place,
+    word,
+    words,
+)
+from undermine.model.run import Op, RunView, Verdict
+
+
+class _Record(NamedTuple):
+    """All appends of one record: it may be there from `begun` on, and must be once one was acknowledged."""
+
+    begun_ns: int
+    acknowledged: Op | None
+    times_max: int
+
+
+class _Wrongs:
+    """What is wrong with logs: a record and what is known of it for each."""
+
+    def __init__(self) -> None:
+        self.lost: list[tuple[Hashable, Hashable, Op]] = []
+        self.refused: list[tuple[Hashable, Hashable, Op]] = []
+        self.twice: list[tuple[Hashable, Hashable, int]] = []
+        self.disordered: list[tuple[Hashable, Hashable, Hashable]] = []
+        self.untried: list[str] = []
+        self.unread: list[str] = []
+
+
+def no_acknowledged_append_lost(
+    *,
+    append: str = "append",
+    read: str = "read_log",
+    record: Field = "id",
+    log: Field = "",
+    by: Field = "",
+    twice: bool = True,
+    order: bool = True,
+    answer: Callable[[Op], Any] = answer_of,
+    name: str = "",
+) -> Ledger:
+    """In the end each log has every acknowledged record, each no more often than it was appended, in their order.
+
+    A read's answer is the list of records. `log` where there are several, `by` if the final reads ask every replica.
+    Records that nobody appended are none of its business. `twice` and `order` can be turned off.
+    """
+    find_log = argument(log) if log else (lambda op: "")
+    find_record = argument(record)
+    replica = place(by) if by else (lambda op: "")
+
+    def look(history: History) -> _Wrongs:
+        appends = [op for op in history if op.f == append]
+        need_timed(appends, append)
+        reads = grouped(final_reads(history, read), find_log)
+        wrongs = _Wrongs()
+        for one, ops in grouped(appends, find_log).items():
+            records, refused = _records(ops, find_record)
+            answers = last_round(reads.get(one, ()), lambda op: frozen(replica(op)))
+            title = word(one) if log else "the log"
+            wrongs.untried += [] if answers else [title]
+            for where, op in answers.items():
+                if op is None:
+                    wrongs.unread.append(f"{title} at {word(where)}" if by else title)
+                    continue
+                held = [frozen(item) for item in items_of(answer(op), op)]
+                _compare(wrongs, one, held, op, records)
+                wrongs.refused += [(one, item, refused[item]) for item in dict.fromkeys(held) if item in refused]
+        return wrongs
+
+    def judge(run: RunView) -> Verdict:
+        wrongs, clock = look(run.history), Clock(run)
+
+        def at(one: Hashable) -> str:
+            return f"{word(one)}: " if log else ""
+
+        if wrongs.lost:
+            return _failed(
+                f"{counted(len({pair[:2] for pair in wrongs.lost}), f'acknowledged {append}')} lost",
+                f"acknowledged {append} lost",
+                [f"{at(one)}{word(item)} is gone: {clock.told(op)}" for one, item, op in wrongs.lost],
+            )
+        if twice and wrongs.twice:
+            return _failed(
+                f"{counted(len(wrongs.twice), 'record')} in a log too often",
+                f"{append} applied twice",
+                [f"{at(one)}{word(item)} is there {times} times" for one, item, times in wrongs.twice],
+            )
+        if order and wrongs.disordered:
+            return _failed(
+                "records are not in the order of their appends",
+                "records out of order",
+                [
+                    f"{at(one)}{word(early)} is behind {word(late)}, which was begun when it had been acknowledged"
+                    for one, early, late in wrongs.disordered
+                ],
+            )
+        if wrongs.refused:
+            return _failed(
+                f"{counted(len(wrongs.refused), f'refused {append}')} in a log",
+                f"refused {append} took effect",
+                [f"{at(one)}{word(item)} is there: {clock.told(op)}" for one, item, op in wrongs.refused],
+            )
+        if wrongs.untried or wrongs.unread:
+            return Verdict.unknown(f"not readable in the end: {words([*wrongs.untried, *wrongs.unread])}")
+        return Verdict.ok()
+
+    def settled(history: History) -> str:
+        wrongs = look(history)
+        if wrongs.lost:
+            return f"not in the log: {words(item for _, item, _ in wrongs.lost)}"
+        return f"not readable yet: {words(wrongs.unread)}" if wrongs.unread else ""
+
+    return Ledger(name or f"no_acknowledged_{append}_lost", judge, settled)
+
+
+def _failed(text: str, symptom: str, lines: Sequence[str]) -> Verdict:
+    return Verdict.fail(text, symptom=symptom, evidence=bounded(lines))
+
+
+def _records(appends: Iterable[Op], record: Callable[[Op], Any]) -> tuple[dict[Hashable, _Record], dict[Hashable, Op]]:
+    """What is known of each record that may be there, and those that must not."""
+    may: dict[Hashable, _Record] = {}
+    refused: dict[Hashable, Op] = {}
+    for item, ops in grouped(appends, record).items():
+        tried = [op for op in ops if op.status != "fail"]
+        if not tried:
+            refused[item] = ops[-1]
+            continue
+        acknowledged = min((op for op in tried if op.status == "ok"), key=lambda op: op.end_ns, default=None)
+        may[item] = _Record(min(op.start_ns for op in tried), acknowledged, len(tried))
+    return may, refused
+
+
+def _compare(
+    wrongs: _Wrongs, log: Hashable, held: Sequence[Hashable], read: Op, records: dict[Hashable, _Record]
+) -> None:
+    times = Counter(held)
+    for item, record in records.items():
+        acknowledged = record.acknowledged
+        if acknowledged is not None and acknowledged.end_ns < read.start_ns and not times[item]:
+            wrongs.lost.append((log, item, acknowledged))
+        if times[item] > record.times_max:
+            wrongs.twice.append((log, item, times[item]))
+    latest: tuple[int, Hashable] = (-1, "")
+    for item in dict.fromkeys(held):
+        if (known := records.get(item)) is None:
+            continue
+        if known.acknowledged is not None and known.acknowledged.end_ns < latest[0]:
+            wrongs.disordered.append((log, item, latest[1]))
+        if known.begun_ns > latest[0]:
+            latest = (known.begun_ns, item)

@@ -1,0 +1,106 @@
+"""Replicas of the same thing: once all is healed and settled, they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+from undermine.ledgers.base import (
+    Clock,
+    Field,
+    History,
+    Ledger,
+    argument,
+    bounded,
+    final_reads,
+    frozen,
+    grouped,
+    last_round,
+    need,
+    place,
+    show,
+    word,
+    words,
+)
+from undermine.model.run import Op, RunView, Verdict
+
+
+class _Look(NamedTuple):
+    """What the replicas said of one thing in the end; None: nothing."""
+
+    thing: Hashable
+    answers: dict[Hashable, Op | None]
+    differ: bool
+
+
+def replicas_agree(
+    *,
+    read: str,
+    by: Field = "node",
+    key: Field = "",
+    unordered: bool = False,
+    view: Callable[[Any], Any] | None = None,
+    name: str = "",
+) -> Ledger:
+    """In the end every replica that was read gives the same answer.
+
+    `by`: which replica an operation has read. `key` if several things were read. `view`: what of an answer must agree;
+    `unordered`: lists that differ only in their order do.
+    """
+    replica = place(by)
+    thing = argument(key) if key else (lambda op: "")
+
+    def seen(op: Op) -> Hashable:
+        value = op.value if view is None else view(op.value)
+        if unordered and isinstance(value, list | tuple):
+            value = sorted(map(frozen, value), key=repr)
+        return frozen(value)
+
+    def look(history: History) -> list[_Look]:
+        reads = final_reads(history, read)
+        need(reads, read)
+        looks = []
+        for one, ops in grouped(reads, thing).items():
+            answers = last_round(ops, lambda op: frozen(replica(op)))
+            differ = len({seen(op) for op in answers.values() if op is not None}) > 1
+            looks.append(_Look(one, answers, differ))
+        return looks
+
+    def judge(run: RunView) -> Verdict:
+        looks = look(run.history)
+        apart = [one for one in looks if one.differ]
+        if apart:
+            about = f" on {words(one.thing for one in apart)}" if key else ""
+            return Verdict.fail(
+                f"replicas disagree on {read}{about}",
+                symptom=f"replicas disagree on {read}",
+                evidence=bounded(_evidence(apart, run, bool(key))),
+            )
+        if silent := _silent(looks):
+            return Verdict.unknown(f"without an answer to {read} in the end: {words(silent)}")
+        if all(len(one.answers) < 2 for one in looks):
+            return Verdict.unknown(f"only one replica was asked for {read}")
+        return Verdict.ok()
+
+    def settled(history: History) -> str:
+        looks = look(history)
+        if any(one.differ for one in looks):
+            return f"replicas do not agree on {read} yet"
+        silent = _silent(looks)
+        return f"without an answer to {read}: {words(silent)}" if silent else ""
+
+    return Ledger(name or f"replicas_agree_on_{read}", judge, settled)
+
+
+def _silent(looks: list[_Look]) -> set[Hashable]:
+    return {who for one in looks for who, op in one.answers.items() if op is None}
+
+
+def _evidence(apart: list[_Look], run: RunView, named: bool) -> list[str]:
+    clock = Clock(run)
+    return [
+        f"{f'{word(one.thing)}: ' if named else ''}{word(who)} says {show(op.value)} at {clock.at(op.start_ns)}"
+        for one in apart
+        for who, op in one.answers.items()
+        if op is not None
+    ]

@@ -1,0 +1,166 @@
+"""What is seen of a workload while it runs: its operations as they are written down, and what nodes say of themselves.
+
+Only watches: what follows from it (healing, asking for stacks) is the runner's to decide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from undermine.model.run import HealthSample, OpStatus
+from undermine.model.text import printable
+
+PROBE_S_MAX = 2.0
+SAMPLES_MAX = 400
+_PAUSE_S = 0.3
+_COVERED_S = 30.0
+_ANSWER_MAX = 300
+_CHUNK_BYTES = 1 << 22
+
+Clock = Callable[[], float]
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """What of a line of the history is looked at; the rest is skipped, however large."""
+
+    index: int
+    status: OpStatus = "pending"
+
+
+class Operations:
+    """The operations of a workload, followed while it writes them to its history: only what was added is read.
+
+    Ages are by our own clock: a workload that is a program of its own may write any time it likes.
+    """
+
+    def __init__(self, path: Path, clock: Clock = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._offset = 0
+        self._torn = b""
+        self._begun = self._last_success = clock()
+        self._pending: dict[int, float] = {}
+        self._failed_after_s = 0.0
+        self.kept = False
+        """Is there a history at all? A workload without one cannot be watched."""
+        self.successes = 0
+
+    @property
+    def pending(self) -> frozenset[int]:
+        """The numbers of the operations that have no answer yet."""
+        return frozenset(self._pending)
+
+    def follow(self) -> None:
+        """Take in what was added since the last time."""
+        with contextlib.suppress(FileNotFoundError), open(self._path, "rb") as stream:
+            self.kept = True
+            stream.seek(self._offset)
+            while added := stream.read(_CHUNK_BYTES):
+                self._offset += len(added)
+                *lines, self._torn = (self._torn + added).split(b"\n")
+                for line in lines:
+                    self._take(line)
+
+    def age_s(self) -> float:
+        """How long the workload has been watched."""
+        return self._clock() - self._begun
+
+    def quiet_s(self) -> float:
+        """How long ago the last operation succeeded; from the beginning if none has."""
+        return self._clock() - self._last_success
+
+    def waited_s(self) -> float:
+        """How long the client that waits longest has done so."""
+        return max((self._clock() - since for since in self._pending.values()), default=0.0)
+
+    def stalled(self, quiet_s: float) -> bool:
+        """Do clients wait while nothing has succeeded for so long?"""
+        return bool(self._pending) and self.quiet_s() > quiet_s
+
+    def suspicious(self, wait_s: float) -> bool:
+        """Does a client wait for so long, or has one failed after so long since this was last asked?"""
+        failed_after_s, self._failed_after_s = self._failed_after_s, 0.0
+        return max(failed_after_s, self.waited_s()) > wait_s
+
+    def _take(self, line: bytes) -> None:
+        try:
+            seen = msgspec.json.decode(line, type=_Line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return  # a writer was killed within it
+        now = self._clock()
+        if seen.status == "pending":
+            self._pending.setdefault(seen.index, now)
+            return
+        began = self._pending.pop(seen.index, now)
+        if seen.status == "ok":
+            self.successes += 1
+            self._last_success = now
+        else:
+            self._failed_after_s = max(self._failed_after_s, now - began)
+
+
+class HealthLog:
+    """Asks nodes how they are, each in a thread of its own, so that one that hangs delays nobody; keeps what they said.
+
+    `ask` is given the node and how long it has, and answers "" or why it is not healthy.
+    """
+
+    def __init__(self, nodes: Sequence[str], ask: Callable[[str, float], str], clock: Clock = time.monotonic) -> None:
+        self._nodes = tuple(nodes)
+        self._ask = ask
+        self._clock = clock
+        self._pause_s = max(_PAUSE_S, _COVERED_S * len(self._nodes) / SAMPLES_MAX)
+        self._asked: dict[str, float] = {}
+        self._threads: dict[str, threading.Thread] = {}
+        self._samples: list[HealthSample] = []
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    @property
+    def samples(self) -> tuple[HealthSample, ...]:
+        """What was said, in the order of the answers."""
+        with self._lock:
+            return tuple(self._samples)
+
+    def ask(self) -> None:
+        """Ask each node that has answered the last time and was not asked just now; returns at once."""
+        now = self._clock()
+        for node in self._nodes:
+            if self._is_due(node, now):
+                self._asked[node] = now
+                self._threads[node] = threading.Thread(target=self._answer, args=(node,), name="health", daemon=True)
+                self._threads[node].start()
+
+    def wait(self) -> None:
+        """Until all that were asked have answered, or should have."""
+        deadline = time.monotonic() + 2 * PROBE_S_MAX
+        for thread in self._threads.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def stop(self) -> None:
+        """Nobody is asked any more, and answers that come late do not count."""
+        with self._lock:
+            self._stopped = True
+
+    def _is_due(self, node: str, now: float) -> bool:
+        if node in self._threads and self._threads[node].is_alive():
+            return False
+        with self._lock:
+            enough = self._stopped or len(self._samples) >= SAMPLES_MAX
+        return not enough and (node not in self._asked or now - self._asked[node] >= self._pause_s)
+
+    def _answer(self, node: str) -> None:
+        try:
+            answer = self._ask(node, PROBE_S_MAX)
+        except Exception as error:  # a thread of ours must not die unheard
+            answer = f"it could not be asked: {type(error).__name__}: {error}"
+        sample = HealthSample(node, time.monotonic_ns(), printable(answer, _ANSWER_MAX))
+        with self._lock:
+            if not self._stopped and len(self._samples) < SAMPLES_MAX:
+                self._samples.append(sample)
