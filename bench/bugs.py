@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.runs import print_news
+from bench.news import print_news
 from undermine import api
 from undermine.config import Config, parse_duration
 from undermine.config_load import load

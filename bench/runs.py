@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.news import print_news
 from undermine import api
 from undermine.config_load import load
 
@@ -44,11 +45,6 @@ def main() -> None:
         "findings": len(result.findings),
     }
     print(json.dumps(summary))
-
-
-def print_news(news: api.News) -> None:
-    if news.kind == "done":
-        print(f"run {news.data['run']}: {news.data['status']} {news.data['symptom']}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import get_args
 
 import msgspec
 
-from bench.runs import print_news
+from bench.news import print_news
 from undermine import api
 from undermine.config import FaultKind
 from undermine.config_load import load

@@ -53,7 +53,7 @@ class Scripted:
     def propose(self, history):
         if history.round_index >= self._rounds:
             return []
-        number = 10 * history.round_index + hash(self.name) % 1000 * 100
+        number = 10 * history.round_index + sum(self.name.encode()) * 100
         steps = [(Step(At(point(), nth=1 + number + i), Crash()),) for i in range(2)]
         return [Plan(s, history.seed, self.name) for s in steps]
 
@@ -95,6 +95,8 @@ class FakeRunner:
         self.moments: Callable[[int, Plan], tuple[Moment, ...]] = lambda count, plan: ()
         self.dies_at = 0
         self.fires = True
+        self.damaged: tuple[Receipt, ...] = ()
+        """Receipts that no plan explains."""
         self.takes_s = 0.0
         self.under_way = 0
         self.beside: list[int] = []
@@ -130,7 +132,9 @@ class FakeRunner:
             plan,
             status,
             "no luck" if status == "broken" else "",
-            receipts=tuple(Receipt(i, "n1", "crash", 5) for i, _ in enumerate(plan.steps)) if fired else (),
+            receipts=(*self.damaged, *(Receipt(i, "n1", "crash", 5) for i, _ in enumerate(plan.steps)))
+            if fired
+            else (),
             healed_ns=100,
             timing=Timing(late_ms_max=self.late_ms(count)),
             moments=self.moments(count, plan) if fired else (),

@@ -252,6 +252,15 @@ def test_a_link_is_not_followed(made: Path, tmp_path: Path) -> None:
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+def test_what_lies_where_it_is_unpacked_first_is_left_alone(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/file").write_text("mine")
+    (tmp_path / f".there.{os.getpid()}").symlink_to(tmp_path / "mine")
+    with pytest.raises(UserError, match=r"cannot be unpacked into .*; choose another --dir"):
+        bundle.unpack(made, tmp_path / "there")
+    assert (tmp_path / "mine/file").read_text() == "mine"
+
+
 # --- a stranger's file
 
 Member = tuple[str | zipfile.ZipInfo, bytes]

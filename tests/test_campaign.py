@@ -12,6 +12,8 @@ from undermine.campaign import Limits
 from undermine.experiments import News
 from undermine.model.errors import ClusterError, UserError
 from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.run import Receipt, RunRecord
+from undermine.protocols import PointSeen
 from undermine.rundir import RunDir, load_view
 from undermine.store import Store
 from undermine.testing import point
@@ -41,6 +43,21 @@ def test_every_strategy_is_sure_of_a_run_even_without_budget(engine, store) -> N
     campaign(engine, store, [Scripted("a"), Scripted("b"), Scripted("c")]).run(Limits(budget_s=0.0))
     names = engine.runner.strategies
     assert [names.count(n) for n in "abc"] == [1, 1, 1]
+
+
+def test_a_strategy_is_told_of_points_that_later_fault_free_runs_show(engine, store) -> None:
+    scripted = Scripted("a")
+    over = campaign(engine, store, [scripted])
+    over.run(Limits(budget_s=0.0))
+    first = over.history_of(scripted, 4)
+    (slot,) = store.write_round("baseline", [Plan()])
+    new = PointSeen(point(loc="app:new#1"), 1, 1, 0)
+    record = RunRecord(store.begin_run(slot), slot.plan, "fired")
+    store.finish_run(slot, record, (), "", [new], [])
+    second = over.history_of(scripted, 4)
+    assert {seen.point for seen in second.points} - {seen.point for seen in first.points} == {new.point}
+    assert new.point in {chance.point for chance in second.chances}
+    assert second.baseline_runs == first.baseline_runs + 1
 
 
 def test_the_number_of_runs_is_a_limit(engine, store) -> None:
@@ -80,6 +97,12 @@ def test_a_broken_run_is_tried_three_times_and_then_left(engine, store) -> None:
 
 def test_a_run_that_breaks_once_is_run_again(engine, store) -> None:
     engine.runner.broken = lambda count: count == 3
+    campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
+    assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
+
+
+def test_a_receipt_of_a_step_that_is_not_there_stops_nothing(engine, store) -> None:
+    engine.runner.damaged = (Receipt(99, "n1", "?", 5), Receipt(-1, "n1", "?", 5))
     campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
     assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
 

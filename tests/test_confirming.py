@@ -78,6 +78,15 @@ def test_what_fails_without_the_fault_too_is_flaky(engine, store) -> None:
     assert len(store.findings()) == 1, "a control is no finding"
 
 
+def test_a_control_that_fails_on_a_late_machine_says_nothing(engine, store) -> None:
+    late_ms = 2000 * engine.config.run.late_s_max
+    engine.runner.late_ms = lambda count: late_ms if engine.runner.strategies[-1] == "control" else 0.0
+    (finding,) = observed(engine, store, [Fixed("a", crash())], lambda run: "it breaks" if run.plan.steps else "").run(
+        ENDLESS
+    )
+    assert (finding.rate, finding.flaky, finding.believed) == ("2/2, no control", False, True)
+
+
 def test_a_control_that_fails_otherwise_makes_it_flaky_too(engine, store) -> None:
     def says(run: RunView) -> str:
         return breaks(run) or ("it hangs" if run.plan.strategy == "control" else "")
@@ -156,6 +165,19 @@ def test_another_symptom_of_a_re_run_is_the_same_finding(engine, store) -> None:
     (finding,) = observed(engine, store, [Fixed("a", crash())], says).run(ENDLESS)
     assert (finding.symptom, finding.hits, finding.runs) == ("it breaks", 2, (3, 4, 5))
     assert finding.title == "run 4: it hangs"
+
+
+def test_a_re_run_that_shows_the_symptom_of_another_finding_is_no_hit(engine, store) -> None:
+    def symptom(run: RunView) -> str:
+        if not hurts(run.plan):
+            return ""
+        first = run.plan.steps == crash("app:a#1") and run.record.conditions == Conditions()
+        return "it breaks" if first else "it hangs"
+
+    strategies = [Fixed("a", crash("app:b#1")), Fixed("b", crash("app:a#1"))]
+    hangs, breaks_once = observed(engine, store, strategies, symptom).run(ENDLESS)
+    assert (hangs.symptom, hangs.rate, hangs.believed) == ("it hangs", "2/2, 0/2 without the fault", True)
+    assert (breaks_once.symptom, breaks_once.hits, breaks_once.believed) == ("it breaks", 0, False)
 
 
 def test_the_finding_is_shown_by_a_run_with_the_long_wait(engine, store) -> None:

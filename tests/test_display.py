@@ -332,7 +332,7 @@ def test_runs_that_do_not_count_say_why(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_plan_of_ones_own_is_shown_with_what_the_checkers_said(capsys: pytest.CaptureFixture[str]) -> None:
     verdicts = (Verdict("fail", "gone", "lost", ("line",), "mine"), Verdict("unknown", HOSTILE, "", (), "other"))
     own = result(finding="", runs=(replayed(symptom="lost", verdicts=verdicts),))
-    display.show_replays([own, own])
+    display.show_replays([own, own, result(finding=HOSTILE)])
     text = capsys.readouterr().out
     assert "run 1: mine fails: gone\n      line\n" in text
     assert "run 1: other cannot tell: " in text

@@ -116,6 +116,11 @@ def test_a_checker_of_the_users_own_can_be_disabled(tmp_path: Path) -> None:
     assert "exits" in names(plugins.checkers(made, ["ledger"]))
 
 
+def test_a_checker_of_the_users_own_cannot_have_the_name_of_a_builtin_one(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="your checker 'hang' has the name of one that is always there"):
+        plugins.checkers(config(tmp_path), ["ledger", "hang"])
+
+
 def test_disabling_an_unknown_checker_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     made = config(tmp_path, '[checkers]\ndisable = ["hangs"]')
     with pytest.raises(UserError) as caught:

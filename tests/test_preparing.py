@@ -264,3 +264,11 @@ def test_more_faults_at_rest_are_added_when_more_are_wanted(tmp_path, stage, sto
     again.run()
     assert again.runner.strategies == [BENIGN] * 2
     assert load_baseline(store.folder).benign == 4
+
+
+def test_a_checker_that_cannot_tell_even_without_a_fault_is_named_once(tmp_path: Path, store: Store) -> None:
+    stage = Stage(tmp_path, store)
+    stage.engine.user_checks = lambda folder: [Verdict("unknown", "the history has no operation 'put'", checker="mine")]  # type: ignore[method-assign]
+    stage.run()
+    stage.run()
+    assert stage.warnings == ["the checker mine cannot tell even without a fault: the history has no operation 'put'"]

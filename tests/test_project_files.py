@@ -115,6 +115,21 @@ def test_results_are_never_taken(project: Project) -> None:
     assert names(project.collect("**/*.json")) == ["data.json"]
 
 
+def test_hidden_files_are_taken_only_where_they_are_named_so(project: Project) -> None:
+    for name in ("app/.env", "app/.secrets/key", "app/.conf.d/a", "app/b"):
+        project.write(name)
+    files = project.collect("app/**")
+    assert names(files) == ["app/b"]
+    assert files.warnings == ("app/.env is left out: hidden files must be named with their dot",)
+    assert names(project.collect("app/.env", "app/.conf*/*")) == ["app/.conf.d/a", "app/.env"]
+
+
+def test_bundles_and_what_they_were_unpacked_to_are_not_taken(project: Project) -> None:
+    for name in ("F1.undermine", "F1.undermine.d/project/a.py", "a.py"):
+        project.write(name)
+    assert names(project.collect("**/*")) == ["a.py"]
+
+
 def test_a_pattern_that_matches_nothing_is_said(project: Project) -> None:
     assert project.collect("no*").warnings == ("--include: nothing matches 'no*'",)
 

@@ -84,6 +84,7 @@ def test_ledgers_are_declared_as_checkers_with_their_conditions_for_the_end(tmp_
     ("line", "words"),
     [
         ("undermine.check(ledgers.no_stale_read())", "two checkers are called 'no_stale_get'"),
+        ("undermine.checker(type('x', (), {'__name__': 'no_stale_get'})())", "two checkers are called 'no_stale_get'"),
         ("undermine.check('no_stale_get')", "give it a ledger or a function"),
         ("undermine.check(lambda run: None)", "give it a ledger or a function"),
         ("ledgers.no_stale_reed()", "no_stale_reed"),

@@ -12,7 +12,7 @@ import pytest
 from undermine.model.errors import UserError
 from undermine.model.plan import At, Crash, Plan, Step
 from undermine.model.run import NodeInfo, Op, Receipt, RunRecord
-from undermine.rundir import RunDir, load_record, load_view, read_history, save_record
+from undermine.rundir import RunDir, load_record, load_view, read_history, save_record, tidy
 from undermine.testing import point
 
 RECORD = RunRecord(
@@ -77,7 +77,7 @@ def test_a_run_without_a_record_was_interrupted(run: RunDir) -> None:
         load_record(run)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"id": "three"}', b"[]"])
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"id": "three"}', b"[]", b'{"reason": "\xff"}'])
 def test_a_damaged_record_is_told_with_its_path(run: RunDir, content: bytes) -> None:
     run.record.write_bytes(content)
     with pytest.raises(UserError, match=r"record\.json cannot be read"):
@@ -93,7 +93,13 @@ def test_a_completion_replaces_its_invocation_and_operations_are_ordered_by_numb
     assert [(op.index, op.status, op.value) for op in read_history(run.history)] == [(0, "fail", None), (1, "ok", 4)]
 
 
-@pytest.mark.parametrize("garbage", [b"{", b"\n\n", b"\xff\xfe\n", b'{"index": 1}\n', b"null\n", b"\0" * 100])
+NOT_UTF8 = b'{"index": 1, "client": "\xff", "f": "put"}\n'
+NESTED = b'{"index": 1, "client": "c1", "f": "put", "value": ' + b"[" * 100_000 + b"\n"
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"{", b"\n\n", b"\xff\xfe\n", b'{"index": 1}\n', b"null\n", b"\0" * 100, NOT_UTF8, NESTED]
+)
 def test_lines_that_are_no_operations_are_skipped(run: RunDir, garbage: bytes) -> None:
     run.history.write_bytes(line(0, status="ok") + garbage)
     assert [op.index for op in read_history(run.history)] == [0]
@@ -118,3 +124,22 @@ def test_a_stored_run_is_seen_as_a_checker_would(run: RunDir) -> None:
     assert (view.record, len(view.history), view.role("n1")) == (RECORD, 1, "store")
     assert view.trace.events == ()
     assert any("n1.1.77.events" in problem for problem in view.trace.problems)
+
+
+@pytest.mark.parametrize("keep_data", [False, True])
+def test_what_nobody_reads_again_is_removed(run: RunDir, keep_data: bool) -> None:
+    """Stacks are in the record; one may have been half written when its process was killed."""
+    (run.trace / "n1.1.7.stacks").write_text("{}")
+    (run.trace / "n1.1.8.stacks.123").write_text("{")
+    (run.trace / "n1.1.9.stacks").mkdir()  # whatever the target puts there
+    (run.node("n1")).mkdir()
+    run.log("n1", 1, "err").write_text("kept")
+    save_record(run, RECORD)
+    tidy(run.path, keep_data=keep_data)
+    assert [path.name for path in run.trace.iterdir()] == ["n1.1.9.stacks"]
+    assert sorted(path.name for path in run.path.iterdir()) == [
+        "logs",
+        *(["nodes"] if keep_data else []),
+        "record.json",
+        "trace",
+    ]

@@ -86,7 +86,14 @@ def test_a_line_that_is_still_being_written_counts_when_it_is_whole(seen: Watche
     assert seen.operations.successes == 1
 
 
-@pytest.mark.parametrize("garbage", [b"{\n", b"\xff\xfe\n", b"[]\n", b'{"index":"x"}\n', b'{"index":0,"status":"?"}\n'])
+NESTED = b'{"index":0,"value":' + b"[" * 100_000 + b"\n"
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"{\n", b"\xff\xfe\n", b"[]\n", b'{"index":"x"}\n', b'{"index":0,"status":"?"}\n', NESTED],
+    ids=["torn", "no text", "no object", "no number", "no status", "nested"],
+)
 def test_lines_that_are_no_operations_are_skipped(seen: Watched, garbage: bytes) -> None:
     seen.write(line(0) + garbage + line(0, "ok"))
     assert (seen.operations.pending, seen.operations.successes) == (frozenset(), 1)

@@ -392,8 +392,9 @@ def replay(
 ) -> ReplayResult:
     """Run one finding's plan again, alone, with the fault and without; count how often it fails."""
     folder = campaign_dir(config, campaign)
+    with open_store(folder) as store:
+        found = find_finding(store, finding)  # before anything is started for it
     with _open(config, folder, (), listener) as (running, store, _):
-        found = find_finding(store, finding)
         # under another configuration it says nothing about the finding's own rate
         same = _is_of(store, config)
         result = Replaying(running, store, Wanted(times, control, variants), same=same).finding(found)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import platform
 import re
+import shutil
 import stat
 import struct
 import subprocess
@@ -410,6 +411,9 @@ def _extract(path: Path, archive: zipfile.ZipFile, members: Sequence[zipfile.Zip
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
     try:
         temporary.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise _not_unpacked(path, folder, error) from None
+    try:
         for info in members:
             target = temporary / info.filename
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -418,16 +422,13 @@ def _extract(path: Path, archive: zipfile.ZipFile, members: Sequence[zipfile.Zip
                 stream.write(_member(path, archive, info))
         temporary.rename(folder)
     except OSError as error:
-        raise UserError(f"{path} cannot be unpacked into {folder}: {error.strerror}; choose another --dir") from None
+        raise _not_unpacked(path, folder, error) from None
     finally:
-        _remove(temporary)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _remove(folder: Path) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True) if folder.is_dir() else ():
-        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-    if folder.is_dir():
-        folder.rmdir()
+def _not_unpacked(path: Path, folder: Path, error: OSError) -> UserError:
+    return UserError(f"{path} cannot be unpacked into {folder}: {error.strerror}; choose another --dir")
 
 
 def _compare(path: Path, archive: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], folder: Path) -> None:

@@ -34,9 +34,12 @@ from undermine.model.finding import Finding
 from undermine.model.plan import Plan
 from undermine.policies import prune
 from undermine.preparing import Preparing
-from undermine.protocols import Checker, History, Strategy
+from undermine.protocols import Chance, Checker, History, PointSeen, Strategy
 from undermine.rundir import tidy
 from undermine.store import SPECIAL, Slot, Store
+
+Reachable = tuple[tuple[PointSeen, ...], int, tuple[Chance, ...]]
+"""Points of the fault-free runs, how many runs that were, and what can be injected there."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -91,6 +94,7 @@ class Campaign:
         self._config = engine.config
         self._store = store
         self._strategies = list(strategies)
+        self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
 
     # --- the loop
 
@@ -127,11 +131,11 @@ class Campaign:
         return min(left, key=lambda s: used.get(s.name, -1.0), default=None)
 
     def history_of(self, strategy: Strategy, batch: int) -> History:
-        points, baselines = self._store.baseline_points()
+        points, baselines, possible = self._from_fault_free_runs()
         return History(
             points=points,
             baseline_runs=baselines,
-            chances=chances(points, self.fault_limits()),
+            chances=possible,
             runs=self._store.past_runs(strategy.name),
             settled=self._store.settled(),
             round_index=self._store.rounds_of(strategy.name),
@@ -139,6 +143,14 @@ class Campaign:
             batch=batch,
             steps_max=self._config.faults.max_steps,
         )
+
+    def _from_fault_free_runs(self) -> Reachable:
+        """What they showed, and the faults that are possible there; made anew only if there are more of them."""
+        key = (self._store.baselines(), self.fault_limits())
+        if self._reachable is None or self._reachable[0] != key:
+            points, baselines = self._store.baseline_points()
+            self._reachable = key, (points, baselines, chances(points, key[1]))
+        return self._reachable[1]
 
     def fault_limits(self) -> FaultLimits:
         faults = self._config.faults
@@ -211,10 +223,6 @@ class Campaign:
                 pool.shutdown(wait=False, cancel_futures=True)
                 self._engine.abort()
                 raise
-
-    def run_alone(self, slots: Sequence[Slot]) -> list[Judged]:
-        """One run at a time, whatever the limits say."""
-        return self.experiments.run_alone(slots)
 
     # --- results
 

@@ -28,6 +28,7 @@ from undermine.config import FILE_NAME, Config, parse_duration
 from undermine.config_load import load
 from undermine.experiments import Listener
 from undermine.model.errors import Interrupted, UserError
+from undermine.model.finding import Finding
 from undermine.report.html import write_report
 
 app = typer.Typer(
@@ -72,7 +73,7 @@ def main() -> None:
         errors.print(f"[red]error:[/red] {display.plain(str(error))}")
         code = error.exit_code
     except (KeyboardInterrupt, Interrupted):
-        errors.print("[yellow]interrupted[/yellow]; `undermine hunt --resume` goes on where it stopped")
+        errors.print("[yellow]interrupted[/yellow]; a hunt goes on where it stopped with `undermine hunt --resume`")
         code = Interrupted.exit_code
     except PermissionError as error:
         errors.print(f"[red]error:[/red] {display.plain(str(error))}; run it where you may write, or set campaign.dir")
@@ -287,10 +288,17 @@ def _options(config: Path, campaign: str = "") -> str:
     return ("" if config == HERE else f" -c {config}") + (f" --campaign {campaign}" if campaign else "")
 
 
+def _judged(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Findings for machines, with what follows from their numbers: only those that are believed count for exit codes."""
+    return [
+        {**msgspec.to_builtins(f), "confirmed": f.confirmed, "flaky": f.flaky, "believed": f.believed} for f in findings
+    ]
+
+
 def _hunt_result(result: api.HuntResult, json: bool, config: Path) -> int:
     page = write_report(Path(result.folder))
     if json:
-        _print_json({**msgspec.to_builtins(result), "report": str(page)})
+        _print_json({**msgspec.to_builtins(result), "findings": _judged(result.findings), "report": str(page)})
     else:
         display.show_hunt(result, page, _options(config))
     return 1 if result.believed else 0
@@ -331,11 +339,19 @@ def replay(
     """
     options = {"control": not no_control, "variants": variants}
     path = Path(what)
+    by_id = _is_finding(what)
+    bundled = not by_id and bundles.is_bundle(path)
+    if folder and (not bundled or config):
+        raise UserError("--dir says where a bundle is unpacked, and nothing is unpacked here; leave it out")
+    if campaign and bundled:
+        raise UserError("--campaign is for findings and plan files: a bundle has its own finding; leave it out")
+    if variants and not by_id and not bundled:
+        raise UserError("--variants is for findings: a plan file has just its plans; leave it out")
     with _listening(json, title=f"replay {what}") as listener:
-        if _is_finding(what):
+        if by_id:
             loaded = _load(config or HERE, params)
             results = [api.replay(loaded, what, times or 5, campaign, listener, **options)]
-        elif bundles.is_bundle(path):
+        elif bundled:
             bundles.read_manifest(path)
             if config is None and not json:
                 typer.echo(f"{what} brings its own commands and plug-in file: these are run now")
@@ -347,7 +363,7 @@ def replay(
             loaded = _load(config or HERE, params)
             results = list(api.replay_plans(loaded, plans, times or 1, campaign, listener, control=not no_control))
     if json:
-        _print_json(results[0] if len(results) == 1 else results)
+        _print_json(results[0] if by_id or bundled else results)
     else:
         display.show_replays(results)
     if any(result.came_back for result in results):
@@ -395,7 +411,7 @@ def suppress(
         str, typer.Option("--for", help="Or how long, like 30d; 90d by default.", show_default=False)
     ] = "",
     fault: Annotated[
-        str, typer.Option(help="Only if it came with this fault, like crash.", metavar="KIND", show_default=False)
+        str, typer.Option(help="Only while no other fault leads to it, like crash.", metavar="KIND", show_default=False)
     ] = "",
     listed: Annotated[bool, typer.Option("--list", help="Show what is suppressed.")] = False,
     remove: Annotated[
@@ -476,7 +492,8 @@ def report(
     with api.open_store(api.campaign_dir(loaded, campaign)) as store:
         new_logs = api.new_logs(store, findings)
     if json:
-        _print_json({"report": str(page), "findings": findings, "remarks": remarks, "new_logs": new_logs})
+        found = _judged(findings)
+        _print_json({"report": str(page), "findings": found, "remarks": remarks, "new_logs": new_logs})
     else:
         display.show_findings(findings, _options(config, campaign), remarks, new_logs)
         typer.echo(f"report: {page}")

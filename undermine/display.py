@@ -336,7 +336,7 @@ def show_replays(results: Sequence[ReplayResult]) -> None:
         for warning in result.warnings:
             out.print(f"[yellow]different:[/yellow] {plain(warning)}")
         own = not result.finding
-        _show_replayed(out, result, "" if own else f"{result.finding}: ", verdicts=own)
+        _show_replayed(out, result, "" if own else f"{plain(result.finding)}: ", verdicts=own)
         for variant in result.variants:
             _show_replayed(out, variant, "variant: ", verdicts=own)
     for folder in dict.fromkeys(result.folder for result in results):

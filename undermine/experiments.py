@@ -22,7 +22,7 @@ from undermine.model.plan import At, fault_kind, final_at
 from undermine.model.run import Conditions, RunView, Verdict
 from undermine.protocols import Checker
 from undermine.rundir import RunDir, load_view, save_record, tidy
-from undermine.store import BASELINE, PATIENT, Slot, Store
+from undermine.store import BASELINE, CONTROL, PATIENT, Slot, Store
 
 ATTEMPTS_MAX = 3
 
@@ -104,7 +104,7 @@ class Experiments:
         verdicts = check_all(view, self._checkers, lambda: self._engine.user_checks(folder))
         noisy = False
         if noise := self._noise(view, verdicts):
-            noisy = not last
+            noisy = not last or slot.strategy == CONTROL  # noise alone must not make a finding flaky
             view, verdicts = _noted(view, noise, broken=noisy), () if noisy else verdicts
             save_record(RunDir(folder), view.record)
         symptom = self._symptom(view, verdicts)
@@ -179,10 +179,12 @@ def _noted(view: RunView, noise: str, *, broken: bool) -> RunView:
 
 
 def _fired(view: RunView) -> list[tuple[int, str, str, str]]:
-    """(step, point, kind, fault) for each step that has a receipt."""
+    """(step, point, kind, fault) for each step that has a receipt; a damaged one may name a step that is not there."""
     rows = []
-    for step in sorted({receipt.step for receipt in view.receipts}):
-        trigger, fault = view.plan.steps[step].trigger, view.plan.steps[step].fault
+    receipted = {receipt.step for receipt in view.receipts}
+    for step, (trigger, fault) in enumerate((planned.trigger, planned.fault) for planned in view.plan.steps):
+        if step not in receipted:
+            continue
         at: At | None = final_at(trigger)
         detail = msgspec.json.encode(fault).decode()
         rows.append((step, at.point.id if at else "", fault_kind(fault), detail))

@@ -53,10 +53,10 @@ class Known(msgspec.Struct, frozen=True):
         return hashlib.blake2b(text.encode(errors="replace"), digest_size=3).hexdigest()
 
     def matches(self, finding: Finding) -> bool:
+        """The same symptom; where a fault is named, as long as no other one leads to it: that may be another bug."""
         if _normal(finding.symptom) != _normal(self.symptom):
             return False
-        kinds = {*finding.faults, *(fault_kind(step.fault) for step in finding.plan.steps)}
-        return not self.fault or self.fault in kinds
+        return not self.fault or _kinds(finding) == {self.fault}
 
     def holds(self, today: datetime.date) -> bool:
         return self.until is None or today <= self.until
@@ -89,6 +89,11 @@ def lapsed(config: Config, today: datetime.date) -> Remark:
 def mark(findings: Iterable[Finding], suppressed: Remark) -> tuple[Finding, ...]:
     """The same findings with what the file says of them today."""
     return tuple(msgspec.structs.replace(finding, suppressed=suppressed(finding)) for finding in findings)
+
+
+def _kinds(finding: Finding) -> set[str]:
+    """Of all faults that led to it."""
+    return {*finding.faults, *(fault_kind(step.fault) for step in finding.plan.steps)}
 
 
 def _normal(symptom: str) -> str:
@@ -252,7 +257,8 @@ def new_entry(
     last = None if until == NEVER else _last_day(until, lasts_s, today)
     entry = Known(finding.symptom, reason, last, today, fault)
     if not entry.matches(finding):
-        raise UserError(f"{finding.id} was not seen with the fault {fault!r}; leave --fault out or name one of its own")
+        seen = ", ".join(sorted(_kinds(finding))) or "none"
+        raise UserError(f"--fault {fault} does not cover {finding.id}, which came with: {seen}; leave --fault out")
     return entry
 
 

@@ -41,5 +41,8 @@ def checkers(config: Config, user_checkers: Sequence[str]) -> list[Checker]:
     known: dict[str, Checker] = {checker.name: checker for checker in builtin}
     for entry in entry_points(group="undermine.checkers"):
         known.setdefault(entry.name, entry.load()())
+    for name in user_checkers:
+        if name in known:
+            raise UserError(f"your checker {name!r} has the name of one that is always there; give it another name")
     config.check_names("checkers.disable", config.checkers.disable, [*known, *user_checkers])
     return [checker for name, checker in known.items() if name not in config.checkers.disable]

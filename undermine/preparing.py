@@ -27,6 +27,7 @@ from undermine.model.errors import ClusterError
 from undermine.model.event import AgentInfo
 from undermine.model.plan import Plan
 from undermine.model.run import RunView, Verdict
+from undermine.model.text import printable
 from undermine.protocols import PastRun
 from undermine.rundir import load_baseline, save_baseline
 from undermine.store import BASELINE, BENIGN, Slot, Store
@@ -69,6 +70,7 @@ class Preparing:
             points, _ = self._store.baseline_points()
             reachable = {chance.point.id for chance in possible(chances(points, self._fault_limits()))}
             self._store.set_meta("reachable", sorted(reachable))
+            self._warn_of_silent_checkers()
         return ran
 
     def _until_enough_pass(self) -> list[Judged]:
@@ -111,6 +113,16 @@ class Preparing:
                 self._warn(
                     f"the agent did not load in {', '.join(missing)}: only process faults there (see `undermine check`)"
                 )
+
+    def _warn_of_silent_checkers(self) -> None:
+        """One that cannot tell where nothing is wrong will hardly ever find anything."""
+        answers: dict[str, list[Verdict]] = {}
+        for run in self._passing(BASELINE):
+            for verdict in self._store.verdicts(run.id):
+                answers.setdefault(verdict.checker, []).append(verdict)
+        for checker, said in answers.items():
+            if all(verdict.answer == "unknown" for verdict in said):
+                self._warn(f"the checker {checker} cannot tell even without a fault: {printable(said[-1].text)}")
 
     # --- with a fault at rest
 

@@ -10,6 +10,7 @@ import ast
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,7 @@ FILES_MAX = 5000
 BYTES_MAX = 128 << 20
 _FILE_BYTES_MAX = 64 << 20
 _SKIPPED = frozenset({"__pycache__", ".git", ".hg", ".svn", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache"})
+_BUNDLES = (".undermine", ".undermine.d")
 _IN_PROJECT = re.compile(r"\{project\}/([^\s{}:,;=]+)")
 _ABSOLUTE = re.compile(r"(?<![\w.}/:])/[^\s{}:,;=]+")
 _EVERYWHERE = ("/dev/", "/proc/", "/sys/", "/bin/sh", "/usr/bin/env", "/tmp/")
@@ -55,7 +57,7 @@ def collect(config: Config, include: Sequence[str] = ()) -> Files:
         content=dict(sorted(home.content.items())),
         executable=frozenset(home.executable),
         config=name,
-        warnings=(*home.warnings, *_elsewhere(config), *_forgotten(config, home)),
+        warnings=tuple(dict.fromkeys((*home.warnings, *_elsewhere(config), *_forgotten(config, home)))),
     )
 
 
@@ -141,15 +143,32 @@ class _Home:
                     dotted = ".".join(filter(None, (node.module, alias.name)))
                     yield from (path for path in _modules(where, dotted) if path.is_relative_to(self.project))
 
-    def may_take(self, path: Path) -> bool:
-        """Is this something a pattern means, rather than a leftover, a result or a way out of the project?"""
+    def may_take(self, path: Path, pattern: str) -> bool:
+        """Is this something a pattern means, rather than a leftover, a result, a secret or a way out of the project?"""
         inside = Path(os.path.normpath(path)).relative_to(self.project)
-        if _SKIPPED & set(inside.parts) or path.suffix == ".pyc" or path.resolve().is_relative_to(self._results):
+        if _is_leftover(inside) or path.resolve().is_relative_to(self._results):
+            return False
+        if hidden := _hidden(inside, pattern):
+            if hidden == inside.name and path.is_file():
+                self.warnings.append(f"{inside} is left out: hidden files must be named with their dot")
             return False
         if not path.resolve().is_relative_to(self.project):
             self.warnings.append(f"{inside} is left out: it leads out of the project")
             return False
         return path.is_file()
+
+
+def _is_leftover(inside: Path) -> bool:
+    """Of Python, of version control, or of ours: bundles and what they were unpacked to."""
+    ours = any(part.endswith(_BUNDLES) for part in inside.parts)
+    return ours or bool(_SKIPPED & set(inside.parts)) or inside.suffix == ".pyc"
+
+
+def _hidden(inside: Path, pattern: str) -> str:
+    """The first part of the name that begins with a dot which the pattern does not show: it may be a secret (`.env`)."""
+    named = [part for part in Path(pattern).parts if part.startswith(".")]
+    hidden = (part for part in inside.parts if part.startswith("."))
+    return next((part for part in hidden if not any(fnmatchcase(part, name) for name in named)), "")
 
 
 def _modules(roots: Iterable[Path], dotted: str) -> Iterator[Path]:
@@ -172,7 +191,7 @@ def _take_pattern(home: _Home, pattern: str, key: str) -> None:
     if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
         raise UserError(f"{key} {pattern!r} must be a pattern inside the project, like 'myapp/**/*.py'")
     patterns = [pattern, f"{pattern}/*"] if pattern.endswith("**") else [pattern]
-    found = sorted({path for one in patterns for path in _glob(home.project, one, key) if home.may_take(path)})
+    found = sorted({path for one in patterns for path in _glob(home.project, one, key) if home.may_take(path, one)})
     for path in found:
         home.take(path, key)
     if not found:

@@ -39,7 +39,7 @@ def final(function: Function) -> Function:
 
 def checker(function: Function) -> Function:
     """Mark a function from `RunView` to `Verdict`; it must be pure, so that it can run again on stored runs."""
-    checkers[function.__name__] = function
+    _declare(function.__name__, function)
     return function
 
 
@@ -50,12 +50,16 @@ def check(checker: Callable[[RunView], Verdict | None], name: str = "") -> None:
         raise UserError(
             f"undermine.check was given {checker!r:.80}; give it a ledger or a function from RunView to Verdict"
         )
-    if name in checkers:
-        raise UserError(f"two checkers are called {name!r}; give one of them another name=")
-    checkers[name] = checker
+    _declare(name, checker)
     condition = getattr(checker, "settled", None)
     if callable(condition):
         settled[name] = condition
+
+
+def _declare(name: str, checker: Callable[[RunView], Verdict | None]) -> None:
+    if name in checkers:
+        raise UserError(f"two checkers are called {name!r}; give one of them another name")
+    checkers[name] = checker
 
 
 def filter(function: Function) -> Function:

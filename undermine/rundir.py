@@ -86,7 +86,7 @@ def load_record(run: RunDir) -> RunRecord:
         raise UserError(
             f"the run in {run.path} has no record; it was interrupted: run `undermine hunt --resume`"
         ) from None
-    except (msgspec.DecodeError, OSError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
         raise UserError(
             f"the record {run.record} cannot be read ({error}); remove that folder or restore it"
         ) from error
@@ -97,7 +97,7 @@ def read_history(path: Path) -> tuple[Op, ...]:
     ops: dict[int, Op] = {}
     with contextlib.suppress(FileNotFoundError):
         for line in path.read_bytes().splitlines():
-            with contextlib.suppress(msgspec.DecodeError):
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 op = msgspec.json.decode(line, type=Op)
                 ops[op.index] = op
     return tuple(ops[index] for index in sorted(ops))
@@ -186,14 +186,18 @@ def load_baseline(campaign: Path) -> Baseline:
     """What the campaign has learnt; nothing if it has not, or if that cannot be read."""
     try:
         return msgspec.json.decode((campaign / _BASELINE).read_bytes(), type=Baseline)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return Baseline()
 
 
 def tidy(folder: Path, *, keep_data: bool) -> None:
-    """Remove what nobody reads again: tables and shared memory, and the data of runs that passed; pack the trace."""
+    """Remove what nobody reads again: tables, shared memory, answers to questions (which are in the record), and the data
+    of runs that passed; pack the trace."""
     run = RunDir(folder)
     codec.pack(run.trace)
+    for path in run.trace.glob("*.stacks*"):
+        with contextlib.suppress(OSError):
+            path.unlink()
     shutil.rmtree(run.agents, ignore_errors=True)
     run.state.unlink(missing_ok=True)
     if not keep_data:

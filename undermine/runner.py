@@ -320,9 +320,12 @@ class _Experiment:
         return bool(self._controller.fired()) or self._saboteur.in_force
 
     def _note_stall(self, operations: Operations) -> None:
-        """A workload that is still getting on when its time is over has not stalled."""
-        if self._in_force() and operations.stalled(min(self._config.run.hang_s, self._config.run.gray_s)):
+        """A workload that is still getting on when its time is over has not stalled; but a client of it may hang."""
+        long_s = min(self._config.run.hang_s, self._config.run.gray_s)
+        stalled = self._in_force() and operations.stalled(long_s)
+        if stalled:
             self._stalled_ns = time.monotonic_ns()
+        if stalled or (self._in_force() and operations.waited_s() > long_s):
             self._gather_stacks()
 
     def _end_watch(self) -> None:

@@ -12,6 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,10 @@ the faults, re-runs under another configuration."""
 PATIENT = (CONFIRM, CONTROL, REPLAY)
 """Those of suspects: they have the long wait."""
 _SPECIAL_SQL = ", ".join(f"'{name}'" for name in SPECIAL)
+_BASELINES_SQL = (
+    f"SELECT x.run FROM runs x JOIN rounds r USING (round) WHERE r.strategy = '{BASELINE}' "
+    "AND x.state = 'done' AND x.status != 'broken'"
+)
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -63,6 +68,20 @@ CREATE TABLE dropped (plan_id TEXT PRIMARY KEY, strategy TEXT NOT NULL, plan TEX
 CREATE TABLE findings (finding TEXT PRIMARY KEY, symptom TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
 CREATE TABLE numbers (symptom TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE);
 """
+
+
+_REMEMBERED_MAX = 1 << 15
+
+
+@lru_cache(_REMEMBERED_MAX)
+def _plan(text: str) -> Plan:
+    """The same plans are asked for after every round, however many there are."""
+    return msgspec.json.decode(text, type=Plan)
+
+
+@lru_cache(_REMEMBERED_MAX)
+def _landed(text: str) -> tuple[Landing, ...]:
+    return msgspec.json.decode(text, type=tuple[Landing, ...])
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -248,7 +267,7 @@ class Store:
             "SELECT s.round, s.idx, r.strategy, s.plan FROM slots s JOIN rounds r USING (round) "
             "WHERE s.run IS NULL AND r.finished IS NULL ORDER BY s.round, s.idx"
         )
-        return [Slot(a, b, c, msgspec.json.decode(d, type=Plan)) for a, b, c, d in rows]
+        return [Slot(a, b, c, _plan(d)) for a, b, c, d in rows]
 
     def rounds_of(self, strategy: str) -> int:
         return int(self._all("SELECT COUNT(*) FROM rounds WHERE strategy = ?", strategy)[0][0])
@@ -260,13 +279,13 @@ class Store:
     def past_runs(self, strategy: str | None = None) -> tuple[PastRun, ...]:
         """Finished runs, one for each filled slot, in (round, index) order whatever order they ended in."""
         rows = self._all(
-            "SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom, r.strategy FROM slots s "
-            "JOIN rounds r USING (round) JOIN runs x ON x.run = s.run ORDER BY s.round, s.idx"
+            "SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom FROM slots s "
+            "JOIN rounds r USING (round) JOIN runs x ON x.run = s.run WHERE r.strategy = ?1 OR ?1 IS NULL "
+            "ORDER BY s.round, s.idx",
+            strategy,
         )
         return tuple(
-            PastRun(run, a, b, msgspec.json.decode(plan, type=Plan), status, bool(symptom))
-            for run, a, b, plan, status, symptom, name in rows
-            if strategy is None or name == strategy
+            PastRun(run, a, b, _plan(plan), status, bool(symptom)) for run, a, b, plan, status, symptom in rows
         )
 
     def plans_taken(self) -> dict[str, str]:
@@ -313,7 +332,7 @@ class Store:
         for row in rows:
             entry = dict(zip(names, row, strict=True))
             entry["timing"] = json.loads(entry["timing"]) if entry["timing"] else {}
-            entry["plan"] = msgspec.json.decode(entry["plan"], type=Plan)
+            entry["plan"] = _plan(entry["plan"])
             out.append(entry)
         return out
 
@@ -345,15 +364,7 @@ class Store:
             f"ELSE x.symptom != '' AND r.strategy NOT IN ('{BASELINE}', '{REPLAY}') END ORDER BY x.run"
         )
         return tuple(
-            Outcome(
-                run,
-                strategy,
-                msgspec.json.decode(plan, type=Plan),
-                plan_id,
-                status,
-                symptom,
-                msgspec.json.decode(landed, type=tuple[Landing, ...]),
-            )
+            Outcome(run, strategy, _plan(plan), plan_id, status, symptom, _landed(landed))
             for run, strategy, plan, plan_id, status, symptom, landed in rows
         )
 
@@ -361,19 +372,19 @@ class Store:
 
     def baseline_points(self) -> tuple[tuple[PointSeen, ...], int]:
         """The union of what all fault-free runs showed, by first appearance; and how many runs that were."""
-        baselines = (
-            "SELECT x.run FROM runs x JOIN rounds r USING (round) WHERE r.strategy = 'baseline' "
-            "AND x.state = 'done' AND x.status != 'broken'"
-        )
         rows = self._all(
             f"SELECT p.keys, MAX(seen.count), COUNT(*), p.line FROM points p JOIN seen USING (point) "
-            f"WHERE seen.run IN ({baselines}) GROUP BY p.point ORDER BY p.first_run, p.position, p.point"
+            f"WHERE seen.run IN ({_BASELINES_SQL}) GROUP BY p.point ORDER BY p.first_run, p.position, p.point"
         )
         points = tuple(
             PointSeen(msgspec.json.decode(keys, type=Point), most, runs, order, line)
             for order, (keys, most, runs, line) in enumerate(rows)
         )
-        return points, int(self._all(f"SELECT COUNT(*) FROM ({baselines})")[0][0])
+        return points, self.baselines()
+
+    def baselines(self) -> int:
+        """How many fault-free runs there are to learn from."""
+        return int(self._all(f"SELECT COUNT(*) FROM ({_BASELINES_SQL})")[0][0])
 
     def coverage(self) -> Coverage:
         """Points × faults fired, against those points of the fault-free runs at which a fault can fire."""

@@ -54,11 +54,11 @@ def bundle(
 def findings(config: Config, campaign: str = "") -> tuple[Finding, ...]:
     """The campaign's findings, with what `undermine-known.toml` says of them today."""
     folder = campaign_dir(config, campaign)
+    suppressed = known.matcher(config, today())
     with open_store(folder) as store:
-        marked = known.mark(store.findings(), known.matcher(config, today()))
         with contextlib.suppress(UserError), locked(folder):  # a hunt that is under way writes them itself
-            store.write_findings(marked)
-    return marked
+            store.write_findings(known.mark(store.findings(), suppressed))
+        return known.mark(store.findings(), suppressed)
 
 
 def new_logs(store: Store, found: Sequence[Finding]) -> dict[str, tuple[str, ...]]:

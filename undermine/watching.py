@@ -91,8 +91,8 @@ class Operations:
     def _take(self, line: bytes) -> None:
         try:
             seen = msgspec.json.decode(line, type=_Line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return  # a writer was killed within it
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return  # a writer was killed within it, or it is no operation
         now = self._clock()
         if seen.status == "pending":
             self._pending.setdefault(seen.index, now)

@@ -432,3 +432,32 @@ def test_stacks_without_end_are_not_kept(tool):
         """
     ).ok()
     assert len({event.stack for event in outcome.of("file.write")}) == len(outcome.of("file.write")) == 2 * 65536
+
+
+def test_what_is_waited_with_is_told_apart_however_it_is_called(tool, any_python):
+    """By its address, the same for all of its methods and for all ways in which the agent records a call."""
+    tool.python = any_python
+    outcome = tool.run(
+        """
+        import threading
+        one, two, again = threading.Lock(), threading.Lock(), threading.RLock()
+        event = threading.Event()
+        def take(lock):
+            with lock:
+                pass
+            lock.acquire()
+            lock.release()
+            lock.acquire(timeout=1)
+            lock.release()
+        for lock in one, two, again:
+            take(lock)
+        event.set()
+        event.wait(1)
+        print(*("%s@%x" % pair for pair in zip(("lock", "lock", "rlock", "event"), map(id, (one, two, again, event)))))
+        """
+    ).ok()
+    one, two, again, event = outcome.out.split()
+    pair = ["lock.acquire", "lock.release"]
+    seen = [(e.resource, e.op) for e in outcome.of(*pair, "event.set", "event.wait")]
+    taken = [(lock, op) for lock in (one, two, again) for op in pair * 3]
+    assert seen == [*taken, (event, "event.set"), (event, "event.wait")]

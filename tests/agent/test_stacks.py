@@ -91,6 +91,74 @@ def test_two_threads_that_wait_for_each_other_are_told_with_their_locks(tool, an
     assert auditor.waits == f"{lock}, held by MainThread since __main__:transfer:6, at __main__:audit:13"
 
 
+NAMESAKES = """
+    import sys, threading
+    lock, own, arrived, asked = threading.Lock(), threading.Lock(), threading.Barrier(3), threading.Event()
+    def serve(first):
+        if first:
+            with lock:
+                arrived.wait()
+                asked.wait()
+        else:
+            with own:
+                arrived.wait()
+                with lock:
+                    pass
+    def begin(first):
+        threading.Thread(target=serve, args=(first,), name="connection", daemon=True).start()
+    begin(True)
+    while not lock.locked():
+        pass
+    begin(False)
+    arrived.wait()
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_threads_that_share_a_name_are_told_apart(tool, any_python):
+    tool.python = any_python
+    with hanging(tool, NAMESAKES):
+        (stacks,) = asked(tool, lambda found: by_name(found[0])["connection#2"].waits.startswith("lock"))
+    first, second = by_name(stacks)["connection"], by_name(stacks)["connection#2"]
+    taken = first.holds[0].partition(" taken")[0]
+    assert first.holds == (f"{taken} taken at __main__:serve:6",)
+    assert len(second.holds) == 1
+    assert second.holds[0].endswith(" taken at __main__:serve:10")
+    assert second.waits == f"{taken}, held by connection since __main__:serve:6, at __main__:serve:12"
+
+
+LOOP = """
+    import asyncio, sys, threading, time
+    lock, turns = threading.Lock(), []
+    def expire():
+        with lock:
+            turns.append(1)
+    def count():
+        lock.acquire(timeout=9)
+        try:
+            return len(turns)
+        finally:
+            lock.release()
+    async def talk():
+        while True:
+            expire()
+            await asyncio.sleep(0.001)
+    threading.Thread(target=lambda: asyncio.run(talk()), name="gossip", daemon=True).start()
+    while count() < 50:
+        time.sleep(0.001)
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_lock_that_is_taken_in_several_ways_is_not_held_for_ever(tool, any_python):
+    tool.python = any_python
+    with hanging(tool, LOOP):
+        (stacks,) = asked(tool, lambda found: by_name(found[0])["gossip"].waits.startswith("in selectors"))
+    assert [doing.holds for doing in stacks.doing] == [()] * len(stacks.doing)
+
+
 ASYNC = """
     import asyncio
     async def replicate(lock, never):

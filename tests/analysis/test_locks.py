@@ -89,7 +89,7 @@ def test_what_has_begun_and_not_ended_is_waited_for() -> None:
 
 
 def test_a_thread_that_goes_on_does_not_wait() -> None:
-    """What is open is a task's then, or that of a thread of the same name."""
+    """What is open is a task's then."""
     waits = did("lock.acquire", "lock@a", 1, 0)
     assert holdings(waits)["T1"].waits
     assert holdings(waits, did("file.write", "x", 2)) == {}
@@ -107,12 +107,40 @@ def test_a_condition_gives_its_lock_up() -> None:
     assert told.waits == "condition 2, at app:f:2"
 
 
-def test_threads_of_one_name_are_not_mixed_up() -> None:
-    held, start = did("lock.acquire", "lock@a", 20), did("thread.start", "T1-1", 1, thread="main")
-    second = did("thread.start", "T1-2", 2, thread="main")
-    assert holdings(start, held)["T1"].holds
-    assert holdings(start, second, held) == {}
-    assert holdings(start, did("thread.end", "T1-1", 10), second, held)["T1"].holds
+def test_a_plain_lock_that_is_taken_again_was_given_back_by_somebody() -> None:
+    """Other code than the target's own did it, or it is another lock at the same address."""
+    first, second = did("lock.acquire", "lock@a", 1), did("lock.acquire", "lock@a", 2, thread="T2")
+    assert holdings(first, second) == {"T2": Holding(("lock 1 taken at app:f:2",))}
+    assert holdings(first, second, did("lock.release", "lock@a", 3, thread="T2")) == {}
+    both = holdings(did("sem.acquire", "semaphore@a", 1), did("sem.acquire", "semaphore@a", 2, thread="T2"))
+    assert both["T1"].holds == ("semaphore 1 taken at app:f:1",)
+    assert both["T2"].holds == ("semaphore 1 taken at app:f:2",)
+
+
+@pytest.mark.parametrize("end_ns", [0, 200], ids=["never", "later"])
+def test_a_lock_is_given_back_when_its_release_begins(end_ns: int) -> None:
+    assert holdings(did("lock.acquire", "lock@a", 1), did("lock.release", "lock@a", 2, end_ns)) == {}
+
+
+def test_threads_of_one_name_are_told_apart_by_what_agents_call_them() -> None:
+    starts = [did("thread.start", f"T-{n}", n, thread="main") for n in (1, 2)]
+    found = holdings(
+        *starts,
+        did("lock.acquire", "lock@a", 3, thread="T"),
+        did("lock.acquire", "lock@b", 4, thread="T#2"),
+        did("lock.acquire", "lock@a", 5, 0, thread="T#2"),
+    )
+    assert found["T"].holds == ("lock 1 taken at app:f:3",)
+    assert found["T#2"] == Holding(("lock 2 taken at app:f:4",), "lock 1, held by T since app:f:3, at app:f:5")
+
+
+def test_what_a_thread_held_that_ended_is_not_held_by_the_next_of_its_name() -> None:
+    first, end = did("lock.acquire", "lock@a", 1), did("thread.end", "T1-1", 2)
+    assert holdings(first, end) == {}
+    assert holdings(first, end, did("lock.acquire", "lock@b", 3)) == {"T1": Holding(("lock 1 taken at app:f:3",))}
+
+
+def test_nothing_is_said_of_threads_that_have_no_name() -> None:
     assert holdings(did("lock.acquire", "lock@a", 1, thread="?")) == {}
 
 

@@ -63,6 +63,14 @@ def test_expected_and_excused_exits_are_not_reported() -> None:
     assert Exits().check(view).answer == "pass"
 
 
+def test_a_damaged_receipt_excuses_nothing_and_breaks_nothing() -> None:
+    view = run_view(
+        Plan((Step(At(point()), Error("EIO")),)), receipts=(Receipt(7, "n1", "error", 50),), exits=(ended(),)
+    )
+    assert Exits().check(view).answer == "fail"
+    assert Liveness().check(view).answer == "pass"
+
+
 def test_the_first_exit_that_is_not_excused_gives_the_symptom() -> None:
     view = run_view(exits=(ended("n1", expected=True), ended("n2", 3, log_tail="oh no"), ended("n3", 4)))
     verdict = Exits().check(view)

@@ -8,6 +8,7 @@ import pytest
 
 from undermine.checkers.builtin import BUILTIN
 from undermine.checkers.compose import check_all, symptom_of
+from undermine.checkers.logs import Logs
 from undermine.model.plan import Plan
 from undermine.model.run import RunRecord, RunView, Verdict
 from undermine.testing import run_view
@@ -54,7 +55,7 @@ def failing(checker: str) -> Verdict:
     return Verdict("fail", "text", f"symptom of {checker}", checker=checker)
 
 
-RANKING = ["exits", "deaths", "some_user_checker", "hang", "gray", "liveness", "workload"]
+RANKING = ["exits", "deaths", "some_user_checker", "hang", "gray", "liveness", "workload", "logs"]
 
 
 @pytest.mark.parametrize(("higher", "lower"), list(itertools.combinations(RANKING, 2)))
@@ -64,7 +65,7 @@ def test_what_explains_the_other_names_the_run(higher: str, lower: str) -> None:
 
 
 def test_every_builtin_checker_has_its_rank_in_these_tests() -> None:
-    assert {checker.name for checker in BUILTIN} == {name for name in RANKING if name != "some_user_checker"}
+    assert {*(checker.name for checker in BUILTIN), Logs.name, "some_user_checker"} == set(RANKING)
 
 
 def test_of_two_checkers_of_the_user_the_first_names_the_run() -> None:
@@ -76,3 +77,8 @@ def test_only_failing_verdicts_have_a_say() -> None:
     assert symptom_of([loud, Verdict.ok(), failing("liveness")]) == "symptom of liveness"
     assert symptom_of([loud, Verdict.ok()]) == ""
     assert symptom_of([]) == ""
+
+
+def test_a_checker_that_names_no_symptom_still_fails_the_run() -> None:
+    assert symptom_of([Verdict("fail", "a write is gone", checker="mine")]) == "a write is gone"
+    assert symptom_of([Verdict("fail", checker="mine")]) == "mine fails"

@@ -68,6 +68,22 @@ java.io.EOFException
     at java.base/java.io.DataInputStream.readInt(DataInputStream.java:393)
     at org.app.quorum.Learner.readPacket(Learner.java:158)"""
 
+JVM_WITH_TABS = """\
+Exception in thread "main" java.lang.IllegalStateException: no quorum: 1 of 3
+\tat java.base/java.util.Optional.orElseThrow(Optional.java:403)
+\tat org.app.Server.start(Server.java:31)
+\tat org.app.Server.main(Server.java:12)
+\tSuppressed: java.io.IOException: closed
+\t\tat org.app.Socket.close(Socket.java:5)
+\t\t... 2 more
+Caused by: org.app.QuorumException: lost
+\tat org.app.Peer.vote(Peer.java:9)
+\t... 2 more
+Caused by: java.net.ConnectException: refused
+\t... 3 more"""
+
+JVM_LOGGED_WITH_TABS = JVM_LOGGED.replace("    ", "\t")
+
 GO = """\
 panic: runtime error: index out of range [5] with length 3
 goroutine 1 [running]:
@@ -76,6 +92,8 @@ panic({0x1, 0x2})
 main.(*Store).apply(0xc000012345, 0x5)
     /srv/app/store.go:9 +0x1d
 exit status 2"""
+
+GO_WITH_TABS = GO.replace("    ", "\t")
 
 GO_RECOVERED = """\
 2026/11/16 04:07:24 http: panic serving 127.0.0.1:3: boom
@@ -107,7 +125,10 @@ def of(text: str) -> list[Entry]:
         (GROUP, "uncaught RuntimeError at main.py:boom", True),
         (JVM, "uncaught NullPointerException at Log.append", True),
         (JVM_LOGGED, "uncaught EOFException at Learner.readPacket", False),
+        (JVM_WITH_TABS, "uncaught IllegalStateException at Server.start", True),
+        (JVM_LOGGED_WITH_TABS, "uncaught EOFException at Learner.readPacket", False),
         (GO, "uncaught panic at main.(*Store).apply", True),
+        (GO_WITH_TABS, "uncaught panic at main.(*Store).apply", True),
         (RUST, "uncaught panic at log.rs", True),
         (DOTNET, "uncaught NullReferenceException at Cart.Add", True),
     ],
@@ -120,7 +141,8 @@ def test_a_trace_is_one_entry_with_its_class_and_place(text: str, symptom: str, 
 
 
 def test_all_of_them_one_after_the_other_are_as_many_entries() -> None:
-    texts = [THREAD, CHAINED, TASK, GROUP, JVM, JVM_LOGGED, GO, GO_RECOVERED, RUST, DOTNET]
+    texts = [THREAD, CHAINED, TASK, GROUP, JVM, JVM_LOGGED, JVM_WITH_TABS, JVM_LOGGED_WITH_TABS]
+    texts += [GO, GO_WITH_TABS, GO_RECOVERED, RUST, DOTNET]
     assert ["\n".join(entry.lines) for entry in of("\n".join(texts))] == texts
 
 

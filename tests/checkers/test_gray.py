@@ -218,6 +218,28 @@ def test_a_workload_that_halts_for_some_clients_while_others_were_served_fails_w
     assert check(ops, health=healthy("n1", answer="sick"), stalled_ns=ns(HEALED_S - 1)).answer == "pass"
 
 
+@pytest.mark.parametrize("health", [(), healthy()])
+def test_those_who_are_left_behind_count_also_if_others_are_served_the_same(health: tuple[HealthSample, ...]) -> None:
+    """As where a shard is stuck, and all clients of other shards have ended."""
+    ops = [op("a", 0.5), op("b", 0.6), op("c", 0.7, 0.9, "ok")]
+    verdict = check(ops, health=health, stalled_ns=ns(HEALED_S - 1))
+    assert verdict.symptom.startswith("put hangs while ")
+    assert check(ops, health=healthy("n1", answer="sick"), stalled_ns=ns(HEALED_S - 1)).answer == "pass"
+
+
+@pytest.mark.parametrize(
+    ("ops", "stalled_s"),
+    [
+        ([op("a", 0.5), op("b", 0.6), op("c", 0.7, 0.9, "ok")], 0.0),
+        ([op("a", 0.5), op("b", 0.6, 3.0, "unknown"), op("c", 0.7, 0.9, "ok")], HEALED_S - 1),
+        ([op("a", 0.5), op("b", 0.6, 3.0, "unknown"), op("b", 3.1, 3.2, "ok")], HEALED_S - 1),
+    ],
+    ids=["it did not halt", "one alone is open", "served itself"],
+)
+def test_who_is_served_later_or_waits_alone_is_not_left_behind(ops: list[Op], stalled_s: float) -> None:
+    assert check(ops, stalled_ns=ns(stalled_s)).answer == "pass"
+
+
 @pytest.mark.parametrize(
     ("ops", "stalled_s"),
     [

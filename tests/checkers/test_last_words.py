@@ -83,3 +83,8 @@ def test_of_several_tracebacks_the_last_counts() -> None:
 )
 def test_where_it_arose_is_not_guessed(log: str) -> None:
     assert fatal_frame(log) == ""
+
+
+def test_frames_that_are_indented_by_tabs_belong_to_their_exception() -> None:
+    frames = "\tat java.base/java.util.Optional.get(Optional.java:1)\n\tat org.app.Log.append(Log.java:42)\n"
+    assert fatal_frame(f'Exception in thread "main" java.lang.IllegalStateException: lost\n{frames}') == "Log.append"

@@ -210,6 +210,19 @@ def test_nodes_are_frozen_killed_and_started_again(tmp_path: Path, mode: Wanted,
             assert place.inside("client", lambda at=info: _says(at)) == "hello"
 
 
+def test_a_reboot_that_comes_too_late_leaves_the_next_start_alone(tmp_path: Path) -> None:
+    """Its time is over at the moment of healing, which starts the node before the thread of the reboot gets on."""
+    with cluster(tmp_path, "ports") as (made, place):
+        made.start_all(lambda: False)
+        assert made.crash("a", None)
+        until(lambda: not made.alive("a"), "the end of a is known")
+        assert made.restart_dead() == ["a"]
+        made._reboot("a", 1)
+        assert made.wait_ready(["a"], lambda: False) == {}
+        assert place.inside("client", lambda: _says(made.nodes[0])) == "hello"
+        assert [(end.node, end.incarnation) for end in made.exits] == [("a", 1)]
+
+
 @needs_cgroups
 def test_each_start_has_a_cgroup_and_its_agent_is_told(tmp_path: Path) -> None:
     told: list[str] = []

@@ -31,8 +31,8 @@ def answer(*_):
     if text == "fifo":
         os.mkfifo(stem + ".stacks")
         return
-    with open(stem + ".part", "w") as file:
-        file.write(text.replace("NOW", str(time.monotonic_ns())))
+    with open(stem + ".part", "w", encoding="latin-1") as file:
+        file.write(text.replace("NOW", str(time.monotonic_ns())).replace("NOT UTF-8", chr(255)))
     os.rename(stem + ".part", stem + ".stacks")
 if "catch" in sys.argv:
     signal.signal({STACKS_SIGNAL}, answer)
@@ -154,10 +154,12 @@ def test_an_old_answer_is_none(processes: Processes) -> None:
         ({**GOOD, "doing": [{**ONE, "stack": [1]}]}, "it is not what an agent writes"),
         ({**GOOD, "doing": {}}, "it is not what an agent writes"),
         ("[" * 100_000, "it is not what an agent writes"),
+        ('{"t_ns": NOW, "doing": [], "more": ' + "[" * 100_000, "it is not what an agent writes"),
+        ({**GOOD, "doing": [{**ONE, "name": "NOT UTF-8"}]}, "it is not what an agent writes"),
         (" " * (stacks.BYTES_MAX + 1), "it is too long"),
         ("fifo", "it is no plain file"),
     ],
-    ids=["no JSON", "a number", "no list", "deep", "long", "no file"],
+    ids=["no JSON", "a number", "no list", "deep", "deep inside", "no text", "long", "no file"],
 )
 def test_answers_of_another_shape_are_refused(processes: Processes, answer: Any, problem: str) -> None:
     processes.start("catch")

@@ -69,6 +69,15 @@ def test_a_symptom_that_a_confirmation_showed_is_no_new_finding_later() -> None:
     assert found.strategies == ("random", "exhaustive")
 
 
+def test_a_symptom_that_a_confirmation_showed_is_another_bug_where_a_fault_hits_another_place() -> None:
+    lost, hung = grouped(
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "confirm", "hung", plan(1)),
+        outcome(3, "exhaustive", "hung", plan(9, at=point(loc="app.other:call#1"))),
+    )
+    assert (lost.runs, hung.runs) == ((1, 2), (3,))
+
+
 def test_what_a_re_run_shows_that_fired_elsewhere_is_a_finding_once_a_strategy_sees_it() -> None:
     elsewhere = ((0, point(node="n2")),)
     rows = (
@@ -124,6 +133,7 @@ def test_symptoms_that_differ_in_numbers_quotes_or_paths_are_the_same(one: str, 
         ("dies with KeyError at app:put#1", "dies with KeyError at app:get#1"),
         ("lost", "hung"),
         ("put is never answered", "get is never answered"),
+        ("it can't lead, won't stop", "it can't follow, won't stop"),
     ],
 )
 def test_signals_exit_codes_places_and_words_matter(one: str, two: str) -> None:

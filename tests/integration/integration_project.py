@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from undermine import cli
 from undermine.deployments import sweep
 
 TARGET = Path(__file__).parent / "target"
+LOST = "acknowledged put is lost"
+"""What the server's one bug looks like."""
 
 TOML = """
 [campaign]
@@ -42,6 +49,9 @@ benign_runs = 0
 confirm = 1
 """
 
+STARTS_NOTHING = ("bundle", "clean", "init", "logs", "report", "suppress")
+"""Commands that only read and write files."""
+
 
 class Project:
     """A folder with an undermine.toml in it."""
@@ -59,9 +69,37 @@ class Project:
         return [sys.executable, "-m", "undermine.cli", *args]
 
     def run(self, *args: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+        """The command as a process of its own, unless nothing can come of that but waiting for Python to start."""
+        if (args[0] in STARTS_NOTHING and "--recheck" not in args) or "--help" in args:
+            return self.run_here(*args)
         return subprocess.run(
             self.command(*args), cwd=self.folder, capture_output=True, text=True, timeout=timeout_s, check=False
         )
+
+    def run_here(self, *args: str) -> subprocess.CompletedProcess[str]:
+        """The command inside of this process."""
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        code: Any = None
+        try:
+            with (
+                contextlib.chdir(self.folder),
+                contextlib.redirect_stdout(out),
+                contextlib.redirect_stderr(err),
+                mock.patch.object(sys, "argv", ["undermine", *args]),
+            ):
+                cli.main()
+        except SystemExit as ended:
+            code = ended.code
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        said = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+        return subprocess.CompletedProcess(args, code, *said)
+
+    def copy_to(self, folder: Path) -> None:
+        """This project with its results, also somewhere else."""
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True, symlinks=True)
 
     def json(self, *args: str) -> Any:
         done = self.run(*args, "--json")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -93,28 +95,25 @@ GRAY_S = 0.8
 
 
 class Runs:
-    """Runs one plan after the other on one engine."""
+    """Runs plans on one engine."""
 
-    def __init__(self, folder: Path, change: tuple[str, str]) -> None:
+    def __init__(self, folder: Path, toml: str) -> None:
         self.project = Project(folder)
         (folder / "hunt.py").write_text(HUNT)
-        self.project.write(TOML.replace(*change))
+        self.project.write(toml)
         self.engine: Engine
-        self._count = 0
+        self._count = itertools.count(1)
 
     def __call__(self, *steps: Step, **conditions: Any) -> RunView:
-        self._count += 1
-        return self.engine.runner.execute(
-            self.folder(self._count), self._count, Plan(steps), conditions=Conditions(**conditions)
-        )
+        number = next(self._count)
+        return self.engine.runner.execute(self.folder(number), number, Plan(steps), conditions=Conditions(**conditions))
 
-    def folder(self, count: int = 0) -> Path:
-        return self.project.folder / "runs" / str(count or self._count)
+    def folder(self, number: int) -> Path:
+        return self.project.folder / "runs" / str(number)
 
 
-def runs_in(folder: Path, *change: str) -> Iterator[Runs]:
-    old, new = change or ("", "")
-    made = Runs(folder, (old, new))
+def runs_in(folder: Path, toml: str = TOML) -> Iterator[Runs]:
+    made = Runs(folder, toml)
     with open_engine(load(folder), made.project.results / "test") as made.engine:
         yield made
     made.project.wait_until_nothing_runs()
@@ -128,13 +127,30 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
 @pytest.fixture(scope="module")
 def slow_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """Its nodes take longer to come back than one usually waits."""
-    yield from runs_in(tmp_path_factory.mktemp("slow"), "slow = 0", "slow = 2.5")
+    yield from runs_in(tmp_path_factory.mktemp("slow"), TOML.replace("slow = 0", "slow = 1.8"))
 
 
 @pytest.fixture(scope="module")
 def endless_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """Its workload takes longer than its time."""
-    yield from runs_in(tmp_path_factory.mktemp("endless"), "rounds = 10", "rounds = 100000")
+    toml = TOML.replace("rounds = 10", "rounds = 100000").replace(
+        "[workload]\ntimeout_s = 4", "[workload]\ntimeout_s = 1.6"
+    )
+    yield from runs_in(tmp_path_factory.mktemp("endless"), toml)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ahead(run: Runs, slow_run: Runs, endless_run: Runs) -> Iterator[dict[str, Future[RunView]]]:
+    """Runs that mostly wait are begun at once; the others are made meanwhile."""
+    crash = Step(At(client_point("put", "n1"), "before", 5), Crash(("n1",)))
+    with ThreadPoolExecutor(2) as pool:
+        yield {
+            "hang": pool.submit(run, sabotage="hang"),
+            "gets on": pool.submit(endless_run, Step(At(client_point("put", "n1"), "before", 3), Hold())),
+            "one hangs": pool.submit(endless_run, Step(THIRD_WRITE, Delay(LONG_S))),
+            "hasty": pool.submit(slow_run, crash),
+            "patient": pool.submit(slow_run, crash, patience_s=60, observe_all=True),
+        }
 
 
 def assert_fired(view: RunView, *outcomes: str) -> None:
@@ -200,10 +216,19 @@ def test_nodes_are_asked_while_clients_wait_also_those_that_cannot_answer(run: R
     assert view.record.moments[0].point == client_point("put", "n1")
 
 
-def test_a_workload_that_gets_on_when_its_time_is_over_has_not_stalled(endless_run: Runs) -> None:
-    view = endless_run(Step(At(client_point("put", "n1"), "before", 3), Hold()))
+def test_a_workload_that_gets_on_when_its_time_is_over_has_not_stalled(ahead: dict[str, Future[RunView]]) -> None:
+    view = ahead["gets on"].result()
     assert_fired(view, "cut")
-    assert (view.record.stalled_ns, view.record.stacks) == (0, ())
+    assert view.record.stalled_ns == 0
+    assert not view.record.stacks or longest_s(view) > GRAY_S / 2
+
+
+def test_a_client_that_hangs_while_others_get_on_has_its_stacks_too(ahead: dict[str, Future[RunView]]) -> None:
+    view = ahead["one hangs"].result()
+    assert_fired(view, "cut")
+    assert view.record.stalled_ns == 0
+    assert "n1" in {process.node for process in view.record.stacks if process.doing}
+    assert all(process.t_ns < view.record.healed_ns for process in view.record.stacks)
 
 
 # --- moments of the run, and the moment alone
@@ -256,15 +281,17 @@ def test_the_control_meets_the_same_moment_and_does_nothing(run: Runs, trigger: 
 # --- patience
 
 
-def test_what_comes_back_late_is_waited_for_where_one_is_patient_and_no_longer(slow_run: Runs) -> None:
-    crash = Step(At(client_point("put", "n1"), "before", 5), Crash(("n1",)))
-    hasty, patient = slow_run(crash), slow_run(crash, patience_s=60, observe_all=True)
+def test_what_comes_back_late_is_waited_for_where_one_is_patient_and_no_longer(
+    slow_run: Runs, ahead: dict[str, Future[RunView]]
+) -> None:
+    hasty, patient = (ahead[name].result() for name in ("hasty", "patient"))
     assert list(hasty.record.settling.unready) == ["n1"]
     assert hasty.record.settling.final == "none"
     assert_fired(patient)
     assert patient.record.settling.duration_s < 30
     assert patient.record.conditions == Conditions(60, observe_all=True)
-    told = [json.loads((slow_run.folder(count) / "agents" / "n2.1.json").read_text()) for count in (1, 2)]
+    folders = [slow_run.folder(view.record.id) for view in (hasty, patient)]
+    told = [json.loads((folder / "agents" / "n2.1.json").read_text()) for folder in folders]
     assert ["observe" in config for config in told] == [True, False]
 
 
@@ -279,8 +306,8 @@ def test_a_dead_node_stays_dead_and_nobody_says_why(run: Runs) -> None:
     assert record.status == "fired"
 
 
-def test_nodes_that_stand_still_leave_clients_without_an_answer(run: Runs) -> None:
-    record = run(sabotage="hang").record
+def test_nodes_that_stand_still_leave_clients_without_an_answer(ahead: dict[str, Future[RunView]]) -> None:
+    record = ahead["hang"].result().record
     assert record.workload.outcome == "hung"
     assert (record.receipts, record.exits) == ((), ())
     assert record.stalled_ns > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from integration_project import Project
 
 pytestmark = pytest.mark.slow
 
-LOST = "acknowledged put is lost"
 RATES = re.compile("failed [1-9] of [1-9] in which the fault fired, 0 of [1-9] without the fault")
 BY_HAND = {
     "steps": [
@@ -23,14 +21,6 @@ BY_HAND = {
         }
     ]
 }
-
-
-@pytest.fixture(scope="module")
-def hunted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, str]:
-    """A project with a campaign, and the id of the finding in it."""
-    project = Project(tmp_path_factory.mktemp("hunted"))
-    found = project.json("hunt", "-s", "exhaustive", "--max-runs", "6", "--budget", "60s")["findings"]
-    return project, next(f["id"] for f in found if f["symptom"] == LOST)
 
 
 def plan_file(project: Project, document: Any) -> str:
@@ -80,7 +70,7 @@ def test_a_bundle_works_in_another_place(hunted: tuple[Project, str], tmp_path: 
     elsewhere = Project(tmp_path)
     for name in ("kv.py", "hunt.py", "undermine.toml"):
         (tmp_path / name).unlink()
-    done = elsewhere.run("replay", "lost.undermine", "-n", "2")
+    done = elsewhere.run("replay", "lost.undermine", "-n", "1")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "brings its own commands and plug-in file" in done.stdout
     assert RATES.search(done.stdout), done.stdout
@@ -88,7 +78,7 @@ def test_a_bundle_works_in_another_place(hunted: tuple[Project, str], tmp_path: 
     again = elsewhere.json("replay", "lost.undermine", "-n", "1", "--no-control")
     assert (again["finding"], again["tries"], again["warnings"]) == (finding, 1, [])
     (tmp_path / "lost.undermine.d/project/kv.py").write_text("raise SystemExit('mended')")
-    refused = elsewhere.run("replay", "lost.undermine")
+    refused = elsewhere.run_here("replay", "lost.undermine")
     assert refused.returncode == 2
     assert "to run what is there say -c lost.undermine.d/project" in refused.stderr
 
@@ -108,13 +98,13 @@ def test_a_bundles_plan_runs_against_another_checkout(hunted: tuple[Project, str
 
 def test_a_bundle_that_cannot_run_here_says_why(project: Project, hunted: tuple[Project, str]) -> None:
     with_program, finding = hunted
-    shutil.copytree(with_program.folder, project.folder, dirs_exist_ok=True, symlinks=True)
+    with_program.copy_to(project.folder)
     toml = project.folder / "undermine.toml"
     toml.write_text(toml.read_text().replace('"{python} ', '"no-such-program '))
     made = project.run("bundle", finding)
     assert made.returncode == 0, made.stderr
     assert "roles.kv.command" in made.stdout, "that the configuration has changed is said"
-    done = project.run("replay", f"{finding}.undermine")
+    done = project.run_here("replay", f"{finding}.undermine")
     assert done.returncode == 2
     assert "the bundle cannot run here: " in done.stderr
     assert "no-such-program" in done.stderr
@@ -147,9 +137,10 @@ def test_plans_as_the_tool_prints_them_run_in_the_campaign(hunted: tuple[Project
 def test_a_plan_for_a_node_that_is_not_there_says_so(hunted: tuple[Project, str]) -> None:
     project, _ = hunted
     plan = {"steps": [{**BY_HAND["steps"][0], "fault": {"fault": "crash", "nodes": ["n7"]}}]}
-    done = project.run("replay", plan_file(project, plan), "--no-control")
+    done = project.run("replay", plan_file(project, plan), "--no-control", "--json")
     assert done.returncode == 4, "a fault that never fired is no pass"
-    assert "there is no node n7" in done.stdout
+    (result,) = json.loads(done.stdout)  # one for each plan of the file
+    assert "there is no node n7" in result["runs"][0]["reason"]
 
 
 @pytest.mark.parametrize(
@@ -158,6 +149,8 @@ def test_a_plan_for_a_node_that_is_not_there_says_so(hunted: tuple[Project, str]
         (["replay", "F99"], "there is no finding 'F99' in this campaign; there are: F1"),
         (["replay", "nothing.undermine"], "there is no file nothing.undermine"),
         (["replay", "hunt.py"], "no plan, since this is not JSON"),
+        (["replay", "F1", "--dir", "there"], "--dir says where a bundle is unpacked"),
+        (["replay", "hunt.py", "--variants"], "--variants is for findings"),
         (["bundle", "F99"], "there is no finding 'F99'"),
         (["suppress", "F1"], "needs a reason"),
         (["suppress"], "say one of"),
@@ -166,7 +159,7 @@ def test_a_plan_for_a_node_that_is_not_there_says_so(hunted: tuple[Project, str]
 )
 def test_a_mistake_is_one_sentence(hunted: tuple[Project, str], args: list[str], said: str) -> None:
     project, _ = hunted
-    done = project.run(*args)
+    done = project.run_here(*args)
     assert done.returncode == 2, done.stdout
     assert done.stderr.startswith("error: ")
     assert said in done.stderr
@@ -177,14 +170,14 @@ def test_a_mistake_is_one_sentence(hunted: tuple[Project, str], args: list[str],
 
 def test_a_known_finding_is_kept_quiet_until_its_day(project: Project, hunted: tuple[Project, str]) -> None:
     found, finding = hunted
-    shutil.copytree(found.folder, project.folder, dirs_exist_ok=True, symlinks=True)
+    found.copy_to(project.folder)
     assert project.run("report").returncode == 1
     done = project.run("suppress", finding, "--reason", "issue 12", "--until", "2999-01-31")
     assert done.returncode == 0, done.stderr
     quiet = project.run("report")
     assert quiet.returncode == 0
     assert "suppressed until 2999-01-31: issue 12" in quiet.stdout
-    hunt = project.run("hunt", "-s", "exhaustive", "--max-runs", "4")
+    hunt = project.run("hunt", "-s", "exhaustive", "--max-runs", "3")
     assert hunt.returncode == 0, hunt.stdout + hunt.stderr
     assert "suppressed until 2999-01-31: issue 12" in hunt.stdout
     path = project.folder / "undermine-known.toml"
@@ -196,6 +189,6 @@ def test_a_known_finding_is_kept_quiet_until_its_day(project: Project, hunted: t
     assert project.run("suppress", "--remove", listed["id"]).returncode == 0
     assert "was suppressed" not in project.run("report").stdout
     path.write_text("[[known]]\nsymptom = 5\n")
-    broken = project.run("hunt")
+    broken = project.run_here("hunt")
     assert broken.returncode == 2
     assert "undermine-known.toml:2: known.symptom must be text" in broken.stderr

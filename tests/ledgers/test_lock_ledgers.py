@@ -196,6 +196,20 @@ def test_tokens_must_grow() -> None:
     assert ledger(again.add("unlock").add("lock", value={"token": 4}).view).answer == "fail"
 
 
+def test_tokens_that_cannot_be_compared_are_unclear_and_hide_no_two_holders() -> None:
+    ledger = mutual_exclusion(token="token")
+    story = Story().add("lock", value={"token": 5}).add("unlock").add("lock", value={"token": "6"}, client="c2")
+    verdict = ledger(story.view)
+    assert (verdict.answer, verdict.text[:31]) == ("unknown", "tokens that cannot be compared:")
+    assert ledger(story.add("lock", value={"token": 7}).view).symptom == "two clients hold one lock"
+
+
+def test_a_lease_may_be_endless_and_must_be_a_number() -> None:
+    story = Story().add("lock", ttl="soon").add("lock", client="c2", ttl=5)
+    assert mutual_exclusion(lease_s=float("inf"))(story.view).answer == "fail"
+    assert mutual_exclusion(lease_s="ttl")(story.view).text == "the lease of a lock is no number of seconds: 'soon'"
+
+
 def test_without_a_grant_nothing_is_said() -> None:
     assert LEDGER(Story().view).text == "the history has no operation 'lock'"
     assert LEDGER(Story().add("lock", status="fail").view).text == "no lock was granted"

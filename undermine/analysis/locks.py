@@ -1,7 +1,8 @@
 """Which locks each thread holds at a moment and what it waits for, from a trace; and stacks explained by that.
 
-Threads are known by their names: where several of a process share one, nothing is said of them rather than something
-wrong. Locks of asyncio belong to tasks, which traces do not name: they count as held by the thread that runs the tasks.
+Threads are known by what agents call them, which no two have at the same time. Where stacks have a name twice, or it is
+not known, nothing is said rather than something wrong. Locks of asyncio belong to tasks, which traces do not name: they
+count as held by the thread that runs the tasks.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ _WAITS = {
     "join": "{} to end",
     "process.wait": "{} to end",
 }
+_ONCE = "lock"
+"""What only one can hold, and only once: if it is taken, then nobody has it any more, even if no release was seen. It was
+given back by other code than the target's own, or is another one at the same address."""
 _UNKNOWN = "?"
 """The name of all threads that have none."""
 
@@ -131,7 +135,6 @@ class _Process:
         self._open: dict[str, list[Event]] = {}
         self._last: dict[str, Event] = {}
         self._names: dict[str, str] = {}
-        self._alive: Counter[str] = Counter()
         effects: list[tuple[int, int, Event]] = []
         for event in events:
             if event.t_ns <= t_ns:
@@ -143,21 +146,21 @@ class _Process:
     def _note(self, event: Event, t_ns: int, effects: list[tuple[int, int, Event]]) -> None:
         """A lock is taken when its acquiring ends, and given back when its release begins."""
         over = 0 < event.end_ns <= t_ns
-        if event.op == "thread.start" and not event.error:
-            self._alive[_thread_of(event)] += 1
-        elif event.op == "thread.end":
-            self._alive[event.thread] -= 1
+        if event.op == "thread.end":
             effects.append((event.t_ns, event.seq, event))
         elif event.op in _WAITS and not over:
             self._open.setdefault(event.thread, []).append(event)
         elif event.op in _TAKES and not event.error and event.result == 1:
             effects.append((event.end_ns, event.seq, event))
-        elif event.op in _GIVES and over and not event.error:
+        elif event.op in _GIVES and not event.error:
             effects.append((event.t_ns, event.seq, event))
 
     def _apply(self, event: Event) -> None:
         if event.op in _TAKES:
-            self._held.setdefault(event.resource, []).append(_Hold(event.thread, event))
+            holds = self._held.setdefault(event.resource, [])
+            if event.target == _ONCE:
+                holds.clear()
+            holds.append(_Hold(event.thread, event))
         elif event.op in _GIVES:
             self._give_back(event)
         else:  # the thread ends
@@ -176,7 +179,7 @@ class _Process:
         threads = {hold.thread for holds in self._held.values() for hold in holds if not hold.ended} | set(self._open)
         found: dict[str, Holding] = {}
         for thread in sorted(threads):
-            if thread != _UNKNOWN and self._alive[thread] <= 1:
+            if thread != _UNKNOWN:
                 found[thread] = Holding(self._holds(thread, given_up.get(thread, "")), self._waits(thread))
         return found
 
@@ -193,7 +196,7 @@ class _Process:
         return tuple(text for _, text in sorted(found))
 
     def _waits(self, thread: str) -> str:
-        """A thread that waits does nothing else: what began before its last event is a task's, or a namesake's."""
+        """A thread that waits does nothing else: what began before its last event is a task's."""
         waits = self._open.get(thread, [])
         return self._wait(waits[0]) if len(waits) == 1 and self._last[thread] is waits[0] else ""
 
@@ -228,11 +231,6 @@ class _Process:
 
 def _begin(event: Event) -> tuple[int, int]:
     return event.t_ns, event.seq
-
-
-def _thread_of(event: Event) -> str:
-    """The name of the thread that was started: behind it stands a number that makes it unique."""
-    return event.resource.rpartition("-")[0]
 
 
 def _place(event: Event) -> str:

@@ -39,7 +39,8 @@ def refusal_allowed(run: RunView, node: str, t_ns: int) -> bool:
 
 def _steps_that_hit(run: RunView, node: str, until_ns: int) -> set[int]:
     hits = (receipt for receipt in run.receipts if receipt.node == node and receipt.proves)
-    return {receipt.step for receipt in hits if receipt.begun_ns <= until_ns}
+    known = range(len(run.plan.steps))  # a damaged receipt may name any
+    return {receipt.step for receipt in hits if receipt.begun_ns <= until_ns and receipt.step in known}
 
 
 def _may_stop_node(run: RunView, step: int) -> bool:

@@ -37,7 +37,8 @@ def symptom_of(verdicts: Sequence[Verdict]) -> str:
     failing = [verdict for verdict in verdicts if verdict.answer == "fail"]
     if not failing:
         return ""
-    return min(failing, key=lambda verdict: _RANK.get(verdict.checker, 2)).symptom
+    first = min(failing, key=lambda verdict: _RANK.get(verdict.checker, 2))
+    return first.symptom or first.text or f"{first.checker} fails"
 
 
 _RANK = {"exits": 0, "deaths": 1, "hang": 3, "gray": 4, "liveness": 5, "workload": 6, "logs": 7}

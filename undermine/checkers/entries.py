@@ -15,6 +15,8 @@ from undermine.checkers.text import printable, words
 from undermine.model.run import LogLine
 
 _SAYS_MAX = 500
+_INDENTED = (" ", "\t")
+"""What lines begin with that belong to the one above: the JVM and Go indent by tabs."""
 _TRACEBACK = "Traceback (most recent call last):"
 _HEADER = re.compile(r"error|exception|critical|fatal|severe|warn|fail|panic|unhandled|:$", re.IGNORECASE)
 _CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
@@ -106,12 +108,12 @@ class _Block:
 
     def takes(self, line: str, following: str) -> bool:
         if self._awaits_end:
-            self._awaits_end = line.startswith((" ", _TRACEBACK))
+            self._awaits_end = line.startswith((*_INDENTED, _TRACEBACK))
         elif line.startswith(_TRACEBACK):
             if not (_CHAINED.match(self.lines[-1]) or _CONTEXT.match(self.lines[-1]) or self._is_header()):
                 return False
             self._awaits_end = True
-        elif not (line.startswith(" ") or self._goes_on(line) or self._is_explained_by(line, following)):
+        elif not (line.startswith(_INDENTED) or self._goes_on(line) or self._is_explained_by(line, following)):
             return False
         self.lines.append(line)
         return True
@@ -162,7 +164,7 @@ def _python(block: Sequence[str]) -> dict[str, object]:
     starts = [index for index, line in enumerate(block) if line.startswith(_TRACEBACK)]
     if not starts:
         return {}
-    end = next((line for line in block[starts[-1] + 1 :] if not line.startswith(" ")), "")
+    end = next((line for line in block[starts[-1] + 1 :] if not line.startswith(_INDENTED)), "")
     raised = _RAISED.match(end)
     if raised is None:
         return {}

@@ -3,7 +3,8 @@
 Only faults that leave all nodes running are judged: a slow, failed or lost operation, and the control without a fault. Such
 a fault has at most one direct victim, the client on whose behalf the operation was done. It may wait as long as the fault
 lasts, and so may its next requests, in line behind. So one client that waits says nothing. Two do, if from then on no
-operation of that kind was answered, whoever asked: an outage, not a slow answer. It is gray if no node admits it.
+operation of that kind was answered, whoever asked: an outage, not a slow answer; or if they are the ones left behind when
+the workload came to a halt, others having been served. It is gray if no node admits it.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class Gray:
         ops = [op for op in run.history if op.phase == "workload"]
         waiting = [op for op in ops if self._suffers(run, window, op)]
         denied = {kind for kind in set(map(_kind, waiting)) if not self._goes_on(run, window, kind, ops)}
-        sufferers = tuple(op for op in waiting if _kind(op) in denied)
+        left = _left_behind(run, window, waiting)
+        sufferers = tuple(op for op in waiting if _kind(op) in denied or op.index in left)
         if len({op.client for op in sufferers}) < 2:
             return None
         return Outage(window, _since_ns(window, sufferers), sufferers)
@@ -106,6 +108,21 @@ def _since_ns(window: Window, sufferers: Sequence[Op]) -> int:
 
 def _kind(op: Op) -> tuple[str, str]:
     return op.node, op.f
+
+
+def _left_behind(run: RunView, window: Window, waiting: Sequence[Op]) -> set[int]:
+    """What several clients were still waiting for when the workload came to a halt, though others were served meanwhile,
+    perhaps with the same kind of operation: those may use another part of the data."""
+    stalled_ns = run.record.stalled_ns
+    if not window.begin_ns <= stalled_ns <= window.end_ns:
+        return set()
+    open_ones = [op for op in waiting if op.status == "pending" or op.end_ns > stalled_ns]
+    stuck = {op.client for op in open_ones}
+    if len(stuck) < 2:
+        return set()
+    since_ns = _since_ns(window, open_ones)
+    others = [op for op in run.history if op.client not in stuck and op.status == "ok" and op.start_ns > since_ns]
+    return {op.index for op in open_ones} if any(op.end_ns <= stalled_ns for op in others) else set()
 
 
 # --- when

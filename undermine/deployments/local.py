@@ -366,13 +366,14 @@ class LocalCluster:
             if self._healed_ns > state.started_ns:
                 state.reboot_after_s = 0.0  # what the fault led to came late: an operator would start it again
             if state.reboot_after_s is not None:
-                state.timer = threading.Timer(state.reboot_after_s, self._reboot, (node,))
+                state.timer = threading.Timer(state.reboot_after_s, self._reboot, (node, state.incarnation))
                 state.timer.daemon = True
                 state.timer.start()
 
-    def _reboot(self, node: str) -> None:
+    def _reboot(self, node: str, dead: int) -> None:
+        """Start the node again after its incarnation `dead`, unless somebody has done so meanwhile."""
         try:
-            self._guardian.crash(self._guardian_key(node, self._states[node].incarnation))  # children that outlived it
+            self._guardian.crash(self._guardian_key(node, dead))  # children that outlived it
             self._start(node)
         except Exception as error:  # a thread of ours must not die silently
             self.problems.append(f"{node} could not be started again: {error}")

@@ -194,7 +194,7 @@ def _answer(process: _Process, trace_dir: Path, asked_ns: int) -> ProcessStacks 
         return process.with_problem(f"its answer cannot be read: {error.strerror or error}")
     try:
         dump = msgspec.json.decode(data, type=_Dump)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return process.with_problem("its answer cannot be read: it is not what an agent writes")
     if dump.t_ns < asked_ns:
         return None

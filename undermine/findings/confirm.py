@@ -60,17 +60,19 @@ class Reruns:
             if outcome.strategy in (CONFIRM, CONTROL):
                 self._made.setdefault((outcome.strategy, outcome.plan_id), []).append(outcome)
 
-    def attempt(self, first: Outcome) -> Attempt:
-        """What is known of the plan that failed first in this run."""
+    def attempt(self, first: Outcome, others: Callable[[str], bool]) -> Attempt:
+        """What is known of the plan that failed first in this run. What `others` claim as their symptom is no hit."""
         again = self._made.get((CONFIRM, first.plan_id), [])
         control = self._made.get((CONTROL, first.plan.control.id), []) if first.plan.steps else []
         counted = [run for run in again if fired_alike(run, first)]
         held = [run for run in control if _first_step_fired(run)]
+        shown = tuple(run for run in counted if run.symptom and not others(run.symptom))
+        failed = sum(bool(run.symptom) for run in held)
         return Attempt(
             first,
-            _rate(counted, len(again)),
-            _rate(held, len(control)),
-            tuple(run for run in counted if run.symptom),
+            Rate(len(counted), len(shown), len(again) - len(counted)),
+            Rate(len(held), failed, len(control) - len(held)),
+            shown,
         )
 
 
@@ -82,10 +84,6 @@ def fired_alike(run: Outcome, first: Outcome) -> bool:
 def _first_step_fired(run: Outcome) -> bool:
     """A later moment of a control may never come, since it needs what the first fault does."""
     return run.status != "broken" and any(step == 0 for step, _ in run.landed)
-
-
-def _rate(counted: Sequence[Outcome], made: int) -> Rate:
-    return Rate(len(counted), sum(bool(run.symptom) for run in counted), made - len(counted))
 
 
 def best(attempts: Sequence[Attempt]) -> Attempt:

@@ -15,7 +15,7 @@ import msgspec
 from undermine.findings.confirm import CANDIDATES_MAX, CONFIRM, CONTROL, Attempt, Reruns, best, fired_alike
 from undermine.model.finding import Finding, Outcome, Variant
 from undermine.model.plan import Plan, describe_trigger, fault_kind
-from undermine.model.point import PHASE
+from undermine.model.point import PHASE, Point
 from undermine.model.run import Verdict
 
 VARIANTS_MAX = 12
@@ -36,7 +36,8 @@ class Suspicion(msgspec.Struct, frozen=True):
 
 # --- which symptoms are the same
 
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_QUOTED = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"")
+"""An apostrophe within a word (`can't`) begins no quotation."""
 _PATH = re.compile(r"(?<![\w<])\.{0,2}(/[^\s/:,;)\]]+)+/?")
 _MASKED = re.compile(r"<(?:n|hex|path)>")
 _NUMBER = re.compile(r"(?<!signal )(?<!exit code )(?<![#\d])\d+(\.\d+)*")
@@ -57,12 +58,17 @@ class _Group:
         self.symptom = symptom
         self.found: list[Outcome] = []
         """Failing runs of strategies, and of faults at rest."""
+        self.sites: set[str] = set()
         self.runs: list[int] = []
 
 
 def _sort(outcomes: Sequence[Outcome]) -> list[_Group]:
-    """Re-runs of a plan that show something else belong to the bug that the plan was first seen to cause."""
+    """Re-runs of a plan that show something else belong to the bug that the plan was first seen to cause.
+
+    So do later runs that show the same, if their faults hit where those of this bug did; elsewhere it may be another bug.
+    """
     by_symptom: dict[str, _Group] = {}
+    also_shown: dict[str, list[_Group]] = {}
     by_plan: dict[str, tuple[_Group, Outcome]] = {}
     groups: list[_Group] = []
     for outcome in outcomes:
@@ -74,12 +80,16 @@ def _sort(outcomes: Sequence[Outcome]) -> list[_Group]:
             if group is None and outcome.plan_id in by_plan:
                 group, first = by_plan[outcome.plan_id]
                 if fired_alike(outcome, first):  # else it may be another bug, if somebody else sees it too
-                    by_symptom[name] = group
+                    also_shown.setdefault(name, []).append(group)
         else:
+            here = site(outcome)
+            if group is None:
+                group = next((other for other in also_shown.get(name, ()) if here in other.sites), None)
             if group is None:
                 group = by_symptom[name] = _Group(outcome.symptom)
                 groups.append(group)
             group.found.append(outcome)
+            group.sites.add(here)
             by_plan.setdefault(outcome.plan_id, (group, outcome))
         if group:
             group.runs.append(outcome.run)
@@ -101,11 +111,16 @@ def suspicions(
     `fault_free` is the symptom of each run without a fault, "" where it passed: what they show too is flaky.
     """
     groups, reruns = _sort(outcomes), Reruns(outcomes)
+    claimed = {template(group.symptom) for group in groups}
     taken = {template(symptom): number for symptom, number in (numbers or {}).items()}
     made = []
     for group in groups:
         number = taken.setdefault(template(group.symptom), max(taken.values(), default=0) + 1)
-        attempts = tuple(reruns.attempt(first) for first in _plans_to_try(group.found))
+        others = claimed - {template(group.symptom)}
+        attempts = tuple(
+            reruns.attempt(first, lambda symptom: template(symptom) in others)  # noqa: B023 - asked at once
+            for first in _plans_to_try(group.found)
+        )
         normal = sum(template(symptom) == template(group.symptom) for symptom in fault_free)
         finding = _finding(number, group, best(attempts), verdicts_of)
         if normal:
@@ -178,7 +193,11 @@ def site(outcome: Outcome) -> str:
     """Where in the target the last fault hit: role, operation and function, whichever node and call of it that was."""
     if not outcome.landed or not outcome.landed[-1][1].items:
         return _last_trigger(outcome.plan)
-    point = outcome.landed[-1][1]
+    return _place(outcome.landed[-1][1])
+
+
+@lru_cache(maxsize=4096)
+def _place(point: Point) -> str:
     place = point.get("loc").partition("#")[0]
     if point.get("op") == PHASE:
         return f"at {place}"

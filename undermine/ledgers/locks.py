@@ -16,6 +16,7 @@ from undermine.ledgers.base import (
     Clock,
     Field,
     Ledger,
+    Unclear,
     argument,
     bounded,
     counted,
@@ -73,18 +74,20 @@ def mutual_exclusion(
         releases = grouped((op for op in run.history if op.f == release), lambda op: (find_lock(op), find_holder(op)))
         ends = {who: _Releases(ops) for who, ops in releases.items()}
         clock, both, backwards = Clock(run), [], []
-        for one, ops in grouped(granted, find_lock).items():
+        by_lock = grouped(granted, find_lock)
+        for one, ops in by_lock.items():
             holdings = [_holding(op, one, frozen(find_holder(op)), ends, find_lease(op)) for op in ops]
             both += [(one, *pair) for pair in _overlaps(holdings)]
-            if find_token is not None:
-                tokens = [(op, frozen(find_holder(op)), find_token(op)) for op in ops if op.f == acquire]
-                backwards += [(one, *pair) for pair in _not_growing(tokens)]
         if both:
             return Verdict.fail(
                 f"{counted(len({one for one, *_ in both}), 'lock')} held by two clients at once",
                 symptom="two clients hold one lock",
                 evidence=bounded([_overlap_line(*each, clock=clock, named=bool(lock)) for each in both]),
             )
+        if find_token is not None:
+            for one, ops in by_lock.items():
+                tokens = [(op, frozen(find_holder(op)), find_token(op)) for op in ops if op.f == acquire]
+                backwards += [(one, *pair) for pair in _not_growing(tokens)]
         if backwards:
             return Verdict.fail(
                 f"the token did not grow: {words({one for one, *_ in backwards}) if lock else acquire}",
@@ -124,8 +127,15 @@ def _holding(
     """From its end to the next release; a lease may have begun when the operation did."""
     known = releases.get((lock, holder))
     released_ns = known.after(op.start_ns) if known else _FOR_EVER_NS
-    expired_ns = _FOR_EVER_NS if lease_s is None else op.start_ns + int(lease_s * 1e9)
-    return _Holding(op.end_ns, min(released_ns, expired_ns), holder, op)
+    return _Holding(op.end_ns, min(released_ns, _expired_ns(op, lease_s)), holder, op)
+
+
+def _expired_ns(op: Op, lease_s: Any) -> int:
+    if lease_s is None:
+        return _FOR_EVER_NS
+    if not isinstance(lease_s, int | float) or lease_s != lease_s:
+        raise Unclear(f"the lease of a {op.f} is no number of seconds: {show(lease_s)}")
+    return op.start_ns + int(min(lease_s * 1e9, _FOR_EVER_NS))
 
 
 def _overlaps(holdings: Iterable[_Holding]) -> list[tuple[_Holding, _Holding]]:
@@ -159,13 +169,19 @@ def _not_growing(granted: list[Granted]) -> list[tuple[Granted, Granted]]:
             continue
         top = highest[before - 1]
         again = top[1] == each[1] and top[2] == each[2]  # who has it already may be told so again
-        if each[2] <= top[2] and not again:
+        if not again and _higher(top, each) is top:
             found.append((top, each))
     return found
 
 
 def _higher(one: Granted, other: Granted) -> Granted:
-    return other if other[2] > one[2] else one
+    """The one with the higher token; the first if they are equal."""
+    try:
+        return other if other[2] > one[2] else one
+    except TypeError:
+        raise Unclear(
+            f"tokens that cannot be compared: {show(one[2])}, {show(other[2])}; make numbers of them"
+        ) from None
 
 
 def _overlap_line(lock: Hashable, one: _Holding, other: _Holding, *, clock: Clock, named: bool) -> str:

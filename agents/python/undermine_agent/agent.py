@@ -17,6 +17,7 @@ from undermine_agent.link import Link
 from undermine_agent.names import Paths
 from undermine_agent.sites import AGENT_DIR, UNKNOWN, Sites
 from undermine_agent.table import State, Table
+from undermine_agent.thread_names import ThreadNames
 from undermine_agent.variables import Variables
 from undermine_agent.writer import Writer
 
@@ -51,6 +52,7 @@ class Agent(fast.base("Core", Core)):
         self.trouble = 0
         self.lost_tasks: list = []
         self.check_tasks = None
+        self.thread_names = ThreadNames()
         self.paths = Paths(config["dir"], config["paths"])
         self.state = State(native.map_file(config["state"]))
         self.table = Table(self.state, config["node"], config["role"], config["steps"])
@@ -113,6 +115,7 @@ class Agent(fast.base("Core", Core)):
             return
         try:
             self.link.hello = self._hello()
+            self.thread_names.after_fork(_thread.get_ident())
             self.table.reset_counts()
             self.variables.after_fork()
             self.lasting.after_fork()
@@ -213,10 +216,10 @@ class Agent(fast.base("Core", Core)):
         }
 
     def _thread_name(self, state) -> str:
-        threading = sys.modules.get("threading")
-        thread = getattr(threading, "_active", {}).get(_thread.get_ident())
+        threading, ident = sys.modules.get("threading"), _thread.get_ident()
+        thread = getattr(threading, "_active", {}).get(ident)
         if thread is not None:
-            state.name = thread.name
+            state.name = self.thread_names.take(ident, thread.name)
             return state.name
         return "MainThread" if threading is None else "?"
 

@@ -157,7 +157,7 @@ class Snapshot:
         """Descriptions of them all; None for one too many."""
         main = _thread.get_ident()  # handlers run there
         for number, (ident, frames) in enumerate(sorted(self.threads.items(), key=lambda item: item[0] != main)):
-            yield None if number >= THREADS_MAX else self._doing("thread", _thread_name(ident), frames, "")
+            yield None if number >= THREADS_MAX else self._doing("thread", self._name(ident), frames, "")
         for number, task in enumerate(_tasks()):
             if number >= TASKS_MAX:
                 yield None
@@ -167,6 +167,11 @@ class Snapshot:
             except Exception:  # something that only looks like a task
                 continue
             yield described
+
+    def _name(self, ident: int) -> str:
+        """As in events."""
+        called = self.agent.thread_names.get(ident)
+        return _thread_name(ident) if called is None else str(called)
 
     def _task(self, task) -> dict:
         coroutine, waiter = task.get_coro(), getattr(task, "_fut_waiter", None)
@@ -210,7 +215,7 @@ def _place(frame) -> str:
 
 
 def _thread_name(ident: int) -> str:
-    """As in events."""
+    """Of one that has no event."""
     threading = sys.modules.get("threading")
     thread = getattr(threading, "_active", {}).get(ident)
     if thread is not None:

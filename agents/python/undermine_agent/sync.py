@@ -79,14 +79,16 @@ def install_processes(agent, process) -> None:
 def install_semaphores(agent, synchronize) -> None:
     """`multiprocessing.synchronize`: its locks and semaphores are all made from one type."""
     counter = synchronize._multiprocessing.SemLock
-    lock, semaphore = by_address("lock"), by_address("semaphore")
+    lock, rlock, semaphore = by_address("lock"), by_address("rlock"), by_address("semaphore")
 
     def is_lock(owner) -> bool:
         inner = _counter(owner)
         return inner.kind == synchronize.RECURSIVE_MUTEX or inner.maxvalue == 1
 
     def subject_of(owner, *args, **options):
-        return (lock if is_lock(owner) else semaphore)(_counter(owner))
+        inner = _counter(owner)
+        again = inner.kind == synchronize.RECURSIVE_MUTEX
+        return (rlock if again else lock if is_lock(inner) else semaphore)(inner)
 
     def acquire(owner, *args, **options):
         return "lock.acquire" if is_lock(owner) else "sem.acquire"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import sys
 
 from undermine_agent.names import Subject, mask
@@ -22,6 +23,7 @@ def _hook_start_and_end(agent, cls) -> None:
     start_operation, end_operation = agent.operations["thread.start"], agent.operations["thread.end"]
     take_operation = agent.operations["handover.take"]
     make, masked, started = Subject, mask, STARTED
+    names, get_ident = agent.thread_names, _thread.get_ident
 
     def make_start(original):
         def start(self):
@@ -38,7 +40,7 @@ def _hook_start_and_end(agent, cls) -> None:
         def _bootstrap_inner(self):
             try:
                 if not agent.off:
-                    agent.thread_state().name = self._name
+                    agent.thread_state().name = names.take(get_ident(), self._name)
                     if started.get(self) is not None:
                         agent.record(take_operation, started.get(self))
             except Exception:
@@ -51,6 +53,7 @@ def _hook_start_and_end(agent, cls) -> None:
                         agent.record(end_operation, started.get(self) or make(masked(self._name), self._name))
                     except Exception:
                         pass
+                names.give_back(get_ident())
 
         return _bootstrap_inner
 

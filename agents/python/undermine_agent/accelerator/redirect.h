@@ -372,7 +372,9 @@ observed_subject(Native *native, PyObject *object)
         if (PyDict_GET_SIZE(native->subjects) > SUBJECTS_MAX) {
             PyDict_Clear(native->subjects);
         }
-        PyObject *resource = PyUnicode_FromFormat("%U@%zx", native->subject, (size_t)object);
+        char address[24]; /* PyUnicode_FromFormat knows no %zx before 3.12, and would copy it as it is */
+        snprintf(address, sizeof(address), "%zx", (size_t)object);
+        PyObject *resource = PyUnicode_FromFormat("%U@%s", native->subject, address);
         PyObject *made = resource ? PyObject_CallFunctionObjArgs((PyObject *)&SubjectType, native->subject, resource, NULL) : NULL;
         if (made != NULL && PyDict_SetItem(native->subjects, key, made) == 0) {
             subject = made; /* the dictionary has it */

@@ -1,0 +1,12 @@
+"""What a benchmark says while it runs: a line for each run, on standard error."""
+
+from __future__ import annotations
+
+import sys
+
+from undermine import api
+
+
+def print_news(news: api.News) -> None:
+    if news.kind == "done":
+        print(f"run {news.data['run']}: {news.data['status']} {news.data['symptom']}", file=sys.stderr, flush=True)
