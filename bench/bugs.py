@@ -1,6 +1,6 @@
 """With all bugs of the embedded example on: which of them `random` and `exhaustive` reach, and whether each is one finding.
 
-A finding is a bug of the example if it goes away with that bug's fix alone: its plan is replayed once for each fix.
+A finding is a bug of the example if it goes away with that bug's fix alone: its plan is replayed with each fix.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from undermine.model.finding import Finding
 BUDGET = sys.argv[1] if len(sys.argv) > 1 else "10m"
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 0
 JOBS = 2
+TRIES = 4
+"""A finding that comes back every other time seems mended by chance in one of sixteen cases."""
 FIXES = ("snapshot-copy", "recovery-supersede", "commit-lease", "open-watch", "epoch-first", "gossip-tombstone")
 
 
@@ -54,13 +56,12 @@ def main() -> int:
 
 
 def mended_by(home: Path, finding: Finding) -> tuple[str, ...]:
-    """The fixes with which the finding's plan fires and nothing fails."""
+    """The fixes with which the finding does not come back. A fix may take away the very moment of the plan, too."""
     return tuple(fix for fix in FIXES if _goes_away(load(home, {"fixes": fix}), finding))
 
 
 def _goes_away(config: Config, finding: Finding) -> bool:
-    replayed = api.replay(config, finding.id, times=2, control=False)
-    return replayed.fired > 0 and not replayed.hits
+    return not any(api.replay(config, finding.id, times=1, control=False).hits for _ in range(TRIES))
 
 
 if __name__ == "__main__":
