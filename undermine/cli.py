@@ -521,14 +521,14 @@ def clean(
 
 @app.command()
 def demo(
-    budget: Annotated[str, typer.Option(help="How long to hunt.")] = "60s",
+    budget: Annotated[str, typer.Option(help="How long to hunt.")] = "90s",
     seed: Annotated[int, typer.Option(min=0, help="Seed of workload and strategies.")] = 0,
     folder: Annotated[Path, typer.Option("--dir", help="Where the example and the results go.")] = Path(
         "undermine-demo"
     ),
     json: JsonOption = False,
 ) -> int:
-    """Hunt in the embedded example cluster for about a minute: no configuration, no root. Exits with 0 when it did its job.
+    """Hunt in the embedded example cluster for a minute and a half: no configuration, no root. Exits with 0 when it did its job.
 
     Example: `undermine demo`
     """

@@ -36,7 +36,7 @@ from undermine.model.plan import (
     fault_kind,
     final_at,
 )
-from undermine.model.point import Point
+from undermine.model.point import REST, Point, phase_point
 from undermine.testing import point
 
 AT = At(point(), "after", 3)
@@ -136,6 +136,10 @@ def test_equal_plans_have_equal_ids_also_where_seconds_are_whole_numbers() -> No
     whole, exact = Plan((Step(AT, Delay(5)),)), Plan((Step(AT, Delay(5.0)),))
     assert whole == exact
     assert whole.id == exact.id
+
+
+def test_a_fault_at_rest_is_said_so() -> None:
+    assert str(Plan((Step(At(phase_point(REST)), Crash(("n2",))),))) == "crash n2 at rest"
 
 
 def test_final_at_is_where_the_trigger_fires() -> None:

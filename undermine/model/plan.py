@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from undermine.model.point import Point
+from undermine.model.point import PHASE, Point
 
 Place = Literal["before", "after"]
 Scope = Literal["once", "file", "disk", "peer"]
@@ -281,6 +281,8 @@ def _describe_partition(fault: Partition) -> str:
 
 def describe_trigger(trigger: Trigger) -> str:
     match trigger:
+        case At(point=point) if point.get("op") == PHASE:
+            return f"at {point.get('loc')}"
         case At(point=point, place=place, nth=nth):
             return f"{place} {point}" + (f" (occurrence {nth})" if nth > 1 else "")
         case Then(first=first, second=second):

@@ -30,6 +30,7 @@ from undermine.model.plan import (
     final_at,
     nodes_of,
 )
+from undermine.model.point import PHASE
 from undermine.model.run import Verdict
 from undermine.report.scene import short_fault
 from undermine.report.text import clip, count, duration
@@ -304,7 +305,7 @@ def injections(plan: Plan, lines: Mapping[str, int]) -> Iterator[Injection]:
         words, more = fault_words(step.fault)
         fault = words + _named(step.fault)
         until = f"until {describe_trigger(step.until)}" if step.until else ""
-        if at is None:
+        if at is None or at.point.get("op") == PHASE:
             note = ", ".join(filter(None, (describe_trigger(step.trigger), more, until)))
             yield Injection(fault, "", "", "", "", 0, "", note)
             continue
