@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 from undermine.campaign import Campaign, Limits
 from undermine.config import Config
@@ -149,12 +150,14 @@ class FakeEngine:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.runner = FakeRunner()
+        self.userland = SimpleNamespace(declared={"filters": [], "clusters": []})
         self.aborted = False
 
     def user_checks(self, folder: Path) -> list[Verdict]:
         return []
 
-    def user_filters(self, plans):
+    def user_policies(self, plans, policies=()):
+        assert not policies
         return [""] * len(plans)
 
     def abort(self) -> None:

@@ -134,3 +134,25 @@ def test_disabling_an_unknown_checker_is_refused_with_the_known_ones(tmp_path: P
 def test_checkers_of_other_packages_are_used_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch)
     assert names(plugins.checkers(config(tmp_path), []))[-1] == "theirs"
+
+
+def test_a_strategy_is_told_what_its_table_says(tmp_path: Path) -> None:
+    given = config(tmp_path, '[strategies.prefail]\nfailures = 3\npolicies = ["any_nodes"]\n')
+    (made,) = plugins.strategies(given, ["prefail"])
+    assert (made.policies, made.cap) == (("any_nodes",), 10_000)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("[strategies.prefail]\nfailures = 0\n", "strategies.prefail] cannot be used: expected `int` >= 1"),
+        ("[strategies.prefail]\nfailure = 2\n", "did you mean"),
+        ("[strategies.random]\nfailures = 2\n", "can be told nothing"),
+        ("[strategies.no-such]\nfailures = 2\n", "no-such"),
+        ("[strategies]\nprefail = 3\n", "must be a table like"),
+    ],
+)
+def test_a_mistake_in_such_a_table_is_told_with_its_line(tmp_path: Path, more: str, said: str) -> None:
+    with pytest.raises(UserError, match=r"undermine\.toml:\d+") as error:
+        plugins.strategies(config(tmp_path, more))
+    assert said in str(error.value)

@@ -21,7 +21,8 @@ def same_interpreter_afterwards() -> Iterator[None]:
     sys.path[:] = path
     for name in set(sys.modules) - modules:
         del sys.modules[name]
-    for declared in (registry.workloads, registry.finals, registry.checkers, registry.filters, registry.settled):
+    policies = (registry.filters, registry.clusters, registry.policies)
+    for declared in (registry.workloads, registry.finals, registry.checkers, registry.settled, *policies):
         declared.clear()
 
 
@@ -57,6 +58,28 @@ def test_every_decorator_declares_its_function_and_leaves_it_as_it_is(tmp_path: 
     assert [list(kind) for kind in kinds] == [["work"], ["settle"], ["ledger"], ["only_writes"]]
     assert declared.module.work is declared.workloads["work"]
     assert declared.the_workload()(None) == "worked"
+
+
+def test_policies_are_known_in_the_order_of_the_file_and_their_names_are_unlike(tmp_path: Path) -> None:
+    text = """
+        import undermine
+
+        @undermine.cluster
+        def alike(a, b): return a == b
+
+        @undermine.filter
+        def wanted(fs): return True
+
+        @undermine.cluster
+        def key(fs): return 1
+    """
+    declared = registry.load(write(tmp_path, text))
+    assert declared.policies == {"alike": "cluster", "wanted": "filter", "key": "cluster"}
+    assert (list(declared.filters), list(declared.clusters)) == (["wanted"], ["alike", "key"])
+    assert list(declared.policies) == ["alike", "wanted", "key"]
+    again = text + "\n        @undermine.filter\n        def key(fs): return True\n"
+    with pytest.raises(UserError, match="two policies are called 'key'"):
+        registry.load(write(tmp_path, again, "again.py"))
 
 
 LEDGERS = """

@@ -9,8 +9,8 @@ import pytest
 from undermine.analysis.chances import FaultLimits, possible
 from undermine.model.plan import At, Crash, Plan, Step
 from undermine.model.run import Op
-from undermine.protocols import History
-from undermine.testing import CAPABILITIES, event, history, point, run_view, simulate
+from undermine.protocols import History, Profile
+from undermine.testing import CAPABILITIES, event, history, point, run_view, shown, simulate
 
 
 class Scripted:
@@ -53,6 +53,18 @@ def test_a_history_offers_every_fault_at_its_points_unless_limited() -> None:
     assert {type(c.fault) for c in possible(limited.chances)} == {Crash}
 
 
+def test_a_history_has_the_profiles_that_it_is_given() -> None:
+    new = point(loc="app:new#1")
+    made = history([point()], profiles={4: shown([point(), new], after=[new], first=[])}, frames={new: ("app:new",)})
+    everything = frozenset({point()})
+    assert made.baseline == Profile(everything, everything, everything)
+    assert made.profile(4) == Profile(frozenset({point(), new}), frozenset({new}), frozenset())
+    assert made.profile(5) == Profile()
+    assert (made.frames(new), made.frames(point())) == (("app:new",), ())
+    assert {chance.point for chance in possible(made.chances_at([new]))} == {new}
+    assert made.chances_at([point()]) == made.chances
+
+
 def test_a_run_made_by_hand_has_what_it_was_given() -> None:
     view = run_view(plan(1), ops=[Op(0, "c", "put")], events=[event()], nodes=("a", "b"), healed_ns=7)
     assert (view.plan, len(view.history), len(view.trace), view.record.healed_ns) == (plan(1), 1, 1, 7)
@@ -76,6 +88,17 @@ def test_a_simulation_shows_each_round_what_came_before() -> None:
     assert [h.runs for h in strategy.shown] == [(), tuple(runs[:1]), tuple(runs)]
     assert [h.settled for h in strategy.shown] == [frozenset(), {plan(1).id}, {plan(1).id, plan(2).id}]
     assert [h.round_index for h in strategy.shown] == [0, 1, 2]
+
+
+def test_a_simulation_tells_what_each_run_showed() -> None:
+    strategy = Scripted([plan(1)], [plan(2)])
+    seen = {plan(n): shown([point(loc=f"app:f{n}#1")]) for n in (1, 2)}
+    runs = simulate(strategy, [point()], lambda p: False, shows=seen.__getitem__)
+    assert [[h.profile(run.id) for run in runs] for h in strategy.shown] == [
+        [Profile(), Profile()],
+        [seen[plan(1)], Profile()],
+        [seen[plan(1)], seen[plan(2)]],
+    ]
 
 
 def test_a_simulation_makes_at_most_the_runs_that_it_may() -> None:

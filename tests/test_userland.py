@@ -126,8 +126,11 @@ def test_what_the_file_declares_is_known_by_name(make: Make) -> None:
         def a(run): ...
         @undermine.filter
         def p(plan): return True
+        @undermine.cluster
+        def k(plan): return 1
     """)
-    assert world.client.declared == {"workloads": ["w"], "finals": ["f"], "checkers": ["b", "a"], "filters": ["p"]}
+    kinds = {"workloads": ["w"], "finals": ["f"], "checkers": ["b", "a"], "filters": ["p"], "clusters": ["k"]}
+    assert world.client.declared == kinds
 
 
 def test_without_a_file_nothing_is_declared_and_a_call_says_so(tmp_path: Path) -> None:
@@ -377,7 +380,7 @@ def test_policies_name_the_first_that_refuses_each_plan(make: Make) -> None:
     plans = world.folder / "plans.json"
     plans.write_bytes(msgspec.json.encode([Plan((Step(At(point()), Crash()),), seed) for seed in range(4)]))
     assert ended(world.begin("prune", plans=str(plans))) == 0
-    assert world.result() == ["not_zero", "", "small", "small"]
+    assert [rule for rule, _ in world.result()["refusals"]] == ["not_zero", "", "small", "small"]
 
 
 # --- checkers

@@ -1,7 +1,8 @@
 """Undermine finds fault-handling bugs in distributed systems by watching them run well.
 
 What a plug-in file needs is here: `workload`, `final`, `checker`, `check`, `ledgers`, `Session`, `RunView`, `Verdict`,
-`Refused`.
+`Refused`; for policies `filter`, `cluster` and what they ask: `all_points`, `post_injection_points`, `recovery_path`,
+`explored`, `first_read`, `crashed`, `abstract_in`, `abstract_out`.
 Names are loaded when they are used, so that a workload process starts fast.
 """
 
@@ -18,9 +19,20 @@ if TYPE_CHECKING:
     from undermine.model.run import Verdict as Verdict
     from undermine.registry import check as check
     from undermine.registry import checker as checker
+    from undermine.registry import cluster as cluster
     from undermine.registry import filter as filter
     from undermine.registry import final as final
     from undermine.registry import workload as workload
+    from undermine.sequences import Sequence as Sequence
+    from undermine.sequences import Task as Task
+    from undermine.sequences import abstract_in as abstract_in
+    from undermine.sequences import abstract_out as abstract_out
+    from undermine.sequences import all_points as all_points
+    from undermine.sequences import crashed as crashed
+    from undermine.sequences import explored as explored
+    from undermine.sequences import first_read as first_read
+    from undermine.sequences import post_injection_points as post_injection_points
+    from undermine.sequences import recovery_path as recovery_path
     from undermine.workloads import Refused as Refused
     from undermine.workloads import Session as Session
 
@@ -32,9 +44,20 @@ _HOMES = {
     "Verdict": "undermine.model.run",
     "check": "undermine.registry",
     "checker": "undermine.registry",
+    "cluster": "undermine.registry",
     "filter": "undermine.registry",
     "final": "undermine.registry",
     "workload": "undermine.registry",
+    "Sequence": "undermine.sequences",
+    "Task": "undermine.sequences",
+    "abstract_in": "undermine.sequences",
+    "abstract_out": "undermine.sequences",
+    "all_points": "undermine.sequences",
+    "crashed": "undermine.sequences",
+    "explored": "undermine.sequences",
+    "first_read": "undermine.sequences",
+    "post_injection_points": "undermine.sequences",
+    "recovery_path": "undermine.sequences",
     "Refused": "undermine.workloads",
     "Session": "undermine.workloads",
     "hunt": "undermine.api",
@@ -44,15 +67,26 @@ __all__ = [
     "Op",
     "Refused",
     "RunView",
+    "Sequence",
     "Session",
+    "Task",
     "Verdict",
     "__version__",
+    "abstract_in",
+    "abstract_out",
+    "all_points",
     "check",
     "checker",
+    "cluster",
+    "crashed",
+    "explored",
     "filter",
     "final",
+    "first_read",
     "hunt",
     "ledgers",
+    "post_injection_points",
+    "recovery_path",
     "workload",
 ]
 

@@ -9,6 +9,7 @@ import contextlib
 import os
 import platform
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -43,6 +44,7 @@ from undermine.model.finding import Finding
 from undermine.model.plan import Plan
 from undermine.model.run import RunView
 from undermine.plan_file import read as read_plans
+from undermine.policies import Explanation, explain
 from undermine.protocols import Chance, Strategy
 from undermine.proving import Proof, Prover
 from undermine.replaying import Replaying, ReplayResult, Wanted
@@ -62,6 +64,7 @@ from undermine.stored import (
 )
 
 _UNSTABLE_SHOWN = 8
+_EXAMPLES = 3
 
 
 def silent(_: News) -> None:
@@ -327,6 +330,10 @@ class Predicted(msgspec.Struct, frozen=True):
     strategy: str
     summary: str
     plans: tuple[Plan, ...]
+    kept: int = 0
+    """How many there are in all, of which `plans` are the first."""
+    dropped: tuple[Explanation, ...] = ()
+    """What policies drop: for each of them how many, and some or all of them with what stands for it."""
 
 
 class PlanResult(msgspec.Struct, frozen=True):
@@ -339,20 +346,26 @@ class PlanResult(msgspec.Struct, frozen=True):
     dropped: dict[str, int]
 
 
-def plan(config: Config, strategies: Sequence[str] = (), count: int = 10, listener: Listener = silent) -> PlanResult:
-    """Fault-free runs only, then what each strategy would propose first."""
+def plan(
+    config: Config,
+    strategies: Sequence[str] = (),
+    count: int = 10,
+    listener: Listener = silent,
+    *,
+    every_dropped: bool = False,
+) -> PlanResult:
+    """Fault-free runs only, then what each strategy would propose first; of what policies drop a few, or each one."""
     folder = config.dir / "plan"
-    with _open(config, folder, strategies, listener, fresh=True) as (campaign, store, engine):
+    with _open(config, folder, strategies, listener, fresh=True) as (campaign, store, _):
         campaign.baseline()
         predicted: list[Predicted] = []
         dropped: dict[str, int] = {}
         for strategy in plugins.strategies(config, strategies):
-            plans = list(strategy.propose(campaign.history_of(strategy, count)))
-            rules = engine.user_filters(plans)
-            for rule in filter(None, rules):
-                dropped[rule] = dropped.get(rule, 0) + 1
-            kept = tuple(p for p, rule in zip(plans, rules, strict=True) if not rule)
-            predicted.append(Predicted(strategy.name, strategy.summary, kept))
+            made = campaign.proposing.ask(strategy, campaign.history_of(strategy, count))
+            for rule, number in made.counts.items():
+                dropped[rule] = dropped.get(rule, 0) + number
+            told = explain(made, sys.maxsize if every_dropped else _EXAMPLES)
+            predicted.append(Predicted(strategy.name, strategy.summary, made.kept[:count], len(made.kept), told))
         all_chances = campaign.history_of(_NOBODY, 1).chances
         return PlanResult(
             predicted=tuple(predicted),

@@ -25,21 +25,31 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from undermine.analysis.chances import FaultLimits, chances
+from undermine.analysis.chances import FaultLimits, chances, chances_at
 from undermine.confirming import Confirming
 from undermine.engine import Engine
 from undermine.experiments import Experiments, Judged, Listener
 from undermine.findings.group import Known
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
-from undermine.policies import prune
+from undermine.model.point import Point
 from undermine.preparing import Preparing
-from undermine.protocols import Chance, Checker, History, PointSeen, Strategy
+from undermine.proposing import Proposing
+from undermine.protocols import Chance, Checker, History, PointSeen, Profile, Strategy
 from undermine.rundir import tidy
 from undermine.store import SPECIAL, Slot, Store
 
-Reachable = tuple[tuple[PointSeen, ...], int, tuple[Chance, ...]]
-"""Points of the fault-free runs, how many runs that were, and what can be injected there."""
+ChancesAt = Callable[[Sequence[Point]], tuple[Chance, ...]]
+
+
+class Reachable(msgspec.Struct, frozen=True):
+    """What the fault-free runs showed, how many they were, and what can be injected there and elsewhere."""
+
+    points: tuple[PointSeen, ...]
+    runs: int
+    profile: Profile
+    chances: tuple[Chance, ...]
+    chances_at: ChancesAt
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -90,6 +100,7 @@ class Campaign:
         self.experiments = Experiments(engine, store, checkers, listener)
         self.preparing = Preparing(engine, store, self.experiments, self.fault_limits)
         self.confirming = Confirming(engine, store, self.experiments, known)
+        self.proposing = Proposing(engine, store)
         self._engine = engine
         self._config = engine.config
         self._store = store
@@ -112,12 +123,11 @@ class Campaign:
             strategy = self._next_strategy(exhausted, owed_only=allowance.out_of_time)
             if strategy is None:
                 break
-            plans = self.propose(strategy, batch=4 * limits.jobs)
-            if not plans:
+            slots = self._next_slots(strategy, batch=4 * limits.jobs)
+            if not slots:
                 exhausted.add(strategy.name)
                 continue
-            slots = self._store.write_round(strategy.name, plans)
-            self._run_round(slots, limits, allowance)
+            self._run_some(slots, limits, allowance)
         return self.findings()
 
     def baseline(self) -> None:
@@ -130,26 +140,38 @@ class Campaign:
         left = [s for s in self._strategies if s.name not in exhausted and not (owed_only and s.name in used)]
         return min(left, key=lambda s: used.get(s.name, -1.0), default=None)
 
+    def _next_slots(self, strategy: Strategy, batch: int) -> list[Slot]:
+        """Plans of it that are stored and not run yet; else what it proposes now, stored before it runs."""
+        slots = self._store.open_slots(strategy.name, batch)
+        if not slots and (plans := self.propose(strategy, batch)):
+            slots = self._store.write_round(strategy.name, plans)[:batch]
+        return slots
+
     def history_of(self, strategy: Strategy, batch: int) -> History:
-        points, baselines, possible = self._from_fault_free_runs()
+        reachable = self._from_fault_free_runs()
         return History(
-            points=points,
-            baseline_runs=baselines,
-            chances=possible,
-            runs=self._store.past_runs(strategy.name),
+            points=reachable.points,
+            baseline_runs=reachable.runs,
+            chances=reachable.chances,
+            runs=(*self._store.adopted_runs(strategy.name), *self._store.past_runs(strategy.name)),
             settled=self._store.settled(),
             round_index=self._store.rounds_of(strategy.name),
             seed=self._config.hunt.seed,
             batch=batch,
             steps_max=self._config.faults.max_steps,
+            baseline=reachable.profile,
+            profile=self._store.profile,
+            chances_at=reachable.chances_at,
+            frames=self._store.frames,
         )
 
     def _from_fault_free_runs(self) -> Reachable:
         """What they showed, and the faults that are possible there; made anew only if there are more of them."""
         key = (self._store.baselines(), self.fault_limits())
         if self._reachable is None or self._reachable[0] != key:
-            points, baselines = self._store.baseline_points()
-            self._reachable = key, (points, baselines, chances(points, key[1]))
+            points, runs = self._store.baseline_points()
+            profile, limits = self._store.baseline_profile(), key[1]
+            self._reachable = key, Reachable(points, runs, profile, chances(points, limits), chances_at(limits))
         return self._reachable[1]
 
     def fault_limits(self) -> FaultLimits:
@@ -174,30 +196,28 @@ class Campaign:
 
     def propose(self, strategy: Strategy, batch: int) -> list[Plan]:
         """The strategy's next plans, pruned; what is dropped is stored with its rule and not proposed again."""
-        while proposed := strategy.propose(self.history_of(strategy, batch)):
-            kept, dropped = prune(proposed, self._store.plans_taken(), self._engine.user_filters)
-            self._store.write_dropped(dropped)
-            if kept:
-                return kept
-            if not dropped:
-                break
-        return []
+        while True:
+            proposal = self.proposing.ask(strategy, self.history_of(strategy, batch))
+            news = self._store.write_dropped(proposal.dropped)
+            if proposal.kept or not news:
+                return list(proposal.kept)
 
     # --- runs
 
     def _finish_open(self, limits: Limits, allowance: Allowance) -> None:
-        """What was stored before but not run: round by round, in order."""
+        """What was stored before but not run, in order. Strategies of this session go on with theirs in their turn."""
+        mine = {strategy.name for strategy in self._strategies}
         rounds: dict[int, list[Slot]] = {}
         for slot in self._store.open_slots():
             rounds.setdefault(slot.round_index, []).append(slot)
         for slots in rounds.values():
             if slots[0].strategy in SPECIAL:
                 self.experiments.run_alone(slots)
-            else:
-                self._run_round(slots, limits, allowance)
+            elif slots[0].strategy not in mine:
+                self._run_some(slots, limits, allowance)
 
-    def _run_round(self, slots: Sequence[Slot], limits: Limits, allowance: Allowance) -> None:
-        """Run the plans of a round, `jobs` at a time. A strategy that never ran is sure of one run."""
+    def _run_some(self, slots: Sequence[Slot], limits: Limits, allowance: Allowance) -> None:
+        """Run plans of one round, `jobs` at a time. A strategy that never ran is sure of one run."""
         begun = time.monotonic()
         sure_of_one = not self._store.past_runs(slots[0].strategy)
 
@@ -207,8 +227,7 @@ class Campaign:
 
         results = [run(slot) for slot in slots] if limits.jobs == 1 else self._side_by_side(run, slots, limits.jobs)
         results = [self.experiments.run_slot(j.slot, after=j.attempt) if j and j.noisy else j for j in results]
-        if None not in results:
-            self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
+        self._store.spend(slots[0].round_index, time.monotonic() - begun)
         if any(judged and judged.symptom for judged in results):
             self.confirming.run()
 

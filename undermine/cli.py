@@ -181,20 +181,23 @@ def plan(
     config: ConfigOption = HERE,
     strategy: StrategyOption = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=1000, help="Plans to show for each strategy.")] = 10,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Each plan that policies drop, which one does, and what stands for it.")
+    ] = False,
     params: SetOption = None,
     json: JsonOption = False,
 ) -> int:
     """Predict: what would be injected, where and why; what is skipped and by which rule. Injects nothing.
 
-    Example: `undermine plan --strategy exhaustive -n 20`
+    Examples: `undermine plan --strategy exhaustive -n 20`, `undermine plan -s NAME --explain`
     """
     loaded = _load(config, params)
     with _listening(json, title="plan") as listener:
-        result = api.plan(loaded, strategy or (), count, listener)
+        result = api.plan(loaded, strategy or (), count, listener, every_dropped=explain)
     if json:
         _print_json(result)
     else:
-        display.show_plan(result)
+        display.show_plan(result, explain=explain)
     return 0
 
 

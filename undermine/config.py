@@ -233,7 +233,7 @@ class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.jobs or max(1, cores // 4)
 
 
-_SIGNIFICANT = ("roles", "params", "groups", "variables", "workload", "run", "faults", "checkers")
+_SIGNIFICANT = ("roles", "params", "groups", "variables", "strategies", "workload", "run", "faults", "checkers")
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -247,6 +247,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     params: dict[str, Param] = {}
     groups: dict[str, tuple[str, ...]] = {}
     variables: dict[str, str] = {}
+    strategies: dict[str, dict[str, Any]] = {}
+    """[strategies.NAME]: what a strategy can be told; the strategy itself says what that is."""
     campaign: Campaign = Campaign()
     workload: Workload = Workload()
     run: RunLimits = RunLimits()

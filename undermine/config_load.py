@@ -79,7 +79,8 @@ def load(path: Path, overrides: Mapping[str, str] | None = None, *, programs: bo
     _check_references(source, roles, tables["faults"])
     check_groups(source, tables["faults"], named, roles)
     _check_templates(source, project, params, roles, tables["workload"])
-    config = Config(str(path), project, source.lines.by_key(), "", roles, params, named, common, **tables)
+    options = _strategies(source, data.get("strategies", {}))
+    config = Config(str(path), project, source.lines.by_key(), "", roles, params, named, common, options, **tables)
     config = msgspec.structs.replace(config, plugins_digest=_check_plugins(source, config))
     _check_files(source, config)
     if programs:
@@ -96,7 +97,7 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "checkers": Checkers,
     "hunt": Hunt,
 }
-_TABLES = ("campaign", "params", "roles", "groups", "variables", "workload", "run", "faults", "checkers", "hunt")
+_TABLES = ("campaign", "params", "roles", "groups", "variables", "strategies", *list(_SECTIONS)[1:])
 
 
 @functools.cache
@@ -187,6 +188,17 @@ def _params(source: Source, table: Any, overrides: Mapping[str, str]) -> dict[st
         if not isinstance(value, Param) or (isinstance(value, float) and not math.isfinite(value)):
             raise source.error(path, f"must be text in quotes, a number, true or false, not {show(value)}")
     return table | {name: _override(source, table, name, text) for name, text in overrides.items()}
+
+
+def _strategies(source: Source, tables: Any) -> dict[str, dict[str, Any]]:
+    """A table for each strategy that is told something; what it may say only the strategy knows."""
+    if not isinstance(tables, dict):
+        raise source.error(("strategies",), f"must be a table of tables, not {show(tables)}")
+    for name, table in tables.items():
+        check_name(source, ("strategies", name), name, "strategy")
+        if not isinstance(table, dict):
+            raise source.error(("strategies", name), f"must be a table like [strategies.{name}], not {show(table)}")
+    return tables
 
 
 def _override(source: Source, table: Mapping[str, Param], name: str, text: str) -> Param:

@@ -315,18 +315,24 @@ def _show_proofs(out: Console, result: CheckResult) -> None:
         )
 
 
-def show_plan(result: PlanResult) -> None:
+def show_plan(result: PlanResult, *, explain: bool = False) -> None:
+    """What would be injected; with `explain` also each plan that was dropped, why, and what stands for it."""
     out = console()
     out.print(f"{result.points} points, {result.chances} pairs of point and fault")
     for predicted in result.predicted:
-        out.print(f"\n[bold]{predicted.strategy}[/bold]: {predicted.summary}")
+        more = f" ({predicted.kept} in all)" if predicted.kept > len(predicted.plans) else ""
+        out.print(f"\n[bold]{predicted.strategy}[/bold]: {predicted.summary}{more}")
         reasons = {plan.why for plan in predicted.plans}
         for number, plan in enumerate(predicted.plans, 1):
             why = f" ({plain(plan.why)})" if len(reasons) > 1 else ""
             out.print(f"  {number:>3}. {plain(str(plan))}{why}")
-    for title, counts in (("left out", result.skipped), ("dropped by your policies", result.dropped)):
-        for reason, count in counts.items():
-            out.print(f"{title} {count}: {plain(reason)}")
+        for rule in predicted.dropped:
+            out.print(f"  [dim]dropped {rule.count}: {plain(rule.policy)}[/dim]")
+            for example in rule.examples if explain else ():
+                instead = f"; for it stands {plain(example.instead)}" if example.instead else ""
+                out.print(f"       {plain(example.sequence)}{instead}")
+    for reason, count in result.skipped.items():
+        out.print(f"left out {count}: {plain(reason)}")
 
 
 def show_replays(results: Sequence[ReplayResult]) -> None:

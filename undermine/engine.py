@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from undermine.deployments.local import markers
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.model.run import Verdict
+from undermine.policies import Refusal
 from undermine.runner import Runner
 from undermine.userland_client import UserlandClient
 
@@ -64,24 +64,51 @@ class Engine:
             out.unlink(missing_ok=True)
         return [verdict for verdict in verdicts if verdict.checker in names]
 
-    def user_filters(self, plans: Sequence[Plan]) -> list[str]:
-        """For each plan the name of the user's policy that drops it, or ""."""
-        if not plans or not self.userland.declared["filters"]:
-            return [""] * len(plans)
+    def user_policies(self, plans: Sequence[Plan], policies: Sequence[str] = ()) -> list[Refusal]:
+        """What policies say of each plan: the user's, as declared, or those that are named, shipped ones among them."""
+        declared = self.userland.declared
+        if not plans or not (policies or declared["filters"] or declared["clusters"]):
+            return [Refusal("")] * len(plans)
         stem = f"prune-{os.getpid()}-{threading.get_ident()}"
         asked, out = self._folder / f"{stem}.json", self._folder / f"{stem}.out"
         log = self._folder / "policies.log"
         try:
             asked.write_bytes(msgspec.json.encode(list(plans)))
-            call = self.userland.call("prune", plans=str(asked), out=str(out), log=str(log))
+            call = self.userland.call(
+                "prune",
+                plans=str(asked),
+                out=str(out),
+                log=str(log),
+                campaign=str(self._folder),
+                policies=list(policies),
+                groups=self.config.groups,
+                seed=self.config.hunt.seed,
+            )
             if not call.wait(_PRUNE_TIMEOUT_S):
                 call.kill()
-            if call.code != 0:
-                raise UserError(f"a policy of yours raised or hung; see {log} and mend it")
-            return list(json.loads(out.read_text()))
+            return _refusals(call.code, out, log)
         finally:
             asked.unlink(missing_ok=True)
             out.unlink(missing_ok=True)
+
+
+class _Answer(msgspec.Struct):
+    """What the helper says of plans."""
+
+    refusals: list[tuple[str, str]] | None = None
+    error: str = ""
+
+
+def _refusals(code: int | None, out: Path, log: Path) -> list[Refusal]:
+    try:
+        answer = msgspec.json.decode(out.read_bytes(), type=_Answer)
+    except (OSError, msgspec.DecodeError):
+        answer = _Answer()
+    if answer.error:
+        raise UserError(f"{answer.error} (see {log})")
+    if code != 0 or answer.refusals is None:
+        raise UserError(f"a policy of yours ended the process or hung; see {log} and mend it")
+    return [Refusal(*one) for one in answer.refusals]
 
 
 def _helper_env(config: Config, folder: Path) -> dict[str, str]:

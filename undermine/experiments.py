@@ -20,7 +20,7 @@ from undermine.model.errors import UserError
 from undermine.model.finding import landings
 from undermine.model.plan import At, fault_kind, final_at
 from undermine.model.run import Conditions, RunView, Verdict
-from undermine.protocols import Checker
+from undermine.protocols import Checker, PointSeen
 from undermine.rundir import RunDir, load_view, save_record, tidy
 from undermine.store import BASELINE, CONTROL, PATIENT, Slot, Store
 
@@ -143,7 +143,10 @@ class Experiments:
             timing, check_s=check_s, total_s=timing.total_s + check_s, own_s=timing.own_s + check_s
         )
         record = msgspec.structs.replace(view.record, timing=timing)
-        seen = points_of(view.trace, view.history, record.healed_ns) if record.status != "broken" else ()
+        seen: Sequence[PointSeen] = ()
+        if record.status != "broken":
+            since_ns = record.moments[-1].t_ns if record.moments else 0
+            seen = points_of(view.trace, view.history, record.healed_ns, since_ns)
         self._store.finish_run(slot, record, judged.verdicts, judged.symptom, seen, _fired(view), fill=fill)
 
     def recheck(self) -> int:

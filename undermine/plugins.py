@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
+from typing import Any
+
+import msgspec
 
 from undermine.checkers.builtin import BUILTIN
 from undermine.checkers.gray import Gray
@@ -12,17 +15,20 @@ from undermine.config import Config
 from undermine.model.errors import UserError
 from undermine.protocols import Checker, Strategy
 from undermine.strategies.exhaustive import Exhaustive
+from undermine.strategies.prefail import Prefail
 from undermine.strategies.random import Random
 
-STRATEGIES: dict[str, Callable[[], Strategy]] = {
+STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "exhaustive": Exhaustive,
+    "prefail": Prefail,
     "random": Random,
 }
+"""Called without arguments, or with its `Options`, made of [strategies.NAME], if it has such a class."""
 
 
 def strategies(config: Config, wanted: Sequence[str] = ()) -> list[Strategy]:
     """The strategies by name; without names, all of them."""
-    known: dict[str, Callable[[], Strategy]] = dict(STRATEGIES)
+    known: dict[str, Callable[..., Strategy]] = dict(STRATEGIES)
     for entry in entry_points(group="undermine.strategies"):
         known.setdefault(entry.name, entry.load())
     names = list(wanted) or list(config.hunt.strategies)
@@ -32,7 +38,27 @@ def strategies(config: Config, wanted: Sequence[str] = ()) -> list[Strategy]:
                 raise UserError(f"there is no strategy {name!r}; known are {', '.join(sorted(known))}")
     else:
         config.check_names("hunt.strategies", names, known)
-    return [known[name]() for name in dict.fromkeys(names or known)]
+    config.check_names("strategies", config.strategies, known)
+    return [_made(name, known[name], config) for name in dict.fromkeys(names or known)]
+
+
+def _made(name: str, make: Callable[..., Strategy], config: Config) -> Strategy:
+    """The strategy, told what the configuration says."""
+    table = config.strategies.get(name, {})
+    kind: Any = getattr(make, "Options", None)
+    if kind is None:
+        if table:
+            raise UserError(f"{config.where(f'strategies.{name}')}: the strategy {name} can be told nothing; remove it")
+        return make()
+    for key in table:
+        config.check_names(f"strategies.{name}.{key}", [key], kind.__struct_fields__)
+    try:
+        return make(msgspec.convert(table, kind))
+    except msgspec.ValidationError as error:
+        where = config.where(f"strategies.{name}")
+        raise UserError(
+            f"{where}: [strategies.{name}] cannot be used: {str(error)[0].lower()}{str(error)[1:]}"
+        ) from None
 
 
 def checkers(config: Config, user_checkers: Sequence[str]) -> list[Checker]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -13,7 +13,7 @@ from undermine.model.run import RunStatus, RunView, Verdict
 
 
 class PointSeen(msgspec.Struct, frozen=True):
-    """A point as the fault-free runs showed it."""
+    """A point as one run, or all fault-free runs together, showed it."""
 
     point: Point
     count: int
@@ -23,6 +23,12 @@ class PointSeen(msgspec.Struct, frozen=True):
     order: int
     """Its rank by first appearance."""
     line: int = 0
+    after: int = 0
+    """The most often that one process met it after the last fault; where there was none, in the whole run."""
+    first: bool = True
+    """Was it met at least once as no mere continuation of the read before?"""
+    frames: tuple[str, ...] = ()
+    """The functions of its call stack, innermost first."""
 
 
 class PastRun(msgspec.Struct, frozen=True):
@@ -45,6 +51,21 @@ class Chance(msgspec.Struct, frozen=True):
     skipped: str = ""
 
 
+class Profile(msgspec.Struct, frozen=True):
+    """What one run showed, or all fault-free runs together."""
+
+    points: frozenset[Point] = frozenset()
+    after: frozenset[Point] = frozenset()
+    """Those seen after the last fault; all of them where there was none."""
+    first: frozenset[Point] = frozenset()
+    """Those that were at least once no mere continuation of the read before."""
+
+
+def no_profile(_: int) -> Profile:
+    """Where nothing is known."""
+    return Profile()
+
+
 class History(msgspec.Struct, frozen=True):
     """All that a strategy decides from. Equal histories give equal proposals."""
 
@@ -52,13 +73,21 @@ class History(msgspec.Struct, frozen=True):
     baseline_runs: int
     chances: tuple[Chance, ...]
     runs: tuple[PastRun, ...]
-    """This strategy's own runs, in (round, index) order whatever order they ended in."""
+    """This strategy's own runs, and those of others that stand for plans of its, in (round, index) order whatever order
+    they ended in."""
     settled: frozenset[str]
     """Ids of plans that need not be proposed again: run for whichever strategy, or dropped by a policy."""
     round_index: int
     seed: int
     batch: int
     steps_max: int = 2
+    baseline: Profile = Profile()
+    profile: Callable[[int], Profile] = no_profile
+    """Of a run, by its number."""
+    chances_at: Callable[[Sequence[Point]], tuple[Chance, ...]] = lambda _: ()
+    """The faults that are possible at points, also at those that no fault-free run shows."""
+    frames: Callable[[Point], tuple[str, ...]] = lambda _: ()
+    """The functions of a point's call stack, innermost first."""
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -66,15 +95,20 @@ class Dropped(msgspec.Struct, frozen=True):
 
     plan: Plan
     rule: str
+    instead: str = ""
+    """The id of the plan that stands for it, if one does."""
 
 
 class Strategy(Protocol):
-    """A pure function from history to the next batch of plans; an empty batch means that it is over."""
+    """A pure function from history to the next plans; none means that it is over.
+
+    It is asked when all that it proposed before is over. It may propose a few (`history.batch`) or, lazily, a whole level.
+    """
 
     name: str
     summary: str
 
-    def propose(self, history: History) -> Sequence[Plan]: ...
+    def propose(self, history: History) -> Iterable[Plan]: ...
 
 
 class Checker(Protocol):

@@ -7,20 +7,23 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from undermine.model.errors import UserError
 
 if TYPE_CHECKING:
-    from undermine.model.plan import Plan
     from undermine.model.run import Op, RunView, Verdict
+    from undermine.sequences import Sequence
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 workloads: dict[str, Callable[..., Any]] = {}
 finals: dict[str, Callable[..., Any]] = {}
 checkers: dict[str, Callable[[RunView], Verdict | None]] = {}
-filters: dict[str, Callable[[Plan], bool]] = {}
+filters: dict[str, Callable[[Sequence], bool]] = {}
+clusters: dict[str, Callable[..., Any]] = {}
+policies: dict[str, Literal["filter", "cluster"]] = {}
+"""The names of both, in the order in which they are declared: that is how they are applied."""
 settled: dict[str, Callable[[tuple[Op, ...]], str]] = {}
 """By the name of the checker: why, after the final reads so far, the state is not final yet; "" if it is."""
 
@@ -63,9 +66,24 @@ def _declare(name: str, checker: Callable[[RunView], Verdict | None]) -> None:
 
 
 def filter(function: Function) -> Function:
-    """Mark a policy: a function from a plan to "is it worth running?"."""
+    """Mark a policy: a function from a sequence of faults to "is it worth running?"."""
+    _declare_policy(function.__name__, "filter")
     filters[function.__name__] = function
     return function
+
+
+def cluster(function: Function) -> Function:
+    """Mark a policy: a function from a sequence of faults to its class, or from two to "are they alike?"."""
+    _declare_policy(function.__name__, "cluster")
+    clusters[function.__name__] = function
+    return function
+
+
+def _declare_policy(name: str, kind: Literal["filter", "cluster"]) -> None:
+    if name in filters or name in clusters:
+        raise UserError(f"two policies are called {name!r}; give one of them another name")
+    policies.pop(name, None)
+    policies[name] = kind
 
 
 class Declared:
@@ -77,6 +95,8 @@ class Declared:
         self.finals = dict(finals)
         self.checkers = dict(checkers)
         self.filters = dict(filters)
+        self.clusters = dict(clusters)
+        self.policies = dict(policies)
         self.settled = dict(settled)
 
     def function(self, name: str) -> Callable[..., Any]:
@@ -100,7 +120,7 @@ class Declared:
 
 def load(path: Path) -> Declared:
     """Run the user's file and collect what it declares; its folder is importable while it runs and after."""
-    for declared in (workloads, finals, checkers, filters, settled):
+    for declared in (workloads, finals, checkers, filters, clusters, policies, settled):
         declared.clear()
     folder = str(path.parent.resolve())
     if folder not in sys.path:

@@ -23,9 +23,10 @@ from undermine.model.finding import Finding, Landing, Outcome, landings
 from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.run import RunRecord, Verdict
-from undermine.protocols import Dropped, PastRun, PointSeen
+from undermine.protocols import Dropped, PastRun, PointSeen, Profile
+from undermine.store_points import POINTS_SCHEMA, PointTable
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 BASELINE = "baseline"
 CONFIRM = "confirm"
@@ -56,15 +57,12 @@ CREATE TABLE runs (
     timing TEXT, symptom TEXT NOT NULL DEFAULT '', landed TEXT NOT NULL DEFAULT '[]');
 CREATE TABLE verdicts (
     run INTEGER NOT NULL, checker TEXT NOT NULL, answer TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (run, checker));
-CREATE TABLE points (
-    point TEXT PRIMARY KEY, keys TEXT NOT NULL, first_run INTEGER NOT NULL, line INTEGER NOT NULL,
-    position INTEGER NOT NULL);
-CREATE TABLE seen (
-    run INTEGER NOT NULL, point TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (run, point)) WITHOUT ROWID;
 CREATE TABLE fired (
     run INTEGER NOT NULL, step INTEGER NOT NULL, point TEXT NOT NULL, fault TEXT NOT NULL, detail TEXT NOT NULL,
     PRIMARY KEY (run, step)) WITHOUT ROWID;
-CREATE TABLE dropped (plan_id TEXT PRIMARY KEY, strategy TEXT NOT NULL, plan TEXT NOT NULL, rule TEXT NOT NULL);
+CREATE TABLE dropped (
+    plan_id TEXT NOT NULL, strategy TEXT NOT NULL, plan TEXT NOT NULL, rule TEXT NOT NULL, instead TEXT NOT NULL,
+    PRIMARY KEY (plan_id, strategy));
 CREATE TABLE findings (finding TEXT PRIMARY KEY, symptom TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
 CREATE TABLE numbers (symptom TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE);
 """
@@ -106,10 +104,11 @@ class Coverage(msgspec.Struct, frozen=True):
 class Store:
     """One campaign's database. Safe to use from several threads."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
         self.folder = folder
         self.runs_dir = folder / "runs"
         self._lock = threading.RLock()
+        self._points = PointTable()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.runs_dir.mkdir(mode=0o700, exist_ok=True)
         path = folder / "campaign.db"
@@ -118,6 +117,8 @@ class Store:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._prepare(path)
+            if read_only:
+                self._db.execute("PRAGMA query_only=ON")
         except sqlite3.DatabaseError as error:
             raise UserError(f"{path} cannot be opened ({error}); move it away and start a new campaign") from error
 
@@ -125,7 +126,7 @@ class Store:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version == 0:
             with self._change() as db:
-                for statement in _SCHEMA.split(";"):
+                for statement in (_SCHEMA + POINTS_SCHEMA).split(";"):
                     if statement.strip():
                         db.execute(statement)
                 db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
@@ -191,6 +192,16 @@ class Store:
                 (time.time(), used_s, round_index),
             )
 
+    def spend(self, round_index: int, used_s: float) -> None:
+        """Time that went into a round; it is finished once none of its plans is left."""
+        with self._change() as db:
+            db.execute(
+                "UPDATE rounds SET used_s = used_s + ?, finished = CASE WHEN EXISTS "
+                "(SELECT 1 FROM slots WHERE slots.round = rounds.round AND slots.run IS NULL) THEN NULL ELSE ? END "
+                "WHERE round = ?",
+                (used_s, time.time(), round_index),
+            )
+
     def begin_run(self, slot: Slot) -> int:
         with self._change() as db:
             cursor = db.execute(
@@ -227,11 +238,8 @@ class Store:
                 ),
             )
             self._put_verdicts(db, record.id, verdicts)
-            for seen in points:
-                keys = msgspec.json.encode(seen.point).decode()
-                row = (seen.point.id, keys, record.id, seen.line, seen.order)
-                db.execute("INSERT OR IGNORE INTO points VALUES (?, ?, ?, ?, ?)", row)
-                db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", (record.id, seen.point.id, seen.count))
+            if record.status != "broken":
+                self._points.put(db, record.id, points)
             db.executemany("INSERT OR REPLACE INTO fired VALUES (?, ?, ?, ?, ?)", [(record.id, *row) for row in fired])
             if fill or record.status != "broken":
                 db.execute(
@@ -261,11 +269,13 @@ class Store:
             ).fetchall()
         return sorted(run for (run,) in rows)
 
-    def open_slots(self) -> list[Slot]:
-        """Plans that were stored but not run to the end, in (round, index) order."""
+    def open_slots(self, strategy: str = "", most: int = -1) -> list[Slot]:
+        """Plans that were stored but not run to the end, in (round, index) order; of one strategy, if it is named."""
         rows = self._all(
             "SELECT s.round, s.idx, r.strategy, s.plan FROM slots s JOIN rounds r USING (round) "
-            "WHERE s.run IS NULL AND r.finished IS NULL ORDER BY s.round, s.idx"
+            "WHERE s.run IS NULL AND r.finished IS NULL AND ? IN ('', r.strategy) ORDER BY s.round, s.idx LIMIT ?",
+            strategy,
+            most,
         )
         return [Slot(a, b, c, _plan(d)) for a, b, c, d in rows]
 
@@ -288,6 +298,19 @@ class Store:
             PastRun(run, a, b, _plan(plan), status, bool(symptom)) for run, a, b, plan, status, symptom in rows
         )
 
+    def adopted_runs(self, strategy: str) -> tuple[PastRun, ...]:
+        """Runs of others that stand for plans of this strategy, since they had been run already; in the same order."""
+        rows = self._all(
+            "SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom FROM slots s "
+            "JOIN rounds r USING (round) JOIN runs x ON x.run = s.run "
+            f"WHERE r.strategy NOT IN ({_SPECIAL_SQL}) AND r.strategy != ?1 AND s.plan_id IN "
+            "(SELECT plan_id FROM dropped WHERE strategy = ?1 AND instead = plan_id) ORDER BY s.round, s.idx",
+            strategy,
+        )
+        return tuple(
+            PastRun(run, a, b, _plan(plan), status, bool(symptom)) for run, a, b, plan, status, symptom in rows
+        )
+
     def plans_taken(self) -> dict[str, str]:
         """Ids of plans that were stored for any strategy, and whose they are (confirmations do not count)."""
         return dict(
@@ -297,13 +320,18 @@ class Store:
             )
         )
 
-    def write_dropped(self, dropped: Iterable[Dropped]) -> None:
-        """Plans that will not run, and the rule that says so."""
+    def write_dropped(self, dropped: Iterable[Dropped]) -> int:
+        """Plans that will not run, and the rule that says so; how many of them are new."""
         with self._change() as db:
+            before = db.total_changes
             db.executemany(
-                "INSERT OR IGNORE INTO dropped VALUES (?, ?, ?, ?)",
-                [(d.plan.id, d.plan.strategy, msgspec.json.encode(d.plan).decode(), d.rule) for d in dropped],
+                "INSERT OR IGNORE INTO dropped VALUES (?, ?, ?, ?, ?)",
+                [
+                    (d.plan.id, d.plan.strategy, msgspec.json.encode(d.plan).decode(), d.rule, d.instead)
+                    for d in dropped
+                ],
             )
+            return db.total_changes - before
 
     def settled(self) -> frozenset[str]:
         """Ids of plans that were stored or dropped."""
@@ -372,19 +400,31 @@ class Store:
 
     def baseline_points(self) -> tuple[tuple[PointSeen, ...], int]:
         """The union of what all fault-free runs showed, by first appearance; and how many runs that were."""
-        rows = self._all(
-            f"SELECT p.keys, MAX(seen.count), COUNT(*), p.line FROM points p JOIN seen USING (point) "
-            f"WHERE seen.run IN ({_BASELINES_SQL}) GROUP BY p.point ORDER BY p.first_run, p.position, p.point"
-        )
-        points = tuple(
-            PointSeen(msgspec.json.decode(keys, type=Point), most, runs, order, line)
-            for order, (keys, most, runs, line) in enumerate(rows)
-        )
-        return points, self.baselines()
+        with self._lock:
+            runs = self._baseline_runs()
+            return self._points.together(self._db, runs), len(runs)
 
     def baselines(self) -> int:
         """How many fault-free runs there are to learn from."""
-        return int(self._all(f"SELECT COUNT(*) FROM ({_BASELINES_SQL})")[0][0])
+        return len(self._baseline_runs())
+
+    def _baseline_runs(self) -> list[int]:
+        return [run for (run,) in self._all(_BASELINES_SQL)]
+
+    def profile(self, run: int) -> Profile:
+        """What a run showed; nothing, if it broke or is not over."""
+        with self._lock:
+            return self._points.profile(self._db, [run])
+
+    def baseline_profile(self) -> Profile:
+        """What all fault-free runs showed together."""
+        with self._lock:
+            return self._points.profile(self._db, self._baseline_runs())
+
+    def frames(self, point: Point) -> tuple[str, ...]:
+        """The functions of a point's call stack, innermost first; none if no run showed it."""
+        with self._lock:
+            return self._points.frames(self._db, point)
 
     def coverage(self) -> Coverage:
         """Points × faults fired, against those points of the fault-free runs at which a fault can fire."""

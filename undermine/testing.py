@@ -6,15 +6,15 @@ runs a strategy against it, round by round, as a campaign would.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from undermine.analysis.chances import FaultLimits, chances
+from undermine.analysis.chances import FaultLimits, chances, chances_at
 from undermine.model.baseline import Baseline
 from undermine.model.event import Event, Trace
 from undermine.model.plan import Plan
 from undermine.model.point import Point, point_of
 from undermine.model.run import LogLine, NodeInfo, Op, Receipt, RunRecord, RunView
-from undermine.protocols import History, PastRun, PointSeen, Strategy
+from undermine.protocols import History, PastRun, PointSeen, Profile, Strategy
 
 KINDS = ("crash", "reboot", "delay", "error", "drop", "corrupt", "partition", "pause")
 CAPABILITIES = (*KINDS, "delay-operation", "when", "unseen", "until")
@@ -54,12 +54,36 @@ def history(
     round_index: int = 0,
     limits: FaultLimits | None = None,
     settled: frozenset[str] = frozenset(),
+    profiles: Mapping[int, Profile] | None = None,
+    frames: Mapping[Point, tuple[str, ...]] | None = None,
 ) -> History:
-    """What a strategy would be given after fault-free runs that showed these points."""
-    seen = tuple(PointSeen(p, 3, 3, order) for order, p in enumerate(points))
+    """What a strategy would be given after fault-free runs that showed these points. `profiles`: of runs, by number."""
+    seen = tuple(PointSeen(p, 3, 3, order, after=3) for order, p in enumerate(points))
     nodes = {p.get("node"): p.get("role") for p in points}
     limits = limits or FaultLimits(KINDS, capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=nodes)
-    return History(seen, 3, chances(seen, limits), tuple(runs), settled, round_index, seed, batch)
+    profiles, frames = profiles or {}, frames or {}
+    return History(
+        seen,
+        3,
+        chances(seen, limits),
+        tuple(runs),
+        settled,
+        round_index,
+        seed,
+        batch,
+        baseline=shown(points),
+        profile=lambda run: profiles.get(run, Profile()),
+        chances_at=chances_at(limits),
+        frames=lambda at: frames.get(at, ()),
+    )
+
+
+def shown(
+    points: Iterable[Point], after: Iterable[Point] | None = None, first: Iterable[Point] | None = None
+) -> Profile:
+    """What a run showed: all of it after the last fault, and nothing a mere continuation, unless told otherwise."""
+    every = frozenset(points)
+    return Profile(every, every if after is None else frozenset(after), every if first is None else frozenset(first))
 
 
 def run_view(
@@ -84,12 +108,20 @@ FakeTarget = Callable[[Plan], bool]
 """True if the plan makes the target fail."""
 
 
-def simulate(strategy: Strategy, points: Sequence[Point], fails: FakeTarget, runs_max: int = 100_000) -> list[PastRun]:
-    """Run a strategy against a fake target until it proposes nothing more."""
+def simulate(
+    strategy: Strategy,
+    points: Sequence[Point],
+    fails: FakeTarget,
+    runs_max: int = 100_000,
+    shows: Callable[[Plan], Profile] | None = None,
+) -> list[PastRun]:
+    """Run a strategy against a fake target until it proposes nothing more. `shows` says what a plan's run would show."""
     done: list[PastRun] = []
+    profiles: dict[int, Profile] = {}
     for round_index in range(runs_max):
         settled = frozenset(run.plan.id for run in done)
-        plans = strategy.propose(history(points, done, round_index=round_index, settled=settled))
+        known = history(points, done, round_index=round_index, settled=settled, profiles=profiles)
+        plans = list(strategy.propose(known))
         if not plans or len(done) >= runs_max:
             break
         plans = plans[: runs_max - len(done)]
@@ -97,4 +129,6 @@ def simulate(strategy: Strategy, points: Sequence[Point], fails: FakeTarget, run
             PastRun(len(done) + index, round_index, index, plan, "fired", fails(plan))
             for index, plan in enumerate(plans)
         ]
+        if shows:
+            profiles = {run.id: shows(run.plan) for run in done}
     return done

@@ -4,7 +4,7 @@ User code can hang, raise, print or exit: in a forked child none of that reaches
 process that has everything imported takes milliseconds. The parent here is single-threaded and never runs user code
 after loading the file. Requests and answers are JSON lines on file descriptors 0 and 1 of this program:
 
-    {"id": 1, "call": "workload" | "final" | "ready" | "health" | "check", …}   ->  {"id": 1, "exit": code}
+    {"id": 1, "call": "workload" | "final" | "ready" | "health" | "check" | "prune", …}   ->  {"id": 1, "exit": code}
     {"kill": 1}
 
 `netns` in a request is the path of the network namespace that the child enters before anything else.
@@ -23,6 +23,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,11 @@ from undermine import netns, registry
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.model.run import NodeInfo, RunView, Verdict
+from undermine.policies import Policy, cluster_policy, compose, filter_policy, refusals
+from undermine.policy_library import parse_policy
 from undermine.rundir import RunDir, load_view, read_history
+from undermine.sequences import CampaignProfiles, StoredProfiles, using
+from undermine.store import Store
 from undermine.workloads import Session, SessionFile, encodable
 
 _TEXT_MAX = 4000
@@ -47,6 +52,7 @@ def main(plugins: str) -> None:
     os.dup2(2, 1)  # what user code prints must not be taken for answers
     try:
         declared = registry.load(Path(plugins)) if plugins else None
+        _own_policies(declared)  # says now if one cannot be used
     except UserError as error:
         _say(answers, {"error": str(error)})
         return
@@ -55,7 +61,7 @@ def main(plugins: str) -> None:
 
 
 def _names(declared: registry.Declared | None) -> dict[str, list[str]]:
-    kinds = ("workloads", "finals", "checkers", "filters")
+    kinds = ("workloads", "finals", "checkers", "filters", "clusters")
     return {kind: list(getattr(declared, kind, ())) for kind in kinds}
 
 
@@ -278,11 +284,42 @@ def _check(declared: registry.Declared, request: dict[str, Any]) -> int:
 
 
 def _prune(declared: registry.Declared, request: dict[str, Any]) -> int:
-    """For each plan the name of the user's policy that drops it, or ""."""
+    """What the policies that the request names, or all of the user's, say of each plan: which one drops it, for which other."""
     plans = msgspec.json.decode(Path(request["plans"]).read_bytes(), type=list[Plan])
-    dropped = [next((name for name, keep in declared.filters.items() if not keep(plan)), "") for plan in plans]
-    Path(request["out"]).write_text(json.dumps(dropped))
+    out = Path(request["out"])
+    campaign = Path(request.get("campaign", "")) / "campaign.db"
+    stored = cache(lambda: Store(campaign.parent, read_only=True)) if campaign.is_file() else None
+    try:
+        policies = _policies(declared, request)
+        earlier = (
+            [run.plan for name in {p.strategy for p in plans} for run in stored().past_runs(name)] if stored else ()
+        )
+        with using(StoredProfiles(stored) if stored else CampaignProfiles()):
+            pruned = compose(policies, plans, request.get("seed", 0), earlier, dropped_max=len(plans))
+    except UserError as error:
+        traceback.print_exc()
+        out.write_text(json.dumps({"error": str(error)}))
+        return 1
+    out.write_text(json.dumps({"refusals": refusals(pruned, plans)}))
     return 0
+
+
+def _own_policies(declared: registry.Declared | None) -> dict[str, Policy]:
+    """The user's, in the order in which they were declared."""
+    if declared is None:
+        return {}
+    return {
+        name: filter_policy(declared.filters[name]) if kind == "filter" else cluster_policy(declared.clusters[name])
+        for name, kind in declared.policies.items()
+    }
+
+
+def _policies(declared: registry.Declared, request: dict[str, Any]) -> list[Policy]:
+    """What is named, in that order, the user's own before shipped ones of that name; without names all of the user's."""
+    own = _own_policies(declared)
+    groups = {name: tuple(nodes) for name, nodes in request.get("groups", {}).items()}
+    wanted = request.get("policies") or own
+    return [own[name] if name in own else parse_policy(name, groups) for name in wanted]
 
 
 def judge(name: str, function: Callable[[RunView], Verdict | None], view: RunView, timeout_s: float) -> Verdict:

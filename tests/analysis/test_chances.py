@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from undermine.analysis.chances import FaultLimits, chances, fault_family, possible
+from undermine.analysis.chances import FaultLimits, chances, chances_at, fault_family, possible
 from undermine.model.plan import (
     NETWORK_PARTITION,
     Corrupt,
@@ -339,3 +339,13 @@ def test_a_node_without_an_agent_can_be_cut_off_where_packets_can_be_lost() -> N
 )
 def test_lasting_errors_are_a_family_of_their_own(fault: Fault, family: str) -> None:
     assert fault_family(fault) == family
+
+
+def test_points_asked_for_again_and_in_other_company_have_the_same_chances() -> None:
+    """Faults of whole nodes belong to the first of those that are asked for together, whoever was asked for before."""
+    limits = FaultLimits(capabilities={"n1": CAPABILITIES}, node_roles={"n1": "server", "n2": "server"})
+    one, same_place = (Point.of({**point().as_dict(), "stack": name}) for name in ("one", "two"))
+    asked = chances_at(limits)
+    for points in ([one, same_place], [same_place, one], [same_place], [client_point("put", "n1"), one], []):
+        assert asked(points) == asked(tuple(points)) == at(*points, limits=limits)
+    assert len(moments(asked([same_place, one]), Pause)) == len(moments(asked([one]), Pause)) == 1

@@ -14,14 +14,16 @@ from undermine.testing import event, point
 LATE = 1_000_000
 
 
-def seen_in(*events: Event, ops: tuple[Op, ...] = (), healed_ns: int = LATE) -> tuple[PointSeen, ...]:
-    return points_of(Trace(events), ops, healed_ns)
+def seen_in(
+    *events: Event, ops: tuple[Op, ...] = (), healed_ns: int = LATE, since_ns: int = 0
+) -> tuple[PointSeen, ...]:
+    return points_of(Trace(events), ops, healed_ns, since_ns)
 
 
 def test_the_count_is_the_most_that_one_process_met() -> None:
     events = [event(pid=1, seq=n, t_ns=n) for n in range(3)] + [event(pid=2, seq=n, t_ns=n) for n in range(5)]
     (only,) = seen_in(*events)
-    assert only == PointSeen(point_of(events[0]), 5, 1, 0, 1)
+    assert only == PointSeen(point_of(events[0]), 5, 1, 0, 1, after=5, frames=("app:write",))
 
 
 def test_points_are_ranked_by_first_appearance_whatever_the_order_of_the_events() -> None:
@@ -74,6 +76,73 @@ def test_a_clients_operation_after_healing_does_not_count_either() -> None:
 
 def test_a_run_without_events_has_no_points() -> None:
     assert seen_in() == ()
+
+
+# --- after the last fault
+
+
+def test_what_begins_after_the_last_fault_is_counted_apart() -> None:
+    """The operation that the step fired at began before: it is not met again by having been held."""
+    fired_at, later = event(loc="m:f#1", t_ns=90, end_ns=500), event(loc="m:g#1", t_ns=101)
+    ops = (Op(0, "c1", "get", start_ns=99, end_ns=300), Op(1, "c1", "put", start_ns=150))
+    found = seen_in(fired_at, later, ops=ops, since_ns=100)
+    assert {(s.point["loc"], s.count, s.after) for s in found} == {
+        ("m:f#1", 1, 0),
+        ("m:g#1", 1, 1),
+        ("get", 1, 0),
+        ("put", 1, 1),
+    }
+
+
+def test_the_moment_of_the_fault_itself_is_not_after_it() -> None:
+    (only,) = seen_in(event(t_ns=99), event(t_ns=100), event(t_ns=101), since_ns=100)
+    assert (only.count, only.after) == (3, 1)
+
+
+def test_what_a_process_met_after_the_fault_is_not_added_to_what_another_one_met() -> None:
+    times = {1: (10, 20, 30, 40, 110), 2: (120, 130)}
+    (only,) = seen_in(*(event(pid=pid, t_ns=t) for pid in times for t in times[pid]), since_ns=100)
+    assert (only.count, only.after) == (5, 2)
+
+
+def test_where_no_fault_fired_everything_is_after_it() -> None:
+    found = seen_in(event(t_ns=0), event(t_ns=5), ops=(Op(0, "c1", "put"),))
+    assert sorted((s.count, s.after) for s in found) == [(1, 1), (2, 2)]
+
+
+def test_after_healing_nothing_is_after_the_fault_either() -> None:
+    (only,) = seen_in(event(t_ns=50), event(t_ns=150), healed_ns=120, since_ns=100)
+    assert (only.count, only.after) == (1, 0)
+
+
+# --- first reads and frames
+
+
+def test_a_point_that_only_went_on_reading_is_marked() -> None:
+    reads = [event("file.read", loc=f"m:{name}#1", t_ns=n) for n, name in enumerate(("head", "body", "tail"))]
+    assert [s.first for s in seen_in(*reads)] == [True, False, False]
+
+
+def test_once_a_first_read_is_enough() -> None:
+    order = ("head", "body", "body", "body"), ("f", "f", "other", "other")
+    reads = [
+        event("file.read", loc=f"m:{name}#1", target="data", resource=file, t_ns=n)
+        for n, (name, file) in enumerate(zip(*order, strict=True))
+    ]
+    assert [(s.point["loc"], s.count, s.first) for s in seen_in(*reads)] == [
+        ("m:head#1", 1, True),
+        ("m:body#1", 3, True),
+    ]
+
+
+def test_operations_of_clients_are_first_and_have_no_frames() -> None:
+    (only,) = seen_in(ops=(Op(0, "c1", "read", start_ns=5),))
+    assert (only.first, only.frames) == (True, ())
+
+
+def test_frames_are_the_functions_of_the_stack_innermost_first() -> None:
+    (only,) = seen_in(event(stack=("m:C.f.<locals>.<lambda>#12", "m:C.f#0", "__main__:main")))
+    assert only.frames == ("m:C.f.<locals>.<lambda>", "m:C.f", "__main__:main")
 
 
 # --- recurrence

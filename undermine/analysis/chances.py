@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -69,6 +70,9 @@ _CORRUPTED = {
 }
 _MODES: Mapping[str, DelayMode] = {"file": "thread", "db": "thread", "net": "operation", "msg": "operation"}
 """A slow disk holds the thread, a slow network the operation alone."""
+_REMEMBERED_MAX = 1 << 14
+_Site = tuple[str, str, str, str]
+"""Node, operation, place in the code and target: a point but for what led there."""
 
 
 class FaultLimits(msgspec.Struct, frozen=True):
@@ -100,20 +104,36 @@ def chances(points: Sequence[PointSeen], limits: FaultLimits) -> tuple[Chance, .
     Faults of whole nodes that last (pauses, partitions) and those of groups come once for each place in the code
     and target, whatever led there: the moment differs little, and they would drown the rest.
     """
-    out: list[Chance] = []
-    places: set[tuple[str, ...]] = set()
-    for seen in points:
-        point = seen.point
+    return chances_at(limits)([seen.point for seen in points])
+
+
+def chances_at(limits: FaultLimits) -> Callable[[Sequence[Point]], tuple[Chance, ...]]:
+    """`chances` within these limits, to be asked again and again: runs share most of their points, so what was found at
+    each is remembered."""
+
+    @lru_cache(_REMEMBERED_MAX)
+    def here(point: Point) -> tuple[_Site | None, tuple[Chance, ...]]:
         if point.get("node") == CLIENT:
-            out += _at_client(point, limits)
-            continue
-        found = list(_at_operation(point, limits))
-        place = tuple(point.get(key) for key in ("node", "op", "loc", "target"))
-        if place not in places:
-            places.add(place)
-            found += _of_nodes(point, limits)
-        out += [_judge(chance, limits) for chance in found]
-    return tuple(out)
+            return None, tuple(_at_client(point, limits))
+        node, op, loc, target = (point.get(key) for key in ("node", "op", "loc", "target"))
+        return (node, op, loc, target), tuple(_judge(chance, limits) for chance in _at_operation(point, limits))
+
+    @lru_cache(_REMEMBERED_MAX)
+    def of_nodes(point: Point) -> tuple[Chance, ...]:
+        return tuple(_judge(chance, limits) for chance in _of_nodes(point, limits))
+
+    def at(points: Sequence[Point]) -> tuple[Chance, ...]:
+        out: list[Chance] = []
+        sites: set[_Site] = set()
+        for point in points:
+            site, found = here(point)
+            out += found
+            if site and site not in sites:
+                sites.add(site)
+                out += of_nodes(point)
+        return tuple(out)
+
+    return at
 
 
 def _at_operation(point: Point, limits: FaultLimits) -> Iterator[Chance]:

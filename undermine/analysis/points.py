@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from undermine.analysis.reads import first_reads
 from undermine.model.event import Event, Trace
 from undermine.model.point import Point, client_point, point_of
 from undermine.model.run import Op
@@ -15,32 +17,81 @@ FAULT_KINDS = frozenset({"file", "net", "msg", "db"})
 """Families of operations at which a fault can be injected; the others are observed only."""
 
 
-def points_of(trace: Trace, history: Sequence[Op], healed_ns: int) -> tuple[PointSeen, ...]:
+class _Met(NamedTuple):
+    """A process, or the clients together (0), met a point."""
+
+    point: Point
+    t_ns: int
+    pid: int
+    line: int = 0
+    stack: tuple[str, ...] = ()
+    first: bool = True
+
+
+class _Tally:
+    """What is known of one point so far."""
+
+    __slots__ = ("after", "begin", "counts", "first")
+
+    def __init__(self, met: _Met) -> None:
+        self.begin = met
+        self.first = False
+        self.counts: dict[int, int] = {}
+        self.after: dict[int, int] = {}
+
+    def add(self, met: _Met, since_ns: int) -> None:
+        if met.t_ns < self.begin.t_ns:
+            self.begin = met
+        self.first |= met.first
+        self.counts[met.pid] = self.counts.get(met.pid, 0) + 1
+        if met.t_ns > since_ns or not since_ns:
+            self.after[met.pid] = self.after.get(met.pid, 0) + 1
+
+    def seen(self, order: int) -> PointSeen:
+        return PointSeen(
+            point=self.begin.point,
+            count=max(self.counts.values()),
+            runs=1,
+            order=order,
+            line=self.begin.line,
+            after=max(self.after.values(), default=0),
+            first=self.first,
+            frames=functions(self.begin.stack),
+        )
+
+
+def points_of(trace: Trace, history: Sequence[Op], healed_ns: int, since_ns: int = 0) -> tuple[PointSeen, ...]:
     """The points of one run at which a fault could fire, by first appearance.
 
-    After healing nothing fires any more, so what is met only then does not count.
+    After healing nothing fires any more, so what is met only then does not count. `since_ns` is when the last step fired,
+    0 if none did: the operation that it fired at began before, and is not met again.
     """
+    tallies: dict[Point, _Tally] = {}
+    for met in (*_met_by_nodes(trace, healed_ns), *_met_by_clients(history, healed_ns)):
+        tally = tallies.get(met.point) or tallies.setdefault(met.point, _Tally(met))
+        tally.add(met, since_ns)
+    ranked = sorted(tallies.values(), key=lambda tally: (tally.begin.t_ns, tally.begin.point))
+    return tuple(tally.seen(order) for order, tally in enumerate(ranked))
+
+
+def _met_by_nodes(trace: Trace, healed_ns: int) -> Iterator[_Met]:
     cache: dict[tuple[str, str, str, str, tuple[str, ...]], Point] = {}
-    first: dict[Point, tuple[int, int]] = {}
-    counts: dict[tuple[Point, int], int] = {}
-    moments: list[tuple[int, Point, int, int]] = []
-    for event in trace:
+    for event, first in zip(trace, first_reads(trace), strict=True):
         if event.kind in FAULT_KINDS and event.t_ns < healed_ns:
             key = (event.op, event.loc, event.node, event.target, event.stack)
             point = cache.get(key) or cache.setdefault(key, point_of(event))
-            moments.append((event.t_ns, point, event.pid, event.line))
+            yield _Met(point, event.t_ns, event.pid, event.line, event.stack, first)
+
+
+def _met_by_clients(history: Sequence[Op], healed_ns: int) -> Iterator[_Met]:
     for op in history:
         if op.phase == "workload" and op.start_ns < healed_ns:
-            moments.append((op.start_ns, client_point(op.f, op.node), 0, 0))
-    for t_ns, point, pid, line in moments:
-        if point not in first or t_ns < first[point][0]:
-            first[point] = (t_ns, line)
-        counts[point, pid] = counts.get((point, pid), 0) + 1
-    most: dict[Point, int] = {}
-    for (point, _), count in counts.items():
-        most[point] = max(most.get(point, 0), count)
-    ranked = sorted(first, key=lambda p: (first[p][0], p))
-    return tuple(PointSeen(point, most[point], 1, order, first[point][1]) for order, point in enumerate(ranked))
+            yield _Met(client_point(op.f, op.node), op.start_ns, 0)
+
+
+def functions(stack: Iterable[str]) -> tuple[str, ...]:
+    """The functions of a call stack, in its order: `loc`s without the place in them."""
+    return tuple(loc.partition("#")[0] for loc in stack)
 
 
 class Recurrence(msgspec.Struct, frozen=True):

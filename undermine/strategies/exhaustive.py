@@ -10,11 +10,11 @@ is stored in two places), then other operations that leave something behind, the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from undermine.analysis.chances import LEAVING_TRACES, fault_family, possible
 from undermine.model.plan import At, Plan, Step
-from undermine.model.point import CLIENT
+from undermine.model.point import CLIENT, Point
 from undermine.protocols import Chance, History
 
 _FAMILIES = (
@@ -77,6 +77,20 @@ def ranked(history: History) -> list[Chance]:
         turns[group] += 1
     dealt.sort(key=lambda row: row[:4])
     return [row[4] for row in dealt]
+
+
+def by_weight(chances: Iterable[Chance], order: Mapping[Point, int]) -> list[Chance]:
+    """Kinds of faults in turns; what leaves most behind comes first, then what fault-free runs showed first."""
+    last = len(order)
+    ranked = sorted(chances, key=lambda c: (_weight(c.point.get("op")), order.get(c.point, last), c.point))
+    turns: Counter[str] = Counter()
+    dealt = []
+    for chance in ranked:
+        family = fault_family(chance.fault)
+        dealt.append((turns[family], _FAMILIES.index(family), chance))
+        turns[family] += 1
+    dealt.sort(key=lambda row: row[:2])
+    return [row[2] for row in dealt]
 
 
 def _weight(op: str) -> int:

@@ -1,0 +1,93 @@
+"""Level by level: each sequence that fired is extended where its recovery leads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import pytest
+
+from undermine.analysis.chances import FaultLimits, chances
+from undermine.model.plan import At, Crash, Plan, Reboot, Step
+from undermine.model.point import Point
+from undermine.protocols import History, PastRun, PointSeen, Profile
+from undermine.strategies.prefail import Prefail
+from undermine.testing import CAPABILITIES, history, point
+
+A, B, C, D = (point(loc=f"app:{name}#1") for name in "abcd")
+SEEN = (A, B)
+LIMITS = FaultLimits(("crash",), capabilities={"n1": CAPABILITIES}, node_roles={"n1": "server"})
+
+
+def told(
+    runs: Sequence[PastRun] = (), after: Mapping[int, Sequence[Point]] | None = None, limits: FaultLimits = LIMITS
+) -> History:
+    """A history in which fault-free runs show A and B, and each run the points that are given for it."""
+    profiles = {run: Profile(frozenset(points), frozenset(points)) for run, points in (after or {}).items()}
+
+    def chances_at(points):
+        return chances(tuple(PointSeen(p, 1, 1, order) for order, p in enumerate(points)), limits)
+
+    return msgspec.structs.replace(
+        history(SEEN, runs, limits=limits),
+        baseline=Profile(frozenset(SEEN), frozenset(SEEN)),
+        profile=lambda run: profiles.get(run, Profile()),
+        chances_at=chances_at,
+    )
+
+
+def step(at: Point, place: str = "before") -> Step:
+    return Step(At(at, place), Crash())  # type: ignore[arg-type]
+
+
+def ran(number: int, *steps: Step, status: str = "fired") -> PastRun:
+    return PastRun(number, 1, number, Plan(steps, 0, "prefail"), status, False)  # type: ignore[arg-type]
+
+
+def proposed(given: History, **options: object) -> set[tuple[Step, ...]]:
+    return {plan.steps for plan in Prefail(Prefail.Options(**options)).propose(given)}  # type: ignore[arg-type]
+
+
+def test_the_first_level_is_every_fault_at_every_point_of_the_fault_free_runs() -> None:
+    places = ("before", "after")
+    assert proposed(told()) == {(step(at, place),) for at in SEEN for place in places}
+
+
+def test_a_sequence_is_extended_where_its_own_run_went_after_the_last_fault() -> None:
+    first = (ran(1, step(A)), ran(2, step(B)))
+    made = proposed(told(first, {1: [C], 2: [C, D]}), failures=3)
+    assert {(steps[0], steps[1].trigger.point) for steps in made} == {
+        (step(A), C),
+        (step(B), C),
+        (step(B), D),
+    }
+    assert {len(steps) for steps in made} == {2}
+
+
+@pytest.mark.parametrize("status", ["not_fired", "broken", "exhausted"])
+def test_what_did_not_take_its_faults_is_not_extended(status: str) -> None:
+    assert proposed(told([ran(1, step(A), status=status)], {1: [C]})) == set()
+
+
+def test_it_is_over_when_sequences_have_all_their_faults() -> None:
+    level_2 = [ran(1, step(A)), ran(2, step(A), step(C))]
+    assert proposed(told(level_2, {1: [C], 2: [D]}), failures=2) == set()
+    assert {steps[:2] for steps in proposed(told(level_2, {1: [C], 2: [D]}), failures=3)} == {(step(A), step(C))}
+
+
+def test_every_sequence_has_its_turn_before_any_has_its_second() -> None:
+    first = (ran(1, step(A)), ran(2, step(B)))
+    plans = list(Prefail().propose(told(first, {1: [A, B, C, D], 2: [C, D]})))
+    assert {plan.steps[0] for plan in plans[:2]} == {step(A), step(B)}
+    assert {plan.steps[0] for plan in plans[-2:]} == {step(A)}
+
+
+def test_kinds_of_faults_take_turns() -> None:
+    limits = msgspec.structs.replace(LIMITS, kinds=("crash", "reboot"))
+    plans = list(Prefail().propose(told(limits=limits)))
+    assert {type(plan.steps[0].fault) for plan in plans[:2]} == {Crash, Reboot}
+
+
+def test_equal_histories_give_equal_proposals() -> None:
+    given = told([ran(1, step(A))], {1: [C, D]})
+    assert list(Prefail().propose(given)) == list(Prefail().propose(given))

@@ -1,0 +1,74 @@
+"""From what a strategy proposes to what is run: what was run already, policies, and the cap, each with its reason.
+
+A strategy that names policies has them applied in that order: shipped ones here, one after the other and without keeping what
+they refuse, and from the first of the user's own on all of them in the user's process. One that names none has those that
+the user declared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from undermine.engine import Engine
+from undermine.model.errors import UserError
+from undermine.model.plan import Plan
+from undermine.policies import Policy, Pruned, Refusal, prune
+from undermine.policy_library import DEFAULT, parse_policy
+from undermine.protocols import Dropped, History, Strategy
+from undermine.sequences import StoredProfiles, using
+from undermine.store import Store
+
+
+class Proposing:
+    """Asks strategies and policies of one campaign."""
+
+    def __init__(self, engine: Engine, store: Store) -> None:
+        self._engine = engine
+        self._config = engine.config
+        self._store = store
+
+    def ask(self, strategy: Strategy, history: History) -> Pruned:
+        """What the strategy proposes now, pruned."""
+        here, there = self._policies(strategy)
+
+        def user_policies(plans: Sequence[Plan]) -> list[Refusal]:
+            return self._engine.user_policies(plans, there)
+
+        taken, earlier = self._store.plans_taken(), [run.plan for run in history.runs]
+        with using(StoredProfiles(lambda: self._store)):
+            pruned = prune(strategy.propose(history), taken, user_policies, here, history.seed, earlier)
+        cap = getattr(strategy, "cap", 0)
+        return _capped(pruned, cap, cap - len(history.runs), history.seed) if cap else pruned
+
+    def _policies(self, strategy: Strategy) -> tuple[list[Policy], list[str]]:
+        """Those that are applied here, and the names of those that are in the user's process."""
+        named: Sequence[str] | None = getattr(strategy, "policies", None)
+        if named is None:
+            return [], []
+        own = {*self._engine.userland.declared["filters"], *self._engine.userland.declared["clusters"]}
+        texts = list(named or DEFAULT)
+        first = next((index for index, text in enumerate(texts) if text in own), len(texts))
+        try:
+            return [parse_policy(text, self._config.groups) for text in texts[:first]], texts[first:]
+        except UserError as error:
+            where = self._config.where(f"strategies.{strategy.name}.policies")
+            raise UserError(f"{where}: {error}") from None
+
+
+def _capped(pruned: Pruned, cap: int, left: int, seed: int) -> Pruned:
+    """A seeded sample where policies leave more than may be run, in the order of the whole."""
+    if len(pruned.kept) <= left:
+        return pruned
+    drawn = sorted(pruned.kept, key=lambda plan: hashlib.blake2b(f"{seed} {plan.id}".encode(), digest_size=8).digest())
+    chosen = {plan.id for plan in drawn[: max(0, left)]}
+    rule = f"above the cap of {cap} experiments"
+    over = [Dropped(plan, rule) for plan in pruned.kept if plan.id not in chosen]
+    return msgspec.structs.replace(
+        pruned,
+        kept=tuple(plan for plan in pruned.kept if plan.id in chosen),
+        dropped=(*pruned.dropped, *over),
+        counts=pruned.counts | {rule: len(over)},
+    )

@@ -1,0 +1,525 @@
+"""What a policy looks at: sequences of faults, what earlier experiments showed, and ways to leave out what does not matter.
+
+A `Task` is one fault at one moment, a `Sequence` the tasks of one plan in their order. The functions of this module answer from
+the experiments of the campaign that is bound by `using`; where none is bound, nothing is known. Nothing here runs anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import cached_property, lru_cache
+from typing import Any, Protocol, SupportsIndex, overload
+
+from undermine.model.plan import (
+    NETWORK_ERRORS,
+    At,
+    Error,
+    Fault,
+    FirstUnseen,
+    Hold,
+    Plan,
+    Step,
+    Trigger,
+    describe_step,
+    fault_kind,
+    final_at,
+    nodes_of,
+)
+from undermine.model.point import CLIENT, KEYS, Point
+from undermine.protocols import PastRun, Profile
+
+FAILURES = ("crash", "reboot", "disk", "net", "corruption", "delay", "drop", "partition", "pause", "hold")
+"""What can be the `failure` of a task."""
+DERIVED_KEYS = ("func", "io_type", "io_target", "sender", "receiver", "content")
+"""What is known of a point besides its own keys."""
+
+_REMEMBERED = 1 << 15
+_DIRECTED = frozenset({"net", "msg", "db"})
+
+
+# --- points and tasks
+
+
+def value_of(point: Point, key: str) -> str:
+    """What a point has for one of its keys, or for one that follows from them."""
+    if key in KEYS:
+        return point.get(key)
+    match key:
+        case "func":
+            loc = point.get("loc")
+            return loc.rpartition("#")[0] or loc
+        case "io_type":
+            return point.io_type
+        case "io_target":
+            return "disk" if point.kind == "file" else point.kind
+        case "sender":
+            return _ends(point)[0]
+        case "receiver":
+            return _ends(point)[1]
+        case "content":
+            return point.message_kind
+    raise KeyError(f"a point has no key {key!r}; its keys are {', '.join((*KEYS, *DERIVED_KEYS))}")
+
+
+def _ends(point: Point) -> tuple[str, str]:
+    """Who sends and who receives; "" where nobody does or it is not known."""
+    here = point.get("node")
+    if point.kind == CLIENT:
+        return here, point.get("target")
+    if point.kind not in _DIRECTED:
+        return "", ""
+    return (point.peer, here) if point.io_type == "read" else (here, point.peer)
+
+
+def failure_of(fault: Fault, point: Point) -> str:
+    """`crash`, `disk`, `net`, …: one of `FAILURES`."""
+    if isinstance(fault, Error):
+        network = fault.error in NETWORK_ERRORS or point.kind in _DIRECTED
+        return "net" if network else "disk"
+    kind = fault_kind(fault)
+    return "corruption" if kind == "corrupt" else kind
+
+
+class Task:
+    """One fault at one moment: what a fault-injection experiment does once. `task["node"]`, `task["failure"]`, …
+
+    Two are equal if their moments and faults are, whatever comes before them.
+    """
+
+    __slots__ = ("_before", "_hash", "_values", "step")
+
+    def __init__(self, step: Step, before: tuple[Step, ...] = ()) -> None:
+        self.step = step
+        self._before = before
+        self._values = _values(step)
+        self._hash: int | None = None
+
+    @property
+    def point(self) -> Point:
+        return _point(self.step.trigger)
+
+    @property
+    def fault(self) -> Fault:
+        return self.step.fault
+
+    @property
+    def failure(self) -> str:
+        return str(self._values["failure"])
+
+    @property
+    def prefix(self) -> Sequence:
+        """The tasks before this one."""
+        return sequence_of(Plan(self._before))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that the fault hits."""
+        return nodes_of(self.step.fault) or tuple(filter(None, [self._values["node"]]))
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """The functions that led there (`module:qualified.name`), innermost first; as far as is known."""
+        return _current.get().frames(self.point) or tuple(filter(None, [self._values["func"]]))
+
+    def __getitem__(self, key: str) -> Any:
+        try:
+            return self._values[key]
+        except KeyError:
+            raise KeyError(f"a task has no key {key!r}; its keys are {', '.join(self._values)}") from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Task) and self.step == other.step
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(self.step)
+        return self._hash
+
+    def __str__(self) -> str:
+        return describe_step(self.step)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+@lru_cache(_REMEMBERED)
+def _values(step: Step) -> dict[str, Any]:
+    """All that is known of a task by itself. The same steps recur in very many sequences."""
+    point, moment = _point(step.trigger), _moment(step.trigger)
+    return {key: value_of(point, key) for key in (*KEYS, *DERIVED_KEYS)} | {
+        "failure": failure_of(step.fault, point),
+        "fault": step.fault,
+        "scope": getattr(step.fault, "scope", ""),
+        "place": getattr(moment, "place", "before"),
+        "nth": getattr(moment, "nth", 1),
+    }
+
+
+def _moment(trigger: Trigger) -> At | FirstUnseen | None:
+    return trigger if isinstance(trigger, FirstUnseen) else final_at(trigger)
+
+
+def _point(trigger: Trigger) -> Point:
+    moment = _moment(trigger)
+    return moment.point if moment else Point(())
+
+
+class Sequence(tuple[Task, ...]):
+    """The tasks of a plan, in order. What else one may ask a plan, one may ask its sequence."""
+
+    plan: Plan
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.plan.steps
+
+    @property
+    def last(self) -> Task:
+        return self[-1]
+
+    @cached_property
+    def prefix(self) -> Sequence:
+        """All tasks but the last."""
+        return self[:-1]
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> Sequence: ...
+    def __getitem__(self, index: SupportsIndex | slice, /) -> Task | Sequence:
+        if not isinstance(index, slice):
+            return tuple.__getitem__(self, index)
+        plan = self.plan
+        return sequence_of(Plan(plan.steps[index], plan.seed, plan.strategy, plan.why))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "plan":  # of a sequence that is not whole yet
+            raise AttributeError(name)
+        return getattr(self.plan, name)
+
+    def __str__(self) -> str:
+        return str(self.plan)
+
+
+def sequence_of(plan: Plan) -> Sequence:
+    """The plan as policies see it."""
+    steps = tuple(plan.steps)
+    made = Sequence(Task(step, steps[:index]) for index, step in enumerate(steps))
+    made.plan = plan
+    return made
+
+
+# --- leaving out what does not matter
+
+
+@overload
+def abstract_in(what: Point, *keys: str) -> Point: ...
+@overload
+def abstract_in(what: Task, *keys: str) -> tuple[tuple[str, Any], ...]: ...
+@overload
+def abstract_in(what: set[Any] | frozenset[Any], *keys: str) -> frozenset[Any]: ...
+@overload
+def abstract_in(what: tuple[Any, ...] | list[Any], *keys: str) -> tuple[Any, ...]: ...
+def abstract_in(what: Any, *keys: str) -> Any:
+    """Only these keys of a point or task, of each one of a sequence, list or set; it can be compared, and be in a set."""
+    if isinstance(what, Point):
+        if all(key in KEYS for key in keys):
+            return what.abstract_in(keys)
+        return Point.of({key: value_of(what, key) for key in keys})
+    if isinstance(what, Task):
+        return _kept(what.step, tuple(sorted(keys)))
+    return _set_in(what, keys) if isinstance(what, frozenset) else _each(what, lambda item: abstract_in(item, *keys))
+
+
+@lru_cache(_REMEMBERED)
+def _set_in(what: frozenset[Any], keys: tuple[str, ...]) -> frozenset[Any]:
+    """What recovery from a sequence shows is asked for again with every extension of the sequence."""
+    return frozenset(abstract_in(item, *keys) for item in what)
+
+
+@lru_cache(_REMEMBERED)
+def _kept(step: Step, keys: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
+    task = Task(step)
+    return tuple((key, task[key]) for key in keys)
+
+
+_OWN_OF_TASK = (*KEYS, "place", "nth", "fault")
+"""All that tells a task from others."""
+
+
+@overload
+def abstract_out(what: Point, *keys: str) -> Point: ...
+@overload
+def abstract_out(what: Task, *keys: str) -> tuple[tuple[str, Any], ...]: ...
+@overload
+def abstract_out(what: set[Any] | frozenset[Any], *keys: str) -> frozenset[Any]: ...
+@overload
+def abstract_out(what: tuple[Any, ...] | list[Any], *keys: str) -> tuple[Any, ...]: ...
+def abstract_out(what: Any, *keys: str) -> Any:
+    """All but these keys; of a task, the fault and its place are kept unless they are named."""
+    if isinstance(what, Point):
+        _check(keys, KEYS)
+        return what.abstract_out(keys)
+    if isinstance(what, Task):
+        _check(keys, (*_OWN_OF_TASK, "failure"))
+        left = (*keys, "fault") if "failure" in keys else keys
+        return _kept(what.step, tuple(key for key in _OWN_OF_TASK if key not in left))
+    return _each(what, lambda item: abstract_out(item, *keys))
+
+
+def _check(keys: Iterable[str], known: Collection[str]) -> None:
+    for key in keys:
+        if key not in known:
+            raise KeyError(f"{key!r} cannot be left out; what can is {', '.join(known)}")
+
+
+def _each(many: Any, function: Callable[[Any], Hashable]) -> Any:
+    """Sets stay sets, what is in order stays in order."""
+    if isinstance(many, set | frozenset):
+        return frozenset(function(item) for item in many)
+    if isinstance(many, tuple | list):
+        return tuple(function(item) for item in many)
+    raise TypeError(f"{many!r:.80} is no point, task or sequence, nor a set or list of them")
+
+
+# --- what experiments showed
+
+
+Some = Sequence | Plan | tuple[Task, ...] | list[Task]
+"""A sequence in whichever form a policy has it; `()` stands for the fault-free runs."""
+
+
+class Profiles(Protocol):
+    """What the experiments of a campaign have shown so far."""
+
+    def known(self, fs: Some) -> bool: ...
+    def all_points(self, fs: Some) -> frozenset[Point]: ...
+    def post_injection_points(self, fs: Some) -> frozenset[Point]: ...
+    def recovery_path(self, fs: Some, *keys: str) -> frozenset[Point]: ...
+    def first_read(self, task: Task) -> bool: ...
+    def explored(self, what: Point | Task, *keys: str) -> bool: ...
+    def sequences(self) -> tuple[Sequence, ...]: ...
+    def frames(self, point: Point) -> tuple[str, ...]: ...
+
+
+class CampaignProfiles:
+    """Profiles from plain data: by the `steps_id` of a plan, and for the fault-free runs."""
+
+    def __init__(
+        self,
+        baseline: Profile = Profile(),  # noqa: B008 - frozen
+        runs: Mapping[str, Profile] | None = None,
+        injected: Iterable[Point] = (),
+        frames: Callable[[Point], tuple[str, ...]] = lambda _: (),
+        done: Iterable[Plan] = (),
+    ) -> None:
+        self._baseline = baseline
+        self._runs: Mapping[str, Profile] = runs or {}
+        self._injected = frozenset(injected)
+        self._abstract: dict[tuple[str, ...], frozenset[Point]] = {}
+        self._recoveries: dict[tuple[str, tuple[str, ...]], frozenset[Point]] = {}
+        self._same: dict[frozenset[Point], frozenset[Point]] = {}
+        self._done = tuple(done)
+        self.frames = frames
+
+    def profile(self, fs: Some) -> Profile | None:
+        """What the experiment with exactly this sequence showed; None if there was none."""
+        steps = _steps(fs)
+        return self._runs.get(Plan(steps).steps_id) if steps else self._baseline
+
+    def known(self, fs: Some) -> bool:
+        return self.profile(fs) is not None
+
+    def all_points(self, fs: Some) -> frozenset[Point]:
+        return (self.profile(fs) or Profile()).points
+
+    def post_injection_points(self, fs: Some) -> frozenset[Point]:
+        return (self.profile(fs) or Profile()).after
+
+    def recovery_path(self, fs: Some, *keys: str) -> frozenset[Point]:
+        """Made once for each sequence: very many others share it as their prefix."""
+        name = (Plan(_steps(fs)).steps_id, keys)
+        if name not in self._recoveries:
+            path: frozenset[Point] = self.all_points(fs) - self._baseline.points
+            path = abstract_in(path, *keys) if keys else path
+            self._recoveries[name] = self._same.setdefault(path, path)  # the same object is compared at once
+        return self._recoveries[name]
+
+    def first_read(self, task: Task) -> bool:
+        """Asked of the experiment with the tasks before it; of one that showed nothing of the point, yes."""
+        profile = self.profile(task.prefix) or Profile()
+        return task.point in profile.first or task.point not in profile.points
+
+    def explored(self, what: Point | Task, *keys: str) -> bool:
+        point = what.point if isinstance(what, Task) else what
+        if not keys:
+            return point in self._injected
+        if keys not in self._abstract:
+            self._abstract[keys] = frozenset(abstract_in(p, *keys) for p in self._injected)
+        return abstract_in(point, *keys) in self._abstract[keys]
+
+    def sequences(self) -> tuple[Sequence, ...]:
+        return tuple(sequence_of(plan) for plan in self._done)
+
+
+def _steps(fs: Some) -> tuple[Step, ...]:
+    if isinstance(fs, Plan | Sequence):
+        return fs.steps
+    return tuple(task.step for task in fs)
+
+
+class _Lazy(Mapping[str, Profile]):
+    """Profiles that are loaded when they are asked for, each once."""
+
+    def __init__(self, runs: Mapping[str, int], load: Callable[[int], Profile]) -> None:
+        self._runs = runs
+        self._load = load
+        self._loaded: dict[str, Profile] = {}
+
+    def __getitem__(self, key: str) -> Profile:
+        if key not in self._loaded:
+            self._loaded[key] = self._load(self._runs[key])
+        return self._loaded[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+
+def profiles_of(
+    runs: Iterable[PastRun],
+    load: Callable[[int], Profile],
+    baseline: Profile,
+    frames: Callable[[Point], tuple[str, ...]],
+) -> CampaignProfiles:
+    """Of runs that are over. Of several with the same steps the first speaks, unless only a later one took its faults."""
+    chosen: dict[str, tuple[bool, int]] = {}
+    injected: set[Point] = set()
+    done: dict[str, Plan] = {}
+    for run in runs:
+        if run.status == "broken" or not run.plan.steps or _is_control(run.plan):
+            continue
+        fired, key = run.status == "fired", run.plan.steps_id
+        if key not in chosen or (fired and not chosen[key][0]):
+            chosen[key] = (fired, run.id)
+            done[key] = run.plan
+        if fired:
+            injected.update(_point(step.trigger) for step in run.plan.steps)
+    by_steps = {key: run for key, (_, run) in chosen.items()}
+    return CampaignProfiles(baseline, _Lazy(by_steps, load), injected, frames, done.values())
+
+
+def _is_control(plan: Plan) -> bool:
+    return all(isinstance(step.fault, Hold) for step in plan.steps)
+
+
+class Memory(Protocol):
+    """A campaign's store, as far as it is needed here."""
+
+    def past_runs(self, strategy: str | None = None) -> tuple[PastRun, ...]: ...
+    def profile(self, run: int) -> Profile: ...
+    def baseline_profile(self) -> Profile: ...
+    def frames(self, point: Point) -> tuple[str, ...]: ...
+
+
+class StoredProfiles:
+    """Profiles of a campaign that is read when a policy first asks."""
+
+    def __init__(self, open_memory: Callable[[], Memory]) -> None:
+        self._open = open_memory
+
+    @cached_property
+    def _profiles(self) -> CampaignProfiles:
+        memory = self._open()
+        return profiles_of(memory.past_runs(), memory.profile, memory.baseline_profile(), memory.frames)
+
+    def known(self, fs: Some) -> bool:
+        return self._profiles.known(fs)
+
+    def all_points(self, fs: Some) -> frozenset[Point]:
+        return self._profiles.all_points(fs)
+
+    def post_injection_points(self, fs: Some) -> frozenset[Point]:
+        return self._profiles.post_injection_points(fs)
+
+    def recovery_path(self, fs: Some, *keys: str) -> frozenset[Point]:
+        return self._profiles.recovery_path(fs, *keys)
+
+    def first_read(self, task: Task) -> bool:
+        return self._profiles.first_read(task)
+
+    def explored(self, what: Point | Task, *keys: str) -> bool:
+        return self._profiles.explored(what, *keys)
+
+    def sequences(self) -> tuple[Sequence, ...]:
+        return self._profiles.sequences()
+
+    def frames(self, point: Point) -> tuple[str, ...]:
+        return self._profiles.frames(point)
+
+
+_current: ContextVar[Profiles] = ContextVar("profiles", default=CampaignProfiles())  # noqa: B039 - it never changes
+
+
+@contextlib.contextmanager
+def using(profiles: Profiles) -> Iterator[None]:
+    """Policies that are asked inside are answered from these."""
+    token = _current.set(profiles)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+# --- what policies call
+
+
+def known(fs: Some) -> bool:
+    """Was there an experiment with exactly this sequence?"""
+    return _current.get().known(fs)
+
+
+def all_points(fs: Some = ()) -> frozenset[Point]:
+    """All points that the experiment with this sequence showed; `()`: all that the fault-free runs showed."""
+    return _current.get().all_points(fs)
+
+
+def post_injection_points(fs: Some = ()) -> frozenset[Point]:
+    """The points that were seen after the last fault of the sequence."""
+    return _current.get().post_injection_points(fs)
+
+
+def first_read(task: Task) -> bool:
+    """False if the task is at a read that, when it was seen, only went on with the read before it."""
+    return _current.get().first_read(task)
+
+
+def explored(what: Point | Task, *keys: str) -> bool:
+    """Has an earlier experiment injected a fault at a point that is equal on these keys (without keys: on all)?"""
+    return _current.get().explored(what, *keys)
+
+
+def sequences() -> tuple[Sequence, ...]:
+    """The sequences of all experiments so far."""
+    return _current.get().sequences()
+
+
+def recovery_path(fs: Some, *keys: str) -> frozenset[Point]:
+    """The points that the experiment with this sequence showed and the fault-free runs did not.
+
+    With keys only these are kept of each, as `abstract_in` would; this way it is remembered, which is faster.
+    """
+    return _current.get().recovery_path(fs, *keys)
+
+
+def crashed(fs: Some, node: str) -> bool:
+    """Is the node dead after this sequence? A node that is started again is not."""
+    return bool(node) and any(task.failure == "crash" and node in task.nodes for task in _tasks(fs))
+
+
+def _tasks(fs: Some) -> Iterable[Task]:
+    return sequence_of(fs) if isinstance(fs, Plan) else fs
