@@ -145,6 +145,20 @@ def test_plans_that_never_fire_alike_again_are_given_up_too(engine, store) -> No
     assert not finding.believed
 
 
+def test_where_a_plan_cannot_be_met_again_another_one_of_the_same_place_is_tried(engine, store) -> None:
+    twice = (Step(At(point(loc="app:a#1"), nth=2), Crash()),)
+
+    def moments(count: int, plan) -> tuple[Moment, ...]:
+        if not plan.steps:
+            return ()
+        again = engine.runner.strategies[-1] == "confirm" and plan.steps == crash("app:a#1")
+        return (Moment(0, "n1", 5, B if again else A),)
+
+    engine.runner.moments = moments
+    (finding,) = observed(engine, store, [Fixed("a", crash("app:a#1"), twice)], breaks).run(ENDLESS)
+    assert (finding.rate, finding.plan.steps) == ("2/2, 0/2 without the fault", twice)
+
+
 def test_if_all_fired_elsewhere_it_is_not_believed(engine, store) -> None:
     engine.runner.moments = lands_at(*FREE, A, B)
     (finding,) = observed(engine, store, [Fixed("a", UNSEEN)], breaks).run(ENDLESS)

@@ -80,7 +80,7 @@ DENIED = (op("a", 0.5), op("b", 0.6, 3.1, "unknown"))
 def test_two_clients_that_nobody_serves_while_all_nodes_are_well_are_a_gray_failure() -> None:
     moment = Moment(0, "n1", ns(HIT_S), point("net.send", loc="app:send#1"))
     verdict = check(DENIED, moments=(moment,))
-    assert verdict.symptom == "put hangs while all nodes say they are healthy"
+    assert verdict.symptom == "clients hang while nodes say that they are well"
     assert verdict.text == (
         "2 clients had no answer to put for up to 5.5 s, while all nodes say they are healthy; "
         "all that was wrong: delay of 20 s"
@@ -166,7 +166,7 @@ def test_it_is_one_whatever_else_happens(other: Op) -> None:
 
 def test_clients_with_different_operations_count_together() -> None:
     ops = [op("a", 0.5, f="get"), op("b", 0.5), *(op("b", -5.0 + n / 10, -4.9 + n / 10, "ok") for n in range(5))]
-    assert check(ops).symptom == "put hangs while all nodes say they are healthy"
+    assert check(ops).symptom == "clients hang while nodes say that they are well"
     assert "no answer to get, put" in check(ops).text
 
 
@@ -196,7 +196,7 @@ def test_what_a_node_said_before_or_after_does_not_count() -> None:
 def test_only_the_nodes_that_clients_are_bound_to_are_asked() -> None:
     bound = [op("a", 0.5, node="n1"), op("b", 0.6, node="n1")]
     verdict = check(bound, health=healthy("n1") + healthy("n2", answer="sick"))
-    assert verdict.symptom == "put hangs while server says it is healthy"
+    assert verdict.symptom == "clients hang while nodes say that they are well"
     assert check(bound, health=healthy("n2") + healthy("n1", answer="sick")).answer == "pass"
     assert check([*bound, op("c", 0.6)], health=healthy("n1") + healthy("n2", answer="sick")).answer == "pass"
 
@@ -214,7 +214,7 @@ def test_without_the_word_of_every_node_it_is_not_known(health: tuple[HealthSamp
 def test_a_workload_that_halts_for_some_clients_while_others_were_served_fails_without_a_word_on_health() -> None:
     ops = [op("a", 0.5), op("b", 0.6), op("c", 0.7, 0.9, "ok", f="get")]
     verdict = check(ops, health=(), stalled_ns=ns(HEALED_S - 1))
-    assert verdict.symptom == "put hangs while other clients are served"
+    assert verdict.symptom == "clients hang while other clients are served"
     assert check(ops, health=healthy("n1", answer="sick"), stalled_ns=ns(HEALED_S - 1)).answer == "pass"
 
 
@@ -223,7 +223,7 @@ def test_those_who_are_left_behind_count_also_if_others_are_served_the_same(heal
     """As where a shard is stuck, and all clients of other shards have ended."""
     ops = [op("a", 0.5), op("b", 0.6), op("c", 0.7, 0.9, "ok")]
     verdict = check(ops, health=health, stalled_ns=ns(HEALED_S - 1))
-    assert verdict.symptom.startswith("put hangs while ")
+    assert verdict.symptom.startswith("clients hang while ")
     assert check(ops, health=healthy("n1", answer="sick"), stalled_ns=ns(HEALED_S - 1)).answer == "pass"
 
 

@@ -9,7 +9,6 @@ the workload came to a halt, others having been served. It is gray if no node ad
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -201,7 +200,7 @@ def _judge(run: RunView, outage: Outage) -> Verdict:
     if {sample.node for sample in samples} == set(nodes):
         return _failure(run, outage, samples, _say_healthy(run, nodes))
     if _others_went_on(run, outage):
-        return _failure(run, outage, samples, "while other clients are served")
+        return _failure(run, outage, samples, _OTHERS)
     return Verdict.ok(f"{_whose(outage)}; whether the nodes noticed is not known, since not all of them were asked")
 
 
@@ -234,15 +233,18 @@ def _say_healthy(run: RunView, nodes: Sequence[str]) -> str:
 
 # --- how it is told
 
+_OTHERS = "while other clients are served"
+
 
 def _failure(run: RunView, outage: Outage, samples: Sequence[HealthSample], how: str) -> Verdict:
-    """Where threads are stuck is in the text alone: in a wait that ends, not all who will be stuck are so already."""
+    """Which operations hang at which nodes, and where threads are stuck, is in the text alone: in a wait that ends it
+    differs from run to run who is stuck already."""
     because = stuck_because(run.record.stacks)
     longest_s = max(outage.window.waited_ns(op) for op in outage.sufferers) / 1e9
     return Verdict.fail(
         f"{_whose(outage)} for up to {longest_s:.1f} s{f', {because}' if because else ''}, {how}; "
         f"all that was wrong: {_fault(run, outage.window)}",
-        symptom=f"{_name(run, outage)} hangs {how}",
+        symptom=f"clients hang while {'other clients are served' if how == _OTHERS else 'nodes say that they are well'}",
         evidence=[
             f"{_fault(run, outage.window)} at {_at(run, outage.window)}",
             *(_sufferer(op, outage.window) for op in outage.sufferers[:_SHOWN_MAX]),
@@ -250,12 +252,6 @@ def _failure(run: RunView, outage: Outage, samples: Sequence[HealthSample], how:
             *stuck_lines(run.record.stacks),
         ],
     )
-
-
-def _name(run: RunView, outage: Outage) -> str:
-    """Of several kinds that suffer, the one that the workload does most: it is among them in most runs."""
-    count = Counter(op.f for op in run.history if op.phase == "workload")
-    return min({op.f for op in outage.sufferers}, key=lambda f: (-count[f], f))
 
 
 def _fault(run: RunView, window: Window) -> str:

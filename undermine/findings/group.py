@@ -117,10 +117,7 @@ def suspicions(
     for group in groups:
         number = taken.setdefault(template(group.symptom), max(taken.values(), default=0) + 1)
         others = claimed - {template(group.symptom)}
-        attempts = tuple(
-            reruns.attempt(first, lambda symptom: template(symptom) in others)  # noqa: B023 - asked at once
-            for first in _plans_to_try(group.found)
-        )
+        attempts = _attempts(group.found, reruns, lambda symptom: template(symptom) in others)  # noqa: B023 - asked at once
         normal = sum(template(symptom) == template(group.symptom) for symptom in fault_free)
         finding = _finding(number, group, best(attempts), verdicts_of)
         if normal:
@@ -134,12 +131,23 @@ def suspicions(
     return tuple(sorted(made, key=lambda suspicion: int(suspicion.finding.id[1:])))
 
 
-def _plans_to_try(found: Sequence[Outcome]) -> list[Outcome]:
-    """The first run for each place and kind of fault."""
-    first: dict[tuple[str, tuple[str, ...]], Outcome] = {}
+def _attempts(found: Sequence[Outcome], reruns: Reruns, others: Callable[[str], bool]) -> tuple[Attempt, ...]:
+    """The plans to try: the first for each place and kind of fault, then the second and so on, for as long as none of
+    the same place could be met again."""
+    by_place: dict[tuple[str, tuple[str, ...]], dict[str, Outcome]] = {}
     for outcome in found:
-        first.setdefault((site(outcome), kinds(outcome)), outcome)
-    return list(first.values())[:CANDIDATES_MAX]
+        by_place.setdefault((site(outcome), kinds(outcome)), {}).setdefault(outcome.plan_id, outcome)
+    attempts: list[Attempt] = []
+    waiting = [iter(plans.values()) for plans in by_place.values()]
+    while waiting and len(attempts) < CANDIDATES_MAX:
+        for plans in list(waiting):
+            first = next(plans, None)
+            attempt = reruns.attempt(first, others) if first else None
+            if attempt:
+                attempts.append(attempt)
+            if attempt is None or attempt.again.tries:
+                waiting.remove(plans)
+    return tuple(attempts[:CANDIDATES_MAX])
 
 
 def _finding(number: int, group: _Group, attempt: Attempt, verdicts_of: VerdictsOf) -> Finding:
