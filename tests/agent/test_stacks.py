@@ -21,12 +21,12 @@ def hanging(tool: Any, source: str) -> Iterator[subprocess.Popen[str]]:
     """A target that has said `ready` and is about to hang."""
     tool.more_config = {"stacks_signal": STACKS_SIGNAL, **tool.more_config}
     command = tool.command(source, "")
-    with subprocess.Popen(**command, stdin=subprocess.PIPE) as target:
+    with subprocess.Popen(**command, stdin=subprocess.PIPE, start_new_session=True) as target:
         try:
             assert target.stdout.readline() == "ready\n", target.stderr.read()
             yield target
         finally:
-            target.kill()
+            os.killpg(target.pid, signal.SIGKILL)  # with its children
 
 
 def asked(tool: Any, until: Any) -> tuple[ProcessStacks, ...]:
@@ -290,8 +290,7 @@ PROCESSES = """
     print("ready", flush=True)
     sys.stdin.readline()
     print(child.poll(), flush=True)
-    child.kill()
-    worker.kill()
+    sys.stdin.readline()
 """
 
 
