@@ -61,7 +61,10 @@ def mended_by(home: Path, finding: Finding) -> tuple[str, ...]:
 
 
 def _goes_away(config: Config, finding: Finding) -> bool:
-    return not any(api.replay(config, finding.id, times=1, control=False).hits for _ in range(TRIES))
+    """Another bug may show up at the same moment: only the finding's own symptom counts."""
+    return not any(
+        finding.symptom in api.replay(config, finding.id, times=1, control=False).symptoms for _ in range(TRIES)
+    )
 
 
 if __name__ == "__main__":
