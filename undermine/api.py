@@ -37,7 +37,7 @@ from undermine.deployments.isolation import choose
 from undermine.deployments.machine import Ability, abilities
 from undermine.deployments.sweep import sweep
 from undermine.engine import Engine, open_engine
-from undermine.experiments import Experiments, Listener, News
+from undermine.experiments import Listener, News
 from undermine.model.baseline import Baseline
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
@@ -49,7 +49,7 @@ from undermine.protocols import Chance, Strategy
 from undermine.proving import Proof, Prover
 from undermine.replaying import Replaying, ReplayResult, Wanted
 from undermine.resources import example_dir
-from undermine.store import BASELINE, Coverage, Store
+from undermine.store import Coverage, Store
 from undermine.stored import (
     bundle,
     clean,
@@ -248,11 +248,11 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
         points, runs = store.baseline_points()
         all_chances = campaign.history_of(_NOBODY, 1).chances
         rows = store.run_rows()
-        last = _passing(store, campaign.experiments)
+        last = campaign.preparing.newest
         proofs: tuple[Proof, ...] = ()
         if prove:
-            checkers = plugins.checkers(config, engine.userland.declared["checkers"])
-            prover = Prover(engine, last, campaign.experiments.folder(last.record.id), checkers, listener)
+            folder_of_last = campaign.experiments.folder(last.record.id)
+            prover = Prover(engine, last, folder_of_last, campaign.experiments.checkers, listener)
             proofs = prover.prove(folder / "prove")
         return CheckResult(
             abilities=tuple(abilities()),
@@ -268,13 +268,6 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
             health=_health(config, last),
             proofs=proofs,
         )
-
-
-def _passing(store: Store, experiments: Experiments) -> RunView:
-    """The newest fault-free run in which no checker failed."""
-    runs = [run.id for run in store.past_runs(BASELINE) if run.status != "broken"]
-    good = [run for run in runs if all(verdict.answer != "fail" for verdict in store.verdicts(run))]
-    return experiments.view((good or runs)[-1])
 
 
 def _health(config: Config, run: RunView) -> dict[str, str]:
@@ -454,7 +447,7 @@ def replay_bundle(
         manifest = bundles.read_manifest(path)
     warnings = bundles.differences(manifest, choose(config.run.isolation).mode)
     with _open_for_plans(config, None, listener) as (running, store):
-        warnings += bundles.other_runtimes(manifest, bundles.runtimes(_passing(store, running.experiments)))
+        warnings += bundles.other_runtimes(manifest, bundles.runtimes(running.preparing.newest))
         for text in warnings:
             listener(News("warning", text))
         replaying = Replaying(running, store, Wanted(times, control, variants), same=False)

@@ -59,7 +59,7 @@ class Experiments:
         self._engine = engine
         self._config = engine.config
         self._store = store
-        self._checkers = list(checkers)
+        self.checkers = tuple(checkers)
         self._listen = listener
 
     def folder(self, run_id: int) -> Path:
@@ -101,7 +101,7 @@ class Experiments:
             folder, run_id, slot.plan, capabilities if slot.plan.steps else None, self._conditions(slot)
         )
         begun = time.monotonic()
-        verdicts = check_all(view, self._checkers, lambda: self._engine.user_checks(folder))
+        verdicts = self._judge(view, folder)
         noisy = False
         if noise := self._noise(view, verdicts):
             noisy = not last or slot.strategy == CONTROL  # noise alone must not make a finding flaky
@@ -114,6 +114,9 @@ class Experiments:
         tidy(folder, keep_data=bool(symptom))
         self.tell("done", str(slot.plan), run=run_id, strategy=slot.strategy, status=judged.status, symptom=symptom)
         return judged
+
+    def _judge(self, view: RunView, folder: Path) -> tuple[Verdict, ...]:
+        return check_all(view, self.checkers, lambda: self._engine.user_checks(folder))
 
     def _conditions(self, slot: Slot) -> Conditions:
         """Re-runs of suspects have the long wait, and their agents see everything that explains a hang."""
@@ -161,7 +164,7 @@ class Experiments:
             except UserError as error:
                 self.tell("broken", str(error), run=row["run"])
                 continue
-            verdicts = check_all(view, self._checkers, lambda: self._engine.user_checks(folder))  # noqa: B023
+            verdicts = self._judge(view, folder)
             symptom = self._symptom(view, verdicts)
             if verdicts != self._store.verdicts(row["run"]):
                 changed += 1

@@ -153,16 +153,16 @@ class _Class:
         """Take a member in; the answer is the one that does not stand for the class."""
         if self.fixed:
             return member
-        self.rank = self.rank or _rank(seed, self.member.plan)
-        rank = _rank(seed, member.plan)
+        self.rank = self.rank or draw(seed, self.member.plan)
+        rank = draw(seed, member.plan)
         if rank >= self.rank:
             return member
         loser, self.member, self.position, self.rank = self.member, member, position, rank
         return loser
 
 
-def _rank(seed: int, plan: Plan) -> bytes:
-    """The least of a class is a random one of it."""
+def draw(seed: int, plan: Plan) -> bytes:
+    """The least of some plans is a random one of them, the least ten are ten random ones, whatever order they come in."""
     return hashlib.blake2b(f"{seed} {plan.id}".encode(), digest_size=8).digest()
 
 

@@ -24,7 +24,6 @@ from undermine.findings.baseline import learn
 from undermine.findings.benign import benign_plans
 from undermine.model.baseline import Baseline
 from undermine.model.errors import ClusterError
-from undermine.model.event import AgentInfo
 from undermine.model.plan import Plan
 from undermine.model.run import RunView, Verdict
 from undermine.model.text import printable
@@ -62,7 +61,7 @@ class Preparing:
         """Runs without a fault until as many have passed as are wanted; an error if none does."""
         ran = self._until_enough_pass()
         if self._store.meta("capabilities") is None:
-            agents = self._agents()
+            agents = self.newest.trace.agents
             catch_up(agents)
             capabilities = {agent.node: agent.capabilities for agent in agents}
             self._store.set_meta("capabilities", capabilities)
@@ -101,10 +100,10 @@ class Preparing:
             rate = f"{len(failed_as)} of {passed + len(failed_as)} fault-free runs failed"
             self._warn(f"the workload is flaky: {rate}: {'; '.join(dict.fromkeys(failed_as))}")
 
-    def _agents(self) -> tuple[AgentInfo, ...]:
-        """What the agents said of themselves in the newest fault-free run that passed."""
-        newest = self._passing(BASELINE)[-1]
-        return self._experiments.view(newest.id).trace.agents
+    @property
+    def newest(self) -> RunView:
+        """The newest fault-free run that passed."""
+        return self._experiments.view(self._passing(BASELINE)[-1].id)
 
     def _warn_of_missing_agents(self, capabilities: Mapping[str, tuple[str, ...]]) -> None:
         for role in self._config.roles.values():

@@ -7,7 +7,6 @@ the user declared.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 import msgspec
@@ -15,7 +14,7 @@ import msgspec
 from undermine.engine import Engine
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
-from undermine.policies import Policy, Pruned, Refusal, prune
+from undermine.policies import Policy, Pruned, Refusal, draw, prune
 from undermine.policy_library import DEFAULT, parse_policy
 from undermine.protocols import Dropped, History, Strategy
 from undermine.sequences import StoredProfiles, using
@@ -62,7 +61,7 @@ def _capped(pruned: Pruned, cap: int, left: int, seed: int) -> Pruned:
     """A seeded sample where policies leave more than may be run, in the order of the whole."""
     if len(pruned.kept) <= left:
         return pruned
-    drawn = sorted(pruned.kept, key=lambda plan: hashlib.blake2b(f"{seed} {plan.id}".encode(), digest_size=8).digest())
+    drawn = sorted(pruned.kept, key=lambda plan: draw(seed, plan))
     chosen = {plan.id for plan in drawn[: max(0, left)]}
     rule = f"above the cap of {cap} experiments"
     over = [Dropped(plan, rule) for plan in pruned.kept if plan.id not in chosen]

@@ -288,23 +288,20 @@ class Store:
 
     def past_runs(self, strategy: str | None = None) -> tuple[PastRun, ...]:
         """Finished runs, one for each filled slot, in (round, index) order whatever order they ended in."""
-        rows = self._all(
-            "SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom FROM slots s "
-            "JOIN rounds r USING (round) JOIN runs x ON x.run = s.run WHERE r.strategy = ?1 OR ?1 IS NULL "
-            "ORDER BY s.round, s.idx",
-            strategy,
-        )
-        return tuple(
-            PastRun(run, a, b, _plan(plan), status, bool(symptom)) for run, a, b, plan, status, symptom in rows
-        )
+        return self._past("r.strategy = ?1 OR ?1 IS NULL", strategy)
 
     def adopted_runs(self, strategy: str) -> tuple[PastRun, ...]:
         """Runs of others that stand for plans of this strategy, since they had been run already; in the same order."""
+        return self._past(
+            f"r.strategy NOT IN ({_SPECIAL_SQL}) AND r.strategy != ?1 AND s.plan_id IN "
+            "(SELECT plan_id FROM dropped WHERE strategy = ?1 AND instead = plan_id)",
+            strategy,
+        )
+
+    def _past(self, which: str, strategy: str | None) -> tuple[PastRun, ...]:
         rows = self._all(
             "SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom FROM slots s "
-            "JOIN rounds r USING (round) JOIN runs x ON x.run = s.run "
-            f"WHERE r.strategy NOT IN ({_SPECIAL_SQL}) AND r.strategy != ?1 AND s.plan_id IN "
-            "(SELECT plan_id FROM dropped WHERE strategy = ?1 AND instead = plan_id) ORDER BY s.round, s.idx",
+            f"JOIN rounds r USING (round) JOIN runs x ON x.run = s.run WHERE {which} ORDER BY s.round, s.idx",
             strategy,
         )
         return tuple(

@@ -19,6 +19,7 @@ import msgspec
 from undermine.deployments import cgroups
 from undermine.deployments.guardian import lives, stat_fields
 from undermine.model.stacks import STACKS_SIGNAL, Doing, ProcessStacks
+from undermine.model.text import printable
 
 BYTES_MAX = 1 << 20
 _DOING_MAX, _FRAMES_MAX, _TEXT_MAX = 1000, 60, 300
@@ -223,4 +224,4 @@ def _checked(dumped: _Dumped) -> Doing:
 
 
 def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in text[:_TEXT_MAX])
+    return printable(text, _TEXT_MAX)

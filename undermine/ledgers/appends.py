@@ -11,6 +11,7 @@ from undermine.ledgers.base import (
     Field,
     History,
     Ledger,
+    Unread,
     answer_of,
     argument,
     bounded,
@@ -19,9 +20,8 @@ from undermine.ledgers.base import (
     frozen,
     grouped,
     items_of,
-    last_round,
     need_timed,
-    place,
+    optional,
     word,
     words,
 )
@@ -44,8 +44,7 @@ class _Wrongs:
         self.refused: list[tuple[Hashable, Hashable, Op]] = []
         self.twice: list[tuple[Hashable, Hashable, int]] = []
         self.disordered: list[tuple[Hashable, Hashable, Hashable]] = []
-        self.untried: list[str] = []
-        self.unread: list[str] = []
+        self.unread = Unread()
 
 
 def no_acknowledged_append_lost(
@@ -65,9 +64,8 @@ def no_acknowledged_append_lost(
     A read's answer is the list of records. `log` where there are several, `by` if the final reads ask every replica.
     Records that nobody appended are none of its business. `twice` and `order` can be turned off.
     """
-    find_log = argument(log) if log else (lambda op: "")
+    find_log = optional(log, argument)
     find_record = argument(record)
-    replica = place(by) if by else (lambda op: "")
 
     def look(history: History) -> _Wrongs:
         appends = [op for op in history if op.f == append]
@@ -76,13 +74,8 @@ def no_acknowledged_append_lost(
         wrongs = _Wrongs()
         for one, ops in grouped(appends, find_log).items():
             records, refused = _records(ops, find_record)
-            answers = last_round(reads.get(one, ()), lambda op: frozen(replica(op)))
             title = word(one) if log else "the log"
-            wrongs.untried += [] if answers else [title]
-            for where, op in answers.items():
-                if op is None:
-                    wrongs.unread.append(f"{title} at {word(where)}" if by else title)
-                    continue
+            for op in wrongs.unread.answers(title, reads.get(one, ()), by):
                 held = [frozen(item) for item in items_of(answer(op), op)]
                 _compare(wrongs, one, held, op, records)
                 wrongs.refused += [(one, item, refused[item]) for item in dict.fromkeys(held) if item in refused]
@@ -121,15 +114,13 @@ def no_acknowledged_append_lost(
                 f"refused {append} took effect",
                 [f"{at(one)}{word(item)} is there: {clock.told(op)}" for one, item, op in wrongs.refused],
             )
-        if wrongs.untried or wrongs.unread:
-            return Verdict.unknown(f"not readable in the end: {words([*wrongs.untried, *wrongs.unread])}")
-        return Verdict.ok()
+        return wrongs.unread.verdict()
 
     def settled(history: History) -> str:
         wrongs = look(history)
         if wrongs.lost:
             return f"not in the log: {words(item for _, item, _ in wrongs.lost)}"
-        return f"not readable yet: {words(wrongs.unread)}" if wrongs.unread else ""
+        return wrongs.unread.waiting()
 
     return Ledger(name or f"no_acknowledged_{append}_lost", judge, settled)
 

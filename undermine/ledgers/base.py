@@ -159,6 +159,35 @@ def last_round(reads: Iterable[Op], replica: Callable[[Op], Hashable]) -> dict[H
     return {**known, **look}
 
 
+def optional(field: Field, find: Callable[[Field], Callable[[Op], Any]]) -> Callable[[Op], Any]:
+    """What a field says of an operation; where none is named all operations are alike."""
+    return find(field) if field else (lambda op: "")
+
+
+class Unread:
+    """What could not be told in the end: what nobody tried to read, and what was not answered."""
+
+    def __init__(self) -> None:
+        self.untried: list[str] = []
+        self.unread: list[str] = []
+
+    def answers(self, title: str, reads: Iterable[Op], by: Field) -> list[Op]:
+        """The answers of the last look, one for each replica if `by` tells them apart; what is missing is noted."""
+        replica = optional(by, place)
+        found = last_round(reads, lambda op: frozen(replica(op)))
+        self.untried += [] if found else [title]
+        self.unread += [f"{title} at {word(where)}" if by else title for where, op in found.items() if op is None]
+        return [op for op in found.values() if op is not None]
+
+    def verdict(self) -> Verdict:
+        """Of a ledger that found nothing wrong."""
+        missing = [*self.untried, *self.unread]
+        return Verdict.unknown(f"not readable in the end: {words(missing)}") if missing else Verdict.ok()
+
+    def waiting(self) -> str:
+        return f"not readable yet: {words(self.unread)}" if self.unread else ""
+
+
 def grouped(ops: Iterable[Op], key: Callable[[Op], Any]) -> dict[Hashable, list[Op]]:
     groups: dict[Hashable, list[Op]] = {}
     for op in ops:

@@ -22,6 +22,7 @@ from undermine.ledgers.base import (
     items_of,
     last_round,
     need,
+    optional,
     place,
     word,
     words,
@@ -72,7 +73,7 @@ def runs_of_jobs(
     expected = tuple(frozen(one) for one in of)
     _refuse_nonsense(times, submit, run, outputs, expected)
     find_job = argument(job)
-    replica = place(by) if by else (lambda op: "")
+    replica = optional(by, place)
 
     def done(history: History) -> _Done:
         if run:

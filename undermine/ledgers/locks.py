@@ -23,6 +23,7 @@ from undermine.ledgers.base import (
     frozen,
     grouped,
     need_timed,
+    optional,
     part,
     show,
     word,
@@ -62,7 +63,7 @@ def mutual_exclusion(
     `lock` where there are several. `holder`: who holds it, if not the client. `lease_s`: a number, or the argument that
     says how long it is held at most; `renew` begins another lease. `token`: the part of the answer that must grow.
     """
-    find_lock = argument(lock) if lock else (lambda op: "")
+    find_lock = optional(lock, argument)
     find_holder = argument(holder) if holder else (lambda op: op.client)
     find_lease = _lease(lease_s)
     find_token = part(token) if token else None

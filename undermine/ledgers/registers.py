@@ -17,6 +17,7 @@ from undermine.ledgers.base import (
     Field,
     History,
     Ledger,
+    Unread,
     answer_of,
     argument,
     bounded,
@@ -24,9 +25,7 @@ from undermine.ledgers.base import (
     final_reads,
     frozen,
     grouped,
-    last_round,
     need_timed,
-    place,
     show,
     word,
     words,
@@ -166,39 +165,30 @@ def no_acknowledged_write_lost(
 ) -> Ledger:
     """In the end each key has a value that may have been written last. `by` if the final reads ask every replica."""
     how = Vocabulary(write, read, delete, argument(key), argument(value), answer, initial, absent)
-    replica = place(by) if by else (lambda op: "")
 
-    def look(history: History) -> tuple[list[_Mistake], list[str], list[str]]:
-        """What is wrong, what nobody tried to read, and what could not be read."""
+    def look(history: History) -> tuple[list[_Mistake], Unread]:
+        """What is wrong, and what could not be told."""
         writes = [op for op in history if op.f in how.writes]
         need_timed(writes, write)
         reads = grouped(final_reads(history, read), how.key)
         mistakes: list[_Mistake] = []
-        untried, unread = [], []
+        unread = Unread()
         for one, ops in grouped(writes, how.key).items():
             register = Register(ops, how)
-            answers = last_round(reads.get(one, ()), lambda op: frozen(replica(op)))
-            untried += [] if answers else [word(one)]
-            for where, op in answers.items():
-                if op is None:
-                    unread.append(f"{word(one)} at {word(where)}" if by else word(one))
-                elif mistake := _mistake(register, one, op, how):
+            for op in unread.answers(word(one), reads.get(one, ()), by):
+                if mistake := _mistake(register, one, op, how):
                     mistakes.append(mistake)
-        return mistakes, untried, unread
+        return mistakes, unread
 
     def judge(run: RunView) -> Verdict:
-        mistakes, untried, unread = look(run.history)
-        if mistakes:
-            return _lost(mistakes, run, how)
-        if untried or unread:
-            return Verdict.unknown(f"not readable in the end: {words([*untried, *unread])}")
-        return Verdict.ok()
+        mistakes, unread = look(run.history)
+        return _lost(mistakes, run, how) if mistakes else unread.verdict()
 
     def settled(history: History) -> str:
-        mistakes, _, unread = look(history)
+        mistakes, unread = look(history)
         if mistakes:
             return f"{words({mistake.key for mistake in mistakes})} without an acknowledged {write}"
-        return f"not readable yet: {words(unread)}" if unread else ""
+        return unread.waiting()
 
     return Ledger(name or f"no_acknowledged_{write}_lost", judge, settled)
 

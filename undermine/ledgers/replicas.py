@@ -17,6 +17,7 @@ from undermine.ledgers.base import (
     grouped,
     last_round,
     need,
+    optional,
     place,
     show,
     word,
@@ -48,7 +49,7 @@ def replicas_agree(
     `unordered`: lists that differ only in their order do.
     """
     replica = place(by)
-    thing = argument(key) if key else (lambda op: "")
+    thing = optional(key, argument)
 
     def seen(op: Op) -> Hashable:
         value = op.value if view is None else view(op.value)
