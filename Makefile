@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-agent case transparency clean
+.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-agent case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -24,6 +24,9 @@ bench-bugs: $(READY)
 
 bench-silence: $(READY)
 	$(BIN)/python -m bench.silence
+
+bench-prefail: $(READY)
+	$(BIN)/python -m bench.prefail $(ARGS)
 
 case: $(READY)
 	$(BIN)/python -m bench.case $(CASE) $(N)

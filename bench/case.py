@@ -28,6 +28,7 @@ from undermine.experiments import News
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent / "examples"
 RANDOM = "random"
+JOBS = 2
 
 
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,7 +124,7 @@ def hunt_once(case: Case, hunt: Hunt) -> Hunt:
                 strategies=(hunt.strategy,),
                 budget_s=budget_s,
                 seed=hunt.seed,
-                jobs=1,
+                jobs=JOBS,
                 listener=Watcher(hunt, case.symptom),
             )
         except Found:

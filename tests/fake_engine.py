@@ -72,6 +72,13 @@ class Fixed:
         return [Plan(steps, history.seed, self.name) for steps in self._steps[history.round_index :][:1]]
 
 
+class Whole(Fixed):
+    """A strategy that proposes all of its plans at once."""
+
+    def propose(self, history):
+        return [] if history.round_index else [Plan(steps, history.seed, self.name) for steps in self._steps]
+
+
 class Says:
     """A checker that fails with the symptom that the function gives; "" is a pass."""
 

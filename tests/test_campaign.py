@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fake_engine import ENDLESS, FakeEngine, Scripted, campaign, configured, hurts
+from fake_engine import ENDLESS, FakeEngine, Scripted, Whole, campaign, configured, hurts
 
 from undermine.campaign import Limits
 from undermine.experiments import News
@@ -37,6 +37,13 @@ def test_everything_proposed_is_run_and_then_it_ends(engine, store) -> None:
     assert names.count("baseline") == 2
     assert names.count("a") == names.count("b") == 6
     assert store.open_slots() == []
+
+
+def test_many_plans_at_once_are_told(engine, store) -> None:
+    said: list[News] = []
+    steps = [(Step(At(point(loc=f"app:f{n}#1")), Crash()),) for n in range(9)]
+    campaign(engine, store, [Scripted("a"), Whole("b", *steps)], listener=said.append).run(ENDLESS)
+    assert [news.text for news in said if news.kind == "round"] == ["b: 9 plans to run"]
 
 
 def test_every_strategy_is_sure_of_a_run_even_without_budget(engine, store) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Scripted, configured, hurts, observed
+from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Scripted, Whole, configured, hurts, observed
 
 from undermine.experiments import News
 from undermine.model.plan import At, Crash, Delay, FirstUnseen, Hold, Step
@@ -62,6 +62,12 @@ def test_what_fails_with_the_fault_and_not_without_is_believed(engine, store) ->
     controls = engine.runner.executed[-2:]
     assert all(isinstance(step.fault, Hold) for plan in controls for step in plan.steps)
     assert [step.trigger for step in controls[0].steps] == [step.trigger for step in crash()]
+
+
+def test_a_new_symptom_is_decided_on_before_more_is_run_and_a_known_one_at_the_end_of_the_turn(engine, store) -> None:
+    observed(engine, store, [Whole("a", *(crash(f"app:f{n}#1") for n in range(3)))], breaks).run(ENDLESS)
+    again = [*["confirm"] * 2, *["control"] * 2]
+    assert engine.runner.strategies == [*["baseline"] * 2, "a", *again, "a", "a"]
 
 
 def test_re_runs_and_controls_have_the_long_wait_and_see_everything(engine, store) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -12,6 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from undermine import display
+from undermine.analysis.coverage import Reached, Share
+from undermine.api import HuntResult
 from undermine.experiments import News
 from undermine.model.finding import Finding, Variant
 from undermine.model.plan import At, Crash, Plan, Step
@@ -69,8 +72,8 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     return run
 
 
-def done(symptom: str = "", status: str = "fired", run: int = 7) -> News:
-    return News("done", "", {"run": run, "strategy": "random", "status": status, "symptom": symptom})
+def done(symptom: str = "", status: str = "fired", run: int = 7, **more: Any) -> News:
+    return News("done", "", {"run": run, "strategy": "random", "status": status, "symptom": symptom, **more})
 
 
 def test_without_a_terminal_every_finished_run_is_a_line(lines: Callable[..., list[str]]) -> None:
@@ -109,6 +112,93 @@ def test_brackets_are_shown_without_a_backslash(lines: Callable[..., list[str]])
 
 def test_a_long_symptom_stays_on_its_line(lines: Callable[..., list[str]]) -> None:
     assert len(lines(done("word " * 60))) == 1
+
+
+# --- coverage
+
+
+def reached(runs: int = 9, locations: int = 23, classes: int = 12, since: int = 31, **more: Any) -> Reached:
+    return Reached(
+        runs=runs,
+        points=175,
+        points_fired=33,
+        locations=40,
+        locations_fired=locations,
+        recovery_classes=classes,
+        runs_since_new=since,
+        **more,
+    )
+
+
+COVERAGE = "faults fired at 33 of 175 points, 23 of 40 source locations; 12 recovery classes (last new one 31 runs ago)"
+
+
+@pytest.mark.parametrize(
+    ("given", "end"),
+    [
+        (reached(), COVERAGE),
+        (reached(classes=1, since=0), "; 1 recovery class (the last run showed a new one)"),
+        (reached(classes=0), "23 of 40 source locations; no recovery was seen"),
+        (
+            reached(recovery_points_fired=2),
+            "23 of 40 source locations and 2 recovery points; 12 recovery classes (last new one 31 runs ago)",
+        ),
+        (Reached(points=5, locations=2), "faults fired at 0 of 5 points, 0 of 2 source locations"),
+    ],
+)
+def test_coverage_in_words(given: Reached, end: str) -> None:
+    assert display.coverage_words(given).endswith(end)
+
+
+def test_without_a_terminal_a_run_says_what_it_brought_and_others_say_nothing(lines: Callable[..., list[str]]) -> None:
+    said = lines(
+        done(coverage=reached(1, 1, 0)),
+        done(coverage=reached(2, 1, 1)),
+        done(coverage=reached(3, 1, 1)),
+        done("lost write", coverage=reached(4, 2, 2)),
+    )
+    assert [line.partition("(")[2] for line in said] == [
+        "new: location 1 of 40)",
+        "new: recovery class 1)",
+        "",
+        "new: location 2 of 40, recovery class 2) => lost write",
+    ]
+
+
+def test_a_campaign_that_goes_on_says_once_where_it_stands(lines: Callable[..., list[str]]) -> None:
+    said = lines(News("coverage", "9 experiments so far", {"coverage": reached()}), done(coverage=reached(10)), done())
+    assert said[0].endswith(f"9 experiments so far: {COVERAGE}")
+    assert not any("new:" in line for line in said[1:])
+
+
+def test_coverage_that_is_told_late_takes_nothing_back() -> None:
+    assert "23 of 40 source locations" in board(done(coverage=reached(9)), done(coverage=reached(8, 22)))
+
+
+def test_the_board_shows_coverage_once_there_is_some() -> None:
+    assert COVERAGE in board(done(coverage=reached()))
+    assert "source locations" not in board(done())
+
+
+def test_the_last_line_of_a_hunt_has_coverage_and_what_each_strategy_gave(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(display, "console", lambda: Console(file=out, width=500, color_system=None))
+    shares = {"random": Share(5, 4, 3, 2, 1), "other": Share(1, 1, 1, 1, 1)}
+    result = HuntResult("", (), reached(by_strategy=shares), {"fired": 9}, 3.0)
+    display.show_hunt(result, tmp_path / "report.html")
+    said = out.getvalue()
+    assert f"this session took 3 s; {COVERAGE}\n" in said
+    assert "random: 5 experiments, 4 points, 3 source locations, 2 recovery classes, 1 of them first\n" in said
+    assert "other: 1 experiment, 1 point, 1 source location, 1 recovery class, 1 of them first\n" in said
+
+
+def test_a_stored_campaign_without_experiments_has_no_coverage(capsys: pytest.CaptureFixture[str]) -> None:
+    display.show_coverage(Reached(points=5))
+    assert capsys.readouterr().out == ""
+    display.show_coverage(reached())
+    assert capsys.readouterr().out == f"\n9 experiments; {COVERAGE}\n"
 
 
 # --- on a terminal

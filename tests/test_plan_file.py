@@ -123,6 +123,10 @@ AT = BY_HAND["steps"][0]["trigger"]
         (put(*TRIGGER, "point", value={"items": [["op"]]}), r"trigger\.point\.items\[0\]: expected"),
         (put("steps", 0, "fault", value={"fault": "crsh"}), r"steps\[0\]\.fault\.fault: invalid value 'crsh'"),
         (put("steps", 0, "fault", value={"fault": "error", "error": "EVIL"}), r"fault\.error: 'EVIL' is no error"),
+        (
+            {"steps": [{"trigger": {"trigger": "at", "point": {"op": "file.map_write"}}, "fault": {"fault": "error"}}]},
+            r"steps\[0\]: file\.map_write cannot be answered with an error",
+        ),
         (put("steps", 0, "fault", value={"fault": "delay", "delay_s": -1}), r"steps\[0\]\.fault: -1.0 is no time"),
         (put("steps", 0, "fault", value={"fault": "pause", "pause_s": float("nan")}), r"fault: nan is no time"),
         (put("steps", 0, "until", value={**AT, "nth": -1}), r"steps\[0\]\.until\.nth: must be 1 or more"),

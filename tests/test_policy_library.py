@@ -39,8 +39,8 @@ def keeps(policy: str, *steps: Step) -> bool:
     return bool(kept(policy, plan(*steps)))
 
 
-def on(node: str, loc: str = "app:f#1", op: str = "file.write", target: str = "data") -> Point:
-    return point(op, node, loc, target)
+def on(node: str, loc: str = "app:f#1", op: str = "file.write", target: str = "data", **more: str) -> Point:
+    return Point.of(point(op, node, loc, target).as_dict() | more)
 
 
 # --- figure 4 and fault types
@@ -199,6 +199,57 @@ def test_recovery_classes_never_mix_what_is_injected_last() -> None:
 def test_single_faults_are_all_kept_by_recovery_policies() -> None:
     plans = [plan(step(io(*at))) for at in WRITES]
     assert kept("recovery_by_location", *plans) == plans
+
+
+@pytest.mark.parametrize("policy", ["recovery_by_function", "same_place"])
+def test_a_first_fault_is_the_same_on_every_node_of_a_role(policy: str) -> None:
+    plans = [plan(step(on(node, stack=way))) for node in ("n1", "n2") for way in ("x", "y")]
+    assert len(kept(policy, *plans)) == 2
+    others = [on("n1", role="other", stack="x"), on("n1", target="b", stack="x"), on("n1", "app:g#1", stack="x")]
+    assert len(kept(policy, *plans, *(plan(step(at)) for at in others))) == 5
+
+
+def test_recoveries_through_the_same_functions_are_one_class() -> None:
+    again, later, elect = (on("n2", f"app:{name}#1") for name in ("again", "later", "elect"))
+    frames = {again: ("app:save", "app:repair"), later: ("app:send", "app:repair"), elect: ("app:send", "app:elect")}
+    usual = on("n2", "app:usual#1")
+    shown = {"a": {again, later}, "b": {again, later, usual}, "c": {later, elect}}
+    first = {name: step(on("n1", f"app:{name}#1")) for name in shown}
+    runs = {plan(first[name]).steps_id: Profile(frozenset(points)) for name, points in shown.items()}
+    baseline = {usual: ("app:save", "app:send")}
+    told = CampaignProfiles(
+        Profile(frozenset(baseline)), runs, frames=lambda at: (frames | baseline).get(at, ())
+    )
+    plans = [plan(first[name], step(later)) for name in shown]
+    with using(told):
+        assert len(kept("recovery_by_function", *plans)) == 2
+        assert len(kept("same_place", *plans, plan(first["c"], step(elect)))) == 2
+
+
+def test_a_second_fault_of_the_same_node_is_another_class() -> None:
+    first = step(on("n1", "app:write#1"))
+    runs = {plan(first).steps_id: Profile(frozenset({on("n2", "app:again#1")}))}
+    plans = [plan(first, step(on(node, "app:again#1", stack="x"))) for node in ("n1", "n2", "n3")]
+    with using(CampaignProfiles(runs=runs)):
+        again, other = sorted(p.steps[1].trigger.point["node"] for p in kept("recovery_by_function", *plans))
+    assert again == "n1"
+    assert other in ("n2", "n3")
+
+
+def test_same_place_makes_one_class_of_a_place_in_all_recoveries() -> None:
+    plans = [plan(step(on("n1", f"app:{name}#1")), step(on("n2", stack=name))) for name in "abc"]
+    assert len(kept("same_place", *plans)) == 1
+    assert len(kept("same_place", *plans, plan(step(on("n1")), step(on("n1"))))) == 2, "the same node again"
+
+
+def test_in_recovery_wants_later_failures_where_only_recovery_goes() -> None:
+    first, usual, again = step(on("n1")), on("n2", "app:usual#1"), on("n2", "app:again#1")
+    runs = {plan(first).steps_id: Profile(frozenset({usual, again}))}
+    with using(CampaignProfiles(Profile(frozenset({usual})), runs)):
+        assert keeps("in_recovery", first)
+        assert keeps("in_recovery", first, step(again))
+        assert not keeps("in_recovery", first, step(usual))
+        assert not keeps("in_recovery", first, step(again), step(again)), "nobody has seen the recovery from both"
 
 
 def test_more_context_tells_more_recoveries_apart() -> None:

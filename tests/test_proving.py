@@ -20,6 +20,7 @@ from undermine.engine import Engine
 from undermine.experiments import News
 from undermine.findings.planting import plants
 from undermine.model.baseline import Baseline
+from undermine.model.injected import Stage
 from undermine.model.plan import Plan
 from undermine.model.run import Conditions, HealthSample, NodeExit, Op, RunView, Settling, Verdict, WorkloadResult
 from undermine.proving import SABOTAGES, Proof, Prover, Tally, write_plant
@@ -79,6 +80,7 @@ class FakeEngine:
     """The user's checkers read a folder, as in their own process."""
 
     def __init__(self, **checks: Check) -> None:
+        self.stages: list[Stage] = []
         self.runner = FakeRunner()
         self._checks = checks
         self.judged: list[Path] = []

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from undermine.model.plan import (
+    FAILURES,
     At,
     Compare,
     Corrupt,
@@ -29,7 +30,6 @@ from undermine.model.point import Point, client_point
 from undermine.model.run import RunRecord
 from undermine.protocols import PastRun, PointSeen, Profile
 from undermine.sequences import (
-    FAILURES,
     CampaignProfiles,
     Sequence,
     StoredProfiles,
@@ -43,6 +43,7 @@ from undermine.sequences import (
     known,
     post_injection_points,
     profiles_of,
+    recovery_functions,
     recovery_path,
     sequence_of,
     sequences,
@@ -221,6 +222,16 @@ def test_without_its_node_a_task_still_has_its_fault_and_place() -> None:
     assert abstract_out(task(here), "node") != abstract_out(task(there, place="after"), "node")
     assert abstract_out(task(here), "node", "failure") == abstract_out(task(there, Reboot()), "node", "failure")
     assert len({abstract_out(seq(step(p)), "node") for p in (here, there)}) == 1
+
+
+def test_functions_of_recovery_are_those_that_no_fault_free_run_went_through() -> None:
+    frames = {SEND: ("app:send", "app:main"), RECV: ("app:repair", "app:main"), WRITE: ("app:send", "app:main")}
+    runs = {CRASHED.steps_id: Profile(frozenset({SEND, RECV, WRITE}))}
+    told = CampaignProfiles(Profile(frozenset({SEND})), runs, frames=lambda at: frames.get(at, ()))
+    with using(told):
+        assert recovery_functions(CRASHED) == {"app:repair"}
+        assert recovery_functions(()) == frozenset()
+    assert recovery_functions(CRASHED) == frozenset()
 
 
 def test_what_cannot_be_abstracted_is_told() -> None:

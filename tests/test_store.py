@@ -22,8 +22,8 @@ from undermine.model.finding import Finding, Outcome
 from undermine.model.plan import At, Crash, Delay, FirstUnseen, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Timing, Verdict
-from undermine.protocols import Dropped, PointSeen
-from undermine.store import SCHEMA_VERSION, Coverage, Slot, Store
+from undermine.protocols import Dropped, Experiment, PointSeen
+from undermine.store import SCHEMA_VERSION, Slot, Store
 from undermine.testing import point
 
 
@@ -323,17 +323,28 @@ def test_the_count_of_a_baseline_point_is_not_raised_by_runs_with_faults(store: 
     assert store.baseline_points()[0][0].count == 2
 
 
-def test_coverage_counts_points_pairs_and_locations_that_fired(store: Store) -> None:
-    other_node = point(node="n2", loc="app:a#1")
-    baselines(store, (seen(A, 0), seen(B, 1), seen(other_node, 2)))
-    assert store.coverage() == Coverage(3, 0, 0, 2, 0)
+def test_reachable_are_the_points_of_fault_free_runs_that_were_found_so(store: Store) -> None:
+    baselines(store, (seen(A, 0), seen(B, 1)))
+    assert store.reachable() == (A, B)
+    store.set_meta("reachable", [B.id, C.id])
+    assert store.reachable() == (B,)
+
+
+def test_experiments_are_what_strategies_ran_with_what_fired_and_what_is_not_usual(store: Store) -> None:
+    baselines(store, (seen(A, 0), seen(B, 1)))
     one, two, three = store.write_round("random", [plan(0), plan(1), plan(2)])
-    do(store, one, fired=((0, A.id, "crash", "{}"), (1, other_node.id, "delay", "5")))
-    do(store, two, fired=((0, A.id, "crash", "{}"),))
-    do(store, three, fired=((0, A.id, "delay", "5"), (1, C.id, "delay", "5")))
+    fired = ((0, A.id, "crash", "{}"), (1, B.id, "delay", "5"))
+    first = do(store, one, points=(seen(A, 0), seen(C, 1)), fired=fired)
+    do(store, two, "broken", fired=fired)
+    other = do(store, three, "not_fired", points=(seen(B, 0),))
     (control,) = store.write_round("control", [plan(0).control])
-    do(store, control, fired=((0, B.id, "hold", "{}"),))
-    assert store.coverage() == Coverage(points=3, points_fired=2, pairs_fired=4, locations=2, locations_fired=1)
+    held = do(store, control, fired=((0, B.id, "hold", "{}"),), points=(seen(C, 0),))
+    assert list(store.experiments()) == [
+        Experiment(first, "random", ((A.id, "{}"), (B.id, "5")), frozenset({C})),
+        Experiment(other, "random"),
+    ]
+    assert [experiment.run for experiment in store.experiments(other)] == [other]
+    assert list(store.experiments(held)) == []
 
 
 # --- meta

@@ -67,7 +67,7 @@ MAY_IMPORT = {
     },
     "userland_client": {"model"},
     "testing": {"model", "protocols", "analysis"},
-    "report": {"model", "report", "rundir", "store"},
+    "report": {"model", "analysis", "report", "rundir", "store"},
 }
 """What each package or module may import of ours. Those that are not here put the others together."""
 

@@ -128,9 +128,11 @@ def test_what_the_file_declares_is_known_by_name(make: Make) -> None:
         def p(plan): return True
         @undermine.cluster
         def k(plan): return 1
+        S = undermine.Stage("opening", functions=["open"])
     """)
     kinds = {"workloads": ["w"], "finals": ["f"], "checkers": ["b", "a"], "filters": ["p"], "clusters": ["k"]}
-    assert world.client.declared == kinds
+    stage = {"name": "opening", "functions": ["open"], "operations": []}
+    assert world.client.declared == {**kinds, "stages": [stage]}
 
 
 def test_without_a_file_nothing_is_declared_and_a_call_says_so(tmp_path: Path) -> None:

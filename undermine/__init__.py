@@ -1,8 +1,8 @@
 """Undermine finds fault-handling bugs in distributed systems by watching them run well.
 
-What a plug-in file needs is here: `workload`, `final`, `checker`, `check`, `ledgers`, `Session`, `RunView`, `Verdict`,
-`Refused`; for policies `filter`, `cluster` and what they ask: `all_points`, `post_injection_points`, `recovery_path`,
-`explored`, `first_read`, `crashed`, `abstract_in`, `abstract_out`.
+What a plug-in file needs is here: `workload`, `final`, `checker`, `check`, `ledgers`, `Session`, `RunView`, `Stage`,
+`Verdict`, `Refused`; for policies `filter`, `cluster` and what they ask: `all_points`, `post_injection_points`, `recovery_path`,
+`recovery_functions`, `explored`, `first_read`, `crashed`, `abstract_in`, `abstract_out`.
 Names are loaded when they are used, so that a workload process starts fast.
 """
 
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from undermine import ledgers as ledgers
     from undermine.api import hunt as hunt
+    from undermine.model.injected import InjectedFault as InjectedFault
+    from undermine.model.injected import Stage as Stage
     from undermine.model.run import Op as Op
     from undermine.model.run import RunView as RunView
     from undermine.model.run import Verdict as Verdict
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from undermine.sequences import explored as explored
     from undermine.sequences import first_read as first_read
     from undermine.sequences import post_injection_points as post_injection_points
+    from undermine.sequences import recovery_functions as recovery_functions
     from undermine.sequences import recovery_path as recovery_path
     from undermine.workloads import Refused as Refused
     from undermine.workloads import Session as Session
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "InjectedFault": "undermine.model.injected",
+    "Stage": "undermine.model.injected",
     "Op": "undermine.model.run",
     "RunView": "undermine.model.run",
     "Verdict": "undermine.model.run",
@@ -57,6 +62,7 @@ _HOMES = {
     "explored": "undermine.sequences",
     "first_read": "undermine.sequences",
     "post_injection_points": "undermine.sequences",
+    "recovery_functions": "undermine.sequences",
     "recovery_path": "undermine.sequences",
     "Refused": "undermine.workloads",
     "Session": "undermine.workloads",
@@ -64,11 +70,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "InjectedFault",
     "Op",
     "Refused",
     "RunView",
     "Sequence",
     "Session",
+    "Stage",
     "Task",
     "Verdict",
     "__version__",
@@ -86,6 +94,7 @@ __all__ = [
     "hunt",
     "ledgers",
     "post_injection_points",
+    "recovery_functions",
     "recovery_path",
     "workload",
 ]

@@ -21,6 +21,7 @@ import undermine
 from undermine import bundle as bundles
 from undermine import known, plugins
 from undermine.accelerator import why_slow
+from undermine.analysis.coverage import Reached, Stage, coverage_of
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
 from undermine.campaign import Campaign, Limits
 from undermine.campaign_dirs import (
@@ -49,7 +50,7 @@ from undermine.protocols import Chance, Strategy
 from undermine.proving import Proof, Prover
 from undermine.replaying import Replaying, ReplayResult, Wanted
 from undermine.resources import example_dir
-from undermine.store import Coverage, Store
+from undermine.store import Store
 from undermine.stored import (
     bundle,
     clean,
@@ -123,13 +124,15 @@ class HuntResult(msgspec.Struct, frozen=True):
 
     folder: str
     findings: tuple[Finding, ...]
-    coverage: Coverage
+    coverage: Reached
     statuses: dict[str, int]
     duration_s: float
     remarks: dict[str, str] = {}
     """By a finding's id: how it was suppressed, if that is over."""
     new_logs: dict[str, tuple[str, ...]] = {}
     """By a finding's id: what nodes wrote then and in no correct run."""
+    growth: tuple[Stage, ...] = ()
+    """How coverage grew: a stage for each experiment that brought something new."""
 
     @property
     def believed(self) -> tuple[Finding, ...]:
@@ -178,7 +181,9 @@ def hunt(
         found = store.findings()
         spent_s = time.monotonic() - begun
         said = remarks(config, found), new_logs(store, found)
-        return HuntResult(str(folder), found, store.coverage(), store.status_counts(), spent_s, *said)
+        counted = campaign.experiments.coverage or coverage_of(store)
+        reached, grown = counted.reached, counted.growth
+        return HuntResult(str(folder), found, reached, store.status_counts(), spent_s, *said, grown)
 
 
 # --- check
@@ -513,6 +518,7 @@ __all__ = [
     "campaign_dir",
     "check",
     "clean",
+    "coverage_of",
     "findings",
     "hunt",
     "log_files",

@@ -42,6 +42,13 @@ from undermine.store import SPECIAL, Slot, Store
 ChancesAt = Callable[[Sequence[Point]], tuple[Chance, ...]]
 
 
+_BATCH = 4
+"""How many plans a strategy is asked for at a time, for each run side by side."""
+_TURN = 16
+"""How many stored ones of it are run before another strategy has its turn: those that run side by side wait for each other
+only when the turn is over."""
+
+
 class Reachable(msgspec.Struct, frozen=True):
     """What the fault-free runs showed, how many they were, and what can be injected there and elsewhere."""
 
@@ -116,6 +123,7 @@ class Campaign:
                 tidy(self.experiments.folder(run), keep_data=False)
             self.experiments.tell("resume", f"{len(interrupted)} interrupted run(s) will be run again")
         self.preparing.run()
+        self._measure()
         self._finish_open(limits, allowance)
         self.confirming.run()
         exhausted: set[str] = set()
@@ -123,7 +131,7 @@ class Campaign:
             strategy = self._next_strategy(exhausted, owed_only=allowance.out_of_time)
             if strategy is None:
                 break
-            slots = self._next_slots(strategy, batch=4 * limits.jobs)
+            slots = self._next_slots(strategy, limits.jobs)
             if not slots:
                 exhausted.add(strategy.name)
                 continue
@@ -134,17 +142,26 @@ class Campaign:
         """The fault-free runs alone; the campaign ends here if none passes."""
         self.preparing.fault_free()
 
+    def _measure(self) -> None:
+        reached = self.experiments.measure().reached
+        if reached.runs:
+            self.experiments.tell("coverage", f"{reached.runs} experiments so far", coverage=reached)
+
     def _next_strategy(self, exhausted: set[str], *, owed_only: bool) -> Strategy | None:
         """The one that has had the least time; those without a round come first, and alone once the time is over."""
         used = self._store.used_s()
         left = [s for s in self._strategies if s.name not in exhausted and not (owed_only and s.name in used)]
         return min(left, key=lambda s: used.get(s.name, -1.0), default=None)
 
-    def _next_slots(self, strategy: Strategy, batch: int) -> list[Slot]:
+    def _next_slots(self, strategy: Strategy, jobs: int) -> list[Slot]:
         """Plans of it that are stored and not run yet; else what it proposes now, stored before it runs."""
-        slots = self._store.open_slots(strategy.name, batch)
-        if not slots and (plans := self.propose(strategy, batch)):
-            slots = self._store.write_round(strategy.name, plans)[:batch]
+        most = _TURN * jobs
+        slots = self._store.open_slots(strategy.name, most)
+        if not slots and (plans := self.propose(strategy, _BATCH * jobs)):
+            slots = self._store.write_round(strategy.name, plans)[:most]
+            if len(plans) > _BATCH * jobs:
+                why = f" ({plans[0].why})" if plans[0].why else ""
+                self.experiments.tell("round", f"{strategy.name}: {len(plans):,} plans to run{why}")
         return slots
 
     def history_of(self, strategy: Strategy, batch: int) -> History:
@@ -153,7 +170,7 @@ class Campaign:
             points=reachable.points,
             baseline_runs=reachable.runs,
             chances=reachable.chances,
-            runs=(*self._store.adopted_runs(strategy.name), *self._store.past_runs(strategy.name)),
+            runs=self._store.runs_for(strategy.name),
             settled=self._store.settled(),
             round_index=self._store.rounds_of(strategy.name),
             seed=self._config.hunt.seed,
@@ -217,13 +234,21 @@ class Campaign:
                 self._run_some(slots, limits, allowance)
 
     def _run_some(self, slots: Sequence[Slot], limits: Limits, allowance: Allowance) -> None:
-        """Run plans of one round, `jobs` at a time. A strategy that never ran is sure of one run."""
+        """Run plans of one round, `jobs` at a time, up to the first symptom that is new: that is decided on before more are
+        run. A strategy that never ran is sure of one run."""
         begun = time.monotonic()
         sure_of_one = not self._store.past_runs(slots[0].strategy)
+        decided = {finding.symptom for finding in self._store.findings()}
+        suspicious = threading.Event()
 
         def run(slot: Slot) -> Judged | None:
             sure = sure_of_one and slot is slots[0]
-            return self.experiments.run_slot(slot, alone=limits.jobs == 1) if allowance.take(sure=sure) else None
+            if suspicious.is_set() or not allowance.take(sure=sure):
+                return None
+            judged = self.experiments.run_slot(slot, alone=limits.jobs == 1)
+            if judged.symptom and not judged.noisy and judged.symptom not in decided:
+                suspicious.set()
+            return judged
 
         results = [run(slot) for slot in slots] if limits.jobs == 1 else self._side_by_side(run, slots, limits.jobs)
         results = [self.experiments.run_slot(j.slot, after=j.attempt) if j and j.noisy else j for j in results]

@@ -256,8 +256,10 @@ def _findings_so_far(loaded: Config, config: Path, json: bool) -> Iterator[None]
         yield
     except (KeyboardInterrupt, Interrupted):
         with contextlib.suppress(UserError), api.open_store(api.campaign_dir(loaded)) as store:
-            if store.findings() and not json:
-                display.show_findings(store.findings(), _options(config))
+            if not json:
+                if store.findings():
+                    display.show_findings(store.findings(), _options(config))
+                display.show_coverage(api.coverage_of(store).reached)
         raise
 
 
@@ -494,11 +496,13 @@ def report(
     remarks = api.remarks(loaded, findings)
     with api.open_store(api.campaign_dir(loaded, campaign)) as store:
         new_logs = api.new_logs(store, findings)
+        coverage = api.coverage_of(store)
     if json:
-        found = _judged(findings)
-        _print_json({"report": str(page), "findings": found, "remarks": remarks, "new_logs": new_logs})
+        said = {"report": str(page), "findings": _judged(findings), "remarks": remarks, "new_logs": new_logs}
+        _print_json({**said, "coverage": coverage.reached, "growth": coverage.growth})
     else:
         display.show_findings(findings, _options(config, campaign), remarks, new_logs)
+        display.show_coverage(coverage.reached)
         typer.echo(f"report: {page}")
     return 1 if any(finding.believed for finding in findings) else 0
 

@@ -17,6 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
+from undermine.analysis.coverage import Reached
 from undermine.experiments import Listener, News
 from undermine.findings.group import template
 from undermine.model.finding import Finding
@@ -32,7 +33,7 @@ _SLOWEST_SHOWN = 5
 _NAME_WIDTH_MAX = 40
 _NEW_LINES_MAX = 3
 _VARIANTS_SHOWN = 3
-_LINES = ("done", "broken", "resume", "warning", "suspect", "confirmed", "flaky", "not confirmed")
+_LINES = ("done", "broken", "resume", "round", "coverage", "warning", "suspect", "confirmed", "flaky", "not confirmed")
 """Kinds of news that are a line each where there is no terminal."""
 _DECISIONS = {"suspect": "red", "confirming": "red", "confirmed": "bold red", "flaky": "dim", "not confirmed": "dim"}
 """What is said of a symptom on the way to a finding, and how it is drawn from then on."""
@@ -67,13 +68,18 @@ def progress(title: str, budget_s: float = 0.0) -> Iterator[Listener]:
 
 
 def _print_line(out: Console, board: _Board, news: News) -> None:
+    before = board.coverage
     board.take(news)
     text = news.text
     if news.kind == "done":
         mark = _MARKS[news.data["status"]] if not news.data["symptom"] else "FAIL"
         text = f"run {news.data['run']:>4} {news.data['strategy']:<11} {mark:<9} {news.text}"
+        if grown := _grown_words(before, board.coverage):
+            text += f" (new: {grown})"
         if news.data["symptom"]:
             text += f" => {news.data['symptom']}"
+    elif news.kind == "coverage":
+        text = f"{news.text}: {coverage_words(board.coverage)}"
     if news.kind in _LINES:
         out.print(f"[{board.elapsed_s:5.0f} s] {printable(text)}", markup=False, soft_wrap=True)
 
@@ -92,6 +98,7 @@ class _Board:
         self._decisions: dict[str, tuple[str, str]] = {}
         self._now: dict[int, str] = {}
         self._warnings: list[str] = []
+        self.coverage = Reached()
 
     @property
     def elapsed_s(self) -> float:
@@ -99,6 +106,9 @@ class _Board:
 
     def take(self, news: News) -> None:
         run = news.data.get("run", 0)
+        reached = news.data.get("coverage", self.coverage)
+        if reached.runs >= self.coverage.runs:  # runs side by side may tell of themselves in another order
+            self.coverage = reached
         if news.kind == "run":
             self._now[run] = printable(f"{news.data['strategy']}: {news.text}")
         elif news.kind == "warning":
@@ -125,6 +135,8 @@ class _Board:
             rows.append(bar)
         counts = [f"{name} {n}" for name, n in (*self._by_strategy.items(), *self._statuses.items())]
         rows.append(Text("  ".join(counts) or "starting", style="dim"))
+        if self.coverage.runs:
+            rows.append(Text(coverage_words(self.coverage), style="dim"))
         rows += [Text(text, style="yellow") for text in self._warnings]
         rows += [Text(f"now  {text}", overflow="ellipsis", no_wrap=True) for text in list(self._now.values())[:4]]
         rows += [self._symptom_row(symptom, n) for symptom, n in list(self._symptoms.items())]
@@ -134,6 +146,36 @@ class _Board:
         said, style = self._decisions.get(symptom, ("", "red"))
         text = f"FAIL ×{count}  {symptom}" + (f" ({said})" if said else "")
         return Text(text, style=style, overflow="ellipsis", no_wrap=True)
+
+
+# --- coverage
+
+
+def coverage_words(reached: Reached) -> str:
+    """`faults fired at 33 of 175 points, 23 of 40 source locations; 12 recovery classes (last new one 31 runs ago)`"""
+    said = (
+        f"faults fired at {reached.points_fired} of {reached.points} points, "
+        f"{reached.locations_fired} of {reached.locations} source locations"
+    )
+    if reached.recovery_points_fired:
+        said += f" and {_count(reached.recovery_points_fired, 'recovery point')}"
+    if not reached.recovery_classes:
+        return f"{said}; no recovery was seen" if reached.runs else said
+    return f"{said}; {_classes(reached.recovery_classes)} ({reached.since_new})"
+
+
+def _classes(number: int) -> str:
+    return f"{number} recovery class{'es' * (number != 1)}"
+
+
+def _grown_words(before: Reached, now: Reached) -> str:
+    """What a run has brought, if it has: for logs, where what stays the same is not repeated."""
+    parts = []
+    if now.locations_fired > before.locations_fired:
+        parts.append(f"location {now.locations_fired} of {now.locations}")
+    if now.recovery_classes > before.recovery_classes:
+        parts.append(f"recovery class {now.recovery_classes}")
+    return ", ".join(parts)
 
 
 # --- results
@@ -216,14 +258,31 @@ def _count(number: int, noun: str) -> str:
 def show_hunt(result: HuntResult, page: Path, options: str = "") -> None:
     out = console()
     show_findings(result.findings, options, result.remarks, result.new_logs)
-    coverage = result.coverage
     statuses = ", ".join(f"{n} {status}" for status, n in sorted(result.statuses.items()))
     out.print(
         f"\n{sum(result.statuses.values())} runs in this campaign ({statuses}), this session took {result.duration_s:.0f} s; "
-        f"faults fired at {coverage.points_fired} of {coverage.points} points, "
-        f"{coverage.locations_fired} of {coverage.locations} source locations"
+        f"{coverage_words(result.coverage)}"
     )
+    _show_strategies(out, result.coverage)
     out.print(f"report: {plain(str(page))}", soft_wrap=True)
+
+
+def show_coverage(reached: Reached) -> None:
+    """Of a campaign that is stored."""
+    out = console()
+    if reached.runs:
+        out.print(f"\n{_count(reached.runs, 'experiment')}; {coverage_words(reached)}")
+        _show_strategies(out, reached)
+
+
+def _show_strategies(out: Console, reached: Reached) -> None:
+    """What each contributed, where there are several."""
+    for name, share in reached.by_strategy.items() if len(reached.by_strategy) > 1 else ():
+        out.print(
+            f"   {plain(name)}: {_count(share.runs, 'experiment')}, {_count(share.points_fired, 'point')}, "
+            f"{_count(share.locations_fired, 'source location')}, {_classes(share.recovery_classes)}, "
+            f"{share.new_classes} of them first"
+        )
 
 
 def show_check(result: CheckResult, *, verbose: bool = False) -> None:

@@ -14,6 +14,7 @@ from undermine.config import Config
 from undermine.deployments.client import GuardianClient, tool_identity
 from undermine.deployments.local import markers
 from undermine.model.errors import UserError
+from undermine.model.injected import Stage
 from undermine.model.plan import Plan
 from undermine.model.run import Verdict
 from undermine.policies import Refusal
@@ -43,6 +44,11 @@ class Engine:
     def user_checkers(self) -> list[str]:
         """Names of the user's checkers that are wanted."""
         return [name for name in self.userland.declared["checkers"] if name not in self.config.checkers.disable]
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of protocols that the user's file names."""
+        return msgspec.convert(self.userland.declared["stages"], list[Stage])
 
     def user_checks(self, run_folder: Path) -> list[Verdict]:
         """The user's checkers on a stored run, or on what looks like one; what does not answer is `unknown`."""

@@ -6,6 +6,7 @@ everything, and then no other run is under way.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from undermine.analysis.coverage import Coverage, coverage_of
 from undermine.analysis.points import points_of
 from undermine.checkers.compose import check_all, symptom_of
 from undermine.engine import Engine
@@ -22,7 +24,7 @@ from undermine.model.plan import At, fault_kind, final_at
 from undermine.model.run import Conditions, RunView, Verdict
 from undermine.protocols import Checker, PointSeen
 from undermine.rundir import RunDir, load_view, save_record, tidy
-from undermine.store import BASELINE, CONTROL, PATIENT, Slot, Store
+from undermine.store import BASELINE, CONTROL, PATIENT, SPECIAL, Slot, Store
 
 ATTEMPTS_MAX = 3
 
@@ -61,6 +63,14 @@ class Experiments:
         self._store = store
         self.checkers = tuple(checkers)
         self._listen = listener
+        self.coverage: Coverage | None = None
+        """Of this campaign, once somebody has asked for it to be measured."""
+        self._counting = threading.Lock()
+
+    def measure(self) -> Coverage:
+        """Count what was run so far, and from now on with every run that is over. Fault-free runs come before that."""
+        self.coverage = coverage_of(self._store)
+        return self.coverage
 
     def folder(self, run_id: int) -> Path:
         return self._store.runs_dir / f"{run_id:06d}"
@@ -112,8 +122,20 @@ class Experiments:
         judged = Judged(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy)
         self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
         tidy(folder, keep_data=bool(symptom))
-        self.tell("done", str(slot.plan), run=run_id, strategy=slot.strategy, status=judged.status, symptom=symptom)
+        data = self._count(judged)
+        self.tell(
+            "done", str(slot.plan), run=run_id, strategy=slot.strategy, status=judged.status, symptom=symptom, **data
+        )
         return judged
+
+    def _count(self, judged: Judged) -> dict[str, Any]:
+        """What is told of coverage with a run: nothing where it is not measured or does not change."""
+        if self.coverage is None or judged.status == "broken" or judged.slot.strategy in SPECIAL:
+            return {}
+        with self._counting:
+            for experiment in self._store.experiments(judged.run):
+                self.coverage.add(experiment)
+            return {"coverage": self.coverage.reached}
 
     def _judge(self, view: RunView, folder: Path) -> tuple[Verdict, ...]:
         return check_all(view, self.checkers, lambda: self._engine.user_checks(folder))

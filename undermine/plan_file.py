@@ -17,7 +17,20 @@ from typing import Any
 import msgspec
 
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Compare, Delay, Error, FirstUnseen, Pause, Plan, Reboot, Step, Then, Trigger
+from undermine.model.plan import (
+    At,
+    Compare,
+    Delay,
+    Error,
+    FirstUnseen,
+    Pause,
+    Plan,
+    Reboot,
+    Step,
+    Then,
+    Trigger,
+    misplaced,
+)
 from undermine.model.point import KEYS, Point
 from undermine.templates import did_you_mean
 
@@ -172,6 +185,8 @@ def _check_step(where: str, step: Step) -> None:
                 raise _Wrong(f"{where}.fault.error", f"{name!r} is no error; write one like EIO or ECONNRESET")
         case _:
             pass
+    if why := misplaced(step):
+        raise _Wrong(where, why)
     _check_trigger(f"{where}.trigger", step.trigger)
     if step.until:
         _check_trigger(f"{where}.until", step.until)

@@ -138,7 +138,7 @@ def _filtered(policy: Policy, stream: Iterator[Sequence], tally: _Tally) -> Iter
 
 
 class _Class:
-    """Sequences that are alike, as far as they must be remembered: the one that stands for them."""
+    """Sequences that are alike, as far as they must be remembered: the one that stands for them, and where the first was."""
 
     __slots__ = ("fixed", "member", "position", "rank", "sample")
 
@@ -149,7 +149,7 @@ class _Class:
         self.fixed = fixed
         self.rank: bytes = b""
 
-    def add(self, member: Sequence, position: int, seed: int) -> Sequence:
+    def add(self, member: Sequence, seed: int) -> Sequence:
         """Take a member in; the answer is the one that does not stand for the class."""
         if self.fixed:
             return member
@@ -157,7 +157,7 @@ class _Class:
         rank = draw(seed, member.plan)
         if rank >= self.rank:
             return member
-        loser, self.member, self.position, self.rank = self.member, member, position, rank
+        loser, self.member, self.rank = self.member, member, rank
         return loser
 
 
@@ -179,7 +179,7 @@ def _clustered(
         if found is made:
             classes.append(made)
         else:
-            tally.drop(policy.name, found.add(sequence, position, seed).plan, found)
+            tally.drop(policy.name, found.add(sequence, seed).plan, found)
     for kept in sorted(classes, key=lambda one: one.position):
         tally.stands(kept.member.plan)
         yield kept.member

@@ -15,10 +15,11 @@ from typing import Any, NoReturn
 import msgspec
 
 from undermine.model.errors import UserError
+from undermine.model.injected import is_function
+from undermine.model.plan import FAILURES
 from undermine.model.point import KEYS
 from undermine.policies import Policy, cluster_policy, filter_policy
 from undermine.sequences import (
-    FAILURES,
     Sequence,
     Task,
     abstract_out,
@@ -26,12 +27,19 @@ from undermine.sequences import (
     explored,
     first_read,
     known,
+    recovery_functions,
     recovery_path,
 )
 
-DEFAULT = ("crash_before_writes", "no_crash_towards_the_dead", "first_reads_only", "recovery_by_location")
-"""Loses little: what is dropped would be the same crash at another moment, the same read going on, or the same fault in a
-recovery that does the same things."""
+DEFAULT = (
+    "fault_types(crash, reboot, disk, net, corruption, drop, partition)",
+    "crash_before_writes",
+    "no_crash_towards_the_dead",
+    "first_reads_only",
+    "recovery_by_function",
+)
+"""Loses little: what is dropped would only be slow, the same crash at another moment, the same read going on, or the same
+fault on another node of the role, in a recovery that goes through the same functions."""
 
 Groups = Mapping[str, tuple[str, ...]]
 """Nodes that belong together, by name: racks."""
@@ -97,7 +105,7 @@ def only_in(function: str, *failures: str) -> Policy:
     wanted = _failures(failures) or _CRASHES
 
     def inside(task: Task) -> bool:
-        return any(frame == function or frame.endswith((f":{function}", f".{function}")) for frame in task.frames)
+        return any(is_function(frame, function) for frame in task.frames)
 
     def only(fs: Sequence) -> bool:
         return all(task["failure"] in wanted and inside(task) for task in fs)
@@ -142,18 +150,21 @@ def any_k_nodes(k: int) -> Policy:
 
 def _renamed(fs: Sequence) -> Hashable:
     """The sequence with its nodes numbered in the order in which it names them."""
+    return tuple(_numbered(fs))
+
+
+def _numbered(fs: Sequence, *left_out: str) -> Iterator[Hashable]:
+    """Each task without these keys, and with numbers for nodes."""
     numbers: dict[str, int] = {}
 
     def number(node: str) -> int:
         return numbers.setdefault(node, len(numbers)) if node else -1
 
-    def seen(task: Task) -> Hashable:
+    for task in fs:
         peer = task.point.peer or (task["receiver"] if task["io_target"] == "client" else "")
         target = task["target"].removesuffix(peer) if peer else task["target"]
         nodes = tuple(number(node) for node in (task["node"], peer, *task.nodes))
-        return abstract_out(task, "node", "target", "fault"), target, nodes, _without_nodes(task)
-
-    return tuple(seen(task) for task in fs)
+        yield abstract_out(task, "node", "target", "fault", *left_out), target, nodes, _without_nodes(task)
 
 
 def _without_nodes(task: Task) -> Hashable:
@@ -176,7 +187,24 @@ def same_location(fs: Sequence) -> Hashable:
     return str(fs.last["loc"])
 
 
+@_cluster("Figures 7 and 9 together")
+def same_place(fs: Sequence) -> Hashable:
+    """Sequences whose last failures are the same at the same place are one class, on whichever node of a role.
+
+    Of what led to a later failure only the functions count that recovery alone goes through: where all I/O goes through a few
+    functions, source locations say little. Nodes that earlier failures of the sequence named are told apart.
+    """
+    *before, last = _numbered(fs, "stack") if fs.prefix else _numbered(fs)
+    return last, recovery_functions(fs.prefix).intersection(fs.last.frames) if before else ()
+
+
 # --- coverage of recovery
+
+
+@_filter("Section 2.2")
+def in_recovery(fs: Sequence) -> bool:
+    """Every failure but the first is at a point that is met only in the recovery from those before it."""
+    return all(task.point in recovery_path(task.prefix) for task in fs if task.prefix)
 
 
 def _recovery(fs: Sequence, *keys: str) -> Hashable:
@@ -188,6 +216,16 @@ def _recovery(fs: Sequence, *keys: str) -> Hashable:
 def recovery_by_location(fs: Sequence) -> Hashable:
     """The same last failure, in recoveries that run through the same source locations, is one class."""
     return _recovery(fs.prefix, "loc"), fs.last
+
+
+@_cluster("Figures 7, 10 and 13 together")
+def recovery_by_function(fs: Sequence) -> Hashable:
+    """The same last failure, on whichever node of a role, in recoveries that go through the same functions, is one class.
+
+    Nodes that earlier failures of the sequence named are told apart: a second failure of the same node is another class.
+    """
+    *_, last = _numbered(fs)
+    return recovery_functions(fs.prefix) if known(fs.prefix) else fs.prefix, last
 
 
 @_cluster("Figure 13, Section 4.4.2")

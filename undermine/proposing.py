@@ -14,7 +14,7 @@ import msgspec
 from undermine.engine import Engine
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
-from undermine.policies import Policy, Pruned, Refusal, draw, prune
+from undermine.policies import Policy, Pruned, Refusal, prune
 from undermine.policy_library import DEFAULT, parse_policy
 from undermine.protocols import Dropped, History, Strategy
 from undermine.sequences import StoredProfiles, using
@@ -39,8 +39,11 @@ class Proposing:
         taken, earlier = self._store.plans_taken(), [run.plan for run in history.runs]
         with using(StoredProfiles(lambda: self._store)):
             pruned = prune(strategy.propose(history), taken, user_policies, here, history.seed, earlier)
+        arrange = getattr(strategy, "arrange", None)
+        if arrange:
+            pruned = msgspec.structs.replace(pruned, kept=tuple(arrange(pruned.kept, history)))
         cap = getattr(strategy, "cap", 0)
-        return _capped(pruned, cap, cap - len(history.runs), history.seed) if cap else pruned
+        return _capped(pruned, cap, cap - len(history.runs)) if cap else pruned
 
     def _policies(self, strategy: Strategy) -> tuple[list[Policy], list[str]]:
         """Those that are applied here, and the names of those that are in the user's process."""
@@ -57,17 +60,15 @@ class Proposing:
             raise UserError(f"{where}: {error}") from None
 
 
-def _capped(pruned: Pruned, cap: int, left: int, seed: int) -> Pruned:
-    """A seeded sample where policies leave more than may be run, in the order of the whole."""
+def _capped(pruned: Pruned, cap: int, left: int) -> Pruned:
+    """Those that come first: the strategy has put them in order."""
     if len(pruned.kept) <= left:
         return pruned
-    drawn = sorted(pruned.kept, key=lambda plan: draw(seed, plan))
-    chosen = {plan.id for plan in drawn[: max(0, left)]}
+    kept, over = pruned.kept[: max(0, left)], pruned.kept[max(0, left) :]
     rule = f"above the cap of {cap} experiments"
-    over = [Dropped(plan, rule) for plan in pruned.kept if plan.id not in chosen]
     return msgspec.structs.replace(
         pruned,
-        kept=tuple(plan for plan in pruned.kept if plan.id in chosen),
-        dropped=(*pruned.dropped, *over),
+        kept=kept,
+        dropped=(*pruned.dropped, *(Dropped(plan, rule) for plan in over)),
         counts=pruned.counts | {rule: len(over)},
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Set as AbstractSet
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -61,6 +62,24 @@ class Profile(msgspec.Struct, frozen=True):
     """Those that were at least once no mere continuation of the read before."""
 
 
+_Shown = TypeVar("_Shown")
+
+
+def recovery(shown: Iterable[_Shown], usual: AbstractSet[_Shown]) -> frozenset[_Shown]:
+    """The path of recovery: what a run showed and no fault-free run did. Of points, or of numbers that stand for them."""
+    return frozenset(shown) - usual
+
+
+class Experiment(msgspec.Struct, frozen=True):
+    """A run that a strategy proposed and that is over: where its faults fired, and what recovery from them showed."""
+
+    run: int
+    strategy: str
+    fired: tuple[tuple[str, str], ...] = ()
+    """(id of the point, fault) for each step that took effect."""
+    recovery: frozenset[Point] = frozenset()
+
+
 def no_profile(_: int) -> Profile:
     """Where nothing is known."""
     return Profile()
@@ -103,6 +122,8 @@ class Strategy(Protocol):
     """A pure function from history to the next plans; none means that it is over.
 
     It is asked when all that it proposed before is over. It may propose a few (`history.batch`) or, lazily, a whole level.
+    One that has `policies` (names, in order) has them applied to what it proposes; one that has `arrange(plans, history)` puts
+    what they leave in order; one that has a `cap` gets no more than so many runs.
     """
 
     name: str

@@ -105,7 +105,7 @@ class Prover:
 
     def _planted(self, folder: Path, tally: Tally) -> None:
         self._run += 1
-        made = plants(self._base, self._base.plan.seed)
+        made = plants(self._base, self._base.plan.seed, stages=self._engine.stages)
         self._tell("run", "altered copies of a passing run")
         used = 0
         for plant in made:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from undermine.model.errors import UserError
+from undermine.model.injected import Stage
 
 if TYPE_CHECKING:
     from undermine.model.run import Op, RunView, Verdict
@@ -98,6 +99,7 @@ class Declared:
         self.clusters = dict(clusters)
         self.policies = dict(policies)
         self.settled = dict(settled)
+        self.stages = [value for value in vars(module).values() if isinstance(value, Stage)]
 
     def function(self, name: str) -> Callable[..., Any]:
         found = getattr(self.module, name, None)

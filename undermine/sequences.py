@@ -13,25 +13,20 @@ from functools import cached_property, lru_cache
 from typing import Any, Protocol, SupportsIndex, overload
 
 from undermine.model.plan import (
-    NETWORK_ERRORS,
-    At,
-    Error,
     Fault,
-    FirstUnseen,
     Hold,
     Plan,
     Step,
-    Trigger,
     describe_step,
-    fault_kind,
+    failure_of,
     final_at,
     nodes_of,
+    place_of,
+    point_at,
 )
 from undermine.model.point import CLIENT, KEYS, Point
-from undermine.protocols import PastRun, Profile
+from undermine.protocols import PastRun, Profile, recovery
 
-FAILURES = ("crash", "reboot", "disk", "net", "corruption", "delay", "drop", "partition", "pause", "hold")
-"""What can be the `failure` of a task."""
 DERIVED_KEYS = ("func", "io_type", "io_target", "sender", "receiver", "content")
 """What is known of a point besides its own keys."""
 
@@ -73,15 +68,6 @@ def _ends(point: Point) -> tuple[str, str]:
     return (point.peer, here) if point.io_type == "read" else (here, point.peer)
 
 
-def failure_of(fault: Fault, point: Point) -> str:
-    """`crash`, `disk`, `net`, …: one of `FAILURES`."""
-    if isinstance(fault, Error):
-        network = fault.error in NETWORK_ERRORS or point.kind in _DIRECTED
-        return "net" if network else "disk"
-    kind = fault_kind(fault)
-    return "corruption" if kind == "corrupt" else kind
-
-
 class Task:
     """One fault at one moment: what a fault-injection experiment does once. `task["node"]`, `task["failure"]`, …
 
@@ -98,7 +84,7 @@ class Task:
 
     @property
     def point(self) -> Point:
-        return _point(self.step.trigger)
+        return point_at(self.step.trigger)
 
     @property
     def fault(self) -> Fault:
@@ -147,23 +133,14 @@ class Task:
 @lru_cache(_REMEMBERED)
 def _values(step: Step) -> dict[str, Any]:
     """All that is known of a task by itself. The same steps recur in very many sequences."""
-    point, moment = _point(step.trigger), _moment(step.trigger)
+    point, moment = point_at(step.trigger), final_at(step.trigger)
     return {key: value_of(point, key) for key in (*KEYS, *DERIVED_KEYS)} | {
         "failure": failure_of(step.fault, point),
         "fault": step.fault,
         "scope": getattr(step.fault, "scope", ""),
-        "place": getattr(moment, "place", "before"),
-        "nth": getattr(moment, "nth", 1),
+        "place": place_of(step.trigger),
+        "nth": moment.nth if moment else 1,
     }
-
-
-def _moment(trigger: Trigger) -> At | FirstUnseen | None:
-    return trigger if isinstance(trigger, FirstUnseen) else final_at(trigger)
-
-
-def _point(trigger: Trigger) -> Point:
-    moment = _moment(trigger)
-    return moment.point if moment else Point(())
 
 
 class Sequence(tuple[Task, ...]):
@@ -298,6 +275,7 @@ class Profiles(Protocol):
     def all_points(self, fs: Some) -> frozenset[Point]: ...
     def post_injection_points(self, fs: Some) -> frozenset[Point]: ...
     def recovery_path(self, fs: Some, *keys: str) -> frozenset[Point]: ...
+    def recovery_functions(self, fs: Some) -> frozenset[str]: ...
     def first_read(self, task: Task) -> bool: ...
     def explored(self, what: Point | Task, *keys: str) -> bool: ...
     def sequences(self) -> tuple[Sequence, ...]: ...
@@ -321,6 +299,7 @@ class CampaignProfiles:
         self._abstract: dict[tuple[str, ...], frozenset[Point]] = {}
         self._recoveries: dict[tuple[str, tuple[str, ...]], frozenset[Point]] = {}
         self._same: dict[frozenset[Point], frozenset[Point]] = {}
+        self._functions: dict[str, frozenset[str]] = {}
         self._done = tuple(done)
         self.frames = frames
 
@@ -342,10 +321,24 @@ class CampaignProfiles:
         """Made once for each sequence: very many others share it as their prefix."""
         name = (Plan(_steps(fs)).steps_id, keys)
         if name not in self._recoveries:
-            path: frozenset[Point] = self.all_points(fs) - self._baseline.points
+            path: frozenset[Point] = recovery(self.all_points(fs), self._baseline.points)
             path = abstract_in(path, *keys) if keys else path
             self._recoveries[name] = self._same.setdefault(path, path)  # the same object is compared at once
         return self._recoveries[name]
+
+    def recovery_functions(self, fs: Some) -> frozenset[str]:
+        """Remembered, as the path is."""
+        name = Plan(_steps(fs)).steps_id
+        if name not in self._functions:
+            self._functions[name] = self._of_all(self.all_points(fs)) - self._usual
+        return self._functions[name]
+
+    @cached_property
+    def _usual(self) -> frozenset[str]:
+        return self._of_all(self._baseline.points)
+
+    def _of_all(self, points: Iterable[Point]) -> frozenset[str]:
+        return frozenset(function for point in points for function in self.frames(point))
 
     def first_read(self, task: Task) -> bool:
         """Asked of the experiment with the tasks before it; of one that showed nothing of the point, yes."""
@@ -408,7 +401,7 @@ def profiles_of(
             chosen[key] = (fired, run.id)
             done[key] = run.plan
         if fired:
-            injected.update(_point(step.trigger) for step in run.plan.steps)
+            injected.update(point_at(step.trigger) for step in run.plan.steps)
     by_steps = {key: run for key, (_, run) in chosen.items()}
     return CampaignProfiles(baseline, _Lazy(by_steps, load), injected, frames, done.values())
 
@@ -448,6 +441,9 @@ class StoredProfiles:
 
     def recovery_path(self, fs: Some, *keys: str) -> frozenset[Point]:
         return self._profiles.recovery_path(fs, *keys)
+
+    def recovery_functions(self, fs: Some) -> frozenset[str]:
+        return self._profiles.recovery_functions(fs)
 
     def first_read(self, task: Task) -> bool:
         return self._profiles.first_read(task)
@@ -514,6 +510,15 @@ def recovery_path(fs: Some, *keys: str) -> frozenset[Point]:
     With keys only these are kept of each, as `abstract_in` would; this way it is remembered, which is faster.
     """
     return _current.get().recovery_path(fs, *keys)
+
+
+def recovery_functions(fs: Some) -> frozenset[str]:
+    """The functions that did I/O, or called what did, in the experiment with this sequence and in no fault-free run.
+
+    Coarser than `recovery_path`, and steadier: which ways lead to an operation differs from run to run, which functions
+    recover hardly does.
+    """
+    return _current.get().recovery_functions(fs)
 
 
 def crashed(fs: Some, node: str) -> bool:

@@ -23,7 +23,7 @@ from undermine.model.finding import Finding, Landing, Outcome, landings
 from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.run import RunRecord, Verdict
-from undermine.protocols import Dropped, PastRun, PointSeen, Profile
+from undermine.protocols import Dropped, Experiment, PastRun, PointSeen, Profile
 from undermine.store_points import POINTS_SCHEMA, PointTable
 
 SCHEMA_VERSION = 3
@@ -89,16 +89,6 @@ class Slot(msgspec.Struct, frozen=True):
     index: int
     strategy: str
     plan: Plan
-
-
-class Coverage(msgspec.Struct, frozen=True):
-    """How much of what the fault-free runs showed was tried."""
-
-    points: int
-    points_fired: int
-    pairs_fired: int
-    locations: int
-    locations_fired: int
 
 
 class Store:
@@ -290,10 +280,10 @@ class Store:
         """Finished runs, one for each filled slot, in (round, index) order whatever order they ended in."""
         return self._past("r.strategy = ?1 OR ?1 IS NULL", strategy)
 
-    def adopted_runs(self, strategy: str) -> tuple[PastRun, ...]:
-        """Runs of others that stand for plans of this strategy, since they had been run already; in the same order."""
+    def runs_for(self, strategy: str) -> tuple[PastRun, ...]:
+        """Its own, and those of others that stand for plans of its, since they had been run already; in the same order."""
         return self._past(
-            f"r.strategy NOT IN ({_SPECIAL_SQL}) AND r.strategy != ?1 AND s.plan_id IN "
+            f"r.strategy = ?1 OR r.strategy NOT IN ({_SPECIAL_SQL}) AND s.plan_id IN "
             "(SELECT plan_id FROM dropped WHERE strategy = ?1 AND instead = plan_id)",
             strategy,
         )
@@ -423,21 +413,35 @@ class Store:
         with self._lock:
             return self._points.frames(self._db, point)
 
-    def coverage(self) -> Coverage:
-        """Points × faults fired, against those points of the fault-free runs at which a fault can fire."""
-        reachable = self.meta("reachable")
-        points = {seen.point.id: seen.point for seen in self.baseline_points()[0]}
-        if reachable is not None:
-            points = {name: points[name] for name in reachable if name in points}
-        fired = self._all("SELECT DISTINCT point, detail FROM fired WHERE fault != 'hold'")
-        hit = {point for point, _ in fired if point in points}
-        return Coverage(
-            points=len(points),
-            points_fired=len(hit),
-            pairs_fired=len(fired),
-            locations=len({p.get("loc") for p in points.values()}),
-            locations_fired=len({points[p].get("loc") for p in hit}),
+    def reachable(self) -> tuple[Point, ...]:
+        """The points of the fault-free runs at which a fault can fire."""
+        names = self.meta("reachable")
+        points = (seen.point for seen in self.baseline_points()[0])
+        if names is None:
+            return tuple(points)
+        wanted = frozenset(names)
+        return tuple(point for point in points if point.id in wanted)
+
+    def experiments(self, run: int = 0) -> Iterator[Experiment]:
+        """What strategies proposed and was run to a status that counts, in the order in which runs ended; or one of them.
+
+        Thousands in a second: points are told apart by their numbers as long as they are usual.
+        """
+        rows = self._all(
+            "SELECT x.run, r.strategy FROM runs x JOIN rounds r USING (round) WHERE x.state = 'done' "
+            f"AND x.status != 'broken' AND r.strategy NOT IN ({_SPECIAL_SQL}) AND ?1 IN (0, x.run) ORDER BY x.ended, x.run",
+            run,
         )
+        fired: dict[int, list[tuple[str, str]]] = {}
+        steps = "SELECT run, point, detail FROM fired WHERE fault != 'hold' AND ?1 IN (0, run) ORDER BY run, step"
+        for number, point, detail in self._all(steps, run):
+            fired.setdefault(number, []).append((point, detail))
+        with self._lock:
+            usual = self._points.numbers(self._db, self._baseline_runs())
+        for number, strategy in rows:
+            with self._lock:
+                shown = self._points.recovery(self._db, number, usual)
+            yield Experiment(number, strategy, tuple(fired.get(number, ())), shown)
 
     # --- findings
 

@@ -10,12 +10,13 @@ import sqlite3
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import accumulate, compress, pairwise
 
 import msgspec
 
 from undermine.model.point import Point
-from undermine.protocols import PointSeen, Profile
+from undermine.protocols import PointSeen, Profile, recovery
 
 POINTS_SCHEMA = """
 CREATE TABLE points (
@@ -35,6 +36,12 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     counts: list[int]
     after: list[int]
     first: list[bool]
+
+
+class _Shown(msgspec.Struct, frozen=True, array_like=True):
+    """The first list of a packed row: enough to know which points a run showed, and much quicker to read."""
+
+    steps: list[int]
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -103,6 +110,20 @@ class PointTable:
         ranked = sorted(found, key=lambda number: self._stored[number].rank)
         return tuple(_seen(self._stored[number], order, found[number]) for order, number in enumerate(ranked))
 
+    def numbers(self, db: sqlite3.Connection, runs: Sequence[int]) -> frozenset[int]:
+        """The numbers of the points that these runs showed together."""
+        found: set[int] = set()
+        for run in runs:
+            found.update(_numbers(db, run))
+        return frozenset(found)
+
+    def recovery(self, db: sqlite3.Connection, run: int, usual: AbstractSet[int]) -> frozenset[Point]:
+        """What a run showed besides the usual points, which are given by their numbers. Quick: most points are usual."""
+        rest = recovery(_numbers(db, run), usual)
+        if any(number not in self._stored for number in rest):
+            self._read_new(db)
+        return frozenset(self._stored[number].point for number in rest)
+
     def frames(self, db: sqlite3.Connection, point: Point) -> tuple[str, ...]:
         """The functions of a point's call stack, innermost first; none if no run showed it."""
         if point not in self._numbers:
@@ -133,6 +154,12 @@ class PointTable:
             functions = tuple(map(sys.intern, msgspec.json.decode(frames, type=list[str])))
             self._stored[number] = _Stored(point, functions, line, (run, position, name))
             self._numbers[point] = number
+
+
+def _numbers(db: sqlite3.Connection, run: int) -> Iterable[int]:
+    """The numbers of the points that a run showed; none if it has no profile."""
+    row = db.execute("SELECT packed FROM profiles WHERE run = ?", (run,)).fetchone()
+    return accumulate(msgspec.msgpack.decode(zlib.decompress(row[0]), type=_Shown).steps) if row else ()
 
 
 def _seen(stored: _Stored, order: int, said: Sequence[tuple[int, int, bool]]) -> PointSeen:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from undermine.analysis.chances import FaultLimits, chances, chances_at
 from undermine.model.baseline import Baseline
 from undermine.model.event import Event, Trace
-from undermine.model.plan import Plan
+from undermine.model.plan import Fault, Plan
 from undermine.model.point import Point, point_of
-from undermine.model.run import LogLine, NodeInfo, Op, Receipt, RunRecord, RunView
+from undermine.model.run import LogLine, NodeInfo, Op, Receipt, RunRecord, RunView, as_if
 from undermine.protocols import History, PastRun, PointSeen, Profile, Strategy
 
 KINDS = ("crash", "reboot", "delay", "error", "drop", "corrupt", "partition", "pause")
@@ -95,12 +95,18 @@ def run_view(
     nodes: Sequence[str] = ("n1",),
     logs: Sequence[LogLine] = (),
     baseline: Baseline = Baseline(),  # noqa: B008 - frozen
+    faults: Sequence[tuple[Fault, Event]] = (),
     **record: object,
 ) -> RunView:
-    """A finished run made by hand."""
+    """A finished run made by hand.
+
+    `faults`: those that fired in it, instead of a plan, each before one of the events. Give the events of a node different
+    `seq`s then: by node, process and number the one at which a fault fired is found.
+    """
     infos = tuple(NodeInfo(node, "server", "127.0.0.1", 1, {"main": 1}, "/nowhere") for node in nodes)
     fields: dict[str, object] = {"nodes": infos, "receipts": tuple(receipts), **record}
     made = RunRecord(1, plan, "fired", **fields)  # type: ignore[arg-type]
+    made = as_if(made, faults) if faults else made
     return RunView(made, tuple(ops), lambda: Trace(tuple(events)), lambda: tuple(logs), lambda: baseline)
 
 

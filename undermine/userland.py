@@ -60,9 +60,11 @@ def main(plugins: str) -> None:
     Forks(declared, answers).serve()
 
 
-def _names(declared: registry.Declared | None) -> dict[str, list[str]]:
+def _names(declared: registry.Declared | None) -> dict[str, list[Any]]:
+    """What the file declares, by name; stages as a whole."""
     kinds = ("workloads", "finals", "checkers", "filters", "clusters")
-    return {kind: list(getattr(declared, kind, ())) for kind in kinds}
+    names = {kind: list(getattr(declared, kind, ())) for kind in kinds}
+    return {**names, "stages": msgspec.to_builtins(declared.stages if declared else [])}
 
 
 def _say(fd: int, message: dict[str, Any]) -> None:
@@ -291,9 +293,8 @@ def _prune(declared: registry.Declared, request: dict[str, Any]) -> int:
     stored = cache(lambda: Store(campaign.parent, read_only=True)) if campaign.is_file() else None
     try:
         policies = _policies(declared, request)
-        earlier = (
-            [run.plan for name in {p.strategy for p in plans} for run in stored().past_runs(name)] if stored else ()
-        )
+        names = {plan.strategy for plan in plans}
+        earlier = [run.plan for name in names for run in stored().runs_for(name)] if stored else []
         with using(StoredProfiles(stored) if stored else CampaignProfiles()):
             pruned = compose(policies, plans, request.get("seed", 0), earlier, dropped_max=len(plans))
     except UserError as error:

@@ -68,7 +68,7 @@ class UserlandClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _first_word(self, plugins: Path | None) -> dict[str, list[str]]:
+    def _first_word(self, plugins: Path | None) -> dict[str, list[Any]]:
         assert self._process.stdout is not None
         timer = threading.Timer(_LOAD_TIMEOUT_S, self._process.kill)
         timer.start()
@@ -82,7 +82,7 @@ class UserlandClient:
         if "error" in word:
             self.close()
             raise UserError(word["error"])
-        loaded: dict[str, list[str]] = word["loaded"]
+        loaded: dict[str, list[Any]] = word["loaded"]
         return loaded
 
     def call(self, kind: str, **parameters: Any) -> Call:

@@ -19,6 +19,9 @@ from undermine import ledgers
 JOB = "wordcount"
 TASKS = {f"t{number}": f"the quick brown fox {number} jumps over the lazy dog " * 20 for number in range(4)}
 LOGS = ("orders", "audit")
+PARTS = ("keys", *LOGS, "job", "rebuild", "members")
+"""What `--set work=…` chooses from; `log` is both logs, `all` is everything, `none` is to wait for a while."""
+IDLE_S = 1.0
 KEYS_PER_WRITER = 4
 PUTS = 24
 APPENDS = 10
@@ -65,19 +68,35 @@ def health(node: Any) -> bool:
 # -- workload --------------------------------------------------------------------------------------------
 
 
+def parts(work: str) -> set[str]:
+    """The parts of the workload that a text like `all` or `keys,log` names."""
+    chosen: set[str] = set()
+    for name in (word.strip() for word in work.split(",")):
+        found = {"all": PARTS, "log": LOGS, "none": ()}.get(name, (name,))
+        if not set(found) <= set(PARTS):
+            raise ValueError(f"there is no part {name!r} of the workload; there are all, none, log, {', '.join(PARTS)}")
+        chosen |= set(found)
+    return chosen
+
+
 @undermine.workload
 def workload(s: undermine.Session) -> None:
-    patience = Patience(WORKLOAD_S_MAX)
-    s.attempt("leader", connect(s, "admin").leader, client="admin", node="", args={}, fails=(GranaryError,))
-    s.clients({
-        "kv1": lambda: use_keys(s, "kv1", patience),
-        "kv2": lambda: use_keys(s, "kv2", patience),
-        "log1": lambda: use_log(s, "log1", LOGS[0], patience),
-        "log2": lambda: use_log(s, "log2", LOGS[1], patience),
-        "job": lambda: run_job(s, "job"),
-        "admin": lambda: rebuild_a_follower(s, "admin"),
-    })
-    shrink_the_cluster(s, "admin")
+    work, patience = parts(s.params["work"]), Patience(WORKLOAD_S_MAX)
+    if work & {"keys", "rebuild"}:
+        s.attempt("leader", connect(s, "admin").leader, client="admin", node="", args={}, fails=(GranaryError,))
+    clients = {
+        "kv1": ("keys", lambda: use_keys(s, "kv1", patience)),
+        "kv2": ("keys", lambda: use_keys(s, "kv2", patience)),
+        "log1": (LOGS[0], lambda: use_log(s, "log1", LOGS[0], patience)),
+        "log2": (LOGS[1], lambda: use_log(s, "log2", LOGS[1], patience)),
+        "job": ("job", lambda: run_job(s, "job")),
+        "admin": ("rebuild", lambda: rebuild_a_follower(s, "admin")),
+    }
+    s.clients({name: client for name, (part, client) in clients.items() if part in work})
+    if not work:
+        time.sleep(IDLE_S)
+    if "members" in work:
+        shrink_the_cluster(s, "admin")
 
 
 def use_keys(s: undermine.Session, name: str, patience: Patience) -> None:
@@ -161,24 +180,55 @@ def look_at_members(s: undermine.Session, client: Client, name: str) -> dict[str
 @undermine.final
 def final(s: undermine.Session) -> None:
     """Write once more and read everything back. Whatever does not work ends this try."""
+    work = parts(s.params["work"])
     mark = f"final-{time.monotonic_ns()}"  # a try must not repeat an earlier one's requests
     client = connect(s, mark, FINAL_DEADLINE_S)
+    if "keys" in work:
+        keys_in_the_end(s, client, mark)
+    for log in (log for log in LOGS if log in work):
+        need(s.attempt("append", lambda log=log: client.append(log, mark, {}), client="final", node="",
+                       args={"log": log, "id": mark}, fails=(NotSent,)))
+        need(read_log(s, client, "final", log))
+        need(s.attempt("replicas", lambda log=log: on_replicas(client, log), client="final", node="",
+                       args={"log": log}, fails=(GranaryError,)))
+    if "job" in work:
+        job_in_the_end(s, client)
+    if "members" in work:
+        members_in_the_end(s, client)
+
+
+def keys_in_the_end(s: undermine.Session, client: Client, mark: str) -> None:
     need(s.attempt("put", lambda: client.put("final", mark), client="final", node="",
                    args={"key": "final", "value": mark}, fails=(NotSent,)))
     keys = [f"{name}-{number}" for name in ("kv1", "kv2") for number in range(KEYS_PER_WRITER)]
     for key in ["final", *keys]:
         need(s.attempt("get", lambda key=key: client.get(key), client="final", node="", args={"key": key},
                        fails=(GranaryError,)))
-    for log in LOGS:
-        need(s.attempt("append", lambda log=log: client.append(log, mark, {}), client="final", node="",
-                       args={"log": log, "id": mark}, fails=(NotSent,)))
-        need(read_log(s, client, "final", log))
+
+
+def on_replicas(client: Client, log: str) -> dict[str, list[str]]:
+    """The records of each replica of the log; of one that cannot be read, none."""
+    entry = client.call_master("logs.look_up", log=log)
+    found: dict[str, list[str]] = {}
+    for node in entry["replicas"]:
+        try:
+            records = client.call_store(node, "log.read", log=log, generation=entry["generation"])
+        except GranaryError:
+            records = []
+        found[node] = [record["id"] for record in records]
+    return found
+
+
+def job_in_the_end(s: undermine.Session, client: Client) -> None:
     need(s.attempt("submit", lambda: client.submit(JOB, TASKS), client="final", node="", args={"job": JOB}))
     status = need(s.attempt("job_status", lambda: client.job_status(JOB), client="final", node="",
                                args={"job": JOB}, fails=(GranaryError,))).value
     if not status["done"]:
         raise NotSettled("the job is not finished")
     record_outputs(s, client)
+
+
+def members_in_the_end(s: undermine.Session, client: Client) -> None:
     need(decommission(s, client, "final"))
     for _ in range(2):
         views = look_at_members(s, client, "final")
@@ -227,7 +277,36 @@ def logs_take_appends(run: undermine.RunView) -> undermine.Verdict:
         return undermine.Verdict.fail(f"{len(stuck)} logs can no longer be written to",
                                       symptom="log refuses appends for ever",
                                       evidence=[f"{log}: {last[log].error}" for log in stuck])
-    return undermine.Verdict.ok() if set(last) == set(LOGS) else undermine.Verdict.unknown("not tried")
+    used = {op.args["log"] for op in run.history if op.f == "append"}
+    return undermine.Verdict.ok() if used and used == set(last) else undermine.Verdict.unknown("not tried")
+
+
+TRANSFER = undermine.Stage("data transfer", functions=["Replica.append"], operations=["append"])
+
+
+@undermine.checker
+def one_crash_costs_one_replica(run: undermine.RunView) -> undermine.Verdict:
+    """If one node crashes, and that during data transfer, what was acknowledged is on two of three replicas in the end."""
+    crashes = run.faults_in(TRANSFER, "crash", "reboot")
+    if run.faults != crashes or sum(len(crash.nodes) for crash in crashes) > 1:
+        return undermine.Verdict.ok("nothing is promised after these faults")
+    replicas, stores = last_values(run, "replicas", "log"), stores_of_logs(run)
+    done = [(op.args["log"], op.args["id"]) for op in run.history
+            if op.f == "append" and op.phase == "workload" and op.status == "ok"]
+    if not done or not {log for log, _ in done} <= set(replicas):
+        return undermine.Verdict.unknown("nothing was appended, or the replicas could not be read")
+    few = [record for log, record in done
+           if sum(record in ids for ids in replicas[log].values()) < max(1, len(stores[log]) - 1)]
+    if few:
+        return undermine.Verdict.fail(f"{len(few)} acknowledged records have lost more than one replica",
+                                      symptom="one crash during data transfer costs more than one replica",
+                                      evidence=[*map(str, crashes), *(f"too few have {record}" for record in few[:5])])
+    return undermine.Verdict.ok()
+
+
+def stores_of_logs(run: undermine.RunView) -> dict[str, set[str]]:
+    """Where a replica was ever written: fewer than three where the master did not know all stores when it placed the log."""
+    return {log: {event.node for event in run.trace if event.target == f"logs/{log}.data"} for log in LOGS}
 
 
 @undermine.checker

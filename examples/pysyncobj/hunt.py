@@ -26,6 +26,9 @@ OPERATION_S = 3.0
 """A little longer than the node itself tries."""
 WORKLOAD_S = 5.0
 RESTARTED = "n3"
+PARTS = ("kv", "count", "lock", "restart")
+"""What `--set work=…` chooses from; `all` is everything, `none` is to wait for a while."""
+IDLE_S = 1.0
 
 
 class NotSettled(Exception):
@@ -59,13 +62,24 @@ def attempt(s: undermine.Session, node: Any, client: str, operation: str, **args
 # -- workload --------------------------------------------------------------------------------------------
 
 
+def parts(work: str) -> set[str]:
+    """The parts of the workload that a text like `all` or `kv,restart` names."""
+    words = {word.strip() for word in work.split(",")} - {"none"}
+    chosen = set(PARTS) if "all" in words else words
+    if unknown := sorted(chosen - set(PARTS)):
+        raise ValueError(f"there is no part {unknown[0]!r} of the workload; there are all, none, {', '.join(PARTS)}")
+    return chosen
+
+
 class Course:
     """How far the workload is: n3 and its clients wait for each other, and nobody begins anything when time is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: set[str]) -> None:
         self._until = time.monotonic() + WORKLOAD_S
-        self._away = {kind: threading.Event() for kind in ("kv", "count", "lock")}
+        self._away = {kind: threading.Event() for kind in work - {"restart"}}
         self.back = threading.Event()
+        if "restart" not in work:
+            self.back.set()
 
     def left_s(self) -> float:
         return max(0.0, self._until - time.monotonic())
@@ -88,14 +102,18 @@ class Course:
 
 @undermine.workload
 def workload(s: undermine.Session) -> None:
-    course = Course()
+    work = parts(s.params["work"])
+    course = Course(work)
     kinds = {"kv": use_keys, "count": use_counter, "lock": use_lock}
     clients = {
         f"{kind}-{node.id}": lambda use=use, node=node, kind=kind: use(s, node, f"{kind}-{node.id}", course)
         for kind, use in kinds.items()
+        if kind in work
         for node in s.nodes
     }
-    s.clients({**clients, "admin": lambda: restart(s, course)})
+    s.clients({**clients, **({"admin": lambda: restart(s, course)} if "restart" in work else {})})
+    if not work:
+        time.sleep(IDLE_S)
     look_who_led(s, "watcher")
 
 

@@ -48,7 +48,8 @@ def write(path: Path) -> None:
     writer.end(other, 2, 1_000_000_700, 0, writer.string(other, "ECONNRESET"))
     action, detail = writer.string(other, "error"), writer.string(other, "before net.send peer:s2: ECONNRESET once")
     writer.receipt(other, 2, 1_000_000_600, 0, 0, action, detail)
-    writer.begin(main, 3, 1_000_002_000, op, stack, target, resource, thread, -1)
+    mapped = writer.string(main, "file.map_write")
+    writer.begin(main, 3, 1_000_002_000, mapped, stack, target, resource, thread, -1)
     crash = writer.string(main, "crash")
     writer.receipt(main, 3, 1_000_002_500, 1, 12_345, crash, 0)
 

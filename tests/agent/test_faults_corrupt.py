@@ -91,22 +91,6 @@ def test_a_refused_corruption_changes_nothing(tool):
     assert not tool.run(READERS["os.read"]).receipts
 
 
-def test_a_mapped_file(tool):
-    tool.step(FLIP, {"op": "file.write"})
-    (tool.data / "x").write_bytes(bytes(4096))
-    outcome = tool.run(
-        """
-        import mmap
-        with open("x", "r+b") as file:
-            mapped = mmap.mmap(file.fileno(), 0)
-        mapped[0:10] = b"0123456789"
-        print(mapped[0:10])
-        """
-    ).ok()
-    assert outcome.out == f"{BAD!r}\n"
-    assert (tool.data / "x").read_bytes()[:10] == BAD
-
-
 def test_what_is_sent_or_received_is_changed(tool, any_python):
     tool.python = any_python
     for op, nth in (("net.send", 1), ("net.send", 1), ("net.recv", 1), ("net.recv", 1)):

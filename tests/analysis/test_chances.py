@@ -49,7 +49,7 @@ ENOSPC = {("ENOSPC", "once"), ("ENOSPC", "disk")}
         *((op, EIO | ENOSPC) for op in ("file.create", "file.write", "file.mkdir")),
         *((op, EIO) for op in ("file.fsync", "file.truncate", "file.rename")),
         *((op, EIO) for op in ("file.read", "file.open", "file.stat", "file.list", "file.unlink", "file.rmdir")),
-        ("file.close", set()),
+        *((op, set()) for op in ("file.close", "file.map_read", "file.map_write")),
         ("net.connect", {("ECONNREFUSED", "once"), ("ETIMEDOUT", "once")}),
         ("net.send", {("ECONNRESET", "once"), ("ETIMEDOUT", "once")}),
         ("net.recv", {("ECONNRESET", "once"), ("ETIMEDOUT", "once")}),
@@ -81,6 +81,8 @@ def test_a_handler_of_messages_is_not_answered_with_an_error() -> None:
     ("op", "places"),
     [
         ("file.write", ["before", "after"]),
+        ("file.map_write", ["before", "after"]),
+        ("file.map_read", ["before"]),
         ("file.rename", ["before", "after"]),
         ("net.send", ["before", "after"]),
         ("file.read", ["before"]),
@@ -93,7 +95,10 @@ def test_a_crash_comes_also_after_what_leaves_a_trace(op: str, places: list[str]
     assert moments(at(point(op)), Reboot) == places
 
 
-@pytest.mark.parametrize(("op", "expected"), [("file.write", 1), ("net.recv", 1), ("file.close", 0), ("net.close", 0)])
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [("file.write", 1), ("file.map_read", 1), ("file.map_write", 1), ("net.recv", 1), ("file.close", 0), ("net.close", 0)],
+)
 def test_everything_but_closing_can_be_slow(op: str, expected: int) -> None:
     assert len(moments(at(point(op)), Delay)) == expected
 
@@ -164,15 +169,13 @@ def test_what_acts_on_the_way_of_bytes_is_never_asked_for_after_them() -> None:
 
 
 def test_bytes_are_changed_only_where_the_user_asks_for_it() -> None:
-    points = [point(op) for op in ("file.read", "file.write", "net.recv", "net.send", "file.fsync")]
+    stored = ("file.read", "file.write", "file.map_read", "file.map_write")
+    points = [point(op) for op in (*stored, "net.recv", "net.send", "file.fsync")]
     assert not any(isinstance(c.fault, Corrupt) for c in possible(at(*points)))
     limits = msgspec.structs.replace(LIMITS, kinds=("corrupt",))
     found = {(c.point["op"], c.fault) for c in possible(at(*points, limits=limits))}
     assert found == {
-        ("file.read", Corrupt("flip")),
-        ("file.read", Corrupt("zero")),
-        ("file.write", Corrupt("flip")),
-        ("file.write", Corrupt("zero")),
+        *((op, fault) for op in stored for fault in (Corrupt("flip"), Corrupt("zero"))),
         ("net.recv", Corrupt("flip")),
     }
 
@@ -193,6 +196,8 @@ def cluster(**more: object) -> FaultLimits:
         ("net.recv", "peer:n2", True),
         ("msg.send", "vote peer:n2", True),
         ("file.write", "data", True),
+        ("file.map_write", "data", True),
+        ("file.map_read", "data", False),
         ("net.send", "accepted", False),
         ("net.recv", "other", False),
         ("file.read", "data", False),

@@ -22,12 +22,12 @@ def flags(*events: Event) -> list[bool]:
     return list(first_reads(events))
 
 
-@pytest.mark.parametrize("op", ["file.read", "net.recv", "msg.recv"])
+@pytest.mark.parametrize("op", ["file.read", "file.map_read", "net.recv", "msg.recv"])
 def test_a_read_of_the_same_source_right_after_one_is_its_continuation(op: str) -> None:
     assert flags(read(op=op), read(op=op), read(op=op, loc="m:else#1")) == [True, False, False]
 
 
-@pytest.mark.parametrize("op", ["file.read", "net.recv", "msg.recv"])
+@pytest.mark.parametrize("op", ["file.read", "file.map_read", "net.recv", "msg.recv"])
 def test_a_read_of_another_source_is_first_and_so_is_the_return_to_the_one_before(op: str) -> None:
     assert flags(read("a", op), read("b", op), read("a", op), read("a", op)) == [True, True, True, False]
 
@@ -65,7 +65,8 @@ def test_what_another_thread_sends_ends_no_message() -> None:
 
 @pytest.mark.parametrize("op", ["net.send", "file.write", "file.close", "file.open", "lock.acquire", "net.recv"])
 def test_a_file_that_was_read_stays_read_whatever_else_the_thread_does(op: str) -> None:
-    assert flags(read(op="file.read"), other(op), read(op="file.read")) == [True, True, False]
+    for kind in ("file.read", "file.map_read"):
+        assert flags(read(op=kind), other(op), read(op=kind)) == [True, True, False]
 
 
 @pytest.mark.parametrize("op", ["file.read", "file.write", "lock.release", "sleep"])
@@ -74,13 +75,24 @@ def test_a_message_goes_on_whatever_the_thread_does_that_is_not_on_the_network(o
 
 
 @pytest.mark.parametrize(
-    "op", ["file.write", "file.stat", "file.list", "net.send", "net.accept", "db.read", "file.open", "thread.start"]
+    "op",
+    [
+        "file.write",
+        "file.map_write",
+        "file.stat",
+        "file.list",
+        "net.send",
+        "net.accept",
+        "db.read",
+        "file.open",
+        "thread.start",
+    ],
 )
 def test_what_reads_no_bytes_always_counts(op: str) -> None:
     assert flags(other(op), other(op), other(op)) == [True, True, True]
 
 
-@pytest.mark.parametrize("op", ["file.read", "net.recv", "msg.recv"])
+@pytest.mark.parametrize("op", ["file.read", "file.map_read", "net.recv", "msg.recv"])
 def test_a_thread_that_ended_has_nothing_in_common_with_the_next_of_its_name(op: str) -> None:
     assert flags(read(op=op), read(op=op), other("thread.end"), read(op=op)) == [True, False, True, True]
     assert flags(read(op=op), other("thread.end", thread="t2"), read(op=op)) == [True, True, False]

@@ -14,6 +14,8 @@ from undermine.checkers.logs import Logs
 from undermine.findings.changes import CHANGES, changed, places, scalars, without
 from undermine.findings.planting import PLANTS_MAX, Plant, plants
 from undermine.model.baseline import Baseline
+from undermine.model.event import Trace
+from undermine.model.injected import Stage
 from undermine.model.run import LogLine, Op, Phase, RunView, Settling, Verdict, WorkloadResult
 from undermine.testing import event, run_view
 
@@ -199,3 +201,38 @@ def test_a_huge_answer_has_few_places() -> None:
 def test_texts_and_numbers_are_found_last_first_and_taken_out_everywhere() -> None:
     assert list(scalars({"key": "k", "more": [1, True, None], "value": "v"})) == ["v", 1, "k"]
     assert without({"a": ["x", "y"], "b": "x", "x": 1}, "x") == {"a": ["y"]}
+
+
+# --- specifications by stage
+
+
+STORING = Stage("storing", functions=["store"])
+PUTTING = Stage("putting", operations=["put"])
+
+
+def stored() -> RunView:
+    """As `keys`, and the second node stored something while a client put."""
+    base = keys()
+    stored = event("file.write", "n2", "app:Disk.store#1", seq=2, t_ns=base.history[2].start_ns + 1)
+    trace = Trace((*base.trace.events, stored))
+    return RunView(base.record, base.history, lambda: trace, lambda: base.logs, lambda: base.baseline)
+
+
+@pytest.mark.parametrize("stage", [STORING, PUTTING])
+@pytest.mark.parametrize("failure", ["crash", "disk"])
+def test_what_must_hold_after_a_fault_in_a_stage_is_tried_with_one(stage: Stage, failure: str) -> None:
+    def specification(run: RunView) -> Verdict:
+        """Vacuous unless a fault fell into the stage."""
+        lost = ledgers.no_acknowledged_write_lost(write="put", read="get")(run).answer == "fail"
+        return Verdict.fail("lost") if lost and run.faults_in(stage, failure) else Verdict.ok()
+
+    base = stored()
+    assert not any(specification(plant.view(base)).answer == "fail" for plant in plants(base))
+    found = [plant for plant in plants(base, stages=[stage]) if specification(plant.view(base)).answer == "fail"]
+    assert found
+    assert f"of n2 during {stage}, and " in found[0].text
+    assert len(plants(base, stages=[STORING, PUTTING])) <= PLANTS_MAX
+
+
+def test_a_stage_that_the_run_does_not_show_cannot_be_tried() -> None:
+    assert plants(stored(), stages=[Stage("misspelt", functions=["stoer"])]) == plants(stored())

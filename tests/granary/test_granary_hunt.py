@@ -12,6 +12,9 @@ import pytest
 from granary.rpc import Server
 
 from undermine import registry
+from undermine.model.plan import Crash, Error, Fault, Reboot
+from undermine.model.run import Op, RunView
+from undermine.testing import event, run_view
 
 HUNT = pathlib.Path(__file__).resolve().parents[2] / "examples" / "granary" / "hunt.py"
 
@@ -48,6 +51,7 @@ def test_it_declares_ledgers_beside_checks_of_its_own(declared: registry.Declare
         "no_stale_get",
         "no_acknowledged_append_lost",
         "logs_take_appends",
+        "one_crash_costs_one_replica",
         "job_finishes",
         "each_task_committed_once",
         "decommissioned_stays_out",
@@ -59,3 +63,36 @@ def test_it_declares_ledgers_beside_checks_of_its_own(declared: registry.Declare
         "each_task_committed_once",
         "replicas_agree_on_members",
     }
+
+
+# -- one crash costs one replica
+
+
+def appended(replicas: dict[str, list[str]], fault: Fault = Crash(), function: str = "Replica.append") -> RunView:  # noqa: B008
+    """Three stores took a record of the log, one of them was hit meanwhile, and in the end these replicas were read."""
+    stack = (f"granary.replicas:{function}#1",)
+    wrote = [event("file.write", node, stack[0], "logs/orders.data", stack=stack, t_ns=5) for node in ("s1", "s2", "s3")]
+    ops = [
+        Op(0, "log1", "append", args={"log": "orders", "id": "orders-0"}, status="ok", start_ns=1, end_ns=4),
+        Op(1, "final", "replicas", args={"log": "orders"}, status="ok", value=replicas, phase="final", start_ns=8, end_ns=9),
+    ]
+    return run_view(faults=[(fault, wrote[1])], events=wrote, ops=ops, nodes=("s1", "s2", "s3"))
+
+
+@pytest.mark.parametrize(
+    ("run", "answer"),
+    [
+        (appended({"s1": ["orders-0"], "s3": ["orders-0"]}), "pass"),
+        (appended({"s1": ["orders-0"], "s3": []}), "fail"),
+        (appended({"s1": ["orders-0"]}, Reboot()), "fail"),
+        (appended({"s1": ["orders-0"]}, Crash(("s2", "s3"))), "pass"),
+        (appended({"s1": ["orders-0"]}, Error()), "pass"),
+        (appended({"s1": ["orders-0"]}, function="Replica.prepare"), "pass"),
+    ],
+)
+def test_one_crash_during_data_transfer_costs_at_most_one_replica(
+    declared: registry.Declared, run: RunView, answer: str
+) -> None:
+    verdict = declared.checkers["one_crash_costs_one_replica"](run)
+    assert verdict is not None
+    assert verdict.answer == answer

@@ -179,6 +179,18 @@ def test_a_fault_can_name_only_nodes_that_exist(fault: Fault) -> None:
     assert unsupported(plan_of(fault), None, features, nodes=("n1", "n9")) == ""
 
 
+@pytest.mark.parametrize("op", ["file.map_read", "file.map_write"])
+def test_mapped_memory_answers_with_no_error(op: str) -> None:
+    mapped, able = point(op), {"n1": CAPABILITIES}
+    for trigger in (At(mapped), Then(At(point()), At(mapped, "after")), FirstUnseen(("loc",), point=mapped)):
+        for error in (Error(), Error("ENOSPC", "disk")):
+            assert f"{op} cannot be answered with an error" in unsupported(plan_of(error, trigger=trigger), None)
+        assert unsupported(plan_of(Crash(), Delay(), Partition(), trigger=trigger), able) == ""
+    assert unsupported(plan_of(Error(), trigger=Then(At(mapped), At(point()))), able) == ""
+    when = When((Compare("n1.term", "==", "1"),))
+    assert unsupported(plan_of(Error(), trigger=when), able, variables=SLOTS) == ""
+
+
 def test_clients_can_be_cut_off_at_the_network_only() -> None:
     assert "clients" in unsupported(plan_of(Partition(others=(CLIENT,))), {"n1": CAPABILITIES})
     network = plan_of(Partition(others=(CLIENT,), level="network"))

@@ -76,19 +76,24 @@ def test_a_point_says_what_and_where() -> None:
     ("op", "io_type", "kind"),
     [
         ("file.read", "read", "file"),
+        ("file.map_read", "read", "file"),
         ("file.stat", "read", "file"),
         ("file.list", "read", "file"),
         ("net.recv", "read", "net"),
         ("net.accept", "read", "net"),
         ("file.write", "write", "file"),
+        ("file.map_write", "write", "file"),
         ("net.send", "write", "net"),
+        ("file.open", "write", "file"),
+        ("file.close", "close", "file"),
+        ("net.close", "close", "net"),
         ("msg.recv", "read", "msg"),
         ("msg.send", "write", "msg"),
         ("db.read", "read", "db"),
         ("db.commit", "write", "db"),
     ],
 )
-def test_operations_are_reads_or_writes_of_a_kind(op: str, io_type: str, kind: str) -> None:
+def test_operations_are_reads_writes_or_closes_of_a_kind(op: str, io_type: str, kind: str) -> None:
     assert (point(op).io_type, point(op).kind) == (io_type, kind)
 
 

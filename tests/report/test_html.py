@@ -155,6 +155,14 @@ def test_the_page_says(good: Page, words: str) -> None:
     assert words in good.text
 
 
+def test_the_growth_of_coverage_is_drawn(good: Page) -> None:
+    labels = [attrs.get("aria-label") or "" for tag, attrs in good.tags if tag == "svg" and attrs.get("class") == "gr"]
+    assert len(labels) == 2
+    assert re.fullmatch(r"8 source locations after \d+ experiments", labels[0])
+    assert re.fullmatch(r"\d+ recovery class(es)? after \d+ experiments", labels[1])
+    assert "8 source locations hit dashed: all 9" in good.text
+
+
 def test_the_parts_come_in_order(good: Page) -> None:
     wanted = ["findings", "coverage", "runs", "help"]
     assert [i for i in good.ids() if i in wanted] == wanted
@@ -172,6 +180,46 @@ def test_only_the_own_script_may_run(good: Page) -> None:
     assert "default-src 'none'" in policy
     assert re.search(r"script-src 'sha256-[A-Za-z0-9+/=]{44}'", policy)
     assert [t for t, _ in good.tags].count("script") == 1
+
+
+# --- coverage
+
+
+def recovering(tmp_path: Path) -> CampaignMaker:
+    """Two strategies; recovery goes through one more place, then through two."""
+    made = CampaignMaker(tmp_path / "c")
+    more = [point("s1", "file.read", f"granary.repair:{name}#1") for name in ("scan", "fetch")]
+    made.run("baseline", Plan(), points=[PointSeen(WHERE, 1, 1, 0, 9)], verdicts=[Verdict.ok()])
+    for number, (strategy, shown) in enumerate((("random", 1), ("exhaustive", 1), ("exhaustive", 2), ("random", 2))):
+        what = plan(Crash(), WHERE, nth=1 + number, strategy=strategy)
+        receipts = [Receipt(0, "s2", "crash", at_s(1))]
+        points = [
+            PointSeen(at, 1, 1, order, frames=(at["loc"].partition("#")[0],))
+            for order, at in enumerate((WHERE, *more[:shown]))
+        ]
+        made.run(strategy, what, made=record(0, what, receipts), points=points, verdicts=[Verdict.ok()])
+    return made
+
+
+def test_recovery_is_counted_and_drawn(tmp_path: Path) -> None:
+    shown = page(recovering(tmp_path).close())
+    assert "0 of 2 recovery points" in shown.text
+    assert "2 recovery classes last new one 1 run ago; 2 by source location" in shown.text
+    labels = [attrs.get("aria-label") for tag, attrs in shown.tags if tag == "svg" and attrs.get("class") == "gr"]
+    assert labels == ["1 source location after 4 experiments", "2 recovery classes after 4 experiments"]
+
+
+def test_what_each_strategy_gave_is_a_table(tmp_path: Path) -> None:
+    shown = page(recovering(tmp_path).close())
+    assert (
+        "Strategy Experiments Points Locations Recovery classes Seen first random 2 1 1 2 1 exhaustive 2 1 1 2 1"
+        in spaced(shown.raw)
+    )
+
+
+def spaced(raw: str) -> str:
+    """The words of a page, with a space wherever a tag is."""
+    return " ".join(re.sub(r"<[^>]*>", " ", raw).split())
 
 
 # --- damage

@@ -44,6 +44,11 @@ def ran(number: int, *steps: Step, status: str = "fired") -> PastRun:
     return PastRun(number, 1, number, Plan(steps, 0, "prefail"), status, False)  # type: ignore[arg-type]
 
 
+def arranged(given: History) -> list[Plan]:
+    strategy = Prefail()
+    return strategy.arrange(list(strategy.propose(given)), given)
+
+
 def proposed(given: History, **options: object) -> set[tuple[Step, ...]]:
     return {plan.steps for plan in Prefail(Prefail.Options(**options)).propose(given)}  # type: ignore[arg-type]
 
@@ -75,19 +80,43 @@ def test_it_is_over_when_sequences_have_all_their_faults() -> None:
     assert {steps[:2] for steps in proposed(told(level_2, {1: [C], 2: [D]}), failures=3)} == {(step(A), step(C))}
 
 
-def test_every_sequence_has_its_turn_before_any_has_its_second() -> None:
-    first = (ran(1, step(A)), ran(2, step(B)))
-    plans = list(Prefail().propose(told(first, {1: [A, B, C, D], 2: [C, D]})))
-    assert {plan.steps[0] for plan in plans[:2]} == {step(A), step(B)}
-    assert {plan.steps[0] for plan in plans[-2:]} == {step(A)}
+def test_every_place_has_its_turn_before_any_has_its_second() -> None:
+    """The same place in two recoveries is one place, also on two nodes."""
+    other = Point.of(C.as_dict() | {"node": "n2", "stack": "another way"})
+    limits = msgspec.structs.replace(LIMITS, capabilities=dict.fromkeys(("n1", "n2"), CAPABILITIES))
+    given = told((ran(1, step(A)), ran(2, step(B))), {1: [C, D], 2: [other]}, limits)
+    places = [(plan.steps[1].trigger.point["loc"], plan.steps[1].trigger.place) for plan in arranged(given)]
+    assert len(places) == 6
+    assert len(set(places[:4])) == 4
+    assert {loc for loc, _ in places[4:]} == {C["loc"]}
+
+
+def test_where_only_recovery_goes_comes_first() -> None:
+    given = told((ran(1, step(A)),), {1: [A, B, D]})
+    places = [plan.steps[1].trigger.point for plan in arranged(given)]
+    assert places == [D, D, A, A, B, B]
+
+
+def test_what_is_in_functions_of_recovery_comes_before_all() -> None:
+    frames = {A: ("app:save", "app:main"), C: ("app:save", "app:main"), D: ("app:save", "app:repair", "app:main")}
+    given = told((ran(1, step(A)),), {1: [A, C, D]})
+    given = msgspec.structs.replace(given, frames=lambda at: frames.get(at, ()))
+    places = [plan.steps[1].trigger.point for plan in arranged(given)]
+    assert places == [D, D, C, C, A, A]
+
+
+def test_what_has_failed_already_is_extended_last() -> None:
+    failed = msgspec.structs.replace(ran(1, step(A)), failed=True)
+    made = [plan.steps[0] for plan in arranged(told((failed, ran(2, step(B))), {1: [C], 2: [C]}))]
+    assert made == [step(B)] * 2 + [step(A)] * 2
 
 
 def test_kinds_of_faults_take_turns() -> None:
     limits = msgspec.structs.replace(LIMITS, kinds=("crash", "reboot"))
-    plans = list(Prefail().propose(told(limits=limits)))
+    plans = list(arranged(told(limits=limits)))
     assert {type(plan.steps[0].fault) for plan in plans[:2]} == {Crash, Reboot}
 
 
 def test_equal_histories_give_equal_proposals() -> None:
     given = told([ran(1, step(A))], {1: [C, D]})
-    assert list(Prefail().propose(given)) == list(Prefail().propose(given))
+    assert list(arranged(given)) == list(arranged(given))

@@ -29,13 +29,14 @@ from undermine.model.plan import (
     lacking,
     nodes_of,
 )
-from undermine.model.point import CLIENT, Point
+from undermine.model.point import CLIENT, MAPPED, Point
 from undermine.protocols import Chance, PointSeen
 
 LEAVING_TRACES = frozenset(
     {
         "file.create",
         "file.write",
+        "file.map_write",
         "file.fsync",
         "file.truncate",
         "file.rename",
@@ -63,9 +64,9 @@ _NETWORK = {
     "db.commit": _CUT,
 }
 _MESSAGES = frozenset({"net.send", "net.recv", "msg.send", "msg.recv"})
-_CORRUPTED = {
-    "file.read": (Corrupt("flip"), Corrupt("zero")),
-    "file.write": (Corrupt("flip"), Corrupt("zero")),
+_STORED = (Corrupt("flip"), Corrupt("zero"))
+_CORRUPTED: Mapping[str, tuple[Corrupt, ...]] = {
+    **dict.fromkeys(("file.read", "file.write", *MAPPED), _STORED),
     "net.recv": (Corrupt("flip"),),
 }
 _MODES: Mapping[str, DelayMode] = {"file": "thread", "db": "thread", "net": "operation", "msg": "operation"}
@@ -164,7 +165,7 @@ def _places(op: str) -> tuple[Place, ...]:
 def errors_at(point: Point, limits: FaultLimits) -> Iterator[Error]:
     """The errors that a device or a network could answer this operation with."""
     op, kind = point.get("op"), point.kind
-    if kind == "file" and op != "file.close":
+    if kind == "file" and op != "file.close" and op not in MAPPED:
         for name in limits.disk_errors:
             if name == "ENOSPC" and op not in _NEEDS_SPACE:
                 continue

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from undermine.analysis.reads import first_reads
-from undermine.model.event import Event, Trace
+from undermine.model.event import Event, Trace, functions
 from undermine.model.point import Point, client_point, point_of
 from undermine.model.run import Op
 from undermine.protocols import PointSeen
@@ -87,11 +87,6 @@ def _met_by_clients(history: Sequence[Op], healed_ns: int) -> Iterator[_Met]:
     for op in history:
         if op.phase == "workload" and op.start_ns < healed_ns:
             yield _Met(client_point(op.f, op.node), op.start_ns, 0)
-
-
-def functions(stack: Iterable[str]) -> tuple[str, ...]:
-    """The functions of a call stack, in its order: `loc`s without the place in them."""
-    return tuple(loc.partition("#")[0] for loc in stack)
 
 
 class Recurrence(msgspec.Struct, frozen=True):

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from undermine.model.event import Event
 
 _NETWORK_READS = ("net.recv", "msg.recv")
-_READS = frozenset({"file.read", *_NETWORK_READS})
+_FILE_READS = ("file.read", "file.map_read")
+_READS = frozenset({*_FILE_READS, *_NETWORK_READS})
 """Reads of bytes, which can come in pieces. Questions (stat, list, accept, a store's commands) are whole each."""
 _NETWORK_KINDS = frozenset({"net", "msg", "db"})
 _ENDS_THREAD = "thread.end"
@@ -34,7 +35,8 @@ def first_reads(events: Iterable[Event]) -> Iterator[bool]:
             last[thread, event.op] = source
             continue
         if event.op == _ENDS_THREAD:  # the next one may have its name
-            last.pop((thread, "file.read"), None)
+            for op in _FILE_READS:
+                last.pop((thread, op), None)
         if event.op == _ENDS_THREAD or event.kind in _NETWORK_KINDS:
             for op in _NETWORK_READS:
                 last.pop((thread, op), None)

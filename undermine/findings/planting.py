@@ -16,9 +16,10 @@ import msgspec
 
 from undermine.findings.changes import CHANGES, changed, places, scalars, without
 from undermine.model.event import Event, Trace, ordered
-from undermine.model.plan import At, Delay, Plan, Step
+from undermine.model.injected import Stage, operations_open
+from undermine.model.plan import At, Crash, Delay, Error, Fault, Partition, Plan, Reboot, Step, fault_kind
 from undermine.model.point import Point, point_of
-from undermine.model.run import HealthSample, LogLine, NodeExit, Op, OpStatus, Receipt, RunRecord, RunView
+from undermine.model.run import HealthSample, LogLine, NodeExit, Op, OpStatus, Receipt, RunRecord, RunView, as_if
 from undermine.model.run import Settling as Settled
 from undermine.model.run import WorkloadResult as Ended
 
@@ -34,6 +35,9 @@ _LEADING_MAX = 20
 _LEADING = ("lost effect", "old answer")
 """Kinds that explain themselves best come first: the first plant that a checker fails on is the one that is named."""
 _TELLING = ("intruder", "other node", "answer", "outcome", "swapped", "order", "repeated")
+_STAGED_MAX = 60
+_STAGE_FAULTS: tuple[Fault, ...] = (Crash(), Reboot(), Error(), Partition(), Delay())
+_HURT = frozenset({"file", "net", "msg", "db"})
 WORD = "planted"
 TRACEBACK = (
     f"Exception in thread {WORD}:",
@@ -64,8 +68,11 @@ class Plant:
         return RunView(self.record, self.history, trace, lambda: (*base.logs, *self.logs), lambda: base.baseline)
 
 
-def plants(base: RunView, seed: int = 0, plants_max: int = PLANTS_MAX) -> list[Plant]:
-    """At most so many wrong copies of a passing run, spread over the kinds of wrongs; equal seeds give equal plants."""
+def plants(base: RunView, seed: int = 0, plants_max: int = PLANTS_MAX, stages: Sequence[Stage] = ()) -> list[Plant]:
+    """At most so many wrong copies of a passing run, spread over the kinds of wrongs; equal seeds give equal plants.
+
+    What must hold after a fault in one of the stages is tried with such a fault too.
+    """
     rng = random.Random(seed)
     first = list(_of_record(base))
     wide = list(_everywhere(base, rng))[:_WIDE_MAX]
@@ -78,8 +85,9 @@ def plants(base: RunView, seed: int = 0, plants_max: int = PLANTS_MAX) -> list[P
     kinds = sorted(by_kind, key=_rank)
     turns = itertools.chain.from_iterable(itertools.zip_longest(*(by_kind[kind] for kind in kinds)))
     narrow = [*leading, *(plant for plant in turns if plant is not None)]
-    room = max(0, plants_max - len(first) - len(wide))
-    return [*first, *narrow[:room], *wide][:plants_max]
+    staged = list(itertools.islice(_in_stages(base, stages, wide, rng), _STAGED_MAX))
+    room = max(0, plants_max - len(first) - len(wide) - len(staged))
+    return [*first, *narrow[:room], *wide, *staged][:plants_max]
 
 
 def _rank(kind: str) -> int:
@@ -348,6 +356,34 @@ def _wide(op: Op, change: Callable[[Any, random.Random], Any], rng: random.Rando
         return op
     path = next((path for path in places(op.value) if change(_at(op.value, path), rng) is not None), None)
     return op if path is None else _op(op, value=changed(op.value, path, change, rng))
+
+
+# --- after a fault in a stage
+
+
+def _in_stages(base: RunView, stages: Sequence[Stage], wide: Sequence[Plant], rng: random.Random) -> Iterator[Plant]:
+    """What one operation wrote is gone, or all final answers are wrong, and a fault had fallen into a stage before."""
+    effects = [next(_effects(base, some), None) for some in _by_kind(base.history)]
+    moments = [(stage, event) for stage in stages for event in _met_in(base, stage, rng)]
+    for fault in _STAGE_FAULTS:
+        for stage, event in moments:
+            record = as_if(base.record, [(fault, event)])
+            for wrong in (*filter(None, effects), *wide):
+                text = f"{fault_kind(fault)} of {event.node} during {stage}, and {wrong.text}"
+                yield Plant(f"{wrong.kind} after a fault", text, record, wrong.history)
+
+
+def _met_in(base: RunView, stage: Stage, rng: random.Random) -> list[Event]:
+    """An operation within the stage for each role that has one."""
+    found: dict[str, Event] = {}
+    events = [e for e in base.trace if e.kind in _HURT and e.t_ns < base.record.healed_ns]
+    for event in rng.sample(events, len(events)):
+        if event.role in found:
+            continue
+        open_ones = [op.f for op in operations_open(base.history, event.t_ns)] if stage.operations else []
+        if stage.covers(event.frames, open_ones):
+            found[event.role] = event
+    return [found[role] for role in sorted(found)]
 
 
 # --- small things

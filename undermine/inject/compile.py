@@ -22,6 +22,7 @@ from undermine.model.plan import (
     capability,
     fault_kind,
     lacking,
+    misplaced,
     nodes_of,
 )
 from undermine.model.point import CLIENT, PHASE
@@ -147,7 +148,12 @@ def unsupported(
     """Why this plan cannot run ("" if it can), by what the agents of each node can do (None: not known yet), what the
     deployment can, and the variables and nodes that exist (None: whichever are named)."""
     for step in plan.steps:
-        why = _unknown_variable(step, variables) or lacking(step.fault, features) or _beyond_clients(step)
+        why = (
+            _unknown_variable(step, variables)
+            or lacking(step.fault, features)
+            or _beyond_clients(step)
+            or misplaced(step)
+        )
         if not why and nodes is not None:
             why = _unknown_node(step.fault, nodes)
         if not why and capabilities is not None:

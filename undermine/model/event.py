@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -37,6 +37,11 @@ class Event(msgspec.Struct, frozen=True):
         """The family of the operation: `file`, `net`, `thread`, `lock`, …"""
         return self.op.partition(".")[0]
 
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """The functions (`module:qualified.name`) that led to it, innermost first."""
+        return functions(self.stack)
+
 
 class AgentInfo(msgspec.Struct, frozen=True):
     """What one process said of itself when its agent loaded."""
@@ -68,6 +73,11 @@ class Trace(msgspec.Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.events)
+
+
+def functions(stack: Iterable[str]) -> tuple[str, ...]:
+    """The functions of a call stack, in its order: `loc`s without the place in them."""
+    return tuple(loc.partition("#")[0] for loc in stack)
 
 
 def ordered(events: Sequence[Event]) -> tuple[Event, ...]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from undermine.model.point import PHASE, Point
+from undermine.model.point import MAPPED, PHASE, Point
 
 Place = Literal["before", "after"]
 Scope = Literal["once", "file", "disk", "peer"]
@@ -25,6 +25,10 @@ DISK_ERRORS = ("EIO", "ENOSPC")
 NETWORK_ERRORS = ("ECONNRESET", "ETIMEDOUT", "ECONNREFUSED")
 NETWORK_PARTITION = "network-partition"
 """The feature of a deployment that can lose packets between nodes."""
+FAILURES = ("crash", "reboot", "disk", "net", "corruption", "delay", "drop", "partition", "pause", "hold")
+"""What a fault is called where only its consequence matters: an error is one of the disk or of the network."""
+
+_DIRECTED = frozenset({"net", "msg", "db"})
 
 
 class Crash(msgspec.Struct, frozen=True, tag="crash", tag_field="fault"):
@@ -220,6 +224,27 @@ def final_at(trigger: Trigger) -> At | None:
     return trigger.second if isinstance(trigger, Then) else None
 
 
+def point_at(trigger: Trigger) -> Point:
+    """What is known beforehand of the operation at which it fires."""
+    moment = trigger if isinstance(trigger, FirstUnseen) else final_at(trigger)
+    return moment.point if moment else Point(())
+
+
+def place_of(trigger: Trigger) -> Place:
+    """Before or after the operation at which it fires."""
+    moment = trigger if isinstance(trigger, FirstUnseen) else final_at(trigger)
+    return moment.place if moment else "before"
+
+
+def failure_of(fault: Fault, point: Point) -> str:
+    """`crash`, `disk`, `net`, …: one of `FAILURES`."""
+    if isinstance(fault, Error):
+        network = fault.error in NETWORK_ERRORS or point.kind in _DIRECTED
+        return "net" if network else "disk"
+    kind = fault_kind(fault)
+    return "corruption" if kind == "corrupt" else kind
+
+
 def fault_kind(fault: Fault) -> str:
     """`crash`, `reboot`, `delay`, `error`, …"""
     return str(fault.__struct_config__.tag)
@@ -246,6 +271,14 @@ def lacking(fault: Fault, features: Collection[str]) -> str:
     """Why a deployment with these features cannot do it ("" if it can)."""
     if isinstance(fault, Partition) and fault.level == "network" and NETWORK_PARTITION not in features:
         return "network partitions need network namespaces: run as root with nft installed"
+    return ""
+
+
+def misplaced(step: Step) -> str:
+    """Why its fault cannot be where its trigger puts it ("" if it can)."""
+    op = point_at(step.trigger).get("op")
+    if isinstance(step.fault, Error) and op in MAPPED:
+        return f"{op} cannot be answered with an error, since a failing access to mapped memory kills the process; use crash"
     return ""
 
 

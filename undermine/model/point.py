@@ -16,11 +16,18 @@ from undermine.model.event import Event
 KEYS = ("op", "loc", "node", "role", "target", "stack")
 """The keys of a full point, in the order in which they are shown."""
 
-_READS = frozenset({"file.read", "file.stat", "file.list", "net.recv", "net.accept", "msg.recv", "db.read"})
+MAPPED = frozenset({"file.map_read", "file.map_write"})
+"""Accesses to the memory that a file is mapped to. No error can be returned there: a page that the device refuses ends the
+process (SIGBUS)."""
+
+_READS = frozenset(
+    {"file.read", "file.map_read", "file.stat", "file.list", "net.recv", "net.accept", "msg.recv", "db.read"}
+)
+_CLOSES = frozenset({"file.close", "net.close"})
 _PEER = "peer:"
 
 
-class Point(msgspec.Struct, frozen=True, order=True):
+class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
     """A frozen, sorted mapping of named keys; missing keys match anything."""
 
     items: tuple[tuple[str, str], ...]
@@ -53,7 +60,11 @@ class Point(msgspec.Struct, frozen=True, order=True):
 
     @property
     def io_type(self) -> str:
-        return "read" if self.get("op") in _READS else "write"
+        """`read`, `write`, or `close`, which is neither: nothing is stored or sent, and a process that dies closes as well."""
+        op = self.get("op")
+        if op in _CLOSES:
+            return "close"
+        return "read" if op in _READS else "write"
 
     @property
     def peer(self) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 
 from undermine.model.baseline import Baseline
-from undermine.model.event import Trace
-from undermine.model.plan import Plan
-from undermine.model.point import Point
+from undermine.model.event import Event, Trace
+from undermine.model.injected import InjectedFault, Stage, injected_faults
+from undermine.model.plan import FAILURES, At, Fault, Plan, Step, fault_kind, nodes_of
+from undermine.model.point import Point, point_of
 from undermine.model.stacks import ProcessStacks
 
 RunStatus = Literal["fired", "not_fired", "exhausted", "broken"]
@@ -195,6 +196,22 @@ class RunRecord(msgspec.Struct, frozen=True):
     conditions: Conditions = Conditions()
 
 
+def as_if(record: RunRecord, faults: Sequence[tuple[Fault, Event]]) -> RunRecord:
+    """The record of a run in which these faults had fired, each before this operation: for runs that are made up."""
+    return msgspec.structs.replace(
+        record,
+        plan=msgspec.structs.replace(record.plan, steps=tuple(Step(At(point_of(e)), fault) for fault, e in faults)),
+        moments=tuple(
+            Moment(step, e.node, e.t_ns, point_of(e), e.resource, e.seq, e.pid) for step, (_, e) in enumerate(faults)
+        ),
+        receipts=tuple(
+            Receipt(step, node, fault_kind(fault), e.t_ns, e.pid, e.seq)
+            for step, (fault, e) in enumerate(faults)
+            for node in nodes_of(fault) or (e.node,)
+        ),
+    )
+
+
 class RunView:
     """What a checker is given: plan, receipts, history, trace, logs of one run, and what is normal. Read when asked for."""
 
@@ -225,6 +242,18 @@ class RunView:
     def baseline(self) -> Baseline:
         """What runs without a fault, and with a harmless one, look like; empty while that is being learnt."""
         return self._load_baseline()
+
+    @cached_property
+    def faults(self) -> tuple[InjectedFault, ...]:
+        """The faults that took effect, in the order of the plan."""
+        return injected_faults(self)
+
+    def faults_in(self, where: Stage | str, *failures: str) -> tuple[InjectedFault, ...]:
+        """Those that fell into this stage, or while this function was executed; only these failures, if any are named."""
+        if unknown := [failure for failure in failures if failure not in FAILURES]:
+            raise ValueError(f"{unknown[0]!r} is no failure; failures are {', '.join(FAILURES)}")
+        wanted = failures or FAILURES
+        return tuple(fault for fault in self.faults if fault.failure in wanted and fault.during(where))
 
     def with_record(self, record: RunRecord) -> RunView:
         return RunView(record, self.history, lambda: self.trace, lambda: self.logs, lambda: self.baseline)

@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from undermine.analysis.coverage import Share
+from undermine.analysis.coverage import coverage_of as measured
 from undermine.model.baseline import Baseline
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
@@ -32,10 +34,11 @@ from undermine.model.plan import (
 )
 from undermine.model.point import PHASE
 from undermine.model.run import Verdict
+from undermine.report.growth import Curve, curves
 from undermine.report.scene import short_fault
 from undermine.report.text import clip, count, duration
 from undermine.rundir import RunDir, load_record
-from undermine.store import BASELINE, BENIGN, CONFIRM, CONTROL, REPLAY, Coverage, Store
+from undermine.store import BASELINE, BENIGN, CONFIRM, CONTROL, REPLAY, Store
 
 _WHAT_FOR = {
     BASELINE: "fault-free",
@@ -106,6 +109,8 @@ class LocationRow:
 class CoverageView:
     meters: tuple[tuple[str, int, int], ...]
     """(what, tried, of)"""
+    curves: tuple[Curve, ...]
+    strategies: tuple[tuple[str, Share], ...]
     pairs: int
     kinds: tuple[KindRow, ...]
     locations: tuple[LocationRow, ...]
@@ -343,7 +348,8 @@ def seen_by(finding: Finding, strategy_of: Mapping[int, str]) -> str:
 
 
 def coverage_of(store: Store, rows: Sequence[Row]) -> CoverageView:
-    total: Coverage = store.coverage()
+    counted = measured(store)
+    total = counted.reached
     allowed = _dig(store.meta("identity"), "significant", "faults", "kinds") or ()
     allowed = [str(kind) for kind in allowed] if isinstance(allowed, list) else []
     fired = list(_fired_steps(store, rows))
@@ -354,7 +360,14 @@ def coverage_of(store: Store, rows: Sequence[Row]) -> CoverageView:
             ("points", total.points_fired, total.points),
             ("source locations", total.locations_fired, total.locations),
             ("fault kinds", sum(row.fired > 0 for row in kinds), len(kinds)),
+            *(
+                [("recovery points", total.recovery_points_fired, total.recovery_points)]
+                if total.recovery_points
+                else ()
+            ),
         ),
+        curves=curves(total, counted.growth),
+        strategies=tuple(total.by_strategy.items()),
         pairs=total.pairs_fired,
         kinds=kinds,
         locations=tuple(locations[:LOCATIONS_MAX]),

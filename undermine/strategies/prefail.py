@@ -8,17 +8,18 @@ configured; `policies` says which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+import random
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
 
-from undermine.analysis.chances import possible
-from undermine.model.plan import At, Plan, Step
+from undermine.analysis.chances import fault_family, possible
+from undermine.model.plan import At, Plan, Step, nodes_of, place_of, point_at
+from undermine.model.point import Point
 from undermine.protocols import Chance, History, PastRun, Profile
 from undermine.strategies.exhaustive import by_weight
-
-Steps = tuple[Step, ...]
 
 
 class Prefail:
@@ -44,35 +45,67 @@ class Prefail:
 
     def propose(self, history: History) -> Iterator[Plan]:
         """The whole next level, lazily: it may be far larger than what policies leave of it."""
-        level = max((len(run.plan.steps) for run in history.runs), default=0)
+        level = _level(history)
         if level >= self._failures:
             return
         why = f"fault {level + 1} of {self._failures}" + (", in the recovery from the one before" if level else "")
-        for steps in _extended(_prefixes(history, level), history):
-            yield Plan(steps, history.seed, self.name, why)
+        for run, profile in _prefixes(history, level):
+            steps = run.plan.steps if run else ()
+            for chance in possible(history.chances_at(sorted(profile.after))):
+                step = Step(At(chance.point, chance.place), chance.fault)
+                yield Plan((*steps, step), history.seed, self.name, why)
+
+    def arrange(self, plans: Sequence[Plan], history: History) -> list[Plan]:
+        """What policies have left, in an order in which a short budget sees the most.
+
+        First what is in functions that only recovery goes through, since nothing else tests those, then what recovery does
+        otherwise than usual. What extends a sequence that has failed already comes last: it fails again, and hides what else
+        may be wrong.
+        """
+        failed = {run.plan.steps for run in history.runs if run.failed}
+        known = history.baseline.points
+        usual = frozenset(name for point in known for name in history.frames(point))
+        ranks: dict[tuple[bool, bool, bool], list[tuple[Hashable, Plan]]] = {}
+        for plan in random.Random(history.seed).sample(plans, len(plans)):
+            chance = _last(plan)
+            recovering = frozenset(history.frames(chance.point)) - usual
+            rank = (plan.steps[:-1] in failed, not recovering, chance.point in known)
+            ranks.setdefault(rank, []).append(((recovering, _place(chance)), plan))
+        order = {seen.point: seen.order for seen in history.points}
+        return [plan for rank in sorted(ranks) for plan in _in_turns(ranks[rank], order)]
 
 
-def _prefixes(history: History, level: int) -> list[tuple[Steps, Profile]]:
-    """The sequences of this length that took all their faults, and what their runs showed."""
+def _level(history: History) -> int:
+    return max((len(run.plan.steps) for run in history.runs), default=0)
+
+
+def _prefixes(history: History, level: int) -> list[tuple[PastRun | None, Profile]]:
+    """The runs of sequences of this length that took all their faults, and what they showed; None stands for no fault."""
     if level == 0:
-        return [((), history.baseline)]
-    runs = [run for run in history.runs if len(run.plan.steps) == level and _took_all(run)]
-    return [(run.plan.steps, history.profile(run.id)) for run in runs]
+        return [(None, history.baseline)]
+    took_all = [run for run in history.runs if len(run.plan.steps) == level and run.status == "fired"]
+    return [(run, history.profile(run.id)) for run in took_all]
 
 
-def _took_all(run: PastRun) -> bool:
-    return run.status == "fired"
+def _in_turns(plans: Sequence[tuple[Hashable, Plan]], order: Mapping[Point, int]) -> Iterator[Plan]:
+    """Places take turns, so that a short budget sees something of each of them, and each turn has another sequence."""
+    places: dict[Hashable, list[Plan]] = {}
+    for place, plan in plans:
+        places.setdefault(place, []).append(plan)
+    chances = {_last(members[0]): members for members in places.values()}
+    in_order = [chances[chance] for chance in by_weight(chances, order)]
+    for turn in itertools.zip_longest(*in_order):
+        yield from filter(None, turn)
 
 
-def _extended(prefixes: Sequence[tuple[Steps, Profile]], history: History) -> Iterator[Steps]:
-    """Each sequence and one more fault, in turns: a short budget sees something of every sequence's recovery."""
-    order = {seen.point: seen.order for seen in history.points}
-    chances = [by_weight(possible(history.chances_at(sorted(profile.after))), order) for _, profile in prefixes]
-    for turn in range(max(map(len, chances), default=0)):
-        for (steps, _), own in zip(prefixes, chances, strict=True):
-            if turn < len(own):
-                yield (*steps, _step(own[turn]))
+def _last(plan: Plan) -> Chance:
+    step = plan.steps[-1]
+    return Chance(point_at(step.trigger), place_of(step.trigger), step.fault)
 
 
-def _step(chance: Chance) -> Step:
-    return Step(At(chance.point, chance.place), chance.fault)
+def _place(chance: Chance) -> Hashable:
+    """The fault and where in the code it is, whichever node of a role it hits and whatever led there."""
+    point = chance.point
+    target = point.get("target").removesuffix(point.peer)
+    where = (point.get("role"), point.get("op"), point.get("loc"), target)
+    return where, chance.place, fault_family(chance.fault), len(nodes_of(chance.fault))

@@ -43,6 +43,10 @@ class Corruption:
     def instead(self, original, args, options):
         if self.operation == "file.read":
             self._guarded(self._in_file, args)
+        elif self.operation == "file.map_read":
+            self._guarded(self._in_mapping, original.__name__, *args)
+        elif self.operation == "file.map_write" and type(args[-1]) is int:
+            args = self._guarded(self._one_byte, original.__name__, args) or args
         elif self.operation != "net.recv":
             args, options = self._guarded(self._in_arguments, args, options) or (args, options)
         result = original(*args, **options)
@@ -109,8 +113,6 @@ class Corruption:
 
     def _in_file(self, args):
         """Change what this read is about to return in the file itself."""
-        if type(args[0]).__name__ == "mmap":
-            return self._in_mapping(*args[:2])
         fd = args[0] if isinstance(args[0], int) else args[0].fileno()
         status = _fstat(fd)
         if not stat.S_ISREG(status.st_mode):
@@ -139,12 +141,20 @@ class Corruption:
             if self.claim(detail):
                 _pwrite(fd, change[0], start)
 
-    def _in_mapping(self, mapping, index):
-        part = mapping[index]
+    def _one_byte(self, method: str, args):
+        """A byte that is put into a mapped file as a number; what `move` copies is there already."""
+        if method == "move" or not 0 <= args[-1] < 256:
+            return None
+        changed = self._agreed(bytes(args[-1:]))
+        return None if changed is None else (*args[:-1], changed[0])
+
+    def _in_mapping(self, method: str, mapping, *asked_for):
         try:
+            index = asked_for[0] if method == "__getitem__" else range_read(method, mapping, asked_for)
+            part = mapping[index]
             mapping[index] = part
-        except TypeError:
-            return  # mapped for reading only
+        except (TypeError, ValueError, IndexError):
+            return  # mapped for reading only, or the access fails anyway
         data = bytes((part,)) if isinstance(part, int) else part
         changed = self._agreed(data) if data else None
         if changed is not None:
@@ -155,6 +165,16 @@ def is_bytes(value) -> bool:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return True
     return type(value).__name__ == "array" and hasattr(value, "typecode")
+
+
+def range_read(method: str, mapping, asked_for) -> slice:
+    """What a method that reads at a mapped file's position is about to read."""
+    start = mapping.tell()
+    if method == "read_byte":
+        return slice(start, start + 1)
+    if method == "readline":
+        return slice(start, mapping.find(b"\n", start) + 1 or len(mapping))
+    return slice(start, min(start + asked(asked_for), len(mapping)))
 
 
 def asked(args) -> int:

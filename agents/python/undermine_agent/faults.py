@@ -14,11 +14,13 @@ from time import monotonic_ns
 
 from undermine_agent import fast, native
 from undermine_agent.changes import Hold, Silence
+from undermine_agent.table import MAPPED
 
 SIGKILL, SIGUSR1 = 9, 10
-# ENOSPC is for what needs space; other disk errors for what reaches the device; closing always works.
+# ENOSPC is for what needs space; other disk errors for what reaches the device; closing always works, and mapped
+# memory has no way to answer.
 _NEEDS_SPACE = frozenset({"file.write", "file.create", "file.mkdir", "db.write", "db.commit"})
-_NEVER_LASTING = frozenset({"file.close", "file.stat", "net.close"})
+_NEVER_LASTING = frozenset({"file.close", "file.stat", "net.close", *MAPPED})
 # Something of our own is in force: connections that are held or lose what they carry.
 STREAMS = {"step": -1, "kind": "streams"}
 

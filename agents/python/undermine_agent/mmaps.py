@@ -1,4 +1,7 @@
-"""Hooks of mapped files: slices, items and methods of `mmap.mmap` are reads and writes of the file below.
+"""Hooks of mapped files: slices, items and methods of `mmap.mmap` read and write the file below.
+
+They are operations of their own: an access to memory has no error to return (a page that cannot be had or stored
+kills the process), so none is ever raised here; `flush` and `resize` call the system and can fail.
 
 The type stays what it is: its special methods are replaced in place. What reaches the memory through the buffer
 protocol (a `memoryview`, `struct.pack_into`) is not seen.
@@ -18,12 +21,12 @@ def install(agent, mmap) -> None:
     _learn(agent, cls, files)
     _hook_items(agent, cls, files)
     for name, op, size_of, measure in (
-        ("write", "file.write", _length, int),
-        ("write_byte", "file.write", _one, None),
-        ("move", "file.write", _third, None),
-        ("read", "file.read", _asked, len),
-        ("readline", "file.read", _nothing, len),
-        ("read_byte", "file.read", _one, _one),
+        ("write", "file.map_write", _length, int),
+        ("write_byte", "file.map_write", _one, None),
+        ("move", "file.map_write", _third, None),
+        ("read", "file.map_read", _asked, len),
+        ("readline", "file.map_read", _nothing, len),
+        ("read_byte", "file.map_read", _one, _one),
         ("flush", "file.fsync", _nothing, None),
         ("resize", "file.truncate", _asked, None),
     ):
@@ -46,7 +49,7 @@ def _learn(agent, cls, files) -> None:
 
 
 def _hook_items(agent, cls, files) -> None:
-    read, write = agent.operations["file.read"], agent.operations["file.write"]
+    read, write = agent.operations["file.map_read"], agent.operations["file.map_write"]
     known, perform = files.known, agent.perform
 
     def make_get(original):

@@ -21,12 +21,16 @@ _KEYS = {"op", "loc", "node", "role", "target", "stack"}
 # Where a condition on variables is looked at, unless it names the operation.
 _SENDS, _RECEIVES = ("net.send", "msg.send"), ("net.recv", "msg.recv")
 # Faults that act on the data's way, so that they come before the operation whatever was asked for; and where they can.
-_CORRUPTIBLE = ("file.read", "file.write", "net.send", "net.recv", "msg.send", "msg.recv")
+_CORRUPTIBLE = (
+    "file.read", "file.write", "file.map_read", "file.map_write", "net.send", "net.recv", "msg.send", "msg.recv"
+)  # fmt: skip
 _DROPPABLE = ("net.send", "net.recv", "msg.send", "msg.recv", "db.read", "db.write", "db.commit")
+# Accesses to the memory that a file is mapped to: the system has no error to answer them with.
+MAPPED = ("file.map_read", "file.map_write")
 
 OPERATIONS = (
-    "file.open file.create file.read file.write file.fsync file.truncate file.close file.unlink file.mkdir "
-    "file.rmdir file.stat file.list file.rename net.connect net.accept net.send net.recv net.close "
+    "file.open file.create file.read file.write file.map_read file.map_write file.fsync file.truncate file.close "
+    "file.unlink file.mkdir file.rmdir file.stat file.list file.rename net.connect net.accept net.send net.recv net.close "
     "msg.send msg.recv db.read db.write db.commit"
 ).split()
 OBSERVED = (
@@ -111,6 +115,8 @@ class Half:
             return ""
         if self.acts:
             like = self.step.like
+            if like == "error" and name in MAPPED:
+                return ""
             if like in ("corrupt", "drop"):
                 return "before" if name in (_CORRUPTIBLE if like == "corrupt" else _DROPPABLE) else ""
             if like == "delay-operation" and name in ("net.send", "net.recv"):

@@ -1,0 +1,264 @@
+"""Experiments and bugs of policies for several failures in one run, in the form of PreFail's Figure 15, Table 3 and Table 4.
+
+For every workload the same pool of runs serves all policies (`prefail_pool.py`). Each policy goes through the strategy's
+levels: one crash, two, three; what it leaves is run until the time is over, and what was only counted is printed as such.
+With `--folder` a later session goes on where this one ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench import prefail_tables as tables
+from bench.news import print_news
+from bench.prefail_pool import CRASHES, Clock, Level, Pool, open_pool, pruned_singles
+from bench.prefail_tables import RANDOM, SIMPLEST, Cell, Row
+from undermine.config import Config, parse_duration
+from undermine.config_load import load
+from undermine.model.errors import UserError
+from undermine.model.point import Point
+from undermine.policy_library import DEFAULT
+from undermine.protocols import PastRun
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+PACKS = {
+    "granary": {"fixes": "snapshot-copy,commit-lease,open-watch,epoch-first,gossip-tombstone"},
+    "pysyncobj": {},
+}
+"""Parameters of the targets: of the example, the bug that needs two crashes is left in."""
+WORKLOADS = ("granary:orders", "granary:keys", "pysyncobj:count", "pysyncobj:kv")
+BASE = "crash_before_writes"
+FORCE = "BF"
+POLICIES: dict[str, tuple[str, ...]] = {
+    "CC": ("new_location", "same_location"),
+    "default": DEFAULT,
+    "deep": (*DEFAULT, "in_recovery", "same_place"),
+    SIMPLEST: ("recovery_by_location",),
+    "R-LN": ("recovery_by_location_and_node",),
+    "R-All": ("recovery_by_everything",),
+    FORCE: (),
+}
+OPTIMISATIONS = {
+    "crash": ("crash_before_writes", "no_crash_towards_the_dead"),
+    "disk": ("first_reads_only(disk)",),
+    "net": ("first_reads_only(net)",),
+    "corruption": ("first_reads_only(corruption)",),
+}
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What the command line says."""
+
+    workloads: tuple[str, ...]
+    budget_s: float
+    failures: int
+    base: tuple[str, ...]
+    cap: int
+    seed: int
+    jobs: int
+    folder: Path
+
+
+# --- one policy
+
+
+class Column:
+    """A policy's campaign: its own runs so far, and what came of each level."""
+
+    def __init__(self, name: str, pool: Pool, options: Options) -> None:
+        self.name = name
+        self.levels: dict[int, tuple[Level, tuple[PastRun, ...]]] = {}
+        self._policies = (*options.base, *POLICIES[name])
+        self._pool, self._cap = pool, options.cap
+        self._own: list[PastRun] = []
+        self._complete = True
+
+    def go_on(self, failures: int, clock: Clock, share: float) -> None:
+        """The experiments with this many failures; none where nothing is left to be extended."""
+        if failures > 1 and not self.levels[failures - 1][1]:
+            self.levels[failures] = Level((), exact=self._complete), ()
+            return
+        level = self._pool.next_level(self._policies, self._own, complete=self._complete)
+        print(f"{self.name}, {failures}: {len(level.plans)} experiments", file=sys.stderr, flush=True)
+        plans = self._pool.in_random_order(level.plans) if self.name == FORCE else level.plans
+        plans = plans[: max(0, self._cap - len(self._own))]
+        self._pool.run(plans, clock, share)
+        ran = self._pool.runs(plans)
+        self.levels[failures] = level, ran
+        self._own += ran
+        self._complete = level.exact and len(ran) == len(level.plans)
+
+    def cells(self, believed: dict[int, str]) -> list[Cell]:
+        return [
+            cell_of(self.name, count, len(level.plans), ran, believed, exact=level.exact)
+            for count, (level, ran) in self.levels.items()
+        ]
+
+
+def cell_of(
+    policy: str, failures: int, count: int, ran: Sequence[PastRun], believed: dict[int, str], *, exact: bool = True
+) -> Cell:
+    """An experiment has failed if its failures all took place and a checker refused it; a bug is a symptom that is believed."""
+    fired = [run for run in ran if run.status == "fired"]
+    failed = [run for run in fired if run.failed]
+    bugs = tuple(sorted({believed[run.id] for run in failed if run.id in believed}))
+    return Cell(policy, failures, count, exact, len(ran), len(fired), len(failed), bugs)
+
+
+# --- one workload
+
+
+def shares(failures: int, last: int) -> tuple[float, float]:
+    """The part of the budget at which policies must be done with this level, and brute force after them."""
+    if failures == 1:
+        return 1.0, 1.0
+    if failures < last:
+        return 0.5, 0.75
+    return (0.6, 1.0) if last == 2 else (1.0, 1.0)
+
+
+def measure(pool: Pool, options: Options) -> tuple[list[Cell], list[str]]:
+    """All policies, level by level, brute force last; then which of the symptoms are bugs."""
+    clock = Clock(options.budget_s)
+    columns = {name: Column(name, pool, options) for name in POLICIES}
+    at_random: dict[int, tuple[int, tuple[PastRun, ...]]] = {}
+    for failures in range(1, options.failures + 1):
+        share, share_of_force = shares(failures, options.failures)
+        for name, column in columns.items():
+            if name != FORCE:
+                column.go_on(failures, clock, share)
+            if name == SIMPLEST and failures > 1:
+                at_random[failures] = run_at_random(pool, options, failures, column, clock, share)
+        columns[FORCE].go_on(failures, clock, share_of_force)
+    believed = pool.confirm()
+    cells = [cell for column in columns.values() for cell in column.cells(believed)]
+    cells += [cell_of(RANDOM, count, wanted, ran, believed) for count, (wanted, ran) in at_random.items()]
+    return cells, pool.doubted()
+
+
+def run_at_random(
+    pool: Pool, options: Options, failures: int, simplest: Column, clock: Clock, share: float
+) -> tuple[int, tuple[PastRun, ...]]:
+    """As many runs as the simplest recovery policy had."""
+    wanted = len(simplest.levels[failures][1])
+    plans = pool.random_plans(failures, wanted, options.base)
+    pool.run(plans, clock, share)
+    return len(plans), pool.runs(plans)
+
+
+def configuration(target: str, work: str, seed: int) -> Config:
+    """The pack's own with this part of its workload, crashes only, and no reboot."""
+    config = load(EXAMPLES / target, {**PACKS[target], "work": work})
+    faults = msgspec.structs.replace(config.faults, kinds=CRASHES)
+    return msgspec.structs.replace(config, faults=faults, hunt=msgspec.structs.replace(config.hunt, seed=seed))
+
+
+def idle_points(target: str, options: Options) -> frozenset[Point]:
+    """What the cluster does while no client wants anything."""
+    config = configuration(target, "none", options.seed)
+    with open_pool(config, options.folder / f"{target}-none", options.jobs, print_news) as pool:
+        return pool.store.baseline_profile().points
+
+
+def row_of(target: str, work: str, options: Options) -> Row:
+    config, idle = configuration(target, work, options.seed), idle_points(target, options)
+    folder = options.folder / f"{target}-{work.replace(',', '+')}"
+    with open_pool(config, folder, options.jobs, print_news, idle) as pool:
+        singles, with_idle = single_failures(pool), single_failures(pool, idle=True)
+        cells, doubted = measure(pool, options) if options.failures else ([], [])
+        return Row(target, work, tuple(cells), singles, with_idle, pool.count, pool.seconds_a_run(), tuple(doubted))
+
+
+def single_failures(pool: Pool, *, idle: bool = False) -> dict[str, tuple[int, int]]:
+    """By kind of failure, with and without the optimisation; `idle` if what the cluster does by itself counts too."""
+    plans = pool.singles_of(("crash", "error", "corrupt"), idle=idle)
+    return {kind: pruned_singles(plans, kind, policies, pool.profiles) for kind, policies in OPTIMISATIONS.items()}
+
+
+def prepare(target: str) -> None:
+    """Fetch the target, if the pack has a script for that."""
+    script = EXAMPLES / target / "setup.py"
+    if script.exists():
+        subprocess.run([sys.executable, script], check=True, stdout=subprocess.DEVNULL)
+
+
+# --- all of it
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    parser = argparse.ArgumentParser(prog="python -m bench.prefail", description=__doc__)
+    parser.add_argument("workloads", nargs="*", help=f"target:part,part… (default: {' '.join(WORKLOADS)})")
+    parser.add_argument("--budget", default="20m", help="time for the experiments of each workload (default: 20m)")
+    parser.add_argument("--failures", type=int, default=3, help="0: Table 4 only (default: 3)")
+    parser.add_argument(
+        "--base", action="append", help=f"a policy of every column, BF and random too (default: {BASE}); or none"
+    )
+    parser.add_argument("--cap", type=int, default=10_000, help="experiments of one policy (default: 10000)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1), help="runs at a time")
+    parser.add_argument("--folder", type=Path, help="keep the runs here, and go on with those that are here")
+    said = parser.parse_args(arguments)
+    for workload in said.workloads:
+        if workload.partition(":")[0] not in PACKS:
+            parser.error(f"{workload} must be target:part with one of the targets {', '.join(PACKS)}")
+    try:
+        budget_s = parse_duration(said.budget)
+    except (UserError, ValueError) as error:
+        parser.error(f"--budget: {error}")
+    base = tuple(policy for policy in said.base or (BASE,) if policy != "none")
+    folder = (said.folder or Path(tempfile.mkdtemp(prefix="um-bench-prefail-"))).resolve()
+    workloads = tuple(said.workloads) or WORKLOADS
+    return Options(workloads, budget_s, said.failures, base, said.cap, said.seed, said.jobs, folder)
+
+
+def report(rows: Sequence[Row], options: Options) -> str:
+    failures, policies = range(2, options.failures + 1), (*POLICIES, RANDOM)
+    parts = []
+    if options.failures:
+        base = ", ".join(options.base) or "none"
+        parts += [
+            f"Policies of every column, also of BF and random: {base}. No fault hits what idle nodes do too.",
+            tables.figure_15(rows, tuple(POLICIES), range(1, options.failures + 1), options.cap),
+            tables.table_3(rows, failures),
+            tables.bugs_by_policy(rows, policies, failures),
+        ]
+    parts.append(tables.table_4(rows))
+    for row in rows:
+        parts += [f"{row.name}: {symptom}" for symptom in sorted({s for cell in row.cells for s in cell.bugs})]
+        parts += [f"{row.name}, not believed: {symptom}" for symptom in row.doubted]
+    return "\n\n".join(parts)
+
+
+def main() -> int:
+    options = parse(sys.argv[1:])
+    print(f"runs are kept in {options.folder}", file=sys.stderr, flush=True)
+    rows = []
+    for workload in options.workloads:
+        target, _, work = workload.partition(":")
+        prepare(target)
+        rows.append(row_of(target, work or "all", options))
+        print(report(rows[-1:], options), file=sys.stderr, flush=True)
+    print(report(rows, options))
+    summary = {
+        "bench": "prefail",
+        **{key: value for key, value in msgspec.to_builtins(options, enc_hook=str).items() if key != "folder"},
+        "rows": msgspec.to_builtins(rows),
+    }
+    print(json.dumps(summary))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UserError as error:
+        sys.exit(f"bench.prefail: {error}")

@@ -1,0 +1,283 @@
+"""Experiments that several policies share: what was run once is not run again, whichever policy asks for it.
+
+A pool is a folder with the store of one workload. A policy's campaign is made of the tool's own pieces: the strategy extends
+sequences, the policies prune them, and both see only the runs that this policy has asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+import undermine
+from undermine import plugins
+from undermine.analysis.chances import chances_at, possible
+from undermine.campaign import Campaign
+from undermine.campaign_dirs import open_store
+from undermine.config import Config
+from undermine.deployments.sweep import sweep
+from undermine.engine import Engine, open_engine
+from undermine.experiments import Judged, Listener
+from undermine.model.errors import UserError
+from undermine.model.plan import At, Plan, Step
+from undermine.model.point import Point
+from undermine.policies import compose, draw
+from undermine.policy_library import parse_policy
+from undermine.proposing import Proposing
+from undermine.protocols import History, PastRun
+from undermine.sequences import CampaignProfiles, failure_of, using
+from undermine.store import SPECIAL, Slot, Store
+from undermine.strategies.prefail import Prefail
+
+POOL = "pool"
+"""The strategy under whose name the runs are stored."""
+CRASHES = ("crash",)
+EVERYTHING = ("fault_types(crash)",)
+"""Brute force, where there are only crashes: the strategy takes no policies at all for its default ones."""
+PROPOSED_MAX = 300_000
+"""How many sequences of a level are looked at; if there are more, counts are lower bounds."""
+
+
+class Clock:
+    """When a part of the benchmark must be over."""
+
+    def __init__(self, budget_s: float) -> None:
+        self._begun, self._budget_s = time.monotonic(), budget_s
+
+    def over(self, share: float) -> bool:
+        return time.monotonic() >= self._begun + share * self._budget_s
+
+
+class Level(msgspec.Struct, frozen=True):
+    """The experiments with one number of failures that a policy leaves, in the strategy's order."""
+
+    plans: tuple[Plan, ...]
+    exact: bool
+    """False: at least so many, since not everything that they follow from was run or looked at."""
+
+
+class Pool:
+    """The runs of one workload. No fault hits what idle runs show too: that is what the cluster does without clients."""
+
+    def __init__(
+        self, campaign: Campaign, store: Store, engine: Engine, jobs: int, seed: int, idle: frozenset[Point]
+    ) -> None:
+        self.campaign = campaign
+        self.store = store
+        self.engine = engine
+        self.seed = seed
+        self._idle = idle
+        self._jobs = jobs
+        self._runs = {run.plan.id: run for run in store.past_runs(POOL)}
+        self._history = campaign.history_of(Prefail(), 1)
+
+    def runs(self, plans: Sequence[Plan]) -> tuple[PastRun, ...]:
+        """Those of these plans that have been run."""
+        return tuple(self._runs[plan.id] for plan in plans if plan.id in self._runs)
+
+    def history(self, own: Sequence[PastRun] = ()) -> History:
+        """What a campaign with only these runs would know."""
+        return msgspec.structs.replace(self._history, runs=tuple(own))
+
+    # --- what a policy leaves
+
+    def next_level(self, policies: Sequence[str], own: Sequence[PastRun], *, complete: bool) -> Level:
+        """One failure more than the longest of its own runs; `complete` if those are all that the level before left."""
+        strategy = _Bounded(policies or EVERYTHING, self._idle)
+        share = cast(Store, _Share(self.store, own))
+        pruned = Proposing(self.engine, share).ask(strategy, self.history(own))
+        return Level(pruned.kept, complete and strategy.proposed < PROPOSED_MAX)
+
+    def in_random_order(self, plans: Sequence[Plan]) -> tuple[Plan, ...]:
+        """So that the first of them are a fair sample; it is the order in which classes choose, so many are run already."""
+        return tuple(sorted(plans, key=lambda plan: draw(self.seed, plan)))
+
+    def random_plans(self, failures: int, count: int, base: Sequence[str]) -> tuple[Plan, ...]:
+        """Failures at random points of the fault-free runs, of those that the base policies leave."""
+        with using(self.profiles):
+            kept = compose([parse_policy(text) for text in base], self.singles_of(CRASHES), self.seed).kept
+        return drawn([plan.steps[0] for plan in kept], self._counts(), failures, count, self.seed)
+
+    def _counts(self) -> dict[Point, int]:
+        return {seen.point: seen.count for seen in self._history.points}
+
+    @property
+    def profiles(self) -> CampaignProfiles:
+        """What the fault-free runs showed."""
+        return CampaignProfiles(self._history.baseline, frames=self.store.frames)
+
+    # --- running
+
+    def run(self, plans: Sequence[Plan], clock: Clock, share: float) -> None:
+        """What is missing of them, until the time is over."""
+        missing = [plan for plan in plans if plan.id not in self._runs]
+        batch = 4 * self._jobs
+        for begin in range(0, len(missing), batch):
+            if clock.over(share):
+                return
+            self._run_batch(missing[begin : begin + batch])
+
+    def _run_batch(self, plans: Sequence[Plan]) -> None:
+        slots, begun = self.store.write_round(POOL, plans), time.monotonic()
+        for judged in self._side_by_side(slots):
+            if judged.noisy:
+                judged = self.campaign.experiments.run_slot(judged.slot, after=judged.attempt)
+            if not judged.symptom:  # its profile is in the store, and nobody will look at the rest
+                shutil.rmtree(self.campaign.experiments.folder(judged.run), ignore_errors=True)
+        self.store.finish_round(slots[0].round_index, time.monotonic() - begun)
+        ids = {plan.id for plan in plans}
+        self._runs |= {run.plan.id: run for run in self.store.past_runs(POOL) if run.plan.id in ids}
+
+    def _side_by_side(self, slots: Sequence[Slot]) -> list[Judged]:
+        with ThreadPoolExecutor(self._jobs) as threads:
+            try:
+                run = self.campaign.experiments.run_slot
+                return list(threads.map(lambda slot: run(slot, alone=self._jobs == 1), slots))
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                self.engine.abort()
+                raise
+
+    def confirm(self) -> dict[int, str]:
+        """Decide on all symptoms; for each failing run of the pool the symptom that it shows, if that is believed."""
+        found = self.campaign.confirming.run()
+        return {run: finding.symptom for finding in found if finding.believed for run in finding.runs}
+
+    def doubted(self) -> list[str]:
+        """Symptoms that did not come back, or that come without the faults too."""
+        return [finding.symptom for finding in self.store.findings() if not finding.believed]
+
+    @property
+    def count(self) -> int:
+        """How many experiments were run, whoever asked for them."""
+        return len(self._runs)
+
+    def seconds_a_run(self) -> float:
+        rows = [row for row in self.store.run_rows() if row["strategy"] == POOL and row["timing"]]
+        return sum(row["timing"]["total_s"] for row in rows) / len(rows) if rows else 0.0
+
+    # --- single failures of every kind
+
+    def singles_of(self, kinds: tuple[str, ...], *, idle: bool = False) -> list[Plan]:
+        """What the fault-free runs allow with these kinds of faults, one fault a run; also where idle nodes do the same."""
+        limits = msgspec.structs.replace(self.campaign.fault_limits(), kinds=kinds)
+        points = [seen.point for seen in self._history.points if idle or seen.point not in self._idle]
+        steps = [Step(At(c.point, c.place), c.fault) for c in possible(chances_at(limits)(points))]
+        return [Plan((step,), self.seed, POOL) for step in steps]
+
+
+class _Bounded:
+    """The strategy, which is asked for no more sequences than can be looked at."""
+
+    name, summary = Prefail.name, Prefail.summary
+
+    def __init__(self, policies: Sequence[str], idle: frozenset[Point]) -> None:
+        self.policies = tuple(policies)
+        self._idle = idle
+        self.proposed = 0
+        self._inner = Prefail(Prefail.Options(failures=8))
+
+    def propose(self, history: History) -> Iterator[Plan]:
+        """Faults at what a cluster does by itself are not of this space; those before the last one were of it."""
+        for plan in islice(self._inner.propose(history), PROPOSED_MAX):
+            self.proposed += 1
+            if _point(plan.steps[-1]) not in self._idle:
+                yield plan
+
+
+class _Share:
+    """A store in which a policy's campaign finds its own runs only."""
+
+    def __init__(self, store: Store, own: Sequence[PastRun]) -> None:
+        self._store, self._own = store, tuple(own)
+
+    def plans_taken(self) -> dict[str, str]:
+        return {}
+
+    def past_runs(self, strategy: str | None = None) -> tuple[PastRun, ...]:
+        return self._own
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def drawn(steps: Sequence[Step], counts: Mapping[Point, int], failures: int, count: int, seed: int) -> tuple[Plan, ...]:
+    """So many different plans, with steps and their occurrences drawn at random."""
+    source = random.Random(f"{seed}/{failures}")
+    plans: dict[str, Plan] = {}
+    for _ in range(20 * count if steps else 0):
+        if len(plans) == count:
+            break
+        some = tuple(_at_random(source.choice(steps), counts, source) for _ in range(failures))
+        plan = Plan(some, seed, POOL, "drawn at random")
+        plans.setdefault(plan.id, plan)
+    return tuple(plans.values())
+
+
+def _at_random(step: Step, counts: Mapping[Point, int], source: random.Random) -> Step:
+    at = cast(At, step.trigger)
+    return msgspec.structs.replace(step, trigger=At(at.point, at.place, source.randint(1, max(1, counts[at.point]))))
+
+
+def pruned_singles(
+    plans: Sequence[Plan], failure: str, policies: Sequence[str], profiles: CampaignProfiles
+) -> tuple[int, int]:
+    """How many single failures of a kind there are with and without these policies. Variants of an error count once."""
+    own = [plan for plan in plans if _failure(plan) == failure]
+    with using(profiles):
+        kept = compose([parse_policy(text) for text in policies], own, 0).kept
+    return len({_moment(plan) for plan in kept}), len({_moment(plan) for plan in own})
+
+
+def _failure(plan: Plan) -> str:
+    return failure_of(plan.steps[0].fault, _point(plan.steps[0]))
+
+
+def _moment(plan: Plan) -> tuple[Point, str]:
+    at = cast(At, plan.steps[0].trigger)
+    return at.point, at.place
+
+
+def _point(step: Step) -> Point:
+    return cast(At, step.trigger).point
+
+
+@contextlib.contextmanager
+def open_pool(
+    config: Config, folder: Path, jobs: int, listener: Listener, idle: frozenset[Point] = frozenset()
+) -> Iterator[Pool]:
+    """The pool in this folder, with its fault-free runs made; one that was begun with another configuration is refused."""
+    hunt = msgspec.structs.replace(config.hunt, benign_runs=0)
+    own = msgspec.structs.replace(config.campaign, dir=str(folder))
+    config = msgspec.structs.replace(config, hunt=hunt, campaign=own)
+    sweep(config.dir)
+    with open_store(folder, exclusive=True) as store, open_engine(config, folder) as engine:
+        identity = {"version": undermine.__version__, "fingerprint": config.fingerprint(), "seed": config.hunt.seed}
+        if store.meta(POOL, identity) != identity:
+            raise UserError(f"{folder} was begun with another configuration; name another folder")
+        store.set_meta(POOL, identity)
+        checkers = plugins.checkers(config, engine.userland.declared["checkers"])
+        campaign = Campaign(engine, store, (), checkers, listener)
+        store.interrupted()
+        campaign.preparing.run()
+        _finish_special(campaign, store)
+        yield Pool(campaign, store, engine, jobs, config.hunt.seed, idle)
+
+
+def _finish_special(campaign: Campaign, store: Store) -> None:
+    """Re-runs of suspects that were under way when an earlier session ended."""
+    rounds: dict[int, list[Slot]] = {}
+    for slot in store.open_slots():
+        if slot.strategy in SPECIAL:
+            rounds.setdefault(slot.round_index, []).append(slot)
+    for slots in rounds.values():
+        campaign.experiments.run_alone(slots)

@@ -1,0 +1,166 @@
+"""What `bench.prefail` has measured, as text in the form of the paper's Figure 15, Table 3 and Table 4. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+RANDOM = "random"
+SIMPLEST = "R-L"
+"""The policy of Table 3."""
+_BAR = 8
+"""Characters for each power of ten."""
+KINDS = ("crash", "disk", "net", "corruption")
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One policy with one number of failures."""
+
+    policy: str
+    failures: int
+    experiments: int
+    """How many it leaves."""
+    exact: bool
+    """False: at least so many, since the level before was not run completely or is too large to be looked at."""
+    ran: int
+    fired: int = 0
+    """Those of which all failures took place."""
+    failed: int = 0
+    """Those of the fired ones that a checker refused."""
+    bugs: tuple[str, ...] = ()
+    """Their symptoms, of those that came back in re-runs and not without the failures."""
+
+    @property
+    def all_run(self) -> bool:
+        return self.exact and self.ran >= self.experiments
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One workload."""
+
+    target: str
+    work: str
+    cells: tuple[Cell, ...]
+    singles: dict[str, tuple[int, int]]
+    """By kind of failure: how many with the optimisations, and how many without."""
+    singles_with_idle: dict[str, tuple[int, int]] = {}
+    """The same, and what the cluster does without clients too: its start, elections, heartbeats."""
+    runs: int = 0
+    seconds_a_run: float = 0.0
+    doubted: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.target} {self.work}"
+
+    def cell(self, policy: str, failures: int) -> Cell | None:
+        return next((c for c in self.cells if (c.policy, c.failures) == (policy, failures)), None)
+
+
+def experiments(cell: Cell | None, cap: int) -> str:
+    """The number as it is printed. What was counted and not run says so."""
+    if cell is None:
+        return "not reached"
+    number = f"{'' if cell.exact else '≥ '}{cell.experiments:,}"
+    if cell.all_run:
+        return number
+    over = f", the cap is {cap:,}" if cell.experiments > cap else ""
+    return f"{number} (counted; {cell.ran:,} run{over})"
+
+
+def figure_15(rows: Sequence[Row], policies: Sequence[str], failures: Sequence[int], cap: int) -> str:
+    """The number of experiments for each policy and workload; the bars are logarithmic."""
+    lines = ["Figure 15. #Experiments with different coverage-based policies (crashes only)."]
+    for count in failures:
+        for row in rows:
+            lines += ["", f"  {row.name}, {count} {'crashes' if count > 1 else 'crash'}"]
+            for policy in policies:
+                cell = row.cell(policy, count)
+                lines.append(f"    {policy:8} {_bar(cell):<{5 * _BAR}} {experiments(cell, cap)}{_fewer(row, cell)}")
+    return "\n".join(lines)
+
+
+def _bar(cell: Cell | None) -> str:
+    """Filled as far as experiments were run."""
+    if cell is None or not cell.experiments:
+        return ""
+    full, done = (min(5 * _BAR, 1 + round(_BAR * math.log10(n))) if n else 0 for n in (cell.experiments, cell.ran))
+    return "#" * done + "." * (full - done)
+
+
+def _fewer(row: Row, cell: Cell | None) -> str:
+    """How many times fewer than brute force, where both numbers are known."""
+    force = row.cell("BF", cell.failures) if cell else None
+    if not cell or not force or cell is force or not cell.experiments or not cell.exact:
+        return ""
+    times = force.experiments / cell.experiments
+    return f"   {'' if force.exact else '≥ '}{times:.1f}× fewer than BF" if times > 1 else ""
+
+
+def table_3(rows: Sequence[Row], failures: Sequence[int]) -> str:
+    """As in the paper: the simplest recovery policy, and random failures with as many runs."""
+    head = ("Workload", "#F", "#Failed Exps", "#Bugs", "#Bugs_R", "runs", "runs of random")
+    body = []
+    for row in rows:
+        before: dict[str, tuple[str, ...]] = {}
+        for count in failures:
+            cells = [row.cell(policy, count) for policy in (SIMPLEST, RANDOM)]
+            if cells[0] is None:
+                continue
+            bugs = [_bugs(cell, before) for cell in cells]
+            runs = [_of(cell.ran, cell.experiments, exact=cell.exact) if cell else "–" for cell in cells]
+            body.append((row.name, str(count), str(cells[0].failed), *bugs, *runs))
+            before = {cell.policy: cell.bugs for cell in cells if cell}
+    return f"Table 3. #Bugs found with {SIMPLEST}, and with random failures.\n\n" + _table(head, body)
+
+
+def _bugs(cell: Cell | None, before: dict[str, tuple[str, ...]]) -> str:
+    """(*): bugs that fewer failures have shown already."""
+    if cell is None:
+        return "–"
+    same = cell.bugs and set(cell.bugs) <= set(before.get(cell.policy, ()))
+    return f"{'(*) ' if same else ''}{len(cell.bugs)}"
+
+
+def _of(ran: int, count: int, *, exact: bool) -> str:
+    return f"{ran:,}" if exact and ran >= count else f"{ran:,} of {'' if exact else '≥ '}{count:,}"
+
+
+def bugs_by_policy(rows: Sequence[Row], policies: Sequence[str], failures: Sequence[int]) -> str:
+    """Each cell: bugs, failed experiments and experiments that were run."""
+    head = ("Workload", "#F", *policies)
+    body = [
+        (row.name, str(count), *(_found(row.cell(policy, count)) for policy in policies))
+        for row in rows
+        for count in failures
+    ]
+    note = "bugs / failed experiments / experiments run; + if there would be more to run"
+    return f"Bugs by policy ({note}).\n\n" + _table(head, body)
+
+
+def _found(cell: Cell | None) -> str:
+    return f"{len(cell.bugs)}/{cell.failed}/{cell.ran}{'' if cell.all_run else '+'}" if cell else "–"
+
+
+def table_4(rows: Sequence[Row]) -> str:
+    """Counted from fault-free runs; nothing of it is run."""
+    head = ("Workload", "Crash", "Disk Failure", "Net Failure", "Data Corruption")
+    whole = [(f"{row.name}, with what idle nodes do", row.singles_with_idle) for row in rows if row.singles_with_idle]
+    counted = [*((row.name, row.singles) for row in rows), *whole]
+    body = [(name, *(_pair(singles.get(kind, (0, 0))) for kind in KINDS)) for name, singles in counted]
+    note = "X/Y: with and without the optimisation; counted from fault-free runs, not run"
+    return f"Table 4. Single failures ({note}).\n\n" + _table(head, body)
+
+
+def _pair(pair: tuple[int, int]) -> str:
+    return f"{pair[0]}/{pair[1]}" if pair[1] else "N.A."
+
+
+def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    lines = [tuple(head), *map(tuple, body)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "\n".join(
+        "  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

@@ -1,0 +1,209 @@
+"""Coverage counts what was tried of what is known, and what recovery shows, as experiments go on."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from undermine.analysis.coverage import Coverage, Reached, Share, Stage, coverage_of
+from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.point import Point
+from undermine.model.run import RunRecord, RunStatus
+from undermine.protocols import Experiment, PointSeen, recovery
+from undermine.sequences import profiles_of
+from undermine.store import Store
+from undermine.testing import point
+
+A, B, C = (point(loc=f"app:{name}#1") for name in "abc")
+A2 = point(node="n2", loc="app:a#1")
+KNOWN = (A, B, C, A2)
+REPAIR, REPAIR2 = point(loc="app:repair#1"), point(node="n2", loc="app:repair#1")
+ELECT = point(loc="app:elect#1")
+AGAIN = point(loc="app:a#1", target="other")
+"""A point of recovery at a location that fault-free runs come to as well."""
+
+
+def experiment(
+    *fired: Point, shows: tuple[Point, ...] = (), strategy: str = "random", fault: str = "crash"
+) -> Experiment:
+    return Experiment(1, strategy, tuple((at.id, fault) for at in fired), frozenset(shows))
+
+
+def functions(at: Point) -> tuple[str, ...]:
+    return at["loc"].partition("#")[0], "app:main"
+
+
+def counted(*experiments: Experiment) -> Coverage:
+    made = Coverage(KNOWN, KNOWN, functions)
+    for one in experiments:
+        made.add(one)
+    return made
+
+
+def test_nothing_was_run() -> None:
+    made = counted()
+    assert made.reached == Reached(points=4, locations=3)
+    assert made.growth == ()
+
+
+def test_points_locations_and_pairs_that_fired_are_counted_once() -> None:
+    reached = counted(experiment(A, A2), experiment(A), experiment(A, fault="delay")).reached
+    assert (reached.runs, reached.points_fired, reached.locations_fired, reached.pairs_fired) == (3, 2, 1, 3)
+    assert (reached.points, reached.locations) == (4, 3)
+
+
+def test_runs_in_which_nothing_fired_are_experiments_that_recovered_from_nothing() -> None:
+    reached = counted(experiment(shows=(REPAIR,))).reached
+    assert reached == Reached(runs=1, points=4, locations=3, runs_since_new=1, by_strategy={"random": Share(runs=1)})
+
+
+def test_the_same_functions_are_one_class_on_whichever_node_and_by_whichever_locations() -> None:
+    later = point(loc="app:repair#2")
+    reached = counted(*(experiment(A, shows=(at,)) for at in (REPAIR, REPAIR2, later))).reached
+    assert (reached.recovery_classes, reached.recovery_classes_by_location) == (1, 2)
+    assert (reached.recovery_points, reached.recovery_locations) == (3, 2)
+    assert reached.recovery_functions == ("app:repair",)
+
+
+def test_a_path_of_usual_functions_only_is_of_no_class() -> None:
+    reached = counted(experiment(A, shows=(AGAIN,))).reached
+    assert (reached.recovery_classes, reached.recovery_classes_by_location, reached.recovery_points) == (0, 1, 1)
+
+
+def test_a_longer_path_is_another_class() -> None:
+    reached = counted(experiment(A, shows=(REPAIR,)), experiment(A, shows=(REPAIR, ELECT))).reached
+    assert reached.recovery_classes == 2
+
+
+def test_a_run_that_shows_nothing_new_is_of_no_class() -> None:
+    reached = counted(experiment(A)).reached
+    assert reached.recovery_classes == 0
+    assert reached.since_new == "no run did anything that fault-free runs do not"
+
+
+def test_a_usual_location_in_recovery_is_a_point_of_recovery_but_no_new_location() -> None:
+    reached = counted(experiment(A, shows=(AGAIN, REPAIR))).reached
+    assert (reached.recovery_points, reached.recovery_locations) == (2, 1)
+
+
+def test_faults_at_points_of_recovery_are_no_part_of_what_was_known() -> None:
+    reached = counted(experiment(A, shows=(REPAIR, ELECT)), experiment(A, REPAIR, shows=(REPAIR,))).reached
+    assert (reached.points_fired, reached.locations_fired, reached.recovery_points_fired) == (1, 1, 1)
+
+
+def test_a_fault_at_a_point_that_only_later_is_seen_in_recovery_counts_then() -> None:
+    made = counted(experiment(REPAIR))
+    assert made.reached.recovery_points_fired == 0
+    made.add(experiment(A, shows=(REPAIR,)))
+    assert made.reached.recovery_points_fired == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [(0, "the last run showed a new one"), (1, "last new one 1 run ago"), (31, "last new one 31 runs ago")],
+)
+def test_it_is_known_how_long_ago_the_last_new_class_was(more: int, words: str) -> None:
+    first, then = experiment(A, shows=(REPAIR,)), experiment(B, shows=(REPAIR2,))
+    reached = counted(experiment(A), first, *[then] * more).reached
+    assert reached.runs_since_new == more
+    assert reached.since_new == words
+
+
+def test_each_strategy_has_its_share_and_who_was_first_is_known() -> None:
+    shares = counted(
+        experiment(A, shows=(REPAIR,)),
+        experiment(A, shows=(REPAIR,), strategy="other"),
+        experiment(B, shows=(ELECT,), strategy="other"),
+        experiment(strategy="other"),
+    ).reached.by_strategy
+    assert shares == {
+        "random": Share(runs=1, points_fired=1, locations_fired=1, recovery_classes=1, new_classes=1),
+        "other": Share(runs=3, points_fired=2, locations_fired=2, recovery_classes=2, new_classes=1),
+    }
+
+
+def test_growth_has_a_stage_for_what_is_new_and_the_end() -> None:
+    made = counted(
+        experiment(A), experiment(A2), experiment(B, shows=(REPAIR,)), experiment(B, shows=(ELECT,)), experiment(B)
+    )
+    assert made.growth == (Stage(1, 1, 0), Stage(3, 2, 1), Stage(4, 2, 2), Stage(5, 2, 2))
+    made.add(experiment(C))
+    assert made.growth[-2:] == (Stage(4, 2, 2), Stage(6, 3, 2)), "an end that is passed is no stage"
+
+
+# --- from a store
+
+
+def seen(*points: Point) -> list[PointSeen]:
+    return [PointSeen(at, 1, 1, order, frames=functions(at)) for order, at in enumerate(points)]
+
+
+def ran(store: Store, strategy: str, plan: Plan, *points: Point, status: RunStatus = "fired") -> int:
+    (slot,) = store.write_round(strategy, [plan])
+    run = store.begin_run(slot)
+    fired = [(i, s.trigger.point.id, "crash", "{}") for i, s in enumerate(plan.steps) if isinstance(s.trigger, At)]
+    store.finish_run(slot, RunRecord(run, plan, status), (), "", seen(*points), fired if status == "fired" else ())
+    return run
+
+
+def crash(*where: Point) -> Plan:
+    return Plan(tuple(Step(At(at), Crash()) for at in where))
+
+
+def test_a_stored_campaign_is_counted_as_it_went(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c")
+    ran(store, "baseline", Plan(), A, B)
+    ran(store, "baseline", Plan(), A, A2)
+    store.set_meta("reachable", [A.id, A2.id])
+    ran(store, "benign", crash(C), A, ELECT)
+    ran(store, "random", crash(A), A, B, REPAIR)
+    ran(store, "random", crash(B), A, ELECT, status="not_fired")
+    ran(store, "random", crash(A2), status="broken")
+    ran(store, "confirm", crash(A), A, ELECT)
+    last = ran(store, "other", crash(A, REPAIR), A, REPAIR, REPAIR2)
+    made = coverage_of(store)
+    reached = made.reached
+    assert reached == Reached(
+        runs=3,
+        points=2,
+        points_fired=1,
+        pairs_fired=2,
+        locations=1,
+        locations_fired=1,
+        recovery_points=2,
+        recovery_points_fired=1,
+        recovery_locations=1,
+        recovery_classes=1,
+        recovery_classes_by_location=1,
+        recovery_functions=("app:repair",),
+        runs_since_new=2,
+        by_strategy={"random": Share(2, 1, 1, 1, 1), "other": Share(1, 1, 1, 1, 0)},
+    )
+    (one,) = store.experiments(last)
+    assert one == Experiment(last, "other", ((A.id, "{}"), (REPAIR.id, "{}")), frozenset({REPAIR, REPAIR2}))
+    store.close()
+
+
+def test_it_is_the_recovery_that_policies_are_told_of(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c")
+    ran(store, "baseline", Plan(), A, B)
+    run = ran(store, "random", crash(A), A, REPAIR, AGAIN)
+    profiles = profiles_of(store.past_runs(), store.profile, store.baseline_profile(), store.frames)
+    (one,) = store.experiments(run)
+    assert one.recovery == profiles.recovery_path(crash(A)) == recovery({A, REPAIR, AGAIN}, {A, B})
+    store.close()
+
+
+def test_runs_are_counted_in_the_order_in_which_they_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(1.0)
+    monkeypatch.setattr("undermine.store.time", SimpleNamespace(time=lambda: next(clock)))
+    store = Store(tmp_path / "c")
+    slots = store.write_round("random", [crash(A), crash(B)])
+    runs = [store.begin_run(slot) for slot in slots]
+    for index in (1, 0):
+        store.finish_run(slots[index], RunRecord(runs[index], slots[index].plan, "fired"), (), "", (), ())
+    assert [one.run for one in store.experiments()] == [runs[1], runs[0]]
+    store.close()

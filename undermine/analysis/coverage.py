@@ -1,0 +1,212 @@
+"""Coverage: how much of what is known was tried, and what recovery has shown, as the experiments of a campaign go on.
+
+What is tried is known from the fault-free runs: points, and source locations, at which a fault can fire. What there is to
+recover by is not: it only comes to light. The *recovery path* of a run is what it showed and no fault-free run did; two
+runs are of the same *recovery class* if the same functions are on their paths and in no fault-free run. Classes that keep coming
+say that going on pays; none for a long time says that more of the same will show little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+import msgspec
+
+from undermine.model.point import Point
+from undermine.protocols import Experiment, Profile
+
+Names = frozenset[str]
+"""A class of recovery paths: the functions, or the source locations, that they have in common."""
+Frames = Callable[[Point], tuple[str, ...]]
+"""The functions of a point's call stack."""
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What one strategy has contributed."""
+
+    runs: int = 0
+    points_fired: int = 0
+    locations_fired: int = 0
+    recovery_classes: int = 0
+    new_classes: int = 0
+    """Those that it showed before any other strategy did."""
+
+
+class Reached(msgspec.Struct, frozen=True):
+    """What the experiments so far have reached."""
+
+    runs: int = 0
+    """Experiments: runs that strategies proposed and that did not break."""
+    points: int = 0
+    """Of the fault-free runs, where a fault can fire."""
+    points_fired: int = 0
+    pairs_fired: int = 0
+    """Different pairs of point and fault."""
+    locations: int = 0
+    locations_fired: int = 0
+    recovery_points: int = 0
+    """Seen in recovery only."""
+    recovery_points_fired: int = 0
+    recovery_locations: int = 0
+    """Source locations that no fault-free run came to."""
+    recovery_classes: int = 0
+    """Different recovery paths, by the functions that only recovery goes through."""
+    recovery_classes_by_location: int = 0
+    """The same by source location: finer, and with more chance in it."""
+    recovery_functions: tuple[str, ...] = ()
+    """Those that no fault-free run went through, in alphabetical order."""
+    runs_since_new: int = 0
+    """Experiments since the last one that showed a new class (by function)."""
+    by_strategy: dict[str, Share] = {}
+
+    @property
+    def since_new(self) -> str:
+        """In words: does going on pay?"""
+        if not self.recovery_classes:
+            return "no run did anything that fault-free runs do not"
+        if not self.runs_since_new:
+            return "the last run showed a new one"
+        return f"last new one {self.runs_since_new:,} run{'s' * (self.runs_since_new != 1)} ago"
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """The state after so many experiments; there is one for each that brought something new."""
+
+    runs: int
+    locations_fired: int
+    recovery_classes: int
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """A point of a recovery: looked at once, met in very many runs."""
+
+    id: str
+    location: str
+    functions: Names
+    """Those that are not usual."""
+
+
+class _Counted:
+    """What some of the experiments, or all of them, have come to."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.points: set[str] = set()
+        self.locations: set[str] = set()
+        self.classes: set[Names] = set()
+        self.new_classes = 0
+
+    @property
+    def share(self) -> Share:
+        return Share(self.runs, len(self.points), len(self.locations), len(self.classes), self.new_classes)
+
+
+class Coverage:
+    """Counts experiments, one after the other. Not for several threads at once."""
+
+    def __init__(self, known: Iterable[Point], usual: Iterable[Point] = (), frames: Frames = lambda _: ()) -> None:
+        """`known`: where a fault can fire, of what the fault-free runs showed. `usual`: all that they showed."""
+        known, usual = tuple(known), tuple(usual)
+        self._locations = {point.id: point.get("loc") for point in known}
+        self._usual_locations = {point.get("loc") for point in (*known, *usual)}
+        self._usual_functions = {name for point in (*known, *usual) for name in frames(point)}
+        self._frames = frames
+        self._all = _Counted()
+        self._by_strategy: dict[str, _Counted] = {}
+        self._pairs: set[tuple[str, str]] = set()
+        self._fired: set[str] = set()
+        self._in_recovery: dict[Point, _Seen] = {}
+        self._classes_by_location: set[Names] = set()
+        self._newest = 0
+        self._growth: list[Stage] = []
+
+    def add(self, experiment: Experiment) -> None:
+        """Count a run that is over. Where no fault took effect there was nothing to recover from."""
+        own = self._by_strategy.setdefault(experiment.strategy, _Counted())
+        for counted in (self._all, own):
+            counted.runs += 1
+        if experiment.fired:
+            self._add_fired(experiment, own)
+            self._add_recovery(experiment.recovery, own)
+        now = Stage(self._all.runs, len(self._all.locations), len(self._all.classes))
+        before = self._growth[-1] if self._growth else Stage(0, 0, 0)
+        if (now.locations_fired, now.recovery_classes) != (before.locations_fired, before.recovery_classes):
+            self._growth.append(now)
+
+    def _add_fired(self, experiment: Experiment, own: _Counted) -> None:
+        for name, fault in experiment.fired:
+            self._pairs.add((name, fault))
+            self._fired.add(name)
+            if name in self._locations:
+                for counted in (self._all, own):
+                    counted.points.add(name)
+                    counted.locations.add(self._locations[name])
+
+    def _add_recovery(self, path: frozenset[Point], own: _Counted) -> None:
+        if not path:
+            return
+        seen = [self._look_at(point) for point in path]
+        self._classes_by_location.add(frozenset(one.location for one in seen))
+        functions: Names = frozenset().union(*(one.functions for one in seen))
+        if not functions:
+            return
+        if functions not in self._all.classes:
+            self._newest = self._all.runs
+            own.new_classes += 1
+            self._all.new_classes += 1
+        self._all.classes.add(functions)
+        own.classes.add(functions)
+
+    def _look_at(self, point: Point) -> _Seen:
+        known = self._in_recovery.get(point)
+        if known is None:
+            functions = frozenset(self._frames(point)) - self._usual_functions
+            known = self._in_recovery[point] = _Seen(point.id, point.get("loc"), functions)
+        return known
+
+    @property
+    def reached(self) -> Reached:
+        """The numbers now."""
+        recovery = self._in_recovery.values()
+        return Reached(
+            runs=self._all.runs,
+            points=len(self._locations),
+            points_fired=len(self._all.points),
+            pairs_fired=len(self._pairs),
+            locations=len(set(self._locations.values())),
+            locations_fired=len(self._all.locations),
+            recovery_points=len(recovery),
+            recovery_points_fired=sum(one.id in self._fired for one in recovery),
+            recovery_locations=len({one.location for one in recovery} - self._usual_locations),
+            recovery_classes=len(self._all.classes),
+            recovery_classes_by_location=len(self._classes_by_location),
+            recovery_functions=tuple(sorted(frozenset().union(*self._all.classes))),
+            runs_since_new=self._all.runs - self._newest,
+            by_strategy={name: counted.share for name, counted in self._by_strategy.items()},
+        )
+
+    @property
+    def growth(self) -> tuple[Stage, ...]:
+        """How it came to that: what each experiment that brought something new led to, and the end."""
+        if not self._growth:
+            return ()
+        end = msgspec.structs.replace(self._growth[-1], runs=self._all.runs)
+        return (*self._growth, end) if end != self._growth[-1] else tuple(self._growth)
+
+
+class Memory(Protocol):
+    """A campaign's store, as far as it is needed here."""
+
+    def reachable(self) -> tuple[Point, ...]: ...
+    def baseline_profile(self) -> Profile: ...
+    def experiments(self) -> Iterator[Experiment]: ...
+    def frames(self, point: Point) -> tuple[str, ...]: ...
+
+
+def coverage_of(memory: Memory) -> Coverage:
+    """The coverage of a campaign so far."""
+    made = Coverage(memory.reachable(), memory.baseline_profile().points, memory.frames)
+    for experiment in memory.experiments():
+        made.add(experiment)
+    return made
