@@ -1,8 +1,8 @@
 """Experiments and bugs of policies for several failures in one run, in the form of PreFail's Figure 15, Table 3 and Table 4.
 
 For every workload the same pool of runs serves all policies (`prefail_pool.py`). Each policy goes through the strategy's
-levels: one crash, two, three; what it leaves is run until the time is over, and what was only counted is printed as such.
-With `--folder` a later session goes on where this one ended.
+levels: one crash, two, three. What it leaves is run in the strategy's order until the time is over, brute force in one drawn
+by the seed; what was only counted is printed as such. With `--folder` a later session goes on where this one ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 
 from bench import prefail_tables as tables
 from bench.news import print_news
-from bench.prefail_pool import CRASHES, Clock, Level, Pool, open_pool, pruned_singles
+from bench.prefail_pool import Clock, Level, Pool, crash_before_changes, open_pool, pruned_singles
 from bench.prefail_tables import RANDOM, SIMPLEST, Cell, Row
 from undermine.config import Config, parse_duration
 from undermine.config_load import load
@@ -36,7 +36,7 @@ PACKS = {
 }
 """Parameters of the targets: of the example, the bug that needs two crashes is left in."""
 WORKLOADS = ("granary:orders", "granary:keys", "pysyncobj:count", "pysyncobj:kv")
-BASE = "crash_before_writes"
+BASE = crash_before_changes.__name__
 FORCE = "BF"
 POLICIES: dict[str, tuple[str, ...]] = {
     "CC": ("new_location", "same_location"),
@@ -47,6 +47,7 @@ POLICIES: dict[str, tuple[str, ...]] = {
     "R-All": ("recovery_by_everything",),
     FORCE: (),
 }
+"""In the order in which they are run."""
 OPTIMISATIONS = {
     "crash": ("crash_before_writes", "no_crash_towards_the_dead"),
     "disk": ("first_reads_only(disk)",),
@@ -117,48 +118,40 @@ def cell_of(
 # --- one workload
 
 
-def shares(failures: int, last: int) -> tuple[float, float]:
-    """The part of the budget at which policies must be done with this level, and brute force after them."""
-    if failures == 1:
-        return 1.0, 1.0
-    if failures < last:
-        return 0.5, 0.75
-    return (0.6, 1.0) if last == 2 else (1.0, 1.0)
+def shares(failures: int, last: int) -> tuple[float, float, float]:
+    """Of the time that is left for a level: when it is over for policies, then for brute force, then for random failures.
+
+    With one failure brute force adds nothing to what recovery policies have run; with two it is to be run completely.
+    """
+    if failures == last:
+        return 0.6, 0.85, 1.0
+    return (0.3, 0.3, 0.3) if failures == 1 else (0.6, 0.85, 0.95)
 
 
 def measure(pool: Pool, options: Options) -> tuple[list[Cell], list[str]]:
-    """All policies, level by level, brute force last; then which of the symptoms are bugs."""
+    """All policies, level by level, then brute force and random failures; then which of the symptoms are bugs."""
     clock = Clock(options.budget_s)
     columns = {name: Column(name, pool, options) for name in POLICIES}
     at_random: dict[int, tuple[int, tuple[PastRun, ...]]] = {}
     for failures in range(1, options.failures + 1):
-        share, share_of_force = shares(failures, options.failures)
+        level, (of_policies, of_force, of_random) = clock.rest(), shares(failures, options.failures)
         for name, column in columns.items():
-            if name != FORCE:
-                column.go_on(failures, clock, share)
-            if name == SIMPLEST and failures > 1:
-                at_random[failures] = run_at_random(pool, options, failures, column, clock, share)
-        columns[FORCE].go_on(failures, clock, share_of_force)
+            column.go_on(failures, level, of_force if name == FORCE else of_policies)
+        wanted = len(columns[SIMPLEST].levels[failures][1])
+        if wanted and failures > 1:
+            plans = pool.random_plans(failures, wanted, options.base)
+            pool.run(plans, level, of_random)
+            at_random[failures] = len(plans), pool.runs(plans)
     believed = pool.confirm()
     cells = [cell for column in columns.values() for cell in column.cells(believed)]
     cells += [cell_of(RANDOM, count, wanted, ran, believed) for count, (wanted, ran) in at_random.items()]
     return cells, pool.doubted()
 
 
-def run_at_random(
-    pool: Pool, options: Options, failures: int, simplest: Column, clock: Clock, share: float
-) -> tuple[int, tuple[PastRun, ...]]:
-    """As many runs as the simplest recovery policy had."""
-    wanted = len(simplest.levels[failures][1])
-    plans = pool.random_plans(failures, wanted, options.base)
-    pool.run(plans, clock, share)
-    return len(plans), pool.runs(plans)
-
-
 def configuration(target: str, work: str, seed: int) -> Config:
-    """The pack's own with this part of its workload, crashes only, and no reboot."""
+    """The pack's own with this part of its workload; crashes only, of one node each, and no reboot."""
     config = load(EXAMPLES / target, {**PACKS[target], "work": work})
-    faults = msgspec.structs.replace(config.faults, kinds=CRASHES)
+    faults = msgspec.structs.replace(config.faults, kinds=("crash",), groups=())
     return msgspec.structs.replace(config, faults=faults, hunt=msgspec.structs.replace(config.hunt, seed=seed))
 
 
@@ -197,7 +190,7 @@ def prepare(target: str) -> None:
 def parse(arguments: Sequence[str]) -> Options:
     parser = argparse.ArgumentParser(prog="python -m bench.prefail", description=__doc__)
     parser.add_argument("workloads", nargs="*", help=f"target:part,part… (default: {' '.join(WORKLOADS)})")
-    parser.add_argument("--budget", default="20m", help="time for the experiments of each workload (default: 20m)")
+    parser.add_argument("--budget", default="12m", help="time for the experiments of each workload (default: 12m)")
     parser.add_argument("--failures", type=int, default=3, help="0: Table 4 only (default: 3)")
     parser.add_argument(
         "--base", action="append", help=f"a policy of every column, BF and random too (default: {BASE}); or none"

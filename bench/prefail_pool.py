@@ -1,7 +1,7 @@
 """Experiments that several policies share: what was run once is not run again, whichever policy asks for it.
 
 A pool is a folder with the store of one workload. A policy's campaign is made of the tool's own pieces: the strategy extends
-sequences, the policies prune them, and both see only the runs that this policy has asked for.
+sequences and puts them in order, the policies prune them, and both see only the runs that this policy has asked for.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
 import undermine
 from undermine import plugins
-from undermine.analysis.chances import chances_at, possible
+from undermine.analysis.chances import LEAVING_TRACES, chances_at, possible
 from undermine.campaign import Campaign
 from undermine.campaign_dirs import open_store
 from undermine.config import Config
@@ -28,23 +28,35 @@ from undermine.deployments.sweep import sweep
 from undermine.engine import Engine, open_engine
 from undermine.experiments import Judged, Listener
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Plan, Step
+from undermine.model.plan import At, Plan, Step, failure_of
 from undermine.model.point import Point
-from undermine.policies import compose, draw
+from undermine.policies import Policy, compose, draw, filter_policy
 from undermine.policy_library import parse_policy
-from undermine.proposing import Proposing
-from undermine.protocols import History, PastRun
-from undermine.sequences import CampaignProfiles, failure_of, using
+from undermine.protocols import History, PastRun, Profile
+from undermine.sequences import CampaignProfiles, profiles_of, using
+from undermine.sequences import Sequence as Tasks
 from undermine.store import SPECIAL, Slot, Store
 from undermine.strategies.prefail import Prefail
 
 POOL = "pool"
 """The strategy under whose name the runs are stored."""
-CRASHES = ("crash",)
-EVERYTHING = ("fault_types(crash)",)
-"""Brute force, where there are only crashes: the strategy takes no policies at all for its default ones."""
+FAILURES_MAX = 8
+_CHANGES = LEAVING_TRACES - {"file.fsync"}
 PROPOSED_MAX = 300_000
 """How many sequences of a level are looked at; if there are more, counts are lower bounds."""
+
+
+def crash_before_changes(fs: Tasks) -> bool:
+    """Nodes crash only before they change a file or send something.
+
+    Nothing is lost between two such operations: a process that dies leaves what it wrote to the kernel, flushed or not.
+    """
+    return all(task["op"] in _CHANGES and task["place"] == "before" for task in fs)
+
+
+def policy_of(text: str) -> Policy:
+    """A shipped one, or the one of this benchmark."""
+    return filter_policy(crash_before_changes) if text == crash_before_changes.__name__ else parse_policy(text)
 
 
 class Clock:
@@ -55,6 +67,10 @@ class Clock:
 
     def over(self, share: float) -> bool:
         return time.monotonic() >= self._begun + share * self._budget_s
+
+    def rest(self) -> Clock:
+        """For a part that begins now and may have what is left."""
+        return Clock(max(0.0, self._begun + self._budget_s - time.monotonic()))
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -81,30 +97,41 @@ class Pool:
         self._history = campaign.history_of(Prefail(), 1)
 
     def runs(self, plans: Sequence[Plan]) -> tuple[PastRun, ...]:
-        """Those of these plans that have been run."""
-        return tuple(self._runs[plan.id] for plan in plans if plan.id in self._runs)
+        """The runs of the first of these plans, up to one that has not been run. What others ran further on does not count."""
+        return tuple(self._runs[plan.id] for plan in takewhile(lambda plan: plan.id in self._runs, plans))
 
     def history(self, own: Sequence[PastRun] = ()) -> History:
-        """What a campaign with only these runs would know."""
-        return msgspec.structs.replace(self._history, runs=tuple(own))
+        """What a campaign with only these runs would know, and where it may inject."""
+        return msgspec.structs.replace(
+            self._history,
+            runs=tuple(own),
+            baseline=self._without_idle(self._history.baseline),
+            profile=lambda run: self._without_idle(self.store.profile(run)),
+        )
+
+    def _without_idle(self, profile: Profile) -> Profile:
+        return msgspec.structs.replace(profile, after=profile.after - self._idle)
 
     # --- what a policy leaves
 
     def next_level(self, policies: Sequence[str], own: Sequence[PastRun], *, complete: bool) -> Level:
         """One failure more than the longest of its own runs; `complete` if those are all that the level before left."""
-        strategy = _Bounded(policies or EVERYTHING, self._idle)
-        share = cast(Store, _Share(self.store, own))
-        pruned = Proposing(self.engine, share).ask(strategy, self.history(own))
-        return Level(pruned.kept, complete and strategy.proposed < PROPOSED_MAX)
+        strategy, history = Prefail(Prefail.Options(failures=FAILURES_MAX)), self.history(own)
+        proposed = islice(strategy.propose(history), PROPOSED_MAX)
+        with using(profiles_of(own, self.store.profile, self._history.baseline, self.store.frames)):
+            pruned = compose([policy_of(text) for text in policies], proposed, self.seed)
+        looked_at = len(pruned.kept) + sum(pruned.counts.values())
+        return Level(tuple(strategy.arrange(pruned.kept, history)), complete and looked_at < PROPOSED_MAX)
 
     def in_random_order(self, plans: Sequence[Plan]) -> tuple[Plan, ...]:
-        """So that the first of them are a fair sample; it is the order in which classes choose, so many are run already."""
+        """The first of them are a fair sample. It is the order in which classes choose, so many are run already."""
         return tuple(sorted(plans, key=lambda plan: draw(self.seed, plan)))
 
     def random_plans(self, failures: int, count: int, base: Sequence[str]) -> tuple[Plan, ...]:
         """Failures at random points of the fault-free runs, of those that the base policies leave."""
+        singles = self.singles_of(self.campaign.fault_limits().kinds)
         with using(self.profiles):
-            kept = compose([parse_policy(text) for text in base], self.singles_of(CRASHES), self.seed).kept
+            kept = compose([policy_of(text) for text in base], singles, self.seed).kept
         return drawn([plan.steps[0] for plan in kept], self._counts(), failures, count, self.seed)
 
     def _counts(self) -> dict[Point, int]:
@@ -175,41 +202,6 @@ class Pool:
         return [Plan((step,), self.seed, POOL) for step in steps]
 
 
-class _Bounded:
-    """The strategy, which is asked for no more sequences than can be looked at."""
-
-    name, summary = Prefail.name, Prefail.summary
-
-    def __init__(self, policies: Sequence[str], idle: frozenset[Point]) -> None:
-        self.policies = tuple(policies)
-        self._idle = idle
-        self.proposed = 0
-        self._inner = Prefail(Prefail.Options(failures=8))
-
-    def propose(self, history: History) -> Iterator[Plan]:
-        """Faults at what a cluster does by itself are not of this space; those before the last one were of it."""
-        for plan in islice(self._inner.propose(history), PROPOSED_MAX):
-            self.proposed += 1
-            if _point(plan.steps[-1]) not in self._idle:
-                yield plan
-
-
-class _Share:
-    """A store in which a policy's campaign finds its own runs only."""
-
-    def __init__(self, store: Store, own: Sequence[PastRun]) -> None:
-        self._store, self._own = store, tuple(own)
-
-    def plans_taken(self) -> dict[str, str]:
-        return {}
-
-    def past_runs(self, strategy: str | None = None) -> tuple[PastRun, ...]:
-        return self._own
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-
 def drawn(steps: Sequence[Step], counts: Mapping[Point, int], failures: int, count: int, seed: int) -> tuple[Plan, ...]:
     """So many different plans, with steps and their occurrences drawn at random."""
     source = random.Random(f"{seed}/{failures}")
@@ -234,7 +226,7 @@ def pruned_singles(
     """How many single failures of a kind there are with and without these policies. Variants of an error count once."""
     own = [plan for plan in plans if _failure(plan) == failure]
     with using(profiles):
-        kept = compose([parse_policy(text) for text in policies], own, 0).kept
+        kept = compose([policy_of(text) for text in policies], own, 0).kept
     return len({_moment(plan) for plan in kept}), len({_moment(plan) for plan in own})
 
 

@@ -36,6 +36,10 @@ class Cell(msgspec.Struct, frozen=True):
     def all_run(self) -> bool:
         return self.exact and self.ran >= self.experiments
 
+    @property
+    def begun(self) -> bool:
+        return self.all_run or self.ran > 0
+
 
 class Row(msgspec.Struct, frozen=True):
     """One workload."""
@@ -63,11 +67,10 @@ def experiments(cell: Cell | None, cap: int) -> str:
     """The number as it is printed. What was counted and not run says so."""
     if cell is None:
         return "not reached"
-    number = f"{'' if cell.exact else '≥ '}{cell.experiments:,}"
     if cell.all_run:
-        return number
+        return _number(cell)
     over = f", the cap is {cap:,}" if cell.experiments > cap else ""
-    return f"{number} (counted; {cell.ran:,} run{over})"
+    return f"{_number(cell)} (counted; {cell.ran:,} run{over})"
 
 
 def figure_15(rows: Sequence[Row], policies: Sequence[str], failures: Sequence[int], cap: int) -> str:
@@ -110,38 +113,46 @@ def table_3(rows: Sequence[Row], failures: Sequence[int]) -> str:
             if cells[0] is None:
                 continue
             bugs = [_bugs(cell, before) for cell in cells]
-            runs = [_of(cell.ran, cell.experiments, exact=cell.exact) if cell else "–" for cell in cells]
-            body.append((row.name, str(count), str(cells[0].failed), *bugs, *runs))
+            runs = [_runs(cell) if cell else "–" for cell in cells]
+            failed = str(cells[0].failed) if cells[0].begun else "–"
+            body.append((row.name, str(count), failed, *bugs, *runs))
             before = {cell.policy: cell.bugs for cell in cells if cell}
     return f"Table 3. #Bugs found with {SIMPLEST}, and with random failures.\n\n" + _table(head, body)
 
 
 def _bugs(cell: Cell | None, before: dict[str, tuple[str, ...]]) -> str:
     """(*): bugs that fewer failures have shown already."""
-    if cell is None:
+    if cell is None or not cell.begun:
         return "–"
     same = cell.bugs and set(cell.bugs) <= set(before.get(cell.policy, ()))
     return f"{'(*) ' if same else ''}{len(cell.bugs)}"
 
 
-def _of(ran: int, count: int, *, exact: bool) -> str:
-    return f"{ran:,}" if exact and ran >= count else f"{ran:,} of {'' if exact else '≥ '}{count:,}"
+def _runs(cell: Cell) -> str:
+    return f"{cell.ran:,}" if cell.all_run else f"{cell.ran:,} of {_number(cell)}"
+
+
+def _number(cell: Cell) -> str:
+    return f"{'' if cell.exact else '≥ '}{cell.experiments:,}"
 
 
 def bugs_by_policy(rows: Sequence[Row], policies: Sequence[str], failures: Sequence[int]) -> str:
-    """Each cell: bugs, failed experiments and experiments that were run."""
+    """Each cell: bugs and failed experiments, of all experiments or of those that were run."""
     head = ("Workload", "#F", *policies)
     body = [
         (row.name, str(count), *(_found(row.cell(policy, count)) for policy in policies))
         for row in rows
         for count in failures
     ]
-    note = "bugs / failed experiments / experiments run; + if there would be more to run"
+    note = "bugs / failed experiments / experiments; of N run: not all were run, so bugs may be missing"
     return f"Bugs by policy ({note}).\n\n" + _table(head, body)
 
 
 def _found(cell: Cell | None) -> str:
-    return f"{len(cell.bugs)}/{cell.failed}/{cell.ran}{'' if cell.all_run else '+'}" if cell else "–"
+    if cell is None or not cell.begun:
+        return "–"
+    found = f"{len(cell.bugs)}/{cell.failed}"
+    return f"{found}/{cell.ran:,}" if cell.all_run else f"{found} of {cell.ran:,} run"
 
 
 def table_4(rows: Sequence[Row]) -> str:

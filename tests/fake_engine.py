@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,12 +102,17 @@ class FakeRunner:
         self.moments: Callable[[int, Plan], tuple[Moment, ...]] = lambda count, plan: ()
         self.dies_at = 0
         self.fires = True
+        self.misses: Callable[[Plan], bool] = lambda plan: False
         self.damaged: tuple[Receipt, ...] = ()
         """Receipts that no plan explains."""
-        self.takes_s = 0.0
+        self.meets: Callable[[int], object] = lambda count: None
+        """Called while a run is under way."""
         self.under_way = 0
         self.beside: list[int] = []
         """How many runs were under way at the end of each."""
+
+    def _fires(self, plan: Plan) -> bool:
+        return not plan.steps or (self.fires and not self.misses(plan))
 
     @property
     def strategies(self) -> list[str]:
@@ -127,13 +131,13 @@ class FakeRunner:
         self.conditions.append(conditions)
         count = len(self.executed)
         self.under_way += 1
-        time.sleep(self.takes_s)
+        self.meets(count)
         self.beside.append(self.under_way)
         self.under_way -= 1
         if self.dies_at and len(self.executed) >= self.dies_at:
             raise KeyboardInterrupt
         RunDir(folder).create()
-        status = "broken" if self.broken(count) else "fired" if self.fires or not plan.steps else "not_fired"
+        status = "broken" if self.broken(count) else "fired" if self._fires(plan) else "not_fired"
         fired = status == "fired"
         record = RunRecord(
             run_id,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,21 +12,37 @@ import msgspec
 import pytest
 from fake_engine import TOML, FakeEngine, campaign, configured, hurts
 
+from bench import prefail_pool
 from bench import prefail_tables as tables
-from bench.prefail import PACKS, POLICIES, WORKLOADS, Column, Options, cell_of, configuration, measure, parse, shares
-from bench.prefail_pool import Clock, Level, Pool, drawn, pruned_singles
+from bench.prefail import (
+    BASE,
+    PACKS,
+    POLICIES,
+    WORKLOADS,
+    Column,
+    Options,
+    cell_of,
+    configuration,
+    measure,
+    parse,
+    shares,
+)
+from bench.prefail_pool import Clock, Level, Pool, drawn, policy_of, pruned_singles
 from bench.prefail_tables import Cell, Row
 from undermine import registry
+from undermine.model.errors import UserError
 from undermine.model.plan import At, Corrupt, Crash, Error, Plan, Step
 from undermine.model.point import Point
+from undermine.policies import compose
 from undermine.policy_library import parse_policy
 from undermine.protocols import PastRun, Profile
 from undermine.sequences import CampaignProfiles
 from undermine.store import Store
+from undermine.strategies.prefail import Prefail
 from undermine.testing import point
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-OPTIONS = Options(("t:w",), 60, 3, ("crash_before_writes",), 100, 0, 1, Path("unused"))
+OPTIONS = Options(("t:w",), 60, 3, (BASE,), 100, 0, 1, Path("unused"))
 
 
 def crash(name: str, node: str = "n1") -> Step:
@@ -90,8 +108,20 @@ def test_table_3_marks_bugs_that_fewer_failures_show() -> None:
 
 
 def test_bugs_by_policy_say_where_runs_are_missing() -> None:
-    cells = Cell("CC", 2, 5, exact=True, ran=5, failed=1, bugs=("a",)), Cell("BF", 2, 9, exact=True, ran=8, failed=3)
-    assert tables.bugs_by_policy([row(*cells)], ("CC", "BF", "random"), (2,)).split()[-3:] == ["1/1/5", "0/3/8+", "–"]
+    cells = (
+        Cell("CC", 2, 5, exact=True, ran=5, failed=1, bugs=("a",)),
+        Cell("BF", 2, 9, exact=True, ran=8, failed=3),
+        Cell("R-L", 2, 7, exact=True, ran=0),
+        Cell("R-LN", 2, 0, exact=True, ran=0),
+    )
+    policies = [cell.policy for cell in cells]
+    text = tables.bugs_by_policy([row(*cells)], (*policies, "random"), (2,))
+    assert re.split(r"\s{2,}", text.splitlines()[-1])[-5:] == ["1/1/5", "0/3 of 8 run", "–", "0/0/0", "–"]
+
+
+def test_table_3_has_no_number_of_bugs_where_nothing_was_run() -> None:
+    text = tables.table_3([row(Cell("R-L", 2, 50, exact=True, ran=0))], (2,))
+    assert text.splitlines()[-1].split()[2:] == ["2", "–", "–", "–", "0", "of", "50", "–"]
 
 
 def test_table_4_has_nothing_where_a_failure_never_occurs() -> None:
@@ -115,6 +145,17 @@ def test_single_failures_are_counted_once_for_each_moment() -> None:
     assert pruned_singles(plans, "crash", ("crash_before_writes",), profiles) == (1, 3)
     assert pruned_singles(plans, "corruption", ("first_reads_only(corruption)",), profiles) == (0, 1)
     assert pruned_singles(plans, "net", ("first_reads_only(net)",), profiles) == (0, 0)
+
+
+def test_a_flush_is_no_change() -> None:
+    """The process is killed, not the machine: what it wrote is there."""
+    ops = ("file.write", "file.rename", "net.send", "file.fsync", "file.open", "file.read", "client.begin")
+    before = [Plan((Step(At(point(op)), Crash()),)) for op in ops]
+    after = Plan((Step(At(point("file.write"), "after"), Crash()),))
+    kept = compose([policy_of(BASE)], [*before, after], 0).kept
+    assert list(kept) == before[:3]
+    twice = Plan((*before[0].steps, *before[3].steps))
+    assert not compose([policy_of(BASE)], [twice], 0).kept
 
 
 def test_only_runs_whose_failures_all_took_place_can_fail() -> None:
@@ -207,8 +248,8 @@ def test_where_nothing_was_left_there_is_no_further_level() -> None:
 
 
 def test_policies_share_runs_and_see_only_their_own(tmp_path: Path) -> None:
-    """With the tool's own loop around runs that show one write each, and fail if two crashes hit them."""
-    engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["crash"]\n'))
+    """With the tool's own loop around runs that show one operation of a client each, and fail if two reboots hit them."""
+    engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["reboot"]\n'))
     store = Store(tmp_path / "pool")
     running = campaign(engine, store, [], lambda plan: len(plan.steps) == 2 and hurts(plan))
     running.preparing.run()
@@ -217,7 +258,7 @@ def test_policies_share_runs_and_see_only_their_own(tmp_path: Path) -> None:
     store.close()
     counts = {(cell.policy, cell.failures): (cell.experiments, cell.failed, len(cell.bugs)) for cell in cells}
     assert (counts["CC", 1], counts["CC", 2]) == ((1, 0, 0), (0, 0, 0))  # all code is covered by the first crash
-    assert (counts["BF", 1], counts["BF", 2]) == ((2, 0, 0), (4, 4, 1))  # before and after the write
+    assert (counts["BF", 1], counts["BF", 2]) == ((2, 0, 0), (4, 4, 1))  # before and after a client's operation
     for policy in ("R-L", "R-LN", "R-All"):  # all recoveries do the same
         assert (counts[policy, 1], counts[policy, 2]) == ((2, 0, 0), (2, 2, 1))
     assert counts["random", 2] == (2, 2, 1)
@@ -229,7 +270,7 @@ def test_policies_share_runs_and_see_only_their_own(tmp_path: Path) -> None:
 
 
 def test_what_idle_nodes_do_is_not_hit(tmp_path: Path) -> None:
-    engine: Any = FakeEngine(configured(tmp_path))
+    engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["crash"]\n'))
     store = Store(tmp_path / "pool")
     running = campaign(engine, store, [])
     running.preparing.run()
@@ -242,12 +283,66 @@ def test_what_idle_nodes_do_is_not_hit(tmp_path: Path) -> None:
     store.close()
 
 
-def test_brute_force_comes_after_the_policies() -> None:
-    assert shares(1, 3) == (1.0, 1.0)
-    for failures, last in ((2, 2), (2, 3), (3, 3)):
-        policies, force = shares(failures, last)
-        assert policies <= force <= 1
-    assert shares(2, 3)[1] < shares(3, 3)[0]
+def test_what_idle_nodes_do_is_not_counted_as_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be more where as many as can be looked at were proposed; what is left out beforehand is not of those."""
+    engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["crash"]\n'))
+    store = Store(tmp_path / "pool")
+    running = campaign(engine, store, [])
+    running.preparing.run()
+    idle = frozenset(seen.point for seen in store.baseline_points()[0])
+    monkeypatch.setattr(prefail_pool, "PROPOSED_MAX", 2)
+    levels = [Pool(running, store, engine, 1, 0, points).next_level((BASE,), (), complete=True)
+              for points in (frozenset[Point](), idle)]  # fmt: skip
+    store.close()
+    assert [(len(level.plans), level.exact) for level in levels] == [(0, False), (0, True)]
+
+
+def test_a_column_counts_the_runs_that_are_first_in_its_order() -> None:
+    """What others have run further on would make it look better or worse than it is."""
+    plans = [Plan((crash(name),)) for name in "abcd"]
+    pool = object.__new__(Pool)
+    pool._runs = {plans[n].id: past(n, *plans[n].steps) for n in (0, 1, 3)}
+    assert [run.id for run in pool.runs(plans)] == [0, 1]
+    assert [run.id for run in pool.runs(plans[::-1])] == [3]
+
+
+def test_policies_run_in_the_strategys_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["crash"]\n'))
+    store = Store(tmp_path / "pool")
+    running = campaign(engine, store, [])
+    running.preparing.run()
+    pool, orders = Pool(running, store, engine, 1, 0, frozenset()), []
+    for backwards in (False, True):
+        in_order = partial(sorted, key=lambda plan: plan.id, reverse=backwards)
+        monkeypatch.setattr(Prefail, "arrange", lambda self, plans, history, in_order=in_order: in_order(plans))
+        orders.append(pool.next_level((), (), complete=True).plans)
+    store.close()
+    assert len(orders[0]) == 2
+    assert orders[1] == orders[0][::-1]
+
+
+@pytest.mark.parametrize("last", [1, 2, 3, 4])
+def test_every_level_leaves_time_for_the_next_one(last: int) -> None:
+    """And with two failures brute force has a part of its own: that is where it can be complete."""
+    for failures in range(1, last + 1):
+        policies, force, at_random = shares(failures, last)
+        assert 0 < policies <= force <= at_random
+        assert (at_random == 1) == (failures == last)
+        assert failures == 1 or policies < force < at_random
+
+
+def test_a_level_shares_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(prefail_pool.time, "monotonic", lambda: now[0])
+    clock = Clock(60)
+    now[0] = 140.0
+    level = clock.rest()
+    assert (clock.over(0.5), level.over(0.5)) == (True, False)
+    now[0] = 150.0
+    assert (level.over(0.5), level.over(1.0), clock.over(1.0)) == (True, False, False)
+    now[0] = 170.0
+    assert level.over(1.0)
+    assert clock.rest().over(0.1)
 
 
 # --- what it is run on
@@ -255,7 +350,7 @@ def test_brute_force_comes_after_the_policies() -> None:
 
 def test_the_command_line_has_defaults_for_everything(tmp_path: Path) -> None:
     options = parse(["--folder", str(tmp_path), "--budget", "90s"])
-    assert (options.workloads, options.budget_s, options.base) == (WORKLOADS, 90, ("crash_before_writes",))
+    assert (options.workloads, options.budget_s, options.base) == (WORKLOADS, 90, (BASE,))
     assert parse(["granary:log", "--base", "none", "--folder", str(tmp_path)]).base == ()
     with pytest.raises(SystemExit):
         parse(["nobody:log"])
@@ -265,6 +360,9 @@ def test_policies_exist() -> None:
     for policies in POLICIES.values():
         for text in policies:
             parse_policy(text)
+    assert policy_of(BASE).function is prefail_pool.crash_before_changes
+    with pytest.raises(UserError):
+        policy_of("nothing_of_the_kind")
 
 
 def test_only_the_bug_that_needs_two_crashes_is_left_in_the_example() -> None:
@@ -280,6 +378,7 @@ def test_workloads_are_parts_of_the_packs_own(workload: str) -> None:
     target, _, work = workload.partition(":")
     config = configuration(target, work, seed=3)
     assert (config.params["work"], config.faults.kinds, config.hunt.seed) == (work, ("crash",), 3)
+    assert config.faults.groups == ()  # a crash is that of one node
 
 
 @pytest.fixture(params=["granary", "pysyncobj"])

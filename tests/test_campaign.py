@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import msgspec
@@ -156,7 +157,8 @@ def test_a_baseline_that_fails_on_a_late_machine_is_run_again(engine, store) -> 
 
 
 def test_runs_side_by_side_and_noisy_ones_again_alone(engine, store) -> None:
-    engine.runner.takes_s = 0.05
+    both = threading.Barrier(2)
+    engine.runner.meets = lambda count: both.wait(timeout=60) if count in (3, 4) else None
     engine.runner.late_ms = lambda count: 800.0 if count in (3, 4) else 0.0
     made = campaign(engine, store, [Scripted("a", 1)], picks=hurts)
     made.run(Limits(budget_s=1000, jobs=2))
@@ -166,7 +168,8 @@ def test_runs_side_by_side_and_noisy_ones_again_alone(engine, store) -> None:
         *["confirm"] * 2,
         *["control"] * 2,
     ]
-    assert engine.runner.beside == [1, 1, 2, *[1] * 7]
+    assert sorted(engine.runner.beside[2:4]) in ([1, 2], [2, 2])
+    assert engine.runner.beside[4:] == [1] * 6
     assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.case import Case, Found, Hunt, Watcher, cases, configuration
-from undermine import plugins
+from undermine import plan_file, plugins
 from undermine.checkers.builtin import Deaths
 from undermine.config import parse_duration
 from undermine.experiments import News
@@ -118,3 +118,13 @@ def test_a_finding_that_no_plan_of_the_strategy_showed_does_not_count() -> None:
     watch(done(1, "benign", SYMPTOM))
     watch(confirmed(SYMPTOM))
     assert not watch.hunt.found
+
+
+def test_every_plan_of_a_finding_can_be_read_and_is_named_on_its_page() -> None:
+    files = sorted(EXAMPLES.glob("*/plans/*.json"))
+    assert files
+    for file in files:
+        (plan,) = plan_file.read(file)
+        assert plan.steps
+        pages = EXAMPLES.parent / "docs" / "findings"
+        assert f"examples/{file.relative_to(EXAMPLES)}" in (pages / f"{file.parts[-3]}.md").read_text()

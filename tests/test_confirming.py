@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
-from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Scripted, Whole, configured, hurts, observed
+from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Says, Scripted, Whole, configured, hurts, observed
 
+from undermine.campaign import Campaign
 from undermine.experiments import News
 from undermine.model.plan import At, Crash, Delay, FirstUnseen, Hold, Step
 from undermine.model.point import Point
-from undermine.model.run import Conditions, Moment, RunView
+from undermine.model.run import Conditions, Moment, RunView, Verdict
 from undermine.store import Store
 from undermine.testing import point
 
@@ -123,6 +125,21 @@ def test_a_symptom_that_recovered_at_one_place_is_confirmed_at_another(engine, s
     assert finding.plan.steps == crash(sync["loc"])
     assert finding.id == "F1"
     assert store.verdicts(finding.shown_by) == finding.verdicts
+
+
+def test_what_was_broken_for_good_is_tried_more_often(engine, store) -> None:
+    """The second of two nodes that race may win the next times."""
+
+    class Loses(Says):
+        def check(self, run: RunView) -> Verdict:
+            return msgspec.structs.replace(super().check(run), lasting=True)
+
+    def says(run: RunView) -> str:
+        again = engine.runner.strategies.count("confirm")
+        return breaks(run) if again in (0, 5) and run.plan.strategy != "control" else ""
+
+    (finding,) = Campaign(engine, store, [Fixed("a", crash())], [Loses(says)], lambda news: None).run(ENDLESS)
+    assert finding.rate == "1/5, 0/2 without the fault"
 
 
 def test_a_symptom_that_always_recovers_is_given_up(engine, store) -> None:
@@ -280,12 +297,12 @@ def test_killed_between_re_runs_the_next_session_makes_the_missing_ones(engine, 
     """The tool dies when it is about to store the next round, so nothing of it is there."""
     write, special = store.write_round, []
 
-    def dying(strategy, plans):
+    def dying(strategy, plans, dropped=()):
         if strategy in ("confirm", "control"):
             if len(special) == rounds:
                 raise KeyboardInterrupt
             special.append(strategy)
-        return write(strategy, plans)
+        return write(strategy, plans, dropped)
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "write_round", dying)

@@ -14,12 +14,14 @@ from rich.text import Text
 
 from undermine import display
 from undermine.analysis.coverage import Reached, Share
-from undermine.api import HuntResult
+from undermine.api import HuntResult, PlanResult, Predicted
 from undermine.experiments import News
 from undermine.model.finding import Finding, Variant
 from undermine.model.plan import At, Crash, Plan, Step
 from undermine.model.run import Verdict
+from undermine.policies import Example, Explanation
 from undermine.replaying import ReplayedRun, ReplayResult
+from undermine.stored_plans import DroppedBy, DroppedPlan, Planned, StandsIn, StoredPlans
 from undermine.testing import point
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold red]x[/bold red] \u202e\x00"
@@ -438,3 +440,34 @@ def test_a_control_that_fails_shows_how(capsys: pytest.CaptureFixture[str]) -> N
     text = capsys.readouterr().out
     assert "1 of 1 without the fault" in text
     assert "run 9 without the fault: mine fails: gone" in text
+
+
+def test_a_prediction_that_explains_says_how_many_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
+    rules = (Explanation("policy a", 12_345, (Example("one", "x two"),)), Explanation("policy b", 1, (Example("three"),)))
+    result = PlanResult((Predicted("some", "is some", (PLAN,), 1, rules),), 1, 1, {}, {})
+    display.show_plan(result, explain=True)
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("  dropped 12345: policy a")
+    assert lines[at + 1 :] == [
+        "       one; for it stands x two",
+        "       … and 12,344 more",
+        "  dropped 1: policy b",
+        "       three",
+    ]
+    display.show_plan(result)
+    assert "more" not in capsys.readouterr().out
+
+
+def test_text_of_a_target_is_text_in_stored_plans(capsys: pytest.CaptureFixture[str]) -> None:
+    stands = StandsIn("id", HOSTILE, HOSTILE)
+    rule = DroppedBy(HOSTILE, 2, 2, (DroppedPlan("id", HOSTILE, "other " + HOSTILE, stands),))
+    plan = Plan((Step(At(point(target=HOSTILE)), Crash()),))
+    display.show_stored_plans(StoredPlans("folder", (Planned(HOSTILE, 1, 1, (plan,), (rule,)),)))
+    out = capsys.readouterr().out
+    assert not set("\x1b\x07\x00\u202e") & set(out)
+    assert out.count("[bold red]x[/bold red]") == 7
+
+
+def test_a_campaign_without_plans_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    display.show_stored_plans(StoredPlans("campaigns/then", ()))
+    assert capsys.readouterr().out.splitlines() == ["campaign then", "no strategy has proposed anything yet"]

@@ -320,10 +320,41 @@ def test_shipped_policies_come_before_the_users() -> None:
     assert asked == [plans[2], plans[3]]
     assert kept == [plans[3]]
     assert [(d.plan, d.rule, d.instead) for d in dropped] == [
-        (plans[0], "already run for random", plans[0].id),
         (plans[1], "policy not b", ""),
+        (plans[0], "already run for random", plans[0].id),
         (plans[2], "policy mine", plans[3].id),
     ]
+
+
+def test_what_was_run_already_is_refused_by_policies_all_the_same() -> None:
+    """Else the run of a plan that no policy would have kept would be taken for one of this strategy, and extended."""
+    plans = [Plan((at(name),)) for name in "ab"]
+    kept, dropped = pair(iter(plans), {p.id: "random" for p in plans}, keep_all, [refuses("b")])
+    assert kept == []
+    assert [(d.plan, d.rule) for d in dropped] == [(plans[1], "policy not b"), (plans[0], "already run for random")]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_a_class_one_that_was_run_already_stands_for_the_others(seed: int) -> None:
+    plans = [Plan((at("a", node),)) for node in ("n1", "n2", "n3")]
+    kept, dropped = pair(iter(plans), {plans[1].id: "random"}, keep_all, [cluster_policy(by_loc)], seed)
+    assert kept == []
+    assert [(d.plan, d.instead) for d in dropped[-1:]] == [(plans[1], plans[1].id)]
+    assert {d.instead for d in dropped} == {plans[1].id}
+
+
+def by_loc(fs: Sequence) -> str:
+    return str(fs.last["loc"])
+
+
+def test_earlier_runs_of_another_length_are_not_asked_about() -> None:
+    def key(fs: Sequence) -> str:
+        assert len(fs) == 2
+        return by_last(fs)
+
+    earlier = [Plan((at("a"),)), Plan((at("a"), at("x")))]
+    pruned = compose([cluster_policy(key)], [Plan((at("b"), at("x"))), Plan((at("b"), at("y")))], 0, earlier)
+    assert [p.steps[1] for p in pruned.kept] == [at("y")]
 
 
 def test_every_plan_has_its_answer_in_order() -> None:
@@ -352,8 +383,9 @@ def test_all_that_a_campaign_drops_can_be_explained() -> None:
         return [Refusal("own, then other") if sequence_of(p).last["func"] == "app:mine" else Refusal("") for p in given]
 
     pruned = prune(plans, {plans[0].id: "random"}, user, [refuses("b"), cluster_policy(by_last)])
-    assert pruned.counts == {"already run for random": 1, "policy not b": 1, "policy by_last": 3, "policy own": 1}
+    assert pruned.counts == {"policy not b": 1, "policy by_last": 4, "already run for random": 1, "policy own": 1}
     told = {one.policy: one for one in explain(pruned)}
     assert {name: one.count for name, one in told.items()} == pruned.counts
-    assert {one.instead for one in told["policy by_last"].examples} <= {f"{p.id} {p}" for p in pruned.kept}
-    assert told["already run for random"].examples == (Example(str(plans[0]), plans[0].id),)
+    stand = {f"{p.id} {p}" for p in (*pruned.kept, plans[0])}
+    assert {one.instead for one in told["policy by_last"].examples} == stand
+    assert told["already run for random"].examples == (Example(str(plans[0]), f"{plans[0].id} {plans[0]}"),)

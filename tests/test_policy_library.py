@@ -288,6 +288,14 @@ def test_figure_5_as_printed_and_as_a_key_keep_the_same(seed: int) -> None:
 # --- figures 14, 16 and 17
 
 
+def test_crashes_around_clients_operations_are_all_kept() -> None:
+    """What a node without an agent does then is not seen; after an answer is where it has promised something."""
+    at = client_point("put", "n1")
+    for place in ("before", "after"):
+        assert keeps("crash_before_writes", step(at, Crash(("n1",)), place=place))
+
+
+
 @pytest.mark.parametrize("fault", [Crash(), Reboot(), Crash(("n1", "n2"))])
 def test_figure_14_crashes_only_before_writes(fault: Fault) -> None:
     write, read = on("n1"), on("n1", op="file.read")

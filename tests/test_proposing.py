@@ -92,17 +92,35 @@ def test_an_unknown_policy_is_told_with_its_place(engine, store) -> None:
         ask(engine, store, Lists(READ, policies=("no_such_policy",)))
 
 
-def test_above_the_cap_a_seeded_sample_is_left_in_the_order_of_the_whole(engine, store) -> None:
+class Arranges(Lists):
+    """Puts what policies leave in another order."""
+
+    def arrange(self, plans, history):
+        return list(reversed(plans))
+
+
+def test_above_the_cap_the_first_in_the_strategys_order_are_left(engine, store) -> None:
     points = [point("file.write", loc=f"app:f{n}#1") for n in range(50)]
-    first, again, other = (ask(engine, store, Lists(*points, cap=10), seed=seed) for seed in (1, 1, 2))
-    assert len(first.kept) == 10
-    assert first.kept == again.kept
-    assert {plan.id for plan in first.kept} != {plan.id for plan in other.kept}
-    order = [plan.steps[0].trigger.point for plan in first.kept]
-    assert order == [at for at in points if at in order]
-    assert {one.rule for one in first.dropped} == {"above the cap of 10 experiments"}
+    for kind, wanted in ((Lists, points[:10]), (Arranges, points[:-11:-1])):
+        proposal = ask(engine, store, kind(*points, cap=10))
+        assert [plan.steps[0].trigger.point for plan in proposal.kept] == wanted
+        assert [one.rule for one in proposal.dropped] == ["above the cap of 10 experiments"] * 40
+
+
+def test_where_the_cap_is_used_up_nothing_is_thought_about(engine, store) -> None:
+    class Tired(Lists):
+        def propose(self, history):
+            raise AssertionError("a level can be very large")
+
+    done = [PastRun(1, 1, 0, Plan((Step(At(READ), Crash()),), 0, "lists"), "fired", False)]
+    proposal = ask(engine, store, Tired(READ, cap=1), done)
+    assert (proposal.kept, proposal.dropped) == ((), ())
 
 
 def test_what_was_run_counts_for_the_cap(engine, store) -> None:
-    done = [PastRun(n, 1, n, Plan((Step(At(READ, nth=n + 1), Crash()),)), "fired", False) for n in range(3)]
-    assert len(ask(engine, store, Lists(READ, WRITE, cap=4), done).kept) == 1
+    def done(strategy: str) -> list[PastRun]:
+        plans = [Plan((Step(At(READ, nth=n + 1), Crash()),), 0, strategy) for n in range(3)]
+        return [PastRun(n, 1, n, plan, "fired", False) for n, plan in enumerate(plans)]
+
+    assert len(ask(engine, store, Lists(READ, WRITE, cap=4), done("lists")).kept) == 1
+    assert len(ask(engine, store, Lists(READ, WRITE, cap=4), done("another's")).kept) == 2

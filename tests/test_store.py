@@ -179,7 +179,8 @@ def test_stored_and_dropped_plans_are_settled_but_those_of_no_strategy_are_not(s
         store.write_round(strategy, [plan(2)])
     store.write_dropped([Dropped(plan(3), "policy mine")])
     assert store.plans_taken() == {plan(0).id: "random"}
-    assert store.settled() == {plan(0).id, plan(3).id}
+    assert store.settled("random") == {plan(0).id, plan(3).id}
+    assert store.settled("other") == {plan(0).id}, "what one strategy's policies refuse is not for all others"
 
 
 def test_dropping_a_plan_twice_keeps_the_first_rule(store: Store) -> None:

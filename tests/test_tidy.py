@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "policy_library": {"model", "sequences", "policies"},
     "store": {"model", "protocols", "store_points"},
     "store_points": {"model", "protocols"},
+    "stored_plans": {"model", "policies", "store"},
     "accelerator": {"model", "resources"},
     "agent_config": {"model", "accelerator", "adapters", "config", "inject", "rundir", "templates"},
     "tool_faults": {"model", "inject", "deployments"},

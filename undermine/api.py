@@ -57,6 +57,7 @@ from undermine.stored import (
     findings,
     log_files,
     new_logs,
+    plans,
     remarks,
     suppress,
     suppressions,
@@ -156,7 +157,7 @@ def hunt(
     """The whole loop under a budget. With `resume`, the latest campaign goes on."""
     config = config if isinstance(config, Config) else load(Path(config), params or {})
     begun = time.monotonic()
-    plugins.strategies(config, strategies)
+    chosen = plugins.strategies(config, strategies)
     choose(config.run.isolation)  # before a folder is made for a campaign that could not run
     known.matcher(config, today())
     folder = campaign_dir(config) if resume else new_campaign_dir(config)
@@ -175,6 +176,7 @@ def hunt(
             if not accept_changes:
                 _refuse_changes(store, config)
     with _open(config, folder, strategies, listener) as (campaign, store, _):
+        campaign.proposing.refuse_unknown(chosen)  # before it is the latest
         store.set_meta("identity", {**_identity(config), "seed_said": seed})
         point_latest(config, folder)
         campaign.run(limits)
@@ -248,6 +250,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
         config, hunt=msgspec.structs.replace(config.hunt, baseline_runs=max(3, config.hunt.baseline_runs))
     )
     with _open(config, folder, (), listener, fresh=True) as (campaign, store, engine):
+        campaign.proposing.refuse_unknown(plugins.strategies(config))
         campaign.baseline()
         usual = campaign.preparing.learn()
         points, runs = store.baseline_points()
@@ -354,11 +357,13 @@ def plan(
 ) -> PlanResult:
     """Fault-free runs only, then what each strategy would propose first; of what policies drop a few, or each one."""
     folder = config.dir / "plan"
+    chosen = plugins.strategies(config, strategies)
     with _open(config, folder, strategies, listener, fresh=True) as (campaign, store, _):
+        campaign.proposing.refuse_unknown(chosen)
         campaign.baseline()
         predicted: list[Predicted] = []
         dropped: dict[str, int] = {}
-        for strategy in plugins.strategies(config, strategies):
+        for strategy in chosen:
             made = campaign.proposing.ask(strategy, campaign.history_of(strategy, count))
             for rule, number in made.counts.items():
                 dropped[rule] = dropped.get(rule, 0) + number
@@ -525,6 +530,7 @@ __all__ = [
     "new_logs",
     "open_store",
     "plan",
+    "plans",
     "read_plans",
     "recheck",
     "remarks",

@@ -31,13 +31,13 @@ from undermine.engine import Engine
 from undermine.experiments import Experiments, Judged, Listener
 from undermine.findings.group import Known
 from undermine.model.finding import Finding
-from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.preparing import Preparing
 from undermine.proposing import Proposing
 from undermine.protocols import Chance, Checker, History, PointSeen, Profile, Strategy
 from undermine.rundir import tidy
 from undermine.store import SPECIAL, Slot, Store
+from undermine.stored_plans import note_untold
 
 ChancesAt = Callable[[Sequence[Point]], tuple[Chance, ...]]
 
@@ -155,14 +155,13 @@ class Campaign:
 
     def _next_slots(self, strategy: Strategy, jobs: int) -> list[Slot]:
         """Plans of it that are stored and not run yet; else what it proposes now, stored before it runs."""
-        most = _TURN * jobs
-        slots = self._store.open_slots(strategy.name, most)
-        if not slots and (plans := self.propose(strategy, _BATCH * jobs)):
-            slots = self._store.write_round(strategy.name, plans)[:most]
-            if len(plans) > _BATCH * jobs:
-                why = f" ({plans[0].why})" if plans[0].why else ""
-                self.experiments.tell("round", f"{strategy.name}: {len(plans):,} plans to run{why}")
-        return slots
+        slots = self._store.open_slots(strategy.name, _TURN * jobs)
+        if not slots:
+            slots = self.propose(strategy, _BATCH * jobs)
+            if len(slots) > _BATCH * jobs:
+                why = f" ({slots[0].plan.why})" if slots[0].plan.why else ""
+                self.experiments.tell("round", f"{strategy.name}: {len(slots):,} plans to run{why}")
+        return slots[: _TURN * jobs]
 
     def history_of(self, strategy: Strategy, batch: int) -> History:
         reachable = self._from_fault_free_runs()
@@ -171,7 +170,7 @@ class Campaign:
             baseline_runs=reachable.runs,
             chances=reachable.chances,
             runs=self._store.runs_for(strategy.name),
-            settled=self._store.settled(),
+            settled=self._store.settled(strategy.name),
             round_index=self._store.rounds_of(strategy.name),
             seed=self._config.hunt.seed,
             batch=batch,
@@ -211,13 +210,20 @@ class Campaign:
             features=self._engine.runner.features,
         )
 
-    def propose(self, strategy: Strategy, batch: int) -> list[Plan]:
-        """The strategy's next plans, pruned; what is dropped is stored with its rule and not proposed again."""
+    def propose(self, strategy: Strategy, batch: int) -> list[Slot]:
+        """The strategy's next plans, pruned and stored; what is dropped is stored with its rule and not proposed again.
+
+        Before that, plans for those that stood for others and did not fire.
+        """
+        if plans := self.proposing.instead(strategy):
+            return self._store.write_round(strategy.name, plans)
         while True:
             proposal = self.proposing.ask(strategy, self.history_of(strategy, batch))
-            news = self._store.write_dropped(proposal.dropped)
-            if proposal.kept or not news:
-                return list(proposal.kept)
+            note_untold(self._store, strategy.name, proposal)
+            if proposal.kept:
+                return self._store.write_round(strategy.name, proposal.kept, proposal.dropped)
+            if not self._store.write_dropped(proposal.dropped):
+                return []
 
     # --- runs
 

@@ -44,7 +44,8 @@ def point_latest(config: Config, folder: Path) -> None:
 
 
 def campaign_dir(config: Config, name: str = "") -> Path:
-    """The named campaign's folder, or the latest one's."""
+    """The named campaign's folder, or that of the one that is `latest`, as is the one without a name."""
+    name = "" if name == LATEST else name
     folder = config.dir / CAMPAIGNS / name if name else config.dir / LATEST
     if not (folder / "campaign.db").exists():
         if name:

@@ -180,17 +180,41 @@ def check(
 def plan(
     config: ConfigOption = HERE,
     strategy: StrategyOption = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=1000, help="Plans to show for each strategy.")] = 10,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=1000, help="Plans to show for each strategy or policy.")
+    ] = 10,
     explain: Annotated[
         bool, typer.Option("--explain", help="Each plan that policies drop, which one does, and what stands for it.")
     ] = False,
+    campaign: Annotated[
+        str,
+        typer.Option(
+            "--campaign",
+            help="Read this campaign, or the `latest`, and run nothing.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = "",
     params: SetOption = None,
     json: JsonOption = False,
 ) -> int:
     """Predict: what would be injected, where and why; what is skipped and by which rule. Injects nothing.
 
-    Examples: `undermine plan --strategy exhaustive -n 20`, `undermine plan -s NAME --explain`
+    Runs without faults show where to begin. With `--campaign` nothing is run: it says what a campaign, also one that is being
+    hunted, has still to run, and of everything that was dropped by which policy, and which plan stands for it.
+
+    Examples: `undermine plan --strategy exhaustive -n 20`, `undermine plan -s NAME --explain`,
+    `undermine plan --campaign latest --explain`
     """
+    if campaign:
+        stored = api.plans(
+            _load(config, params, programs=False), campaign, strategy or (), count, every_dropped=explain
+        )
+        if json:
+            _print_json(stored)
+        else:
+            display.show_stored_plans(stored, explain=explain)
+        return 0
     loaded = _load(config, params)
     with _listening(json, title="plan") as listener:
         result = api.plan(loaded, strategy or (), count, listener, every_dropped=explain)

@@ -66,7 +66,7 @@ class Confirming:
         """Stored as a round of its own before it runs, so that the next one can be decided by how it ended."""
         symptom = suspicion.finding.symptom
         rate = attempt.again if kind == CONFIRM else attempt.control
-        number, of = rate.tries + 1, self._config.hunt.confirm
+        number, of = rate.tries + 1, max(self._config.hunt.confirm, rate.tries + 1)
         what = f"{'confirming' if kind == CONFIRM else 'without the fault'} {number}/{of}"
         data = {"symptom": symptom, "round": kind, "number": number, "of": of, "hits": rate.hits}
         self._experiments.tell("confirming", f"{what}: {symptom}", **data)
@@ -76,7 +76,8 @@ class Confirming:
     def _next(self, suspicion: Suspicion) -> tuple[Attempt, Rerun] | None:
         if suspicion.normal or suspicion.finding.suppressed:
             return None
-        return next_rerun(suspicion.attempts, self._config.hunt.confirm, self._has_control)
+        wanted = self._config.hunt.confirm
+        return next_rerun(suspicion.attempts, wanted, self._has_control, lasting=suspicion.lasting)
 
     def _has_control(self, plan: Plan) -> bool:
         """Can the moments be met without the faults?"""

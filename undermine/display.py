@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from undermine.bundle import Written
     from undermine.known import Known
     from undermine.model.run import Verdict
+    from undermine.stored_plans import DroppedBy, Planned, StoredPlans
 
 _EVIDENCE_LINES_MAX = 4
 _SLOWEST_SHOWN = 5
@@ -390,8 +391,43 @@ def show_plan(result: PlanResult, *, explain: bool = False) -> None:
             for example in rule.examples if explain else ():
                 instead = f"; for it stands {plain(example.instead)}" if example.instead else ""
                 out.print(f"       {plain(example.sequence)}{instead}")
+            if explain and (untold := rule.count - len(rule.examples)):
+                out.print(f"       … and {untold:,} more")
     for reason, count in result.skipped.items():
         out.print(f"left out {count}: {plain(reason)}")
+
+
+def show_stored_plans(result: StoredPlans, *, explain: bool = False) -> None:
+    """What a campaign has still to run, and what it will not run, why, and what stands for it; `explain`: all were asked for."""
+    out = console()
+    out.print(f"campaign {plain(Path(result.folder).name)}")
+    if not result.predicted:
+        out.print("no strategy has proposed anything yet")
+    for planned in result.predicted:
+        _show_planned(out, planned)
+        for rule in planned.dropped:
+            _show_dropped(out, rule, explain=explain)
+
+
+def _show_planned(out: Console, planned: Planned) -> None:
+    out.print(f"\n[bold]{plain(planned.strategy)}[/bold]: {planned.run:,} run, {planned.open:,} still to run")
+    for number, plan in enumerate(planned.plans, 1):
+        out.print(f"  {number:>3}. {plain(str(plan))}")
+    if (more := planned.open - len(planned.plans)) > 0:
+        out.print(f"       … and {more:,} more")
+
+
+def _show_dropped(out: Console, rule: DroppedBy, *, explain: bool) -> None:
+    out.print(f"  [dim]dropped {rule.count:,}: {plain(rule.policy)}[/dim]")
+    for one in rule.examples:
+        later = "" if one.rule == rule.policy else f" ({plain(one.rule)})"
+        out.print(f"       {one.id} {plain(one.sequence)}{later}")
+        if one.instead:
+            stands = f"{one.instead.id} {one.instead.sequence}".strip()
+            out.print(f"         for it stands {plain(stands)} ({plain(one.instead.state)})")
+    if more := rule.count - len(rule.examples):
+        why = "" if not explain else " that were counted and not kept"
+        out.print(f"       … and {more:,} more{why}")
 
 
 def show_replays(results: Sequence[ReplayResult]) -> None:

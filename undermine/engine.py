@@ -22,6 +22,8 @@ from undermine.runner import Runner
 from undermine.userland_client import UserlandClient
 
 _PRUNE_TIMEOUT_S = 120.0
+_PRUNE_PLAN_S = 0.001
+"""What each plan may take on top of it: a whole level may be hundreds of thousands."""
 
 
 class Engine:
@@ -90,7 +92,7 @@ class Engine:
                 groups=self.config.groups,
                 seed=self.config.hunt.seed,
             )
-            if not call.wait(_PRUNE_TIMEOUT_S):
+            if not call.wait(_PRUNE_TIMEOUT_S + _PRUNE_PLAN_S * len(plans)):
                 call.kill()
             return _refusals(call.code, out, log)
         finally:

@@ -56,7 +56,7 @@ settle_timeout_s = 20           # how long your system may take to recover once 
 
 [faults]
 kinds = ["crash", "reboot", "delay", "error", "drop", "partition", "pause"]   # "corrupt" if you keep checksums
-max_steps = 2                   # faults in one run at most
+max_steps = 2                   # faults in one run of the strategy random; others are told in [strategies.NAME]
 # reboot_after_s = 0.3
 # delay_s = 5.0                 # longer than the timeouts of your system, if you can wait
 # delay_modes = ["thread", "operation"]   # as a slow disk, and as a slow network

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Listed
 from typing import Any, Literal, NamedTuple
 
@@ -26,7 +26,7 @@ from undermine.sequences import Sequence, sequence_of
 DROPPED_MAX = 10_000
 """How many of the dropped are told for each policy; all of them are counted."""
 _TEXT_MAX = 600
-_THEN = ", then "
+THEN = ", then "
 """Between the policy that dropped a sequence for another one and the policy that dropped that one."""
 
 
@@ -108,18 +108,23 @@ def compose(
     seed: int,
     earlier: Iterable[Plan] = (),
     dropped_max: int = DROPPED_MAX,
+    taken: Container[str] = (),
 ) -> Pruned:
     """Apply policies in order. The member that a class keeps is drawn by seed, whatever order they come in.
 
-    `earlier` have been run: each of them stands for its class already.
+    `earlier` have been run: each of them stands for its class already. Members whose ids are `taken` have been run for somebody
+    else: one of them is kept rather than another.
     """
     in_order = tuple(_flat(policies))
     tally = _Tally([policy.name for policy in in_order], dropped_max)
     stream: Iterator[Sequence] = (sequence_of(plan) for plan in plans)
-    before = tuple(sequence_of(plan) for plan in earlier)
+    before: dict[int, list[Sequence]] = {}
+    for plan in earlier:
+        before.setdefault(len(plan.steps), []).append(sequence_of(plan))
+    rank = _Rank(seed, taken)
     for policy in in_order:
         one_by_one = policy.kind == "filter"
-        stream = _filtered(policy, stream, tally) if one_by_one else _clustered(policy, stream, tally, seed, before)
+        stream = _filtered(policy, stream, tally) if one_by_one else _clustered(policy, stream, tally, rank, before)
     return tally.pruned(tuple(sequence.plan for sequence in stream))
 
 
@@ -149,16 +154,27 @@ class _Class:
         self.fixed = fixed
         self.rank: bytes = b""
 
-    def add(self, member: Sequence, seed: int) -> Sequence:
+    def add(self, member: Sequence, rank: _Rank) -> Sequence:
         """Take a member in; the answer is the one that does not stand for the class."""
         if self.fixed:
             return member
-        self.rank = self.rank or draw(seed, self.member.plan)
-        rank = draw(seed, member.plan)
-        if rank >= self.rank:
+        self.rank = self.rank or rank(self.member.plan)
+        new = rank(member.plan)
+        if new >= self.rank:
             return member
-        loser, self.member, self.rank = self.member, member, rank
+        loser, self.member, self.rank = self.member, member, new
         return loser
+
+
+class _Rank:
+    """The least of a class stands for it: one that was run already, else a random one."""
+
+    def __init__(self, seed: int, taken: Container[str]) -> None:
+        self._seed = seed
+        self._taken = taken
+
+    def __call__(self, plan: Plan) -> bytes:
+        return (b"0" if plan.id in self._taken else b"1") + draw(self._seed, plan)
 
 
 def draw(seed: int, plan: Plan) -> bytes:
@@ -167,19 +183,22 @@ def draw(seed: int, plan: Plan) -> bytes:
 
 
 def _clustered(
-    policy: Policy, stream: Iterator[Sequence], tally: _Tally, seed: int, earlier: Iterable[Sequence]
+    policy: Policy, stream: Iterator[Sequence], tally: _Tally, rank: _Rank, earlier: Mapping[int, Iterable[Sequence]]
 ) -> Iterator[Sequence]:
     find = _by_key(policy) if policy.kind == "key" else _by_pairs(policy)
     classes: list[_Class] = []
-    for sequence in earlier:
-        find(sequence, lambda member: _Class(member, -1, fixed=True))
+    lengths: set[int] = set()
     for position, sequence in enumerate(stream):
+        if len(sequence) not in lengths:  # those of other lengths are in no class with it
+            lengths.add(len(sequence))
+            for known in earlier.get(len(sequence), ()):
+                find(known, lambda member: _Class(member, -1, fixed=True))
         made = _Class(sequence, position, fixed=False)
         found = find(sequence, lambda _, made=made: made)  # type: ignore[misc]
         if found is made:
             classes.append(made)
         else:
-            tally.drop(policy.name, found.add(sequence, seed).plan, found)
+            tally.drop(policy.name, found.add(sequence, rank).plan, found)
     for kept in sorted(classes, key=lambda one: one.position):
         tally.stands(kept.member.plan)
         yield kept.member
@@ -281,7 +300,7 @@ class _Tally:
             rules, last = self._follow(policy, found)
             if last is not None:
                 stands.setdefault(last.id, str(last))
-            dropped.append(Dropped(plan, _THEN.join(rules), last.id if last else ""))
+            dropped.append(Dropped(plan, THEN.join(rules), last.id if last else ""))
         counts = {policy: count for policy, count in self._counts.items() if count}
         return Pruned(kept, tuple(dropped), counts, stands)
 
@@ -308,28 +327,25 @@ def prune(
     seed: int = 0,
     earlier: Iterable[Plan] = (),
 ) -> Pruned:
-    """Drop what was run already, by whichever strategy, then what policies refuse, then what the user's policies refuse."""
-    dropped: list[Dropped] = []
+    """Drop what policies refuse, then what was run already, by whichever strategy, then what the user's policies refuse."""
+    composed = compose(policies, plans, seed, earlier, taken=taken)
+    counts = Counter({f"policy {name}": count for name, count in composed.counts.items()})
+    dropped = [Dropped(one.plan, f"policy {one.rule}", one.instead) for one in composed.dropped]
     ids = dict(taken)
-
-    def fresh() -> Iterator[Plan]:
-        for plan in plans:
-            if plan.id in ids:
-                dropped.append(Dropped(plan, f"already run for {ids[plan.id]}", plan.id))
-            else:
-                ids[plan.id] = plan.strategy
-                yield plan
-
-    composed = compose(policies, fresh(), seed, earlier)
-    counts = Counter(one.rule for one in dropped)
-    counts.update({f"policy {name}": count for name, count in composed.counts.items()})
-    dropped += [Dropped(one.plan, f"policy {one.rule}", one.instead) for one in composed.dropped]
+    fresh: list[Plan] = []
+    for plan in composed.kept:
+        if plan.id in ids:
+            dropped.append(Dropped(plan, f"already run for {ids[plan.id]}", plan.id))
+            counts[dropped[-1].rule] += 1
+        else:
+            ids[plan.id] = plan.strategy
+            fresh.append(plan)
     kept: list[Plan] = []
-    for plan, answer in zip(composed.kept, user_filters(list(composed.kept)), strict=True):
+    for plan, answer in zip(fresh, user_filters(fresh), strict=True):
         rule, instead = (answer, "") if isinstance(answer, str) else answer
         if rule:
             dropped.append(Dropped(plan, f"policy {rule}", instead))
-            counts[f"policy {rule.partition(_THEN)[0]}"] += 1
+            counts[f"policy {rule.partition(THEN)[0]}"] += 1
         else:
             kept.append(plan)
     stands = composed.stands | {plan.id: str(plan) for plan in kept}
@@ -347,7 +363,7 @@ def explain(pruned: Pruned, examples_max: int = 10) -> tuple[Explanation, ...]:
     """For each policy that dropped something, in order: how many, and some of them in words."""
     examples: dict[str, list[Example]] = {policy: [] for policy in pruned.counts}
     for one in pruned.dropped:
-        listed = examples[one.rule.partition(_THEN)[0]]
+        listed = examples[one.rule.partition(THEN)[0]]
         if len(listed) < examples_max:
             instead = f"{one.instead} {pruned.stands.get(one.instead, '')}".strip()
             listed.append(Example(str(one.plan), instead))

@@ -245,8 +245,15 @@ def recovery_by_everything(fs: Sequence) -> Hashable:
 
 @_filter("Figure 14")
 def crash_before_writes(fs: Sequence) -> bool:
-    """Crashes only before writes: until then nobody else knows what a node has done."""
-    return all(task["io_type"] == "write" and task["place"] == "before" for task in fs if task["failure"] in _CRASHES)
+    """Crashes only before writes: until then nobody else knows what a node has done.
+
+    At clients' operations nothing is dropped: what nodes do there is not seen.
+    """
+    return all(
+        task["io_target"] == "client" or (task["io_type"] == "write" and task["place"] == "before")
+        for task in fs
+        if task["failure"] in _CRASHES
+    )
 
 
 @_filter("Figure 16")

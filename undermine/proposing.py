@@ -7,14 +7,14 @@ the user declared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from undermine.engine import Engine
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
-from undermine.policies import Policy, Pruned, Refusal, prune
+from undermine.policies import DROPPED_MAX, Policy, Pruned, Refusal, prune
 from undermine.policy_library import DEFAULT, parse_policy
 from undermine.protocols import Dropped, History, Strategy
 from undermine.sequences import StoredProfiles, using
@@ -32,6 +32,10 @@ class Proposing:
     def ask(self, strategy: Strategy, history: History) -> Pruned:
         """What the strategy proposes now, pruned."""
         here, there = self._policies(strategy)
+        cap = getattr(strategy, "cap", 0)
+        left = cap - sum(run.plan.strategy == strategy.name for run in history.runs)
+        if cap and left <= 0:
+            return Pruned(())
 
         def user_policies(plans: Sequence[Plan]) -> list[Refusal]:
             return self._engine.user_policies(plans, there)
@@ -42,8 +46,17 @@ class Proposing:
         arrange = getattr(strategy, "arrange", None)
         if arrange:
             pruned = msgspec.structs.replace(pruned, kept=tuple(arrange(pruned.kept, history)))
-        cap = getattr(strategy, "cap", 0)
-        return _capped(pruned, cap, cap - len(history.runs)) if cap else pruned
+        return _capped(pruned, cap, left) if cap else pruned
+
+    def refuse_unknown(self, strategies: Iterable[Strategy]) -> None:
+        """Say before anything is run which of the policies that they name cannot be used."""
+        for strategy in strategies:
+            self._policies(strategy)
+
+    def instead(self, strategy: Strategy) -> list[Plan]:
+        """For each of its plans that stands for others and did not fire, another one of those; once."""
+        plans, cap = self._store.second_chances(strategy.name), getattr(strategy, "cap", 0)
+        return plans[: max(0, cap - len(self._store.past_runs(strategy.name)))] if cap else plans
 
     def _policies(self, strategy: Strategy) -> tuple[list[Policy], list[str]]:
         """Those that are applied here, and the names of those that are in the user's process."""
@@ -53,22 +66,24 @@ class Proposing:
         own = {*self._engine.userland.declared["filters"], *self._engine.userland.declared["clusters"]}
         texts = list(named or DEFAULT)
         first = next((index for index, text in enumerate(texts) if text in own), len(texts))
-        try:
-            return [parse_policy(text, self._config.groups) for text in texts[:first]], texts[first:]
+        try:  # also those behind the first of the user's own, which are made once more in their process
+            shipped = {text: parse_policy(text, self._config.groups) for text in texts if text not in own}
         except UserError as error:
             where = self._config.where(f"strategies.{strategy.name}.policies")
-            raise UserError(f"{where}: {error}") from None
+            yours = f"; yours are {', '.join(sorted(own))}" if own else ""
+            raise UserError(f"{where}: {error}{yours}") from None
+        return [shipped[text] for text in texts[:first]], texts[first:]
 
 
 def _capped(pruned: Pruned, cap: int, left: int) -> Pruned:
     """Those that come first: the strategy has put them in order."""
     if len(pruned.kept) <= left:
         return pruned
-    kept, over = pruned.kept[: max(0, left)], pruned.kept[max(0, left) :]
+    kept, over = pruned.kept[:left], pruned.kept[left:]
     rule = f"above the cap of {cap} experiments"
     return msgspec.structs.replace(
         pruned,
         kept=kept,
-        dropped=(*pruned.dropped, *(Dropped(plan, rule) for plan in over)),
+        dropped=(*pruned.dropped, *(Dropped(plan, rule) for plan in over[:DROPPED_MAX])),
         counts=pruned.counts | {rule: len(over)},
     )

@@ -31,6 +31,8 @@ DERIVED_KEYS = ("func", "io_type", "io_target", "sender", "receiver", "content")
 """What is known of a point besides its own keys."""
 
 _REMEMBERED = 1 << 15
+_LOADED = 64
+"""Profiles that are kept in memory: one of a large run is a fifth of a megabyte."""
 _DIRECTED = frozenset({"net", "msg", "db"})
 
 
@@ -210,7 +212,7 @@ def abstract_in(what: Any, *keys: str) -> Any:
     return _set_in(what, keys) if isinstance(what, frozenset) else _each(what, lambda item: abstract_in(item, *keys))
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_LOADED)
 def _set_in(what: frozenset[Any], keys: tuple[str, ...]) -> frozenset[Any]:
     """What recovery from a sequence shows is asked for again with every extension of the sequence."""
     return frozenset(abstract_in(item, *keys) for item in what)
@@ -278,7 +280,6 @@ class Profiles(Protocol):
     def recovery_functions(self, fs: Some) -> frozenset[str]: ...
     def first_read(self, task: Task) -> bool: ...
     def explored(self, what: Point | Task, *keys: str) -> bool: ...
-    def sequences(self) -> tuple[Sequence, ...]: ...
     def frames(self, point: Point) -> tuple[str, ...]: ...
 
 
@@ -291,7 +292,6 @@ class CampaignProfiles:
         runs: Mapping[str, Profile] | None = None,
         injected: Iterable[Point] = (),
         frames: Callable[[Point], tuple[str, ...]] = lambda _: (),
-        done: Iterable[Plan] = (),
     ) -> None:
         self._baseline = baseline
         self._runs: Mapping[str, Profile] = runs or {}
@@ -300,7 +300,6 @@ class CampaignProfiles:
         self._recoveries: dict[tuple[str, tuple[str, ...]], frozenset[Point]] = {}
         self._same: dict[frozenset[Point], frozenset[Point]] = {}
         self._functions: dict[str, frozenset[str]] = {}
-        self._done = tuple(done)
         self.frames = frames
 
     def profile(self, fs: Some) -> Profile | None:
@@ -353,9 +352,6 @@ class CampaignProfiles:
             self._abstract[keys] = frozenset(abstract_in(p, *keys) for p in self._injected)
         return abstract_in(point, *keys) in self._abstract[keys]
 
-    def sequences(self) -> tuple[Sequence, ...]:
-        return tuple(sequence_of(plan) for plan in self._done)
-
 
 def _steps(fs: Some) -> tuple[Step, ...]:
     if isinstance(fs, Plan | Sequence):
@@ -364,17 +360,14 @@ def _steps(fs: Some) -> tuple[Step, ...]:
 
 
 class _Lazy(Mapping[str, Profile]):
-    """Profiles that are loaded when they are asked for, each once."""
+    """Profiles that are loaded when they are asked for. Sequences come prefix by prefix, so the last few are enough."""
 
     def __init__(self, runs: Mapping[str, int], load: Callable[[int], Profile]) -> None:
         self._runs = runs
-        self._load = load
-        self._loaded: dict[str, Profile] = {}
+        self._load = lru_cache(_LOADED)(load)
 
     def __getitem__(self, key: str) -> Profile:
-        if key not in self._loaded:
-            self._loaded[key] = self._load(self._runs[key])
-        return self._loaded[key]
+        return self._load(self._runs[key])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._runs)
@@ -392,18 +385,16 @@ def profiles_of(
     """Of runs that are over. Of several with the same steps the first speaks, unless only a later one took its faults."""
     chosen: dict[str, tuple[bool, int]] = {}
     injected: set[Point] = set()
-    done: dict[str, Plan] = {}
     for run in runs:
         if run.status == "broken" or not run.plan.steps or _is_control(run.plan):
             continue
         fired, key = run.status == "fired", run.plan.steps_id
         if key not in chosen or (fired and not chosen[key][0]):
             chosen[key] = (fired, run.id)
-            done[key] = run.plan
         if fired:
             injected.update(point_at(step.trigger) for step in run.plan.steps)
     by_steps = {key: run for key, (_, run) in chosen.items()}
-    return CampaignProfiles(baseline, _Lazy(by_steps, load), injected, frames, done.values())
+    return CampaignProfiles(baseline, _Lazy(by_steps, load), injected, frames)
 
 
 def _is_control(plan: Plan) -> bool:
@@ -451,9 +442,6 @@ class StoredProfiles:
     def explored(self, what: Point | Task, *keys: str) -> bool:
         return self._profiles.explored(what, *keys)
 
-    def sequences(self) -> tuple[Sequence, ...]:
-        return self._profiles.sequences()
-
     def frames(self, point: Point) -> tuple[str, ...]:
         return self._profiles.frames(point)
 
@@ -497,11 +485,6 @@ def first_read(task: Task) -> bool:
 def explored(what: Point | Task, *keys: str) -> bool:
     """Has an earlier experiment injected a fault at a point that is equal on these keys (without keys: on all)?"""
     return _current.get().explored(what, *keys)
-
-
-def sequences() -> tuple[Sequence, ...]:
-    """The sequences of all experiments so far."""
-    return _current.get().sequences()
 
 
 def recovery_path(fs: Some, *keys: str) -> frozenset[Point]:

@@ -91,6 +91,11 @@ class Slot(msgspec.Struct, frozen=True):
     plan: Plan
 
 
+def _put_dropped(db: sqlite3.Connection, dropped: Iterable[Dropped]) -> None:
+    rows = [(d.plan.id, d.plan.strategy, msgspec.json.encode(d.plan).decode(), d.rule, d.instead) for d in dropped]
+    db.executemany("INSERT OR IGNORE INTO dropped VALUES (?, ?, ?, ?, ?)", rows)
+
+
 class Store:
     """One campaign's database. Safe to use from several threads."""
 
@@ -163,8 +168,9 @@ class Store:
 
     # --- rounds and runs
 
-    def write_round(self, strategy: str, plans: Sequence[Plan]) -> list[Slot]:
-        """Store plans that were proposed together, before any of them runs."""
+    def write_round(self, strategy: str, plans: Sequence[Plan], dropped: Iterable[Dropped] = ()) -> list[Slot]:
+        """Store plans that were proposed together, before any of them runs, and those that were proposed with them and will
+        not: all or nothing."""
         with self._change() as db:
             cursor = db.execute("INSERT INTO rounds (strategy, created) VALUES (?, ?)", (strategy, time.time()))
             round_index = int(cursor.lastrowid or 0)
@@ -173,6 +179,7 @@ class Store:
                 "INSERT INTO slots (round, idx, plan, plan_id) VALUES (?, ?, ?, ?)",
                 [(s.round_index, s.index, msgspec.json.encode(s.plan).decode(), s.plan.id) for s in slots],
             )
+            _put_dropped(db, dropped)
         return slots
 
     def finish_round(self, round_index: int, used_s: float) -> None:
@@ -311,18 +318,24 @@ class Store:
         """Plans that will not run, and the rule that says so; how many of them are new."""
         with self._change() as db:
             before = db.total_changes
-            db.executemany(
-                "INSERT OR IGNORE INTO dropped VALUES (?, ?, ?, ?, ?)",
-                [
-                    (d.plan.id, d.plan.strategy, msgspec.json.encode(d.plan).decode(), d.rule, d.instead)
-                    for d in dropped
-                ],
-            )
+            _put_dropped(db, dropped)
             return db.total_changes - before
 
-    def settled(self) -> frozenset[str]:
-        """Ids of plans that were stored or dropped."""
-        return frozenset(self.plans_taken()) | {row[0] for row in self._all("SELECT plan_id FROM dropped")}
+    def second_chances(self, strategy: str) -> list[Plan]:
+        """For each of its plans that stands for others and did not fire one of those, unless one was stored already."""
+        rows = self._all(
+            "SELECT MIN(d.rowid), d.plan FROM dropped d JOIN slots s ON s.plan_id = d.instead JOIN rounds r USING (round) "
+            "JOIN runs x ON x.run = s.run WHERE d.strategy = ?1 AND r.strategy = ?1 AND d.plan_id != d.instead "
+            "AND x.status = 'not_fired' AND d.instead NOT IN (SELECT e.instead FROM dropped e JOIN slots t "
+            "USING (plan_id) WHERE e.strategy = ?1 AND e.plan_id != e.instead) GROUP BY d.instead ORDER BY 1",
+            strategy,
+        )
+        return [_plan(text) for _, text in rows]
+
+    def settled(self, strategy: str) -> frozenset[str]:
+        """Ids of plans that were stored for whichever strategy, or dropped of what this one proposed."""
+        dropped = self._all("SELECT plan_id FROM dropped WHERE strategy = ?", strategy)
+        return frozenset(self.plans_taken()) | {row[0] for row in dropped}
 
     def run_rows(self) -> list[dict[str, Any]]:
         rows = self._all(
@@ -382,6 +395,38 @@ class Store:
             Outcome(run, strategy, _plan(plan), plan_id, status, symptom, _landed(landed))
             for run, strategy, plan, plan_id, status, symptom, landed in rows
         )
+
+    def planned(self) -> list[tuple[str, int, int]]:
+        """Of each strategy, in the order of their first rounds: its name, how many of its plans were run, how many are open."""
+        return self._all(
+            "SELECT r.strategy, COUNT(s.run), SUM(s.run IS NULL AND r.finished IS NULL) FROM slots s JOIN rounds r "
+            "USING (round) GROUP BY r.strategy ORDER BY MIN(r.round)"
+        )
+
+    def dropped(self) -> Iterator[tuple[str, str, str, str]]:
+        """Strategy, rule, id of what stands for it, and the plan as JSON (few of many are looked at), as they were dropped."""
+        with self._lock:
+            yield from self._db.execute("SELECT strategy, rule, instead, plan FROM dropped ORDER BY rowid")
+
+    def plans_placed(self, ids: Iterable[str]) -> dict[str, tuple[Plan, int, str]]:
+        """Those of the plans that were stored to be run, by id: the plan, its run (0 if there is none yet) and its status."""
+        rows = self._all(
+            "SELECT s.plan_id, s.plan, MAX(COALESCE(s.run, 0)), COALESCE(x.status, '') FROM slots s JOIN rounds r USING (round) "
+            f"LEFT JOIN runs x ON x.run = s.run WHERE r.strategy NOT IN ({_SPECIAL_SQL}) "
+            "AND s.plan_id IN (SELECT value FROM json_each(?)) GROUP BY s.plan_id",
+            json.dumps(list(ids)),
+        )
+        return {name: (_plan(text), run, status) for name, text, run, status in rows}
+
+    def dropped_for(self, strategy: str, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Those of the plans that this strategy had dropped, by id: the rule, and the id of what stands for it."""
+        rows = self._all(
+            "SELECT plan_id, rule, instead FROM dropped WHERE strategy = ? "
+            "AND plan_id IN (SELECT value FROM json_each(?))",
+            strategy,
+            json.dumps(list(ids)),
+        )
+        return {name: (rule, instead) for name, rule, instead in rows}
 
     # --- points and coverage
 

@@ -1,6 +1,6 @@
-"""What a campaign left behind, for scripts: findings, bundles of them, logs, and what is known and not reported. Runs nothing.
+"""What a campaign left behind, for scripts: findings, bundles of them, plans, logs, and what is known and not reported.
 
-All of it is offered by `undermine.api`.
+Runs nothing. All of it is offered by `undermine.api`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from undermine import bundle as bundles
-from undermine import known
+from undermine import known, stored_plans
 from undermine.campaign_dirs import CAMPAIGNS, LATEST, SCRATCH, campaign_dir, find_finding, locked, open_store
 from undermine.config import Config
 from undermine.deployments.sweep import sweep
@@ -110,7 +110,16 @@ def unsuppress(config: Config, entry_id: str) -> known.Known:
     return gone
 
 
-# --- logs and leftovers
+# --- plans, logs and leftovers
+
+
+def plans(
+    config: Config, campaign: str = "", strategies: Sequence[str] = (), most: int = 10, *, every_dropped: bool = False
+) -> stored_plans.StoredPlans:
+    """What is still to run in a campaign, and what was dropped, by which policy, for which other plan. It may be hunted
+    meanwhile."""
+    with contextlib.closing(Store(campaign_dir(config, campaign), read_only=True)) as store:
+        return stored_plans.read(store, strategies, most, every_dropped=every_dropped)
 
 
 def clean(config: Config, *, everything: bool = False) -> list[str]:

@@ -59,8 +59,11 @@ def test_after_anything_else_on_the_network_the_next_message_begins(kind: str, o
     ]
 
 
-def test_what_another_thread_sends_ends_no_message() -> None:
-    assert flags(read(), other("net.send", thread="t2"), read()) == [True, True, False]
+def test_what_another_thread_of_the_process_sends_ends_a_message_and_what_it_calls_does_not() -> None:
+    """The one that reads need not be the one that answers."""
+    assert flags(read(), other("net.send", thread="t2"), read()) == [True, True, True]
+    assert flags(read(), other("net.connect", thread="t2"), read()) == [True, True, False]
+    assert flags(read(), other("net.send", pid=99), read()) == [True, True, False]
 
 
 @pytest.mark.parametrize("op", ["net.send", "file.write", "file.close", "file.open", "lock.acquire", "net.recv"])

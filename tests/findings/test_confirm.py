@@ -67,6 +67,19 @@ def test_three_plans_that_could_be_tried_are_enough() -> None:
     assert todo(attempt(5, Rate(0, 0, 6)), *recovered[:2], attempt(4)) == (4, "confirm")
 
 
+def test_a_promise_that_was_broken_for_good_is_tried_four_times_as_often_as_long_as_it_is_kept() -> None:
+    def lasting(again: Rate) -> str | None:
+        found = next_rerun([attempt(again=again)], WANTED, lambda plan: True, lasting=True)
+        return found[1] if found else None
+
+    assert lasting(Rate(11, 0)) == "confirm"
+    assert lasting(Rate(12, 0)) is None
+    assert lasting(Rate(2, 1)) == "confirm"
+    assert lasting(Rate(7, 1)) == "control"
+    assert lasting(Rate(0, 0, 23)) == "confirm"
+    assert lasting(Rate(0, 0, 24)) is None
+
+
 def test_nothing_is_run_if_nothing_is_wanted() -> None:
     assert next_rerun([attempt()], 0, lambda plan: True) is None
 

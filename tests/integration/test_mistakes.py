@@ -8,6 +8,7 @@ import socket
 import subprocess
 
 import pytest
+from integration_project import TOML
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +39,17 @@ def test_unknown_strategy_names_the_known_ones(project) -> None:
     done = project.run("hunt", "-s", "psychic")
     assert done.returncode == 2
     assert "random" in sentence(done)
+
+
+@pytest.mark.parametrize("command", ["check", "plan", "hunt"])
+def test_a_policy_that_is_not_there_is_told_before_anything_is_run(project, command) -> None:
+    project.write(TOML + '[strategies.prefail]\npolicies = ["crash_before_writes", "any_node"]\n')
+    done = project.run(command)
+    assert done.returncode == 2
+    assert f"undermine.toml:{len(TOML.splitlines()) + 2}: " in sentence(done)
+    assert "did you mean any_nodes" in sentence(done)
+    assert not (project.results / "latest").exists()
+    assert not list(project.results.rglob("runs/*"))
 
 
 @pytest.mark.parametrize(

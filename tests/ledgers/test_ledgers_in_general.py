@@ -54,6 +54,20 @@ def test_operations_without_times_are_not_judged_by_what_came_first() -> None:
     assert "without times" in ledgers.mutual_exclusion()(view(locks)).text
 
 
+def test_what_is_lost_is_lost_for_good_and_what_lags_behind_is_not() -> None:
+    lost = [
+        Op(0, "c1", "put", "", {"key": "k", "value": 1}, "ok", start_ns=1, end_ns=2),
+        Op(1, "c1", "get", "", {"key": "k"}, "ok", None, phase="final", start_ns=3, end_ns=4),
+    ]
+    differ = [Op(n, f"c{n}", "get", f"n{n}", {"key": "k"}, "ok", n, phase="final", start_ns=3, end_ns=4) for n in (1, 2)]
+    for ledger, ops, lasting in (
+        (ledgers.no_acknowledged_write_lost(), lost, True),
+        (ledgers.replicas_agree(read="get"), differ, False),
+    ):
+        verdict = ledger(view(ops))
+        assert (verdict.answer, verdict.lasting) == ("fail", lasting), verdict
+
+
 def test_a_ledger_of_ones_own() -> None:
     def judge(run: RunView) -> Verdict:
         return Verdict.ok(f"{len(run.history)} operations")

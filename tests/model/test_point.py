@@ -86,6 +86,7 @@ def test_a_point_says_what_and_where() -> None:
         ("net.send", "write", "net"),
         ("file.open", "write", "file"),
         ("file.close", "close", "file"),
+        ("file.fsync", "flush", "file"),
         ("net.close", "close", "net"),
         ("msg.recv", "read", "msg"),
         ("msg.send", "write", "msg"),
@@ -93,7 +94,7 @@ def test_a_point_says_what_and_where() -> None:
         ("db.commit", "write", "db"),
     ],
 )
-def test_operations_are_reads_writes_or_closes_of_a_kind(op: str, io_type: str, kind: str) -> None:
+def test_operations_are_reads_writes_or_neither_and_of_a_kind(op: str, io_type: str, kind: str) -> None:
     assert (point(op).io_type, point(op).kind) == (io_type, kind)
 
 

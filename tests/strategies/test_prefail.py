@@ -14,16 +14,21 @@ from undermine.protocols import History, PastRun, PointSeen, Profile
 from undermine.strategies.prefail import Prefail
 from undermine.testing import CAPABILITIES, history, point
 
-A, B, C, D = (point(loc=f"app:{name}#1") for name in "abcd")
+A, B = (point(loc=f"app:{name}#1") for name in "ab")
+C, D = (point(loc=f"app:{name}#1", node="n2") for name in "cd")
 SEEN = (A, B)
-LIMITS = FaultLimits(("crash",), capabilities={"n1": CAPABILITIES}, node_roles={"n1": "server"})
+NODES = ("n1", "n2", "n3")
+LIMITS = FaultLimits(
+    ("crash",), capabilities=dict.fromkeys(NODES, CAPABILITIES), node_roles=dict.fromkeys(NODES, "server")
+)
 
 
 def told(
     runs: Sequence[PastRun] = (), after: Mapping[int, Sequence[Point]] | None = None, limits: FaultLimits = LIMITS
 ) -> History:
     """A history in which fault-free runs show A and B, and each run the points that are given for it."""
-    profiles = {run: Profile(frozenset(points), frozenset(points)) for run, points in (after or {}).items()}
+    before = {point(loc="app:before#1", node="n2")}
+    profiles = {run: Profile(frozenset(points) | before, frozenset(points)) for run, points in (after or {}).items()}
 
     def chances_at(points):
         return chances(tuple(PointSeen(p, 1, 1, order) for order, p in enumerate(points)), limits)
@@ -38,6 +43,9 @@ def told(
 
 def step(at: Point, place: str = "before") -> Step:
     return Step(At(at, place), Crash())  # type: ignore[arg-type]
+
+
+REBOOT = Step(At(A), Reboot())
 
 
 def ran(number: int, *steps: Step, status: str = "fired") -> PastRun:
@@ -69,6 +77,17 @@ def test_a_sequence_is_extended_where_its_own_run_went_after_the_last_fault() ->
     assert {len(steps) for steps in made} == {2}
 
 
+def test_the_dead_are_not_hit_again() -> None:
+    """What was seen of a node while it died never comes again; one that is started again can be hit again."""
+    assert proposed(told([ran(1, step(A))], {1: [B]})) == set()
+    assert {steps[1].trigger.point for steps in proposed(told([ran(1, REBOOT)], {1: [B]}))} == {B}
+    grouped = msgspec.structs.replace(LIMITS, groups=(("n1", "n2"),))
+    dead = Step(At(A), Crash(("n1", "n2")))
+    other = Point.of(B.as_dict() | {"node": "n3"})
+    faults = {steps[1].fault for steps in proposed(told([ran(1, dead)], {1: [other]}, grouped))}
+    assert faults == {Crash()}
+
+
 @pytest.mark.parametrize("status", ["not_fired", "broken", "exhausted"])
 def test_what_did_not_take_its_faults_is_not_extended(status: str) -> None:
     assert proposed(told([ran(1, step(A), status=status)], {1: [C]})) == set()
@@ -77,14 +96,14 @@ def test_what_did_not_take_its_faults_is_not_extended(status: str) -> None:
 def test_it_is_over_when_sequences_have_all_their_faults() -> None:
     level_2 = [ran(1, step(A)), ran(2, step(A), step(C))]
     assert proposed(told(level_2, {1: [C], 2: [D]}), failures=2) == set()
-    assert {steps[:2] for steps in proposed(told(level_2, {1: [C], 2: [D]}), failures=3)} == {(step(A), step(C))}
+    other = Point.of(D.as_dict() | {"node": "n3"})
+    assert {steps[:2] for steps in proposed(told(level_2, {1: [C], 2: [other]}), failures=3)} == {(step(A), step(C))}
 
 
 def test_every_place_has_its_turn_before_any_has_its_second() -> None:
     """The same place in two recoveries is one place, also on two nodes."""
-    other = Point.of(C.as_dict() | {"node": "n2", "stack": "another way"})
-    limits = msgspec.structs.replace(LIMITS, capabilities=dict.fromkeys(("n1", "n2"), CAPABILITIES))
-    given = told((ran(1, step(A)), ran(2, step(B))), {1: [C, D], 2: [other]}, limits)
+    other = Point.of(C.as_dict() | {"node": "n3", "stack": "another way"})
+    given = told((ran(1, step(A)), ran(2, step(B))), {1: [C, D], 2: [other]})
     places = [(plan.steps[1].trigger.point["loc"], plan.steps[1].trigger.place) for plan in arranged(given)]
     assert len(places) == 6
     assert len(set(places[:4])) == 4
@@ -92,14 +111,14 @@ def test_every_place_has_its_turn_before_any_has_its_second() -> None:
 
 
 def test_where_only_recovery_goes_comes_first() -> None:
-    given = told((ran(1, step(A)),), {1: [A, B, D]})
+    given = told((ran(1, REBOOT),), {1: [A, B, D]})
     places = [plan.steps[1].trigger.point for plan in arranged(given)]
     assert places == [D, D, A, A, B, B]
 
 
 def test_what_is_in_functions_of_recovery_comes_before_all() -> None:
     frames = {A: ("app:save", "app:main"), C: ("app:save", "app:main"), D: ("app:save", "app:repair", "app:main")}
-    given = told((ran(1, step(A)),), {1: [A, C, D]})
+    given = told((ran(1, REBOOT),), {1: [A, C, D]})
     given = msgspec.structs.replace(given, frames=lambda at: frames.get(at, ()))
     places = [plan.steps[1].trigger.point for plan in arranged(given)]
     assert places == [D, D, C, C, A, A]

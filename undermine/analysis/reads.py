@@ -15,29 +15,41 @@ _FILE_READS = ("file.read", "file.map_read")
 _READS = frozenset({*_FILE_READS, *_NETWORK_READS})
 """Reads of bytes, which can come in pieces. Questions (stat, list, accept, a store's commands) are whole each."""
 _NETWORK_KINDS = frozenset({"net", "msg", "db"})
+_SENDS = frozenset({"net.send", "msg.send"})
 _ENDS_THREAD = "thread.end"
 
-_Thread = tuple[str, int, str]
+_Process = tuple[str, int]
+_Reader = tuple[str, str]
+"""A thread, and the operation that it reads with."""
 
 
 def first_reads(events: Iterable[Event]) -> Iterator[bool]:
     """For each event, in the order in which they happened: is it anything but the continuation of a read?
 
-    The last read of each kind is remembered by thread. A thread that does anything else on the network (sends, calls,
-    accepts, hangs up) has the message behind it: what it reads from there next is another one.
+    The last read of each kind is remembered by thread. A process that sends has the messages behind it: what it reads from the
+    network next is another one, whichever thread answers. So has a thread that does anything else there (calls, accepts,
+    hangs up).
     """
-    last: dict[tuple[_Thread, str], tuple[str, str]] = {}
+    files: dict[tuple[_Process, _Reader], tuple[str, str]] = {}
+    network: dict[_Process, dict[_Reader, tuple[str, str]]] = {}
     for event in events:
-        thread = (event.node, event.pid, event.thread)
+        process = (event.node, event.pid)
         if event.op in _READS:
-            source = (event.target, event.resource)
-            yield last.get((thread, event.op)) != source
-            last[thread, event.op] = source
+            source, reader = (event.target, event.resource), (event.thread, event.op)
+            if event.op in _FILE_READS:
+                yield files.get((process, reader)) != source
+                files[process, reader] = source
+            else:
+                last = network.setdefault(process, {})
+                yield last.get(reader) != source
+                last[reader] = source
             continue
         if event.op == _ENDS_THREAD:  # the next one may have its name
             for op in _FILE_READS:
-                last.pop((thread, op), None)
-        if event.op == _ENDS_THREAD or event.kind in _NETWORK_KINDS:
+                files.pop((process, (event.thread, op)), None)
+        if event.op in _SENDS:
+            network.pop(process, None)
+        elif event.op == _ENDS_THREAD or event.kind in _NETWORK_KINDS:
             for op in _NETWORK_READS:
-                last.pop((thread, op), None)
+                network.get(process, {}).pop((event.thread, op), None)
         yield True

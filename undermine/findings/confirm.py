@@ -23,6 +23,9 @@ Rerun = Literal["confirm", "control"]
 PLANS_MAX = 3
 """With so many plans of one symptom it is tried to reproduce it, until one does; those that never fired alike do not count."""
 CANDIDATES_MAX = 2 * PLANS_MAX
+LASTING = 4
+"""So many times as often is it tried to break a promise again that was broken for good: where nodes race for it, that it was kept
+the next times says little."""
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -32,8 +35,9 @@ class Rate(msgspec.Struct, frozen=True):
     hits: int = 0
     elsewhere: int = 0
 
-    def enough(self, wanted: int) -> bool:
-        """As many as wanted counted, or twice as many were made and it is no use."""
+    def enough(self, wanted: int, patience: int = 1) -> bool:
+        """As many as wanted counted, or twice as many were made and it is no use; patiently, as long as none has failed."""
+        wanted *= 1 if self.hits else patience
         return self.tries >= wanted or self.tries + self.elsewhere >= 2 * wanted
 
 
@@ -92,12 +96,13 @@ def best(attempts: Sequence[Attempt]) -> Attempt:
 
 
 def next_rerun(
-    attempts: Sequence[Attempt], wanted: int, has_control: Callable[[Plan], bool]
+    attempts: Sequence[Attempt], wanted: int, has_control: Callable[[Plan], bool], *, lasting: bool = False
 ) -> tuple[Attempt, Rerun] | None:
     """What to run next to decide on a suspicion, or nothing if it is decided."""
+    patience = LASTING if lasting else 1
     tried = 0
     for attempt in attempts:
-        if not attempt.again.enough(wanted):
+        if not attempt.again.enough(wanted, patience):
             return attempt, CONFIRM
         if attempt.again.hits:
             missing = not attempt.control.enough(wanted) and has_control(attempt.plan)

@@ -32,6 +32,8 @@ class Suspicion(msgspec.Struct, frozen=True):
     attempts: tuple[Attempt, ...]
     normal: bool
     """Fault-free runs showed the symptom too: nothing need be tried."""
+    lasting: bool = False
+    """It is not a matter of time."""
 
 
 # --- which symptoms are the same
@@ -127,7 +129,8 @@ def suspicions(
                 control_hits=finding.control_hits + normal,
             )
         finding = msgspec.structs.replace(finding, suppressed=known(finding))
-        made.append(Suspicion(finding, attempts, bool(normal)))
+        lasting = any(v.lasting and v.symptom == group.symptom for v in verdicts_of(group.found[0].run))
+        made.append(Suspicion(finding, attempts, bool(normal), lasting))
     return tuple(sorted(made, key=lambda suspicion: int(suspicion.finding.id[1:])))
 
 

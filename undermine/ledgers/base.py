@@ -6,6 +6,8 @@ import reprlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from undermine.model.run import Op, RunView, Verdict
 
 Field = str | Callable[[Op], Any]
@@ -27,7 +29,7 @@ class Unclear(Exception):
 class Ledger:
     """A checker with a name; `settled`, where it makes sense, says why the final reads should be done again, or "".
 
-    A replica that lags behind catches up; what is lost does not come back.
+    A replica that lags behind catches up; what is lost does not come back: what such a ledger refuses is `lasting`.
     """
 
     def __init__(
@@ -35,14 +37,18 @@ class Ledger:
         name: str,
         judge: Callable[[RunView], Verdict],
         settled: Callable[[History], str] | None = None,
+        *,
+        lasting: bool = True,
     ) -> None:
         self.name = name
         self._judge = judge
+        self._lasting = lasting
         self.settled = None if settled is None else _patient(settled)
 
     def __call__(self, run: RunView) -> Verdict:
         try:
-            return self._judge(run)
+            verdict = self._judge(run)
+            return msgspec.structs.replace(verdict, lasting=self._lasting) if verdict.answer == "fail" else verdict
         except Unclear as unclear:
             return Verdict.unknown(str(unclear))
 

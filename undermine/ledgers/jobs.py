@@ -123,7 +123,8 @@ def runs_of_jobs(
         return f"not done yet: {words([*never, *perhaps])}" if never or perhaps else ""
 
     given = name or f"{submit or run or outputs}_{times.replace(' ', '_')}"
-    return Ledger(given, judge, None if run and times == "at most once" else settled)
+    at_most = bool(run) and times == "at most once"
+    return Ledger(given, judge, None if at_most else settled, lasting=at_most)
 
 
 def _refuse_nonsense(times: str, submit: str, run: str, outputs: str, expected: tuple[Hashable, ...]) -> None:

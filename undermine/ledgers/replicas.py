@@ -90,7 +90,7 @@ def replicas_agree(
         silent = _silent(looks)
         return f"without an answer to {read}: {words(silent)}" if silent else ""
 
-    return Ledger(name or f"replicas_agree_on_{read}", judge, settled)
+    return Ledger(name or f"replicas_agree_on_{read}", judge, settled, lasting=False)
 
 
 def _silent(looks: list[_Look]) -> set[Hashable]:

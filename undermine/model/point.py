@@ -23,7 +23,7 @@ process (SIGBUS)."""
 _READS = frozenset(
     {"file.read", "file.map_read", "file.stat", "file.list", "net.recv", "net.accept", "msg.recv", "db.read"}
 )
-_CLOSES = frozenset({"file.close", "net.close"})
+_NEITHER = {"file.close": "close", "net.close": "close", "file.fsync": "flush"}
 _PEER = "peer:"
 
 
@@ -60,11 +60,9 @@ class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
 
     @property
     def io_type(self) -> str:
-        """`read`, `write`, or `close`, which is neither: nothing is stored or sent, and a process that dies closes as well."""
+        """`read` or `write`; or `close` or `flush`, which change nothing that a process leaves behind when it is killed."""
         op = self.get("op")
-        if op in _CLOSES:
-            return "close"
-        return "read" if op in _READS else "write"
+        return _NEITHER.get(op) or ("read" if op in _READS else "write")
 
     @property
     def peer(self) -> str:

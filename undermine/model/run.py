@@ -282,14 +282,18 @@ class Verdict(msgspec.Struct, frozen=True):
     symptom: str = ""
     evidence: tuple[str, ...] = ()
     checker: str = ""
+    lasting: bool = False
+    """A promise is broken for good: it is not a matter of time, so one run that shows it weighs much."""
 
     @staticmethod
     def ok(text: str = "") -> Verdict:
         return Verdict("pass", text)
 
     @staticmethod
-    def fail(text: str, symptom: str = "", evidence: tuple[str, ...] | list[str] = ()) -> Verdict:
-        return Verdict("fail", text, symptom or text, tuple(evidence))
+    def fail(
+        text: str, symptom: str = "", evidence: tuple[str, ...] | list[str] = (), *, lasting: bool = False
+    ) -> Verdict:
+        return Verdict("fail", text, symptom or text, tuple(evidence), lasting=lasting)
 
     @staticmethod
     def unknown(text: str) -> Verdict:

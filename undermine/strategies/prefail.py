@@ -16,9 +16,9 @@ from typing import Annotated
 import msgspec
 
 from undermine.analysis.chances import fault_family, possible
-from undermine.model.plan import At, Plan, Step, nodes_of, place_of, point_at
+from undermine.model.plan import At, Crash, Plan, Step, nodes_of, place_of, point_at
 from undermine.model.point import Point
-from undermine.protocols import Chance, History, PastRun, Profile
+from undermine.protocols import Chance, History, Profile
 from undermine.strategies.exhaustive import by_weight
 
 
@@ -49,9 +49,11 @@ class Prefail:
         if level >= self._failures:
             return
         why = f"fault {level + 1} of {self._failures}" + (", in the recovery from the one before" if level else "")
-        for run, profile in _prefixes(history, level):
-            steps = run.plan.steps if run else ()
+        for steps, profile in _prefixes(history, level):
+            dead = _dead(steps)
             for chance in possible(history.chances_at(sorted(profile.after))):
+                if dead.issuperset(nodes_of(chance.fault) or (chance.point.get("node"),)):
+                    continue  # as clients' operations and groups allow it
                 step = Step(At(chance.point, chance.place), chance.fault)
                 yield Plan((*steps, step), history.seed, self.name, why)
 
@@ -79,12 +81,20 @@ def _level(history: History) -> int:
     return max((len(run.plan.steps) for run in history.runs), default=0)
 
 
-def _prefixes(history: History, level: int) -> list[tuple[PastRun | None, Profile]]:
-    """The runs of sequences of this length that took all their faults, and what they showed; None stands for no fault."""
+def _prefixes(history: History, level: int) -> Iterator[tuple[tuple[Step, ...], Profile]]:
+    """The sequences of this length that took all their faults, and what their runs showed, one after the other."""
     if level == 0:
-        return [(None, history.baseline)]
-    took_all = [run for run in history.runs if len(run.plan.steps) == level and run.status == "fired"]
-    return [(run, history.profile(run.id)) for run in took_all]
+        yield (), history.baseline
+        return
+    for run in history.runs:
+        if len(run.plan.steps) == level and run.status == "fired":
+            yield run.plan.steps, history.profile(run.id)
+
+
+def _dead(steps: Sequence[Step]) -> frozenset[str]:
+    """The nodes that have been crashed and are not started again before all is healed."""
+    crashes = [step for step in steps if isinstance(step.fault, Crash)]
+    return frozenset(node for step in crashes for node in nodes_of(step.fault) or (point_at(step.trigger).get("node"),))
 
 
 def _in_turns(plans: Sequence[tuple[Hashable, Plan]], order: Mapping[Point, int]) -> Iterator[Plan]:
