@@ -42,6 +42,8 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: str
     finding: str
     symptom: str
+    also: str = ""
+    """A regular expression that another symptom of the same run matches: what tells the bug from a lesser one of its kind."""
     faults: dict[str, Any] = {}
     """What of [faults] is other than in the pack: kinds of faults, which errors."""
 
@@ -72,11 +74,14 @@ class Hunt(msgspec.Struct):
 class Watcher:
     """Listens to a hunt and ends it when the expected finding is confirmed."""
 
-    def __init__(self, hunt: Hunt, symptom: str) -> None:
+    def __init__(self, hunt: Hunt, symptom: str, also: str = "") -> None:
         self.hunt = hunt
         self._pattern = re.compile(symptom)
+        self._also = re.compile(also)
         self._first: dict[str, tuple[int, str]] = {}
         """By a symptom: how many runs of the strategy it took, and its plan that first showed it."""
+        self._whole: set[str] = set()
+        """Symptoms that came with the other one that is asked for."""
 
     def __call__(self, news: News) -> None:
         print_news(news)
@@ -91,9 +96,11 @@ class Watcher:
             self.hunt.runs += 1
             if symptom := news.data["symptom"]:
                 self._first.setdefault(symptom, (self.hunt.runs, news.text))
+                if any(map(self._also.search, news.data["symptoms"])):
+                    self._whole.add(symptom)
 
     def _confirmed(self, symptom: str, rate: str) -> None:
-        if not self._pattern.search(symptom) or symptom not in self._first:
+        if not self._pattern.search(symptom) or symptom not in self._whole:
             self.hunt.others.append(f"{symptom} ({self._first.get(symptom, (0, 'a fault at rest'))[1]}, {rate})")
             return
         self.hunt.found, self.hunt.symptom, self.hunt.rate = True, symptom, rate
@@ -125,7 +132,7 @@ def hunt_once(case: Case, hunt: Hunt) -> Hunt:
                 budget_s=budget_s,
                 seed=hunt.seed,
                 jobs=JOBS,
-                listener=Watcher(hunt, case.symptom),
+                listener=Watcher(hunt, case.symptom, case.also),
             )
         except Found:
             pass

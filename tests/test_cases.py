@@ -88,8 +88,9 @@ def watcher() -> Watcher:
     return Watcher(Hunt("exhaustive", {"version": "1"}, 0), f"^{SYMPTOM}$")
 
 
-def done(run: int, strategy: str = "exhaustive", symptom: str = "") -> News:
-    return News("done", f"plan {run}", {"run": run, "strategy": strategy, "status": "fired", "symptom": symptom})
+def done(run: int, strategy: str = "exhaustive", symptom: str = "", *more: str) -> News:
+    told = {"run": run, "strategy": strategy, "status": "fired", "symptom": symptom}
+    return News("done", f"plan {run}", told | {"symptoms": [symptom, *more] if symptom else []})
 
 
 def confirmed(symptom: str) -> News:
@@ -111,6 +112,16 @@ def test_another_finding_does_not() -> None:
     watch(confirmed("something else"))
     assert not watch.hunt.found
     assert watch.hunt.others == ["something else (plan 1, 2/2)"]
+
+
+def test_a_lesser_finding_of_its_kind_does_not() -> None:
+    watch = Watcher(Hunt("exhaustive", {"version": "1"}, 0), SYMPTOM, "^serves nobody$")
+    watch(done(1, "exhaustive", f"{SYMPTOM} while it stops", "stays"))
+    watch(confirmed(f"{SYMPTOM} while it stops"))
+    assert not watch.hunt.found
+    watch(done(2, "exhaustive", f"{SYMPTOM} at work", "serves nobody"))
+    with pytest.raises(Found):
+        watch(confirmed(f"{SYMPTOM} at work"))
 
 
 def test_a_finding_that_no_plan_of_the_strategy_showed_does_not_count() -> None:

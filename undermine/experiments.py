@@ -122,10 +122,9 @@ class Experiments:
         judged = Judged(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy)
         self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
         tidy(folder, keep_data=bool(symptom))
-        data = self._count(judged)
-        self.tell(
-            "done", str(slot.plan), run=run_id, strategy=slot.strategy, status=judged.status, symptom=symptom, **data
-        )
+        told = {"run": run_id, "strategy": slot.strategy, "status": judged.status, "symptom": symptom}
+        symptoms = tuple(verdict.symptom for verdict in verdicts if verdict.answer == "fail")
+        self.tell("done", str(slot.plan), **told, symptoms=symptoms, **self._count(judged))
         return judged
 
     def _count(self, judged: Judged) -> dict[str, Any]:
