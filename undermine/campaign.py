@@ -44,9 +44,9 @@ ChancesAt = Callable[[Sequence[Point]], tuple[Chance, ...]]
 
 _BATCH = 4
 """How many plans a strategy is asked for at a time, for each run side by side."""
-_TURN = 16
-"""How many stored ones of it are run before another strategy has its turn: those that run side by side wait for each other
-only when the turn is over."""
+_ALONE = 16
+"""How many are run at a time where there is no other strategy that waits for its turn: those that run side by side wait for each
+other only at the end."""
 
 
 class Reachable(msgspec.Struct, frozen=True):
@@ -155,13 +155,14 @@ class Campaign:
 
     def _next_slots(self, strategy: Strategy, jobs: int) -> list[Slot]:
         """Plans of it that are stored and not run yet; else what it proposes now, stored before it runs."""
-        slots = self._store.open_slots(strategy.name, _TURN * jobs)
+        most = (_BATCH if len(self._strategies) > 1 else _ALONE) * jobs
+        slots = self._store.open_slots(strategy.name, most)
         if not slots:
             slots = self.propose(strategy, _BATCH * jobs)
             if len(slots) > _BATCH * jobs:
                 why = f" ({slots[0].plan.why})" if slots[0].plan.why else ""
                 self.experiments.tell("round", f"{strategy.name}: {len(slots):,} plans to run{why}")
-        return slots[: _TURN * jobs]
+        return slots[:most]
 
     def history_of(self, strategy: Strategy, batch: int) -> History:
         reachable = self._from_fault_free_runs()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from undermine.ledgers.base import Clock, Field, Ledger, bounded, counted, frozen, need, part, word, words
+from undermine.ledgers.base import Clock, Field, Ledger, bounded, frozen, need, part, word, words
 from undermine.model.run import Op, RunView, Verdict
 
 
@@ -37,7 +37,7 @@ def one_leader_a_term(
             return Verdict.ok() if first else Verdict.unknown(f"no answer of {' or '.join(reads)} names a leader")
         clock = Clock(run)
         return Verdict.fail(
-            f"{counted(len(several), 'term')} with more than one leader: {words(several)}",
+            f"more than one leader in term{'s' * (len(several) > 1)} {words(several)}",
             symptom="two leaders in one term",
             evidence=bounded([_line(one, who, op, clock) for one, ops in several.items() for who, op in ops.items()]),
         )
