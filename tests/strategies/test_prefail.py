@@ -130,10 +130,16 @@ def test_what_has_failed_already_is_extended_last() -> None:
     assert made == [step(B)] * 2 + [step(A)] * 2
 
 
-def test_kinds_of_faults_take_turns() -> None:
-    limits = msgspec.structs.replace(LIMITS, kinds=("crash", "reboot"))
-    plans = list(arranged(told(limits=limits)))
-    assert {type(plan.steps[0].fault) for plan in plans[:2]} == {Crash, Reboot}
+def test_kinds_of_failures_take_turns_whatever_ways_lead_to_them() -> None:
+    """There are very many operations on files, and few sends, but several ways to them: all of these come early."""
+    files = [point(loc=f"app:f{n}#1", node="n2") for n in range(20)]
+    sends = [Point.of(point("net.send", "n2", "app:send#1", "peer:n1").as_dict() | {"stack": way}) for way in "abc"]
+    limits = msgspec.structs.replace(LIMITS, kinds=("error",))
+    given = told((ran(1, step(A)),), {1: [*files, *sends]}, limits)
+    plans = arranged(given)
+    early = {plan.steps[1].trigger.point["stack"] for plan in plans[:30] if plan.steps[1].trigger.point in sends}
+    assert early == set("abc")
+    assert len({type(plan.steps[1].fault) for plan in plans}) == 1
 
 
 def test_equal_histories_give_equal_proposals() -> None:

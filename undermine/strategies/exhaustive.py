@@ -17,7 +17,7 @@ from undermine.model.plan import At, Plan, Step
 from undermine.model.point import CLIENT, Point
 from undermine.protocols import Chance, History
 
-_FAMILIES = (
+FAMILIES = (
     "reboot",
     "error",
     "crash",
@@ -73,24 +73,16 @@ def ranked(history: History) -> list[Chance]:
     for repeat, position, chance in sorted(_by_path(usable, repeats), key=lambda row: row[:2]):
         family = fault_family(chance.fault)
         group = (chance.point.get("role"), chance.point.get("target"), family, chance.place)
-        dealt.append((repeat, turns[group], _FAMILIES.index(family), position, chance))
+        dealt.append((repeat, turns[group], FAMILIES.index(family), position, chance))
         turns[group] += 1
     dealt.sort(key=lambda row: row[:4])
     return [row[4] for row in dealt]
 
 
 def by_weight(chances: Iterable[Chance], order: Mapping[Point, int]) -> list[Chance]:
-    """Kinds of faults in turns; what leaves most behind comes first, then what fault-free runs showed first."""
+    """What leaves most behind comes first, then what fault-free runs showed first."""
     last = len(order)
-    ranked = sorted(chances, key=lambda c: (_weight(c.point.get("op")), order.get(c.point, last), c.point))
-    turns: Counter[str] = Counter()
-    dealt = []
-    for chance in ranked:
-        family = fault_family(chance.fault)
-        dealt.append((turns[family], _FAMILIES.index(family), chance))
-        turns[family] += 1
-    dealt.sort(key=lambda row: row[:2])
-    return [row[2] for row in dealt]
+    return sorted(chances, key=lambda c: (_weight(c.point.get("op")), order.get(c.point, last), c.point))
 
 
 def _weight(op: str) -> int:

@@ -16,10 +16,10 @@ from typing import Annotated
 import msgspec
 
 from undermine.analysis.chances import fault_family, possible
-from undermine.model.plan import At, Crash, Plan, Step, nodes_of, place_of, point_at
+from undermine.model.plan import At, Crash, Plan, Step, failure_of, nodes_of, place_of, point_at
 from undermine.model.point import Point
 from undermine.protocols import Chance, History, Profile
-from undermine.strategies.exhaustive import by_weight
+from undermine.strategies.exhaustive import FAMILIES, by_weight
 
 
 class Prefail:
@@ -98,13 +98,29 @@ def _dead(steps: Sequence[Step]) -> frozenset[str]:
 
 
 def _in_turns(plans: Sequence[tuple[Hashable, Plan]], order: Mapping[Point, int]) -> Iterator[Plan]:
-    """Places take turns, so that a short budget sees something of each of them, and each turn has another sequence."""
-    places: dict[Hashable, list[Plan]] = {}
+    """Kinds of failures take turns, and within a kind places do, so that a short budget sees something of each; and each turn of
+    a place has another way to it, or another sequence before it."""
+    kinds: dict[tuple[str, str], dict[Hashable, list[Plan]]] = {}
     for place, plan in plans:
-        places.setdefault(place, []).append(plan)
+        last = _last(plan)
+        kind = (fault_family(last.fault), failure_of(last.fault, last.point))
+        kinds.setdefault(kind, {}).setdefault(place, []).append(plan)
+    in_order = [list(_rows(places, order)) for _, places in sorted(kinds.items(), key=lambda item: _rank(item[0]))]
+    return _dealt(in_order)
+
+
+def _rank(kind: tuple[str, str]) -> tuple[int, str]:
+    return FAMILIES.index(kind[0]), kind[1]
+
+
+def _rows(places: Mapping[Hashable, Sequence[Plan]], order: Mapping[Point, int]) -> Iterator[Plan]:
     chances = {_last(members[0]): members for members in places.values()}
-    in_order = [chances[chance] for chance in by_weight(chances, order)]
-    for turn in itertools.zip_longest(*in_order):
+    return _dealt([chances[chance] for chance in by_weight(chances, order)])
+
+
+def _dealt(rows: Sequence[Sequence[Plan]]) -> Iterator[Plan]:
+    """The first of each, then the second of each, and so on."""
+    for turn in itertools.zip_longest(*rows):
         yield from filter(None, turn)
 
 
