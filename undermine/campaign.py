@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from undermine.analysis.chances import FaultLimits, chances, chances_at
+from undermine.analysis.chances import FaultLimits, chances_at
 from undermine.confirming import Confirming
 from undermine.engine import Engine
 from undermine.experiments import Experiments, Judged, Listener
@@ -187,8 +187,8 @@ class Campaign:
         key = (self._store.baselines(), self.fault_limits())
         if self._reachable is None or self._reachable[0] != key:
             points, runs = self._store.baseline_points()
-            profile, limits = self._store.baseline_profile(), key[1]
-            self._reachable = key, Reachable(points, runs, profile, chances(points, limits), chances_at(limits))
+            profile, at = self._store.baseline_profile(), chances_at(key[1])
+            self._reachable = key, Reachable(points, runs, profile, at([seen.point for seen in points]), at)
         return self._reachable[1]
 
     def fault_limits(self) -> FaultLimits:

@@ -7,6 +7,7 @@ the user declared.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -16,7 +17,7 @@ from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.policies import DROPPED_MAX, Policy, Pruned, Refusal, prune
 from undermine.policy_library import DEFAULT, parse_policy
-from undermine.protocols import Dropped, History, Strategy
+from undermine.protocols import Dropped, History, PastRun, Strategy
 from undermine.sequences import StoredProfiles, using
 from undermine.store import Store
 
@@ -33,8 +34,8 @@ class Proposing:
         """What the strategy proposes now, pruned."""
         here, there = self._policies(strategy)
         cap = getattr(strategy, "cap", 0)
-        left = cap - sum(run.plan.strategy == strategy.name for run in history.runs)
-        if cap and left <= 0:
+        left = _left(strategy, history.runs)
+        if left <= 0:
             return Pruned(())
 
         def user_policies(plans: Sequence[Plan]) -> list[Refusal]:
@@ -46,7 +47,7 @@ class Proposing:
         arrange = getattr(strategy, "arrange", None)
         if arrange:
             pruned = msgspec.structs.replace(pruned, kept=tuple(arrange(pruned.kept, history)))
-        return _capped(pruned, cap, left) if cap else pruned
+        return _capped(pruned, cap, left)
 
     def refuse_unknown(self, strategies: Iterable[Strategy]) -> None:
         """Say before anything is run which of the policies that they name cannot be used."""
@@ -55,8 +56,7 @@ class Proposing:
 
     def instead(self, strategy: Strategy) -> list[Plan]:
         """For each of its plans that stands for others and did not fire, another one of those; once."""
-        plans, cap = self._store.second_chances(strategy.name), getattr(strategy, "cap", 0)
-        return plans[: max(0, cap - len(self._store.past_runs(strategy.name)))] if cap else plans
+        return self._store.second_chances(strategy.name)[: _left(strategy, self._store.past_runs(strategy.name))]
 
     def _policies(self, strategy: Strategy) -> tuple[list[Policy], list[str]]:
         """Those that are applied here, and the names of those that are in the user's process."""
@@ -73,6 +73,12 @@ class Proposing:
             yours = f"; yours are {', '.join(sorted(own))}" if own else ""
             raise UserError(f"{where}: {error}{yours}") from None
         return [shipped[text] for text in texts[:first]], texts[first:]
+
+
+def _left(strategy: Strategy, runs: Iterable[PastRun]) -> int:
+    """How many runs it may still have."""
+    cap = getattr(strategy, "cap", 0)
+    return max(0, cap - sum(run.plan.strategy == strategy.name for run in runs)) if cap else sys.maxsize
 
 
 def _capped(pruned: Pruned, cap: int, left: int) -> Pruned:

@@ -70,6 +70,15 @@ def recovery(shown: Iterable[_Shown], usual: AbstractSet[_Shown]) -> frozenset[_
     return frozenset(shown) - usual
 
 
+Frames = Callable[[Point], tuple[str, ...]]
+"""The functions of a point's call stack, innermost first."""
+
+
+def functions_of(points: Iterable[Point], frames: Frames) -> frozenset[str]:
+    """All functions that are executed at one of these points."""
+    return frozenset(function for point in points for function in frames(point))
+
+
 class Experiment(msgspec.Struct, frozen=True):
     """A run that a strategy proposed and that is over: where its faults fired, and what recovery from them showed."""
 
@@ -105,7 +114,7 @@ class History(msgspec.Struct, frozen=True):
     """Of a run, by its number."""
     chances_at: Callable[[Sequence[Point]], tuple[Chance, ...]] = lambda _: ()
     """The faults that are possible at points, also at those that no fault-free run shows."""
-    frames: Callable[[Point], tuple[str, ...]] = lambda _: ()
+    frames: Frames = lambda _: ()
     """The functions of a point's call stack, innermost first."""
 
 

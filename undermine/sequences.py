@@ -20,12 +20,12 @@ from undermine.model.plan import (
     describe_step,
     failure_of,
     final_at,
-    nodes_of,
+    nodes_hit,
     place_of,
     point_at,
 )
 from undermine.model.point import CLIENT, KEYS, Point
-from undermine.protocols import PastRun, Profile, recovery
+from undermine.protocols import Frames, PastRun, Profile, functions_of, recovery
 
 DERIVED_KEYS = ("func", "io_type", "io_target", "sender", "receiver", "content")
 """What is known of a point besides its own keys."""
@@ -104,7 +104,7 @@ class Task:
     @property
     def nodes(self) -> tuple[str, ...]:
         """The nodes that the fault hits."""
-        return nodes_of(self.step.fault) or tuple(filter(None, [self._values["node"]]))
+        return nodes_hit(self.step)
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -291,7 +291,7 @@ class CampaignProfiles:
         baseline: Profile = Profile(),  # noqa: B008 - frozen
         runs: Mapping[str, Profile] | None = None,
         injected: Iterable[Point] = (),
-        frames: Callable[[Point], tuple[str, ...]] = lambda _: (),
+        frames: Frames = lambda _: (),
     ) -> None:
         self._baseline = baseline
         self._runs: Mapping[str, Profile] = runs or {}
@@ -329,15 +329,12 @@ class CampaignProfiles:
         """Remembered, as the path is."""
         name = Plan(_steps(fs)).steps_id
         if name not in self._functions:
-            self._functions[name] = self._of_all(self.all_points(fs)) - self._usual
+            self._functions[name] = functions_of(self.all_points(fs), self.frames) - self._usual
         return self._functions[name]
 
     @cached_property
     def _usual(self) -> frozenset[str]:
-        return self._of_all(self._baseline.points)
-
-    def _of_all(self, points: Iterable[Point]) -> frozenset[str]:
-        return frozenset(function for point in points for function in self.frames(point))
+        return functions_of(self._baseline.points, self.frames)
 
     def first_read(self, task: Task) -> bool:
         """Asked of the experiment with the tasks before it; of one that showed nothing of the point, yes."""
@@ -380,7 +377,7 @@ def profiles_of(
     runs: Iterable[PastRun],
     load: Callable[[int], Profile],
     baseline: Profile,
-    frames: Callable[[Point], tuple[str, ...]],
+    frames: Frames,
 ) -> CampaignProfiles:
     """Of runs that are over. Of several with the same steps the first speaks, unless only a later one took its faults."""
     chosen: dict[str, tuple[bool, int]] = {}

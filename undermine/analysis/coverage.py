@@ -8,18 +8,16 @@ say that going on pays; none for a long time says that more of the same will sho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import msgspec
 
 from undermine.model.point import Point
-from undermine.protocols import Experiment, Profile
+from undermine.protocols import Experiment, Frames, Profile, functions_of
 
 Names = frozenset[str]
 """A class of recovery paths: the functions, or the source locations, that they have in common."""
-Frames = Callable[[Point], tuple[str, ...]]
-"""The functions of a point's call stack."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -110,7 +108,7 @@ class Coverage:
         known, usual = tuple(known), tuple(usual)
         self._locations = {point.id: point.get("loc") for point in known}
         self._usual_locations = {point.get("loc") for point in (*known, *usual)}
-        self._usual_functions = {name for point in (*known, *usual) for name in frames(point)}
+        self._usual_functions = functions_of((*known, *usual), frames)
         self._frames = frames
         self._all = _Counted()
         self._by_strategy: dict[str, _Counted] = {}

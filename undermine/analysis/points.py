@@ -9,12 +9,9 @@ import msgspec
 
 from undermine.analysis.reads import first_reads
 from undermine.model.event import Event, Trace, functions
-from undermine.model.point import Point, client_point, point_of
+from undermine.model.point import FAULT_KINDS, Point, client_point, point_of
 from undermine.model.run import Op
 from undermine.protocols import PointSeen
-
-FAULT_KINDS = frozenset({"file", "net", "msg", "db"})
-"""Families of operations at which a fault can be injected; the others are observed only."""
 
 
 class _Met(NamedTuple):

@@ -245,6 +245,11 @@ def failure_of(fault: Fault, point: Point) -> str:
     return "corruption" if kind == "corrupt" else kind
 
 
+def nodes_hit(step: Step) -> tuple[str, ...]:
+    """The nodes that its fault hits, as far as is known beforehand."""
+    return nodes_of(step.fault) or tuple(filter(None, [point_at(step.trigger).get("node")]))
+
+
 def fault_kind(fault: Fault) -> str:
     """`crash`, `reboot`, `delay`, `error`, …"""
     return str(fault.__struct_config__.tag)

@@ -16,6 +16,8 @@ from undermine.model.event import Event
 KEYS = ("op", "loc", "node", "role", "target", "stack")
 """The keys of a full point, in the order in which they are shown."""
 
+FAULT_KINDS = frozenset({"file", "net", "msg", "db"})
+"""Families of operations at which a fault can be injected; the others are observed only."""
 MAPPED = frozenset({"file.map_read", "file.map_write"})
 """Accesses to the memory that a file is mapped to. No error can be returned there: a page that the device refuses ends the
 process (SIGBUS)."""

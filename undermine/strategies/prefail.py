@@ -16,9 +16,9 @@ from typing import Annotated
 import msgspec
 
 from undermine.analysis.chances import fault_family, possible
-from undermine.model.plan import At, Crash, Plan, Step, failure_of, nodes_of, place_of, point_at
+from undermine.model.plan import At, Crash, Plan, Step, failure_of, nodes_hit, nodes_of, place_of, point_at
 from undermine.model.point import Point
-from undermine.protocols import Chance, History, Profile
+from undermine.protocols import Chance, History, Profile, functions_of
 from undermine.strategies.exhaustive import FAMILIES, by_weight
 
 
@@ -52,10 +52,9 @@ class Prefail:
         for steps, profile in _prefixes(history, level):
             dead = _dead(steps)
             for chance in possible(history.chances_at(sorted(profile.after))):
-                if dead.issuperset(nodes_of(chance.fault) or (chance.point.get("node"),)):
-                    continue  # as clients' operations and groups allow it
                 step = Step(At(chance.point, chance.place), chance.fault)
-                yield Plan((*steps, step), history.seed, self.name, why)
+                if not (dead and dead.issuperset(nodes_hit(step))):  # as clients' operations and groups allow it
+                    yield Plan((*steps, step), history.seed, self.name, why)
 
     def arrange(self, plans: Sequence[Plan], history: History) -> list[Plan]:
         """What policies have left, in an order in which a short budget sees the most.
@@ -66,15 +65,21 @@ class Prefail:
         """
         failed = {run.plan.steps for run in history.runs if run.failed}
         known = history.baseline.points
-        usual = frozenset(name for point in known for name in history.frames(point))
-        ranks: dict[tuple[bool, bool, bool], list[tuple[Hashable, Plan]]] = {}
+        usual = functions_of(known, history.frames)
+        ranks: dict[tuple[bool, bool, bool], _Kinds] = {}
         for plan in random.Random(history.seed).sample(plans, len(plans)):
             chance = _last(plan)
             recovering = frozenset(history.frames(chance.point)) - usual
             rank = (plan.steps[:-1] in failed, not recovering, chance.point in known)
-            ranks.setdefault(rank, []).append(((recovering, _place(chance)), plan))
+            kind = (FAMILIES.index(fault_family(chance.fault)), failure_of(chance.fault, chance.point))
+            places = ranks.setdefault(rank, {}).setdefault(kind, {})
+            places.setdefault((recovering, _place(chance)), (chance, []))[1].append(plan)
         order = {seen.point: seen.order for seen in history.points}
         return [plan for rank in sorted(ranks) for plan in _in_turns(ranks[rank], order)]
+
+
+_Kinds = dict[tuple[int, str], dict[Hashable, tuple[Chance, list[Plan]]]]
+"""Plans by the kind of their last failure and its place; of a place also the chance of its first plan."""
 
 
 def _level(history: History) -> int:
@@ -93,29 +98,17 @@ def _prefixes(history: History, level: int) -> Iterator[tuple[tuple[Step, ...], 
 
 def _dead(steps: Sequence[Step]) -> frozenset[str]:
     """The nodes that have been crashed and are not started again before all is healed."""
-    crashes = [step for step in steps if isinstance(step.fault, Crash)]
-    return frozenset(node for step in crashes for node in nodes_of(step.fault) or (point_at(step.trigger).get("node"),))
+    return frozenset(node for step in steps if isinstance(step.fault, Crash) for node in nodes_hit(step))
 
 
-def _in_turns(plans: Sequence[tuple[Hashable, Plan]], order: Mapping[Point, int]) -> Iterator[Plan]:
+def _in_turns(kinds: _Kinds, order: Mapping[Point, int]) -> Iterator[Plan]:
     """Kinds of failures take turns, and within a kind places do, so that a short budget sees something of each; and each turn of
     a place has another way to it, or another sequence before it."""
-    kinds: dict[tuple[str, str], dict[Hashable, list[Plan]]] = {}
-    for place, plan in plans:
-        last = _last(plan)
-        kind = (fault_family(last.fault), failure_of(last.fault, last.point))
-        kinds.setdefault(kind, {}).setdefault(place, []).append(plan)
-    in_order = [list(_rows(places, order)) for _, places in sorted(kinds.items(), key=lambda item: _rank(item[0]))]
-    return _dealt(in_order)
-
-
-def _rank(kind: tuple[str, str]) -> tuple[int, str]:
-    return FAMILIES.index(kind[0]), kind[1]
-
-
-def _rows(places: Mapping[Hashable, Sequence[Plan]], order: Mapping[Point, int]) -> Iterator[Plan]:
-    chances = {_last(members[0]): members for members in places.values()}
-    return _dealt([chances[chance] for chance in by_weight(chances, order)])
+    rows = []
+    for _, places in sorted(kinds.items(), key=lambda item: item[0]):
+        members = dict(places.values())
+        rows.append(list(_dealt([members[chance] for chance in by_weight(members, order)])))
+    return _dealt(rows)
 
 
 def _dealt(rows: Sequence[Sequence[Plan]]) -> Iterator[Plan]:
