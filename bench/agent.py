@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
+from bench.processes import Env, Steps, agent_files, background, children_cpu_s, free_ports
 from undermine import accelerator
-from undermine.inject.controller import ARMED
-from undermine.inject.server import SharedState
 from undermine.resources import python_agent_dir
 
 HERE = Path(__file__).parent
@@ -30,7 +27,6 @@ TARGETS = HERE / "targets"
 BENCH_VENV = HERE.parent / ".venv-bench"
 PACKAGES = ("pysyncobj==0.3.14", "distributed")
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-Env = dict[str, str]
 BARE, FAST, FAST_ALL, PURE = "bare", "fast", "fast_all", "pure"
 AGENTS = (FAST, FAST_ALL, PURE)
 
@@ -83,56 +79,24 @@ def compare(run: Callable[[Callable[[str], Env], Path], float]) -> dict[str, obj
     return {**ratios, "cpu_s": round(cpu_s, 2), "time_s": round(time_s, 2)}
 
 
-def children_cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def environments(folder: Path, kind: str, steps: list[dict[str, object]] | None = None) -> Callable[[str], Env]:
+def environments(folder: Path, kind: str, steps: Steps = ()) -> Callable[[str], Env]:
     """The environment of each node: with the agent loaded as the tool would, or bare."""
-    state = folder / "state.bin"
-    shared = SharedState(state, 1)
-    if steps:
-        shared.set_step(0, ARMED)
-    shared.close()
-    (folder / "trace").mkdir()
+    write = agent_files(folder, bool(steps))
 
     def environment(node: str) -> Env:
         (folder / node).mkdir(exist_ok=True)
         if kind == BARE:
             return dict(os.environ)
-        config = {
-            "version": 2, "nodes": [], "node": node, "role": "node", "incarnation": 1,
-            "trace_dir": str(folder / "trace"),
-            "state": str(state), "socket": str(folder / "none"), "dir": str(folder / node),
-            "paths": [str(folder / node)], "packages": [], "addresses": {}, "steps": steps or [],
+        more: dict[str, object] = {
             "adapters": [{"adapter": "http"}, {"adapter": "redis"}],
             "accelerator": "" if kind == PURE else str(accelerator.folder()),
-        }  # fmt: skip
+        }
         if kind != FAST_ALL:
-            config["observe"] = []
-        path = folder / f"{node}.json"
-        path.write_text(json.dumps(config))
+            more["observe"] = []
+        path = write(node, folder / node, steps=list(steps), **more)
         return {**os.environ, "UNDERMINE_AGENT": str(path), "PYTHONPATH": str(python_agent_dir())}
 
     return environment
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [s.getsockname()[1] for s in sockets]
-
-
-@contextmanager
-def background(argv: list[str], env: Env, folder: Path) -> Iterator[None]:
-    """A process that is ended, and waited for, at the end."""
-    process = subprocess.Popen(argv, env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 def took(argv: list[str], env: Env, folder: Path) -> float:
@@ -190,8 +154,8 @@ def operations(python: str) -> dict[str, object]:
     }  # fmt: skip
     found: dict[str, dict[str, float]] = {}
     for name, kind, steps in (
-        ("bare", BARE, []),
-        *((f"{kind} event", kind, []) for kind in AGENTS),
+        ("bare", BARE, ()),
+        *((f"{kind} event", kind, ()) for kind in AGENTS),
         *((f"{kind} decision", kind, [step]) for kind in AGENTS),
     ):
         with tempfile.TemporaryDirectory(prefix="um-bench-") as text:

@@ -205,7 +205,12 @@ def test_values_for_nodes_and_workload(project: Path) -> None:
         ("{project}/tool.sh", "none"),
         ("{dir}/tool", "none"),
         ("pythonista", "none"),
-        ("java", "none"),
+        ("java", "jvm"),
+        ("{java}", "jvm"),
+        ("/opt/jdk/bin/java -Xmx1g Main", "jvm"),
+        ("env A=1 java Main", "jvm"),
+        ("javac", "none"),
+        ("javaish/tool", "none"),
     ],
 )
 def test_auto_agent(project: Path, program: str, agent: str) -> None:
@@ -295,7 +300,7 @@ MALFORMED = [
     (
         "+agent = 'pyhton'",
         "6: roles.store.agent must be",
-        'one of "auto", "python", "none", not "pyhton"; did you mean "python"?',
+        'one of "auto", "python", "jvm", "none", not "pyhton"; did you mean "python"?',
     ),
     (
         "+ports = 'rpc'",

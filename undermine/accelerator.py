@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from undermine.model.event import AgentInfo
-from undermine.resources import python_agent_dir
+from undermine.resources import cache_dir, python_agent_dir
 
 BUILD_S_MAX = 120
 FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-w")
@@ -58,8 +58,7 @@ def source_dir() -> Path:
 
 def folder(kept_in: Path | None = None) -> Path:
     """Where the accelerators of this version are kept; made if it is not there, and nobody else's to write to."""
-    if kept_in is None:
-        kept_in = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "undermine"
+    kept_in = kept_in or cache_dir()
     digest = hashlib.blake2b(" ".join(FLAGS).encode(), digest_size=8)
     for path in sorted(source_dir().iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -86,8 +85,12 @@ def _prepared(python: str | None) -> Path | None:
 
 def catch_up(agents: Iterable[AgentInfo]) -> None:
     """Build for those that found no accelerator because their commands do not name their interpreter."""
-    for executable in {agent.executable for agent in agents if agent.why_slow == NOT_BUILT}:
+    for executable in {agent.executable for agent in agents if _is_python(agent) and agent.why_slow == NOT_BUILT}:
         ensure(executable)
+
+
+def _is_python(agent: AgentInfo) -> bool:
+    return agent.agent.startswith("python")
 
 
 def why_slow(agent: AgentInfo) -> str:

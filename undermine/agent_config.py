@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from undermine import jvm
 from undermine.accelerator import prepare
 from undermine.adapters import resolve
 from undermine.config import Config, LogicalOperation, Role
@@ -50,11 +51,17 @@ class AgentFiles:
             "cgroup": cgroup,
             "stacks_signal": STACKS_SIGNAL,
             **observed(self._config, self._plan, everything=self._observe_all),
-            **accelerator(self._command(info, role)),
-            **logical_operations(role, self._config.project),
+            **self._for_runtime(info, role),
             "variables": variables(self._config, info, slots),
             "steps": compile_steps(self._plan, info.id, slots),
         }
+
+    def _for_runtime(self, info: NodeInfo, role: Role) -> dict[str, Any]:
+        """What differs between agents: adapters are modules of the Python agent, and each has its own accelerator."""
+        named = logical_operations(role, self._config.project)
+        if self._config.agent(info.role) == "jvm":
+            return {**named, "adapters": [], "accelerator": jvm.helper_dir(jvm.agent_jar())}
+        return {**named, **accelerator(self._command(info, role))}
 
     def _command(self, info: NodeInfo, role: Role) -> list[str]:
         values = self._config.values(self._nodes, info.id, str(self._run.path))

@@ -19,7 +19,7 @@ import msgspec
 
 import undermine
 from undermine import bundle as bundles
-from undermine import known, plugins
+from undermine import jvm, known, plugins
 from undermine.accelerator import why_slow
 from undermine.analysis.coverage import Reached, Stage, coverage_of
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
@@ -41,6 +41,7 @@ from undermine.engine import Engine, open_engine
 from undermine.experiments import Listener, News
 from undermine.model.baseline import Baseline
 from undermine.model.errors import UserError
+from undermine.model.event import AgentInfo
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
 from undermine.model.run import RunView
@@ -78,14 +79,29 @@ def silent(_: News) -> None:
 
 @contextlib.contextmanager
 def _open(
-    config: Config, folder: Path, strategies: Sequence[str], listener: Listener, *, fresh: bool = False
+    config: Config,
+    folder: Path,
+    strategies: Sequence[str],
+    listener: Listener,
+    *,
+    fresh: bool = False,
+    runs: bool = True,
 ) -> Iterator[tuple[Campaign, Store, Engine]]:
+    """With `runs`, nodes will be started."""
+    if runs:
+        _build_agents(config, listener)
     sweep(config.dir)
     with open_store(folder, exclusive=True, fresh=fresh) as store, open_engine(config, folder) as engine:
         chosen = plugins.strategies(config, strategies)
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
         suppressed = known.matcher(config, today())
         yield Campaign(engine, store, chosen, checkers, listener, suppressed), store, engine
+
+
+def _build_agents(config: Config, listener: Listener) -> None:
+    """What takes long is done before the first run, and told."""
+    if any(config.agent(role) == "jvm" for role in config.roles):
+        jvm.agent_jar(lambda text: listener(News("building", text)))
 
 
 def _identity(config: Config) -> dict[str, Any]:
@@ -160,6 +176,7 @@ def hunt(
     chosen = plugins.strategies(config, strategies)
     choose(config.run.isolation)  # before a folder is made for a campaign that could not run
     known.matcher(config, today())
+    _build_agents(config, listener)
     folder = campaign_dir(config) if resume else new_campaign_dir(config)
     if seed is None and resume:  # what --seed said when the campaign began
         with open_store(folder) as store:
@@ -201,7 +218,7 @@ class AgentSeen(msgspec.Struct, frozen=True):
     processes: int
     operations: dict[str, int]
     why_slow: str = ""
-    """Why not all of its processes had the agent's accelerator."""
+    """Why not all of its processes had the agent's accelerator, or its native helper in a JVM."""
     gaps: tuple[str, ...] = ()
     """What the agent does not see."""
 
@@ -309,9 +326,13 @@ def _agents(config: Config, agents: Sequence[Any], events: Sequence[Any]) -> Ite
             runtime=loaded[0].runtime if loaded else "",
             processes=len(loaded),
             operations=operations_by_kind(event for event in events if event.node == node),
-            why_slow=next((why for agent in loaded if (why := why_slow(agent))), ""),
+            why_slow=next((why for agent in loaded if (why := _why_slow(agent))), ""),
             gaps=loaded[0].gaps if loaded else (),
         )
+
+
+def _why_slow(agent: AgentInfo) -> str:
+    return jvm.why_no_helper(agent) if jvm.is_jvm(agent) else why_slow(agent)
 
 
 def _count_reasons(all_chances: Sequence[Chance]) -> dict[str, int]:
@@ -508,7 +529,7 @@ def _open_for_plans(config: Config, folder: Path | None, listener: Listener) -> 
 def recheck(config: Config, campaign: str = "", listener: Listener = silent) -> tuple[int, tuple[Finding, ...]]:
     """Judge the stored runs anew, after a checker was edited."""
     folder = campaign_dir(config, campaign)
-    with _open(config, folder, (), listener) as (running, store, _):
+    with _open(config, folder, (), listener, runs=False) as (running, store, _):
         changed = running.experiments.recheck()
         running.findings()
         return changed, store.findings()

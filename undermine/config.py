@@ -40,7 +40,7 @@ ALL = "all"
 SECONDS_MAX = 86_400
 BUDGET_S_MAX = 30 * SECONDS_MAX
 
-Agent = Literal["auto", "python", "none"]
+Agent = Literal["auto", "python", "jvm", "none"]
 Isolation = Literal["auto", "namespaces", "ports"]
 Observe = Literal["auto", "all", "io"]
 FaultKind = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt"]
@@ -297,12 +297,15 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         facts = tuple(NodeFacts.of(info, self.role_of(info.id).nodes.index(info.id) + 1) for info in nodes)
         return values_of(facts, node, run, self.project, self.params, self.roles)
 
-    def agent(self, role: str) -> Literal["python", "none"]:
+    def agent(self, role: str) -> Literal["python", "jvm", "none"]:
         """The agent that nodes of this role get; `auto` looks at the program."""
         wanted = self.roles[role].agent
         if wanted != "auto":
             return wanted
-        return "python" if _is_python(self.roles[role], self.project) else "none"
+        program = _program_of(self.roles[role].command)
+        if names_java(program):
+            return "jvm"
+        return "python" if _is_python(program, self.project) else "none"
 
     def where(self, key: str) -> str:
         """`FILE:LINE` of a dotted key, or of the table that it would be in."""
@@ -397,12 +400,20 @@ def names_python(program: str) -> bool:
     return re.fullmatch(r"(python|pypy)[\d.]*", Path(program).name) is not None
 
 
-def _is_python(role: Role, project: str) -> bool:
+def names_java(program: str) -> bool:
+    """True for `java` itself, wherever it lies; a script that starts one may do anything else before."""
+    return program == "{java}" or Path(program).name == "java"
+
+
+def _program_of(command: Sequence[str]) -> str:
+    """The word that names the program, also behind `env` and its variables."""
+    if Path(command[0]).name != "env":
+        return command[0]
+    return next((word for word in command[1:] if "=" not in word and not word.startswith("-")), command[0])
+
+
+def _is_python(program: str, project: str) -> bool:
     """True if the program is an interpreter, a .py file or a script whose first line names Python."""
-    words = list(role.command)
-    if Path(words[0]).name == "env":
-        words = [word for word in words[1:] if "=" not in word and not word.startswith("-")] or words
-    program = words[0]
     if names_python(program) or program.endswith(".py"):
         return True
     if any(name != "project" for name in placeholders(program)):

@@ -488,7 +488,7 @@ def _check_files(source: Source, config: Config) -> None:
             raise source.error(("roles", name, "cwd"), f"must be a folder that exists, and {show(str(cwd))} does not")
 
 
-_FIXED = ("project", "python")
+_FIXED = ("project", "python", "java")
 
 
 def _is_fixed(template: str) -> bool:

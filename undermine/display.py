@@ -34,7 +34,19 @@ _SLOWEST_SHOWN = 5
 _NAME_WIDTH_MAX = 40
 _NEW_LINES_MAX = 3
 _VARIANTS_SHOWN = 3
-_LINES = ("done", "broken", "resume", "round", "coverage", "warning", "suspect", "confirmed", "flaky", "not confirmed")
+_LINES = (
+    "building",
+    "done",
+    "broken",
+    "resume",
+    "round",
+    "coverage",
+    "warning",
+    "suspect",
+    "confirmed",
+    "flaky",
+    "not confirmed",
+)
 """Kinds of news that are a line each where there is no terminal."""
 _DECISIONS = {"suspect": "red", "confirming": "red", "confirmed": "bold red", "flaky": "dim", "not confirmed": "dim"}
 """What is said of a symptom on the way to a finding, and how it is drawn from then on."""
@@ -110,7 +122,10 @@ class _Board:
         reached = news.data.get("coverage", self.coverage)
         if reached.runs >= self.coverage.runs:  # runs side by side may tell of themselves in another order
             self.coverage = reached
-        if news.kind == "run":
+        if news.kind == "building":
+            self._now[run] = printable(news.text)
+        elif news.kind == "run":
+            self._now.pop(0, None)
             self._now[run] = printable(f"{news.data['strategy']}: {news.text}")
         elif news.kind == "warning":
             self._warnings.append(printable(news.text))
@@ -307,7 +322,9 @@ def show_check(result: CheckResult, *, verbose: bool = False) -> None:
     out.print(agents)
     for seen in result.agents:
         if seen.why_slow:
-            out.print(f"[yellow]{seen.node} is slower under its agent:[/yellow] no accelerator: {plain(seen.why_slow)}")
+            slower = "is slower under its agent:[/yellow] no accelerator"
+            lacks = "has an agent without its native helper[/yellow]" if seen.wanted == "jvm" else slower
+            out.print(f"[yellow]{seen.node} {lacks}: {plain(seen.why_slow)}")
     if verbose:
         for gap in dict.fromkeys(gap for seen in result.agents for gap in seen.gaps):
             out.print(f"  not seen: {plain(gap)}")

@@ -28,7 +28,7 @@ command = "your-server --id {id} --listen {host}:{port} --data {dir} --peers {pe
 # ports = ["main"]              # names of the ports it needs: {port} is the first, {port.NAME} any
 # peers = "{id}={host}:{port}"  # how {peers} writes one node,
 # peers_join = ","              # and what stands between two
-# agent = "auto"                # "python", "none", or "auto": python if the program looks like Python
+# agent = "auto"                # "python", "jvm", "none", or "auto": by the program, if it is a Python or a java
 # packages = []                 # your code, like ["myapp"]; empty: all but the standard library
 # operations = []               # functions that are one operation, like {function = "myapp.net:send", op = "msg.send"}
 # adapters = ["http", "redis"]  # libraries whose calls are one operation each; also "streams", or files of your own

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +23,27 @@ def python_agent_dir() -> Path:
 def python_launcher() -> Path:
     """The script that runs a program with the agent where PYTHONPATH is ignored."""
     return python_agent_dir() / "undermine_agent" / "launch.py"
+
+
+def jvm_agent_dir() -> Path:
+    """The sources of the JVM agent."""
+    return _find("_agents/jvm", "agents/jvm")
+
+
+def cache_dir() -> Path:
+    """Where what is built once is kept for this user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "undermine"
+
+
+def java_home_program(name: str) -> str | None:
+    """A program of the JDK: that of `JAVA_HOME`, or without it the one on the `PATH`."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(name, path=str(Path(home, "bin"))) if home else shutil.which(name)
+
+
+def java_program() -> str:
+    """The `java` that `{java}` stands for; where there is none, its name, so that whoever starts it says so."""
+    return java_home_program("java") or "java"
 
 
 def example_dir(name: str) -> Path:

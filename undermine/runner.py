@@ -338,7 +338,7 @@ class _Experiment:
 
     def _gather_stacks(self) -> None:
         """What the nodes are doing now; the last answer is kept."""
-        self._stacks = gather(self._run.trace) or self._stacks
+        self._stacks = gather(self._run.trace, ask_all=self._state.ask_for_stacks) or self._stacks
 
     def _heal(self) -> None:
         self._server.heal()

@@ -1,6 +1,6 @@
 """Placeholders such as `{id}`, `{port.gossip}` or `{peers.store}` in commands, environments and paths.
 
-Pure functions from a template and the facts of a run to text. Nothing here reads files or asks the system.
+Pure functions from a template and the facts of a run to text. Nothing here reads files or asks the system, but for `{java}`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from undermine.model.errors import UserError
 from undermine.model.run import NodeInfo
-from undermine.resources import python_launcher
+from undermine.resources import java_program, python_launcher
 
 Value = str | int | float | bool
 
@@ -171,7 +171,7 @@ def _common_table(values: Values) -> dict[str, Callable[[], str]]:
         "launcher": values.launcher,
     }
     params = {f"params.{name}": value for name, value in values.params.items()}
-    return {name: _constant(value) for name, value in (facts | params).items()}
+    return {"java": java_program} | {name: _constant(value) for name, value in (facts | params).items()}
 
 
 def _constant(value: Value) -> Callable[[], str]:

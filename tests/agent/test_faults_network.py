@@ -7,7 +7,7 @@ import textwrap
 import time
 from typing import Any
 
-from conftest import free_port, partition, say
+from fake_tool import free_port, partition, say
 
 SLOW = {"fault": "delay", "delay_s": 0.4, "mode": "operation"}
 DROP = {"fault": "drop"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from conftest import REPOSITORY
+from fake_tool import REPOSITORY
 
 PROGRAM = """
     import asyncio, concurrent.futures, mmap, os, queue, select, socket, sqlite3, subprocess, threading, time

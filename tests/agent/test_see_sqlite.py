@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import say
+from fake_tool import say
 
 DATABASE = """
     import sqlite3

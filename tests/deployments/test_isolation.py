@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from network_helpers import ECHO, answers, held, inodes, needs_cgroups, needs_namespaces, needs_nft
-from node_helpers import until
+from node_helpers import Token, until
 
 from undermine.config import Isolation as Wanted
 from undermine.config_load import load
@@ -46,8 +46,9 @@ def cluster(
     timeout_s: float = 15,
     grouped: bool = False,
     agent_file: AgentFile | None = None,
+    program: str = ECHO,
 ) -> Iterator[tuple[LocalCluster, Loopback | Apart]]:
-    (folder / "echo.py").write_text(ECHO)
+    (folder / "echo.py").write_text(program)
     toml = (
         TOML.replace("LISTEN", listen)
         .replace("READY", ready)
@@ -258,3 +259,29 @@ def test_nothing_keeps_the_namespaces_when_the_run_is_over(tmp_path: Path) -> No
         names = inodes(place)
         assert held(names) == names
     until(lambda: not held(names), "the namespaces are gone")
+
+
+def test_what_outlives_a_node_that_killed_itself_goes_with_it(tmp_path: Path, token: Token) -> None:
+    child = f"import subprocess\nsubprocess.Popen(['sleep', '{token.text}'], start_new_session=True)\n"
+    with cluster(tmp_path, "ports", program=child + ECHO) as (nodes, _):
+        assert nodes.start_all(lambda: False) == {}
+        assert len(token.until_count(2)) == 2
+        nodes.expect_crash("a", None)
+        (echo,) = [pid for pid in pids_of(str(tmp_path / "echo.py")) if str(nodes.nodes[0].port) in command_of(pid)]
+        os.kill(echo, 9)
+        until(lambda: len(token.pids()) == 1, "the child of the node that died is gone, that of the other lives")
+        assert [(exit.node, exit.expected) for exit in nodes.exits] == [("a", True)]
+
+
+def command_of(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+
+
+def pids_of(script: str) -> list[int]:
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            found += [int(name)] if script in command_of(int(name)) else []
+        except OSError:
+            continue
+    return found

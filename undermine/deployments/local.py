@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from undermine import jvm
 from undermine.config import Config, Health, Ready, Role
 from undermine.deployments import cgroups, probes
 from undermine.deployments.client import Exit, GuardianClient
@@ -165,11 +166,15 @@ class LocalCluster:
     def _environment(self, info: NodeInfo, role: Role, incarnation: int, values: Values, cgroup: str) -> dict[str, str]:
         env = self._role_environment(role, values)
         env["PYTHONUNBUFFERED"] = "1"
-        if self._config.agent(info.role) == "python":
+        agent = self._config.agent(info.role)
+        if agent != "none":
             path = self._run.agent_config(info.id, incarnation)
             path.write_text(json.dumps(self._agent_file(info, incarnation, cgroup)))
             env["UNDERMINE_AGENT"] = str(path)
+        if agent == "python":
             env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(python_agent_dir()), env.get("PYTHONPATH", ""))))
+        elif agent == "jvm":
+            env["JAVA_TOOL_OPTIONS"] = jvm.tool_options(jvm.agent_jar(), env.get("JAVA_TOOL_OPTIONS", ""))
         return env
 
     def _role_environment(self, role: Role, values: Values) -> dict[str, str]:
@@ -369,6 +374,9 @@ class LocalCluster:
                 state.timer = threading.Timer(state.reboot_after_s, self._reboot, (node, state.incarnation))
                 state.timer.daemon = True
                 state.timer.start()
+            outlived = state.death_expected and event.still_alive
+        if outlived:  # an agent that could not tell the keeper: a crash takes the whole node
+            self._guardian.crash(event.key)
 
     def _reboot(self, node: str, dead: int) -> None:
         """Start the node again after its incarnation `dead`, unless somebody has done so meanwhile."""

@@ -1,8 +1,9 @@
 """Asks every process of a run what its threads and tasks are doing: at the moment when a hang is declared.
 
-A process is asked by a signal and answers with a file; `protocol/README.md` describes it. The signal would kill a process
-that does not catch it, so only those are asked that still have their agent's event file mapped and catch it. What they write
-is input of a program under test: its size is limited, its types are checked and its texts are made printable.
+A process is asked by a signal, or by a number in the shared state if its agent looks at that, and answers with a file;
+`protocol/README.md` describes it. The signal would kill a process that does not catch it, so only those are asked that still
+have their agent's event file mapped and catch it. What they write is input of a program under test: its size is limited, its
+types are checked and its texts are made printable.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import re
 import signal
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from undermine.deployments import cgroups
 from undermine.deployments.guardian import lives, stat_fields
+from undermine.model.codec import read_agent
 from undermine.model.stacks import STACKS_SIGNAL, Doing, ProcessStacks
 from undermine.model.text import printable
 
@@ -30,6 +33,9 @@ STANDS_STILL = "it stands still"
 NOT_CAUGHT = f"it does not catch signal {STACKS_SIGNAL}: it ends, uses it itself, or its agent is off"
 BLOCKED = f"no answer: its main thread blocks signal {STACKS_SIGNAL}"
 NO_ANSWER = "no answer: its main thread runs no Python code"
+JVM_NO_ANSWER = "no answer: its agent's thread does not get to run"
+_ASKED_BY_STATE = "jvm"
+"""The agents whose names begin so look at the shared state: their runtime leaves no signal to them."""
 
 
 class _Dumped(msgspec.Struct, frozen=True):
@@ -63,9 +69,15 @@ class _Process(msgspec.Struct, frozen=True):
         return ProcessStacks(self.node, self.incarnation, self.pid, time.monotonic_ns(), problem=problem)
 
 
-def gather(trace_dir: Path, timeout_s: float = 2.0) -> tuple[ProcessStacks, ...]:
-    """What the processes that write to this folder and live are doing, or why that is not known."""
+def gather(
+    trace_dir: Path, timeout_s: float = 2.0, ask_all: Callable[[], None] = lambda: None
+) -> tuple[ProcessStacks, ...]:
+    """What the processes that write to this folder and live are doing, or why that is not known.
+
+    `ask_all` asks those that look at the shared state.
+    """
     asked_ns = time.monotonic_ns()
+    ask_all()
     found: dict[_Process, ProcessStacks] = {}
     asked: list[_Process] = []
     for process in _processes(trace_dir):
@@ -90,7 +102,7 @@ def _named(path: Path) -> re.Match[str] | None:
 
 
 def _ask(process: _Process, trace_dir: Path) -> str | None:
-    """Send the signal. "": it was sent; a text: why not; None: the process is gone or another program now."""
+    """Send the signal, unless the agent is asked otherwise. "": asked; a text: why not; None: gone, or another program now."""
     try:
         handle = os.pidfd_open(process.pid)  # whatever is found out below is about the process that gets the signal
     except OSError:
@@ -100,6 +112,8 @@ def _ask(process: _Process, trace_dir: Path) -> str | None:
             return None
         if _stands_still(process.pid):
             return STANDS_STILL
+        if _looks_at_state(process, trace_dir):
+            return ""
         if not _in_set(process.pid, "SigCgt"):
             return NOT_CAUGHT
         signal.pidfd_send_signal(handle, STACKS_SIGNAL)
@@ -110,6 +124,11 @@ def _ask(process: _Process, trace_dir: Path) -> str | None:
     finally:
         os.close(handle)
     return ""
+
+
+def _looks_at_state(process: _Process, trace_dir: Path) -> bool:
+    agent = read_agent(trace_dir / f"{process.stem}.events")
+    return agent is not None and agent.agent.startswith(_ASKED_BY_STATE)
 
 
 def _has_mapped(process: _Process, trace_dir: Path) -> bool:
@@ -161,7 +180,7 @@ def _answers(trace_dir: Path, asked: list[_Process], asked_ns: int, timeout_s: f
         for process in list(waiting):
             answer = _answer(process, trace_dir, asked_ns)
             if answer is None and (now > begun + timeout_s or not lives(process.pid)):
-                answer = _without_answer(process)
+                answer = _without_answer(process, trace_dir)
             if answer is not None:
                 found[process] = answer
                 waiting.remove(process)
@@ -174,12 +193,14 @@ def _answers(trace_dir: Path, asked: list[_Process], asked_ns: int, timeout_s: f
     return found
 
 
-def _without_answer(process: _Process) -> ProcessStacks:
+def _without_answer(process: _Process, trace_dir: Path) -> ProcessStacks:
     try:
         if not lives(process.pid):
             return process.with_problem("it ended before it answered")
         if _stands_still(process.pid):
             return process.with_problem(STANDS_STILL)
+        if _looks_at_state(process, trace_dir):
+            return process.with_problem(JVM_NO_ANSWER)
         return process.with_problem(BLOCKED if _in_set(process.pid, "SigBlk") else NO_ANSWER)
     except OSError:
         return process.with_problem(NO_ANSWER)

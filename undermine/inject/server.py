@@ -40,7 +40,7 @@ _NUMBER = struct.Struct("<I")
 _SLOT = struct.Struct("<IH")
 _LINE_BYTES_MAX = 1 << 20
 _HEADER_BYTES, _STEP_BYTES, _PORTS_BYTES, _SLOT_BYTES = 64, 16, 3 << 16, 128
-_GENERATION, _HEALED, _PORTS, _VARIABLES = 8, 12, 16, 20
+_GENERATION, _HEALED, _STACKS, _PORTS, _VARIABLES = 8, 12, 13, 16, 20
 _ABSENT = 0xFFFF
 
 
@@ -71,6 +71,11 @@ class SharedState:
         with self._lock:
             (generation,) = _NUMBER.unpack_from(self._map, _GENERATION)
             _NUMBER.pack_into(self._map, _GENERATION, generation + 1)
+
+    def ask_for_stacks(self) -> None:
+        """Of the agents that no signal can ask: they see that the number has changed."""
+        with self._lock:
+            self._map[_STACKS] = (self._map[_STACKS] + 1) % 256
 
     def heal(self) -> None:
         self._map[_HEALED] = 1

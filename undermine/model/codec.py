@@ -294,6 +294,18 @@ def read_events(path: Path) -> tuple[list[Event], AgentInfo | None, list[Receipt
     return assembler.events(), assembler.info(), assembler.receipts(), problems.all()
 
 
+def read_agent(path: Path) -> AgentInfo | None:
+    """What a process that may still run said of itself when its agent loaded: at the beginning of its file."""
+    problems = _Problems(path.name)
+    records = _Records(problems)
+    try:
+        with open(path, "rb") as stream:
+            records.read(stream.read(CHUNK))
+    except OSError:
+        return None
+    return _Assembler(records, path.name).info()
+
+
 def _bytes_of(path: Path) -> bytes:
     """The file's content, unpacked if it was packed; never more than a machine can hold."""
     if path.suffix != PACKED:

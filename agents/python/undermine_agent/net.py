@@ -333,12 +333,6 @@ def _hook_accept(agent, peers, cls) -> None:
     operation = agent.operations["net.accept"]
 
     def make(original):
-        def accepted(sock):
-            result = original(sock)
-            name = _text(result[1])
-            peers.learn(result[0], peers.caller(name, result[0]))
-            return result
-
         def accept(self):
             if agent.off or _family(self) not in _FAMILIES:
                 return original(self)
@@ -346,7 +340,20 @@ def _hook_accept(agent, peers, cls) -> None:
             if entry is None or entry[1].target != "listen":
                 peers.learn(self, Subject("listen", _text(_getsockname(self))))
                 entry = peers.known[id(self)]
-            return _transfer(agent, operation, entry[1], 0, None, accepted, self, 0, (), {})
+            made = []
+
+            def accepted(sock):
+                result = original(sock)
+                made.append(result[0])
+                peers.learn(result[0], peers.caller(_text(result[1]), result[0]))
+                return result
+
+            try:
+                return _transfer(agent, operation, entry[1], 0, None, accepted, self, 0, (), {})
+            except BaseException:  # nobody gets what was accepted before an injected error
+                for sock in made:
+                    _base.close(sock)
+                raise
 
         return accept
 

@@ -1,0 +1,342 @@
+package undermine.agent;
+
+import java.io.File;
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.lang.instrument.Instrumentation;
+import java.lang.reflect.Method;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** The agent of this process: what it is told and what it is made of. It never raises into the host what no plan asks for. */
+public final class Agent {
+    static final String NAME = "jvm/1";
+    /** Unix sockets came with this version. */
+    private static final int OLDEST = 16;
+    private static final int TROUBLES_MAX = 5;
+    private static final long LOOK_MS = 100;
+    /** A thread that holds a lock which the greeting needs must not wait for it longer than this. */
+    private static final long GREETING_MS_MAX = 2000;
+    /** What this agent does not see, and why. */
+    static final List<String> GAPS = Collections.unmodifiableList(Arrays.asList(
+            "sync, time, handover and process: these families are not observed",
+            "mapped files: memory has no hook",
+            "asynchronous channels: another implementation of sockets and files",
+            "sendfile: what FileChannel.transferTo sends is seen as a read of the file only",
+            "TLS by SSLEngine: its bytes are seen as they are on the wire",
+            "native transports of Netty: their code is in C",
+            "files made by File.createTempFile: a native method",
+            "the end of virtual threads: no method to hook"));
+
+    static volatile Agent current;
+
+    final Config config;
+    final Paths paths;
+    final Peers peers;
+    final State state;
+    final Table table;
+    final Link link;
+    final Lasting lasting;
+    final Faults faults;
+    final EventFile file;
+    final Sites sites;
+    final ThreadNames threadNames;
+    final Variables variables;
+    volatile boolean off;
+    private volatile Thread greeting;
+    private int troubles;
+
+    public static void premain(String arguments, Instrumentation instrumentation) {
+        String path = System.getenv("UNDERMINE_AGENT");
+        if (path == null || path.isEmpty()) {
+            return;
+        }
+        ThreadState state = ThreadState.get();
+        state.busy = true;
+        Config config = null;
+        try {
+            config = new Config(read(path), pid());
+            if (version() < OLDEST) {
+                throw new UnsupportedOperationException("this JVM is older than " + OLDEST + ": it has no Unix sockets");
+            }
+            Agent agent = new Agent(config, instrumentation);
+            agent.begin(instrumentation);
+        } catch (Throwable trouble) {
+            if (current != null) {
+                current.off = true;
+            }
+            if (config != null) {
+                write(config, trouble);
+            }
+        } finally {
+            state.busy = false;
+        }
+    }
+
+    private Agent(Config config, Instrumentation instrumentation) throws IOException {
+        this.config = config;
+        Native.prepare(config.accelerator, instrumentation);
+        threadNames = new ThreadNames();
+        paths = new Paths(config.dir, config.paths);
+        state = new State(map(config.state));
+        table = new Table(state, config.node, config.role, config.steps);
+        variables = new Variables(config.node, config.variables);
+        if (!variables.isEmpty()) {
+            table.lookFirst(variables);
+        }
+        Ops.find(table);
+        link = new Link(config.socket, hello());
+        lasting = new Lasting(state, link);
+        file = newFile();
+        faults = new Faults(this);
+        sites = new Sites(config.packages, file);
+        peers = new Peers(config, state);
+    }
+
+    /** From here on operations are recorded. */
+    private void begin(Instrumentation instrumentation) throws Exception {
+        file.process(cursor(ThreadState.get()), Json.write(introduction()));
+        greet();
+        Named.install(this);
+        open(instrumentation);
+        Weaver weaver = new Weaver(this, JdkMethods.FILES, JdkMethods.NETWORK, JdkMethods.THREADS);
+        prepare();
+        current = this;
+        instrumentation.addTransformer(weaver, true);
+        instrumentation.retransformClasses(weaver.wanted(instrumentation.getAllLoadedClasses()));
+        watch();
+    }
+
+    /**
+     * Says hello to the tool. If nothing has ever been in force there is nothing to learn from its answer, and the
+     * program need not wait for it: opening the first socket takes the JDK a while.
+     */
+    private void greet() {
+        final int generation = state.generation();
+        if (generation != 0) {
+            lasting.welcome(generation, link.welcome());
+            return;
+        }
+        greeting = new Thread("undermine-hello") {
+            @Override
+            public void run() {
+                ThreadState.get().busy = true;
+                try {
+                    lasting.welcome(generation, link.welcome());
+                } catch (Throwable trouble) {
+                    note(trouble);
+                }
+                greeting = null;
+            }
+        };
+        greeting.start();
+    }
+
+    /** Before anything is asked of the tool it has said whether it wants to hear of us. */
+    void awaitGreeting() {
+        Thread thread = greeting;
+        if (thread == null || thread == Thread.currentThread()) {
+            return;
+        }
+        boolean wasInterrupted = Thread.interrupted();
+        try {
+            thread.join(GREETING_MS_MAX);
+        } catch (InterruptedException interrupt) {
+            wasInterrupted = true;
+        }
+        if (wasInterrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Loads what hooks need, so that no hook is met while it is loaded. */
+    private static void prepare() throws ClassNotFoundException {
+        String[] names = {"Hooks", "FileHooks", "NetHooks", "ThreadHooks", "Named", "Core", "Results", "Undo", "Inside",
+            "Instead", "Scope", "Frame", "Call"};
+        for (String name : names) {
+            Class.forName("undermine.agent." + name, true, null);
+        }
+    }
+
+    private void open(Instrumentation instrumentation) {
+        try {
+            Method open = Class.forName("undermine.agent.Modules", true, null)
+                    .getDeclaredMethod("open", Instrumentation.class);
+            open.setAccessible(true);
+            open.invoke(null, instrumentation);
+        } catch (Throwable trouble) {
+            note(trouble);
+        }
+    }
+
+    /** A thread of our own looks whether the tool asks for stacks. */
+    private void watch() {
+        Thread thread = new Thread("undermine") {
+            @Override
+            public void run() {
+                look();
+            }
+        };
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private void look() {
+        ThreadState own = ThreadState.get();
+        own.busy = true;
+        int asked = state.stacksAsked();
+        while (!off) {
+            try {
+                Thread.sleep(LOOK_MS);
+                int now = state.stacksAsked();
+                if (now != asked) {
+                    asked = now;
+                    StackDump.write(config, threadNames, sites);
+                }
+                faults.look(cursor(own));
+            } catch (Throwable trouble) {
+                note(trouble);
+            }
+        }
+    }
+
+    // --- what it is told, and says
+
+    @SuppressWarnings("unchecked")
+    private static Map<String, Object> read(String path) throws IOException {
+        File file = new File(path);
+        byte[] bytes = new byte[(int) file.length()];
+        FileInputStream stream = new FileInputStream(file);
+        try {
+            for (int at = 0; at < bytes.length;) {
+                int count = stream.read(bytes, at, bytes.length - at);
+                if (count < 0) {
+                    break;
+                }
+                at += count;
+            }
+        } finally {
+            stream.close();
+        }
+        return (Map<String, Object>) Json.read(new String(bytes, StandardCharsets.UTF_8));
+    }
+
+    private static java.nio.MappedByteBuffer map(String path) throws IOException {
+        RandomAccessFile file = new RandomAccessFile(path, "rw");
+        try {
+            return file.getChannel().map(FileChannel.MapMode.READ_WRITE, 0, file.length());
+        } finally {
+            file.close();
+        }
+    }
+
+    /** A program that replaced another one in this process finds the first name taken. */
+    private EventFile newFile() throws IOException {
+        for (int number = 1; number < 1000; number++) {
+            String path = config.stem() + (number > 1 ? "-" + number : "") + ".events";
+            if (!new File(path).exists()) {
+                return new EventFile(path);
+            }
+        }
+        throw new IOException("too many event files of one process");
+    }
+
+    private Map<String, Object> introduction() {
+        Map<String, Object> said = new LinkedHashMap<String, Object>();
+        said.put("version", (long) Config.VERSION);
+        said.put("node", config.node);
+        said.put("role", config.role);
+        said.put("incarnation", (long) config.incarnation);
+        said.put("pid", (long) config.pid);
+        said.put("ppid", (long) parent());
+        said.put("agent", NAME);
+        said.put("runtime", "jvm " + System.getProperty("java.version"));
+        said.put("capabilities", new ArrayList<String>(Faults.CAPABILITIES));
+        said.put("gaps", new ArrayList<String>(GAPS));
+        said.put("executable", System.getProperty("java.home") + "/bin/java");
+        return said;
+    }
+
+    private Map<String, Object> hello() {
+        Map<String, Object> hello = new LinkedHashMap<String, Object>();
+        hello.put("type", "hello");
+        hello.putAll(introduction());
+        hello.remove("role");
+        hello.remove("ppid");
+        return hello;
+    }
+
+    private static int version() {
+        String text = System.getProperty("java.specification.version");
+        return text.startsWith("1.") ? Integer.parseInt(text.substring(2)) : Integer.parseInt(text);
+    }
+
+    private static int pid() throws IOException {
+        return Integer.parseInt(new File("/proc/self").getCanonicalFile().getName());
+    }
+
+    /** The fourth word of this file, counted behind the program's name. */
+    private static int parent() {
+        try {
+            FileInputStream stream = new FileInputStream("/proc/self/stat");
+            try {
+                byte[] bytes = new byte[4096];
+                String text = new String(bytes, 0, Math.max(stream.read(bytes), 0), StandardCharsets.ISO_8859_1);
+                String[] words = text.substring(text.lastIndexOf(')') + 2).split(" ");
+                return Integer.parseInt(words[1]);
+            } finally {
+                stream.close();
+            }
+        } catch (IOException none) {
+            return 0;
+        }
+    }
+
+    // --- for each operation
+
+    Cursor cursor(ThreadState state) {
+        if (state.cursor == null) {
+            state.cursor = new Cursor(file);
+        }
+        return state.cursor;
+    }
+
+    /** Keeps the first few troubles of our own in a file beside the events: never in the host's way. */
+    void note(Throwable trouble) {
+        synchronized (this) {
+            if (++troubles > TROUBLES_MAX) {
+                return;
+            }
+        }
+        write(config, trouble);
+    }
+
+    private static void write(Config config, Throwable trouble) {
+        ThreadState state = ThreadState.get();
+        boolean wasBusy = state.busy;
+        state.busy = true;
+        try {
+            StackTraceElement[] frames = trouble.getStackTrace();
+            String where = frames.length > 0 ? frames[0].toString() : "?";
+            String line = trouble.getClass().getName() + ": " + trouble.getMessage() + " at " + where + "\n";
+            FileOutputStream stream = new FileOutputStream(config.stem() + ".agent-error", true);
+            try {
+                stream.write(line.getBytes(StandardCharsets.UTF_8));
+            } finally {
+                stream.close();
+            }
+        } catch (Throwable nothing) {
+            // fails open
+        } finally {
+            state.busy = wasBusy;
+        }
+    }
+}

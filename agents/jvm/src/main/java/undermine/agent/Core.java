@@ -1,0 +1,271 @@
+package undermine.agent;
+
+import java.io.IOException;
+import java.io.SyncFailedException;
+
+/** The part of the agent that each operation passes: it is recorded, decided upon, and its end is recorded. */
+final class Core {
+    private Core() {
+    }
+
+    /**
+     * An operation begins in a method whose frame was just pushed. True: do not do it, answer with nothing.
+     *
+     * Throws what was decided to be raised instead; the frame is popped then.
+     */
+    static boolean enter(ThreadState state, Frame frame, Operation operation, Subject subject, long size, int answer) {
+        Agent agent = Agent.current;
+        if (!isSeen(agent, state, operation, subject)) {
+            return false;
+        }
+        frame.size = size;
+        frame.answer = answer;
+        Call call = begin(agent, state, operation, subject, size, 0, frame.thing, false);
+        return call != null && proceed(agent, state, frame, call);
+    }
+
+    static boolean isSeen(Agent agent, ThreadState state, Operation operation, Subject subject) {
+        if (subject == null || state.busy || state.inside > 0 || agent == null || agent.off) {
+            return false;
+        }
+        return state.scope == null || !state.scope.covers(operation.name, subject) || hasLasting(agent, state);
+    }
+
+    /** While lasting faults are in force, what is part of a logical operation is seen, since they meet it. */
+    private static boolean hasLasting(Agent agent, ThreadState state) {
+        state.busy = true;
+        try {
+            return agent.lasting.any();
+        } finally {
+            state.busy = false;
+        }
+    }
+
+    /** Record the beginning and decide; null if that failed. */
+    static Call begin(Agent agent, ThreadState state, Operation operation, Subject subject, long size, long since,
+            Object thing, boolean isNonBlocking) {
+        return begin(agent, state, operation, subject, size, since, thing, isNonBlocking, false);
+    }
+
+    /** If it is of the caller, the target's innermost frame is the operation itself, and not where it is called. */
+    static Call begin(Agent agent, ThreadState state, Operation operation, Subject subject, long size, long since,
+            Object thing, boolean isNonBlocking, boolean isOfCaller) {
+        state.busy = true;
+        try {
+            Cursor cursor = agent.cursor(state);
+            Stack stack = agent.sites.here(cursor);
+            stack = isOfCaller ? caller(agent.sites, cursor, stack) : stack;
+            Call call = write(agent, state, cursor, operation, subject, stack, size, since);
+            call.nonBlocking = isNonBlocking;
+            call.subjectOf = thing;
+            if (operation.matchable && (operation.before.length > 0 || agent.lasting.any())) {
+                agent.awaitGreeting();
+                agent.faults.before(call);
+            }
+            return call;
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+            return null;
+        } finally {
+            state.busy = false;
+        }
+    }
+
+    /** The stack without its innermost frame, if there is another one. */
+    private static Stack caller(Sites sites, Cursor cursor, Stack stack) {
+        int count = stack.locs().length - 1;
+        if (count == 0) {
+            return stack;
+        }
+        Site[] frames = new Site[count];
+        int hash = Sites.HASH_START;
+        for (int i = 0; i < count; i++) {
+            frames[i] = cursor.frames[i + 1];
+            hash = Sites.mix(hash, frames[i].id);
+        }
+        return sites.stack(cursor, frames, count, hash);
+    }
+
+    private static Call write(Agent agent, ThreadState state, Cursor cursor, Operation operation, Subject subject,
+            Stack stack, long size, long since) {
+        EventFile file = agent.file;
+        if (state.nameId == 0) {
+            state.name = agent.threadNames.take(Thread.currentThread());
+            state.nameId = file.string(cursor, state.name);
+        }
+        int seq = file.nextSeq();
+        file.begin(cursor, seq, since == 0 ? Clock.now() : since, file.string(cursor, operation.name), stack.id,
+                file.string(cursor, subject.target), file.string(cursor, subject.resource), state.nameId, size);
+        return new Call(operation, subject, stack, seq, cursor);
+    }
+
+    /** Go on as was decided before the operation. */
+    static boolean proceed(Agent agent, ThreadState state, Frame frame, Call call) {
+        if (call.error != null) {
+            return refuse(agent, state, frame, call);
+        }
+        if (call.wouldBlock) {
+            leave(agent, state, call, 0, "EAGAIN");
+            state.pop();
+            return true;
+        }
+        frame.call = call;
+        state.inside++;
+        return false;
+    }
+
+    private static boolean refuse(Agent agent, ThreadState state, Frame frame, Call call) {
+        Throwable error = raised(frame, call);
+        leave(agent, state, call, 0, Errors.nameOf(call.error));
+        if (frame.answer == Frame.RAISE_AT_END) {
+            frame.atEnd = error;
+            state.inside++;
+            return false;
+        }
+        boolean isAnswer = frame.answer == Frame.ANSWER;
+        state.pop();
+        if (!isAnswer) {
+            Core.<RuntimeException>raise(error);
+        }
+        return true;
+    }
+
+    /** The error as the method raises it. */
+    private static Throwable raised(Frame frame, Call call) {
+        if (frame.answer == Frame.RAISE_SYNC) {
+            return Errors.bare(new SyncFailedException("sync failed"));
+        }
+        if (frame.answer != Frame.RAISE_NIO) {
+            return call.error;
+        }
+        String path = call.subject.resource;
+        int arrow = path.indexOf(" -> ");
+        return arrow < 0 ? Errors.ofFileSystem(call.error, path, null)
+                : Errors.ofFileSystem(call.error, path.substring(0, arrow), path.substring(arrow + 4));
+    }
+
+    /**
+     * The method ends, by an exception or with this number. True: answer with nothing instead.
+     *
+     * Throws what was decided to be raised instead. The frame is popped.
+     */
+    static boolean exit(ThreadState state, Frame frame, long result, Throwable error) {
+        boolean isAnswer = frame.answer == Frame.ANSWER;
+        Throwable instead;
+        try {
+            instead = ended(Agent.current, state, frame, result, error);
+        } finally {
+            state.pop();
+        }
+        if (instead != null && !isAnswer) {
+            Core.<RuntimeException>raise(instead);
+        }
+        return instead != null;
+    }
+
+    /** What is to be raised instead, or null. */
+    private static Throwable ended(Agent agent, ThreadState state, Frame frame, long result, Throwable error) {
+        if (frame.late != null) {
+            recordLate(agent, state, frame, result, error);
+        }
+        if (frame.call != null || frame.atEnd != null) {
+            state.inside--;
+        }
+        Call call = frame.call;
+        if (call == null) {
+            return frame.atEnd;
+        }
+        leave(agent, state, call, bytes(frame, result), error == null ? null : nameOf(error));
+        if (call.error == null) {
+            return null;
+        }
+        undo(agent, state, frame, error);
+        return raised(frame, call);
+    }
+
+    /** The name of an error that the method ended with; what java.nio.file has before it makes its own exceptions of it. */
+    private static String nameOf(Throwable error) {
+        boolean isBare = error.getClass().getName().equals("sun.nio.fs.UnixException");
+        return Errors.nameOf(isBare ? new IOException(error.getMessage()) : error);
+    }
+
+    /** The bytes that the method's number stands for. */
+    private static long bytes(Frame frame, long result) {
+        return frame.isValue ? frame.size : result < 0 ? 0 : frame.isOneByte ? 1 : result;
+    }
+
+    /** What a channel that does not block was asked for, and was not in vain. */
+    private static void recordLate(Agent agent, ThreadState state, Frame frame, long result, Throwable error) {
+        if (result == 0 && error == null || agent == null || agent.off) {
+            return;
+        }
+        Call call = begin(agent, state, frame.late, frame.subject, frame.size, frame.since, frame.thing, true);
+        if (call != null) {
+            frame.call = call;
+            state.inside++;
+        }
+    }
+
+    /** What was opened or accepted before an error came after it is closed. */
+    private static void undo(Agent agent, ThreadState state, Frame frame, Throwable error) {
+        if (error != null || frame.thing == null) {
+            return;
+        }
+        boolean wasBusy = state.busy;
+        state.busy = true;
+        try {
+            Undo.of(frame.call.operation.name, frame.thing);
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+        } finally {
+            state.busy = wasBusy;
+        }
+    }
+
+    /** Record the end of an operation; may set `call.error`. */
+    static void leave(Agent agent, ThreadState state, Call call, long result, String error) {
+        boolean wasBusy = state.busy;
+        state.busy = true;
+        call.error = null;
+        try {
+            Cursor cursor = agent.cursor(state);
+            call.cursor = cursor;
+            agent.file.end(cursor, call.seq, Clock.now(), result, error == null ? 0 : agent.file.string(cursor, error));
+            if (call.operation.after.length > 0 && !agent.off) {
+                agent.awaitGreeting();
+                agent.faults.after(call);
+            }
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+        } finally {
+            state.busy = wasBusy;
+        }
+    }
+
+    /** Record something that has no duration, also while the agent is at work in this thread. */
+    static void record(Operation operation, Subject subject, Throwable at) {
+        Agent agent = Agent.current;
+        if (agent == null || agent.off) {
+            return;
+        }
+        ThreadState state = ThreadState.get();
+        boolean wasBusy = state.busy;
+        state.busy = true;
+        try {
+            Cursor cursor = agent.cursor(state);
+            Stack stack = at == null ? agent.sites.here(cursor) : agent.sites.of(cursor, at);
+            Call call = write(agent, state, cursor, operation, subject, stack, 0, 0);
+            agent.file.end(cursor, call.seq, Clock.now(), 0, 0);
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+        } finally {
+            state.busy = wasBusy;
+        }
+    }
+
+    /** Raise what the method may not declare. */
+    @SuppressWarnings("unchecked")
+    static <T extends Throwable> void raise(Throwable error) throws T {
+        throw (T) error;
+    }
+}

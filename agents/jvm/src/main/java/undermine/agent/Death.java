@@ -1,0 +1,115 @@
+package undermine.agent;
+
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * The end of this node: its keeper is told, then all of it is killed, with as little as possible in between.
+ *
+ * Everything is made ready before the tool is asked. Without the native helper the keeper cannot be told, only the cgroup,
+ * the process group and the process itself can be killed: the tool ends what is left of the node.
+ */
+class Death {
+    private static final int KILLED = 137;
+
+    private final int keeper;
+    private final int group;
+    private final String killFile;
+
+    Death(String cgroup) {
+        this(number(System.getenv("UNDERMINE_KEEPER")), number(System.getenv("UNDERMINE_PGID")), cgroup);
+    }
+
+    Death(int keeper, int group, String cgroup) {
+        this.keeper = keeper;
+        this.group = group;
+        this.killFile = cgroup.isEmpty() ? "" : cgroup + "/cgroup.kill";
+    }
+
+    private static int number(String text) {
+        try {
+            return text == null ? 0 : Math.max(0, Integer.parseInt(text));
+        } catch (NumberFormatException none) {
+            return 0;
+        }
+    }
+
+    /** What is needed to die at once. */
+    Blow prepare() {
+        String trouble = Native.load();
+        if (!trouble.isEmpty() && Agent.current != null) {
+            Agent.current.note(new IllegalStateException(trouble));
+        }
+        return new Blow();
+    }
+
+    /** A death made ready: struck, or dropped if the tool does not agree. */
+    class Blow {
+        private final byte[] path = killFile.getBytes(StandardCharsets.UTF_8);
+        private FileOutputStream stream;
+        private int pid;
+        private boolean isInGroup;
+
+        Blow() {
+            if (!Native.isLoaded()) {
+                stream = opened();
+                readNumbers();
+            }
+        }
+
+        private FileOutputStream opened() {
+            try {
+                return killFile.isEmpty() ? null : new FileOutputStream(killFile);
+            } catch (IOException notThere) {
+                return null;
+            }
+        }
+
+        /** Our own numbers: `pid (name) state parent group …`. */
+        private void readNumbers() {
+            try (FileInputStream status = new FileInputStream("/proc/self/stat")) {
+                byte[] data = new byte[512];
+                int length = Math.max(0, status.read(data));
+                String text = new String(data, 0, length, StandardCharsets.ISO_8859_1);
+                String[] fields = text.substring(text.lastIndexOf(')') + 2).split(" ");
+                pid = number(text.substring(0, text.indexOf(' ')));
+                isInGroup = group > 0 && number(fields[2]) == group;
+            } catch (IOException | RuntimeException unreadable) {
+                isInGroup = false;
+            }
+        }
+
+        /** Does not return. */
+        void strike() {
+            if (Native.isLoaded()) {
+                Native.die(keeper, group, path);
+            }
+            try {
+                if (stream != null) {
+                    stream.write('1');
+                }
+            } catch (IOException notOurs) {
+                stream = null;
+            }
+            if (isInGroup) {
+                Native.kill(-(long) group);
+            }
+            if (pid > 0) {
+                Native.kill(pid);
+            }
+            Runtime.getRuntime().halt(KILLED);
+        }
+
+        void drop() {
+            try {
+                if (stream != null) {
+                    stream.close();
+                }
+            } catch (IOException trouble) {
+                stream = null;
+            }
+        }
+    }
+}

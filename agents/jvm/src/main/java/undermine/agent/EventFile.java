@@ -1,0 +1,330 @@
+package undermine.agent;
+
+import java.io.File;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.ClosedByInterruptException;
+import java.nio.channels.FileChannel;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * Writes the event file of this process, as protocol/README.md says, into memory that survives SIGKILL.
+ *
+ * Each thread writes to a chunk of its own; only where there are very many, and virtual ones, they share some. A
+ * definition is written before its id is published: whatever a reader finds refers only to what it can find too. If
+ * the file cannot grow (disk full), recording stops silently: records go to scratch memory from then on.
+ */
+final class EventFile {
+    static final int CHUNK = 65536;
+    private static final byte[] MAGIC = {'U', 'M', 'C', '1'};
+    private static final int TEXT_MAX = 4000;
+    private static final int INTERNED_MAX = 100_000;
+    private static final int OWNERS_MAX = 512;
+    private static final int SHARED = 16;
+    private static final long GROW_NS_MAX = 1_000_000_000L;
+
+    private static final int PROCESS = 1;
+    private static final int STRING = 2;
+    private static final int FRAME = 3;
+    private static final int STACK = 4;
+    private static final int BEGIN = 5;
+    private static final int END = 6;
+    private static final int RECEIPT = 7;
+    private static final int BEGIN_SIZE = 45;
+    private static final int END_SIZE = 29;
+    private static final int FRAME_SIZE = 17;
+    private static final int RECEIPT_SIZE = 35;
+
+    private final String path;
+    private long chunks;
+    private boolean failed;
+    private final ArrayDeque<Place> free = new ArrayDeque<Place>();
+    private final List<Cursor> owners = new ArrayList<Cursor>();
+    private final Place[] shared = new Place[SHARED];
+    private int nextShared;
+    private final ConcurrentHashMap<String, Integer> strings = new ConcurrentHashMap<String, Integer>();
+    private final AtomicInteger stringIds = new AtomicInteger();
+    private final AtomicInteger frameIds = new AtomicInteger();
+    private final AtomicInteger stackIds = new AtomicInteger();
+    private final AtomicInteger sequence = new AtomicInteger();
+
+    /** Never an existing file: another program may have been here under the same pid, or still have it mapped. */
+    EventFile(String path) throws IOException {
+        this.path = path;
+        strings.put("", 0);
+        if (!new File(path).createNewFile()) {
+            throw new IOException(path + " exists");
+        }
+    }
+
+    /** Where a thread that has just made its cursor writes to. */
+    synchronized Place take(Cursor cursor, boolean isVirtual) {
+        if (!isVirtual && free.isEmpty()) {
+            sweep();
+        }
+        if (isVirtual || owners.size() >= OWNERS_MAX) {
+            return share();
+        }
+        owners.add(cursor);
+        Place place = free.poll();
+        return place == null ? new Place() : place;
+    }
+
+    private Place share() {
+        int number = nextShared++ % SHARED;
+        if (shared[number] == null) {
+            shared[number] = new Place();
+        }
+        return shared[number];
+    }
+
+    private void sweep() {
+        for (Iterator<Cursor> all = owners.iterator(); all.hasNext();) {
+            Cursor cursor = all.next();
+            if (cursor.isDead()) {
+                all.remove();
+                free.add(cursor.place);
+            }
+        }
+    }
+
+    synchronized void giveBack(Cursor cursor) {
+        if (owners.remove(cursor)) {
+            free.add(cursor.place);
+        }
+    }
+
+    int nextSeq() {
+        return sequence.incrementAndGet();
+    }
+
+    void begin(Cursor cursor, int seq, long t, int op, int stack, int target, int resource, int thread, long size) {
+        Place place = cursor.place;
+        synchronized (place) {
+            ByteBuffer buffer = room(place, BEGIN_SIZE);
+            int at = place.position + 4;
+            buffer.put(at, (byte) BEGIN);
+            buffer.putInt(at + 1, seq);
+            buffer.putLong(at + 5, t);
+            buffer.putInt(at + 13, op);
+            buffer.putInt(at + 17, stack);
+            buffer.putInt(at + 21, target);
+            buffer.putInt(at + 25, resource);
+            buffer.putInt(at + 29, thread);
+            buffer.putLong(at + 33, size);
+            place.complete(BEGIN_SIZE);
+        }
+    }
+
+    void end(Cursor cursor, int seq, long t, long result, int error) {
+        Place place = cursor.place;
+        synchronized (place) {
+            ByteBuffer buffer = room(place, END_SIZE);
+            int at = place.position + 4;
+            buffer.put(at, (byte) END);
+            buffer.putInt(at + 1, seq);
+            buffer.putLong(at + 5, t);
+            buffer.putLong(at + 13, result);
+            buffer.putInt(at + 21, error);
+            place.complete(END_SIZE);
+        }
+    }
+
+    void receipt(Cursor cursor, int seq, long t, int step, long heldNs, int action, int detail) {
+        Place place = cursor.place;
+        synchronized (place) {
+            ByteBuffer buffer = room(place, RECEIPT_SIZE);
+            int at = place.position + 4;
+            buffer.put(at, (byte) RECEIPT);
+            buffer.putInt(at + 1, seq);
+            buffer.putLong(at + 5, t);
+            buffer.putShort(at + 13, (short) step);
+            buffer.putLong(at + 15, heldNs);
+            buffer.putInt(at + 23, action);
+            buffer.putInt(at + 27, detail);
+            place.complete(RECEIPT_SIZE);
+        }
+    }
+
+    void process(Cursor cursor, String json) {
+        byte[] text = Texts.utf8(json);
+        Place place = cursor.place;
+        synchronized (place) {
+            int size = 5 + text.length;
+            ByteBuffer buffer = room(place, size);
+            buffer.put(place.position + 4, (byte) PROCESS);
+            putBytes(buffer, place.position + 5, text, text.length);
+            place.complete(size);
+        }
+    }
+
+    /** The id of a text, defined at its first use. */
+    int string(Cursor cursor, String text) {
+        Integer known = strings.get(text);
+        if (known != null) {
+            return known;
+        }
+        int id = stringIds.incrementAndGet();
+        defineString(cursor.place, id, Texts.utf8(text));
+        if (strings.size() < INTERNED_MAX) {
+            strings.putIfAbsent(text, id);
+        }
+        return id;
+    }
+
+    private void defineString(Place place, int id, byte[] text) {
+        int length = Math.min(text.length, TEXT_MAX);
+        synchronized (place) {
+            int size = 9 + length;
+            ByteBuffer buffer = room(place, size);
+            buffer.put(place.position + 4, (byte) STRING);
+            buffer.putInt(place.position + 5, id);
+            putBytes(buffer, place.position + 9, text, length);
+            place.complete(size);
+        }
+    }
+
+    int frame(Cursor cursor, String loc, int line) {
+        int text = string(cursor, loc);
+        int id = frameIds.incrementAndGet();
+        Place place = cursor.place;
+        synchronized (place) {
+            ByteBuffer buffer = room(place, FRAME_SIZE);
+            int at = place.position + 4;
+            buffer.put(at, (byte) FRAME);
+            buffer.putInt(at + 1, id);
+            buffer.putInt(at + 5, text);
+            buffer.putInt(at + 9, line);
+            place.complete(FRAME_SIZE);
+        }
+        return id;
+    }
+
+    int stack(Cursor cursor, int[] frames) {
+        int id = stackIds.incrementAndGet();
+        int size = 11 + 4 * frames.length;
+        Place place = cursor.place;
+        synchronized (place) {
+            ByteBuffer buffer = room(place, size);
+            int at = place.position + 4;
+            buffer.put(at, (byte) STACK);
+            buffer.putInt(at + 1, id);
+            buffer.putShort(at + 5, (short) frames.length);
+            for (int i = 0; i < frames.length; i++) {
+                buffer.putInt(at + 7 + 4 * i, frames[i]);
+            }
+            place.complete(size);
+        }
+        return id;
+    }
+
+    private static void putBytes(ByteBuffer buffer, int at, byte[] bytes, int length) {
+        buffer.position(at);
+        buffer.put(bytes, 0, length);
+    }
+
+    /** The chunk to write a record of this size to: a new one if the old one is full. */
+    private ByteBuffer room(Place place, int size) {
+        if (place.position + size > CHUNK) {
+            place.buffer = fresh();
+            place.position = MAGIC.length;
+        }
+        return place.buffer;
+    }
+
+    /** A new chunk at the end of the file, or scratch memory if the file cannot grow. */
+    private synchronized ByteBuffer fresh() {
+        ByteBuffer chunk = null;
+        try {
+            chunk = failed ? null : grow();
+        } catch (ClosedByInterruptException interrupted) {
+            chunk = growElsewhere();
+        } catch (IOException error) {
+            failed = isLasting(error);
+        }
+        return (chunk == null ? ByteBuffer.allocateDirect(CHUNK) : chunk).order(ByteOrder.LITTLE_ENDIAN);
+    }
+
+    /** A target that has no descriptor left may have one later. */
+    private static boolean isLasting(IOException error) {
+        return !String.valueOf(error.getMessage()).contains("Too many open files");
+    }
+
+    /** Written, not only extended: a write to a mapped hole on a full disk would kill the host. */
+    private ByteBuffer grow() throws IOException {
+        byte[] empty = new byte[CHUNK];
+        System.arraycopy(MAGIC, 0, empty, 0, MAGIC.length);
+        long offset = chunks * CHUNK;
+        RandomAccessFile file = new RandomAccessFile(path, "rw");
+        try {
+            write(file, offset, empty);
+            ByteBuffer chunk = file.getChannel().map(FileChannel.MapMode.READ_WRITE, offset, CHUNK);
+            chunks++;
+            return chunk;
+        } finally {
+            file.close();
+        }
+    }
+
+    private static void write(RandomAccessFile file, long offset, byte[] empty) throws IOException {
+        try {
+            file.seek(offset);
+            file.write(empty);
+        } catch (IOException error) {
+            file.setLength(offset);
+            throw error;
+        }
+    }
+
+    /**
+     * An interrupted thread cannot map a file, and its flag must stay as it is (to set it again, code of the target may be
+     * run): another thread does it, and this one waits without sleeping.
+     */
+    private ByteBuffer growElsewhere() {
+        Grower grower = new Grower(this);
+        grower.start();
+        long start = System.nanoTime();
+        while (!grower.isDone && System.nanoTime() - start < GROW_NS_MAX) {
+            Thread.yield();
+        }
+        failed = !grower.isDone; // it may still come: nobody else may take the same part of the file
+        return grower.give();
+    }
+
+    /** Maps one chunk. Whoever waits for it holds the lock of the file. */
+    private static final class Grower extends Thread {
+        private final EventFile file;
+        private ByteBuffer chunk;
+        /** Its work is; the end of the thread itself may be hooked, and wait for the lock. */
+        volatile boolean isDone;
+
+        Grower(EventFile file) {
+            super(null, null, "undermine-grower", 0);
+            this.file = file;
+            setDaemon(true);
+        }
+
+        @Override
+        public void run() {
+            try {
+                chunk = file.grow();
+            } catch (IOException error) {
+                // scratch memory, this time
+            } finally {
+                isDone = true;
+            }
+        }
+
+        /** Null if there is none, or not in time. */
+        ByteBuffer give() {
+            return isDone ? chunk : null;
+        }
+    }
+}

@@ -1,0 +1,240 @@
+package undermine.agent;
+
+import java.lang.ref.WeakReference;
+import java.net.SocketTimeoutException;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CopyOnWriteArrayList;
+
+/**
+ * Claims steps and carries out what the tool agrees to. The agent must be at work in the thread.
+ *
+ * What is done to an operation is left in its Call: an error to raise, or that it would block.
+ */
+final class Faults {
+    /** What this agent can do, in the words of its introduction. */
+    static final List<String> CAPABILITIES = Collections.unmodifiableList(Arrays.asList(
+            "crash", "reboot", "delay", "delay-operation", "error", "pause", "partition", "when", "unseen", "until"));
+    /** A program that asks a channel again and again while nothing may come or go is kept from spinning. */
+    private static final long SPIN_NS = 1000000L;
+
+    private final Table table;
+    private final State state;
+    private final Link link;
+    private final Lasting lasting;
+    private final EventFile file;
+    private final Death death;
+    private final CopyOnWriteArrayList<Slow> slow = new CopyOnWriteArrayList<Slow>();
+
+    /** The agent's table, link, lasting, file and config must be there already. */
+    Faults(Agent agent) {
+        this(agent.table, agent.link, agent.lasting, agent.file, new Death(agent.config.cgroup));
+    }
+
+    Faults(Table table, Link link, Lasting lasting, EventFile file, Death death) {
+        this.table = table;
+        this.state = table.state;
+        this.link = link;
+        this.lasting = lasting;
+        this.file = file;
+        this.death = death;
+    }
+
+    /** Decide about an operation that is about to be done. */
+    void before(Call call) {
+        for (Half half : table.reached(call.operation.before, call)) {
+            claim(half, call, Half.BEFORE);
+        }
+        if (call.error == null && !call.wouldBlock && lasting.any()) {
+            meetLasting(call);
+        }
+    }
+
+    /** Decide about an operation that was done. */
+    void after(Call call) {
+        for (Half half : table.reached(call.operation.after, call)) {
+            claim(half, call, Half.AFTER);
+        }
+    }
+
+    /**
+     * True if a channel that does not block must be told to wait, without an event. Cheap while nothing is in force.
+     *
+     * Asked before the operation is recorded, so that what is in the way of a fault is not counted again and again.
+     */
+    boolean mustWait(Operation operation, Subject subject, Object channel, Cursor cursor) {
+        boolean isHeld = isSlow(channel, operation, cursor);
+        if (!isHeld && lasting.any() && lasting.errorOf(operation, subject) == null) {
+            isHeld = lasting.holds(operation, subject);
+        }
+        if (isHeld) {
+            Hold.sleep(SPIN_NS);
+        }
+        return isHeld;
+    }
+
+    /** End the delays that are over though nobody asks for their channels any more. */
+    void look(Cursor cursor) {
+        for (Slow each : slow) {
+            if (each.hold.over(cursor)) {
+                slow.remove(each);
+            }
+        }
+    }
+
+    // --- what lasts
+
+    private void meetLasting(Call call) {
+        String name = lasting.errorOf(call.operation, call.subject);
+        if (name != null) {
+            call.error = Errors.make(name, call.operation, call.subject);
+        } else if (lasting.holds(call.operation, call.subject)) {
+            if (call.nonBlocking) {
+                call.wouldBlock = true;
+                Hold.sleep(SPIN_NS);
+            } else {
+                waitForPeer(call);
+            }
+        }
+    }
+
+    /** Behind a silent partition: nothing can be sent or arrives; time limits, closing and interrupts are as ever. */
+    private void waitForPeer(Call call) {
+        int timeoutMs = call.operation.name.equals("net.recv") ? Endpoint.timeoutMs(call.subjectOf) : 0;
+        long end = Clock.now() + timeoutMs * 1000000L;
+        while (lasting.any() && Endpoint.isWaiting(call.subjectOf)) {
+            String name = lasting.errorOf(call.operation, call.subject);
+            if (name != null) {
+                call.error = Errors.make(name, call.operation, call.subject);
+                return;
+            }
+            if (!lasting.holds(call.operation, call.subject)) {
+                return;
+            }
+            if (timeoutMs > 0 && Clock.now() >= end) {
+                call.error = Errors.bare(new SocketTimeoutException("Read timed out"));
+                return;
+            }
+            Hold.sleep(Hold.LOOK_NS);
+        }
+    }
+
+    // --- what is reached
+
+    private void claim(Half half, Call call, String place) {
+        Step step = half.step;
+        int action = file.string(call.cursor, step.kind);
+        int detail = file.string(call.cursor, detail(step, call, place));
+        boolean isDeath = half.part.equals("second") && (step.kind.equals("crash") || step.kind.equals("reboot"));
+        Death.Blow blow = isDeath ? death.prepare() : null;
+        boolean agreed = agreed(half, call);
+        if (blow != null) {
+            if (agreed) {
+                write(step, call, action, detail);
+                blow.strike();
+            }
+            blow.drop();
+        } else if (agreed && half.part.equals("second")) {
+            act(step, call, place, action, detail);
+        }
+    }
+
+    private void act(Step step, Call call, String place, int action, int detail) {
+        if (step.kind.equals("delay")) {
+            delay(step, call, place, action, detail);
+        } else if (step.kind.equals("error")) {
+            write(step, call, action, detail);
+            raise(step, call);
+        }
+    }
+
+    /** Ask the tool; false also if it does the thing itself. */
+    private boolean agreed(Half half, Call call) {
+        Map<String, Object> answer = link.ask(claimOf(half, call));
+        return answer != null && "go".equals(answer.get("type")) && !Boolean.TRUE.equals(answer.get("external"));
+    }
+
+    private Map<String, Object> claimOf(Half half, Call call) {
+        Map<String, Object> point = new LinkedHashMap<String, Object>();
+        point.put("op", call.operation.name);
+        point.put("loc", call.stack.loc);
+        point.put("node", table.node);
+        point.put("role", table.role);
+        point.put("target", call.subject.target);
+        point.put("stack", call.stack.digest());
+        Map<String, Object> claim = new LinkedHashMap<String, Object>();
+        claim.put("type", "claim");
+        claim.put("step", (long) half.step.index);
+        claim.put("half", half.part);
+        claim.put("node", table.node);
+        claim.put("incarnation", link.hello.get("incarnation"));
+        claim.put("pid", link.hello.get("pid"));
+        claim.put("seq", (long) call.seq);
+        claim.put("t_ns", Clock.now());
+        claim.put("point", point);
+        claim.put("resource", call.subject.resource);
+        return claim;
+    }
+
+    private static String detail(Step step, Call call, String place) {
+        String text = place + " " + call.operation.name + " " + call.subject.target;
+        if (step.kind.equals("error")) {
+            return text + ": " + step.text("error", "EIO") + " " + step.text("scope", "once");
+        }
+        return step.isOfOperation() ? text + ": this operation only" : text;
+    }
+
+    private void write(Step step, Call call, int action, int detail) {
+        file.receipt(call.cursor, call.seq, Clock.now(), step.index, 0, action, detail);
+    }
+
+    private void raise(Step step, Call call) {
+        String name = step.text("error", "EIO");
+        String scope = step.text("scope", "once");
+        if (!scope.equals("once")) {
+            lasting.add(step.index, name, scope, call.subject);
+        }
+        call.error = Errors.make(name, call.operation, call.subject);
+    }
+
+    /** Hold the thread now or, where a channel alone is to wait and its thread must not, let the channel do it. */
+    private void delay(Step step, Call call, String place, int action, int detail) {
+        Hold hold = new Hold(state, file, step, call, action, detail);
+        boolean isOfChannel = call.nonBlocking && call.subjectOf != null && Table.isTransfer(call.operation.name);
+        if (step.isOfOperation() && isOfChannel && place.equals(Half.BEFORE)) {
+            slow.add(new Slow(call.subjectOf, call.operation.name, hold));
+            call.wouldBlock = true;
+        } else {
+            hold.waitHere(call.cursor);
+        }
+    }
+
+    private boolean isSlow(Object channel, Operation operation, Cursor cursor) {
+        if (slow.isEmpty()) {
+            return false;
+        }
+        look(cursor);
+        for (Slow each : slow) {
+            if (each.channel.get() == channel && each.op.equals(operation.name)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** A channel on which one direction is slow. */
+    private static final class Slow {
+        final WeakReference<Object> channel;
+        final String op;
+        final Hold hold;
+
+        Slow(Object channel, String op, Hold hold) {
+            this.channel = new WeakReference<Object>(channel);
+            this.op = op;
+            this.hold = hold;
+        }
+    }
+}

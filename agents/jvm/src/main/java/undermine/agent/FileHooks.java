@@ -1,0 +1,321 @@
+package undermine.agent;
+
+import java.io.File;
+import java.nio.ByteBuffer;
+
+/**
+ * Entries of the JDK's lowest methods for files. True: the method is to answer false, 0 or nothing at once.
+ *
+ * A file counts if its descriptor is known, and that is so if it was opened below a folder that counts.
+ */
+public final class FileHooks {
+    static final Known<Subject> FILES = new Known<Subject>();
+
+    private FileHooks() {
+    }
+
+    // --- opening
+
+    public static boolean openRead(Object descriptor, Object path) {
+        return open(descriptor, (String) path, false, Frame.RAISE);
+    }
+
+    public static boolean openWrite(Object descriptor, Object path) {
+        return open(descriptor, (String) path, true, Frame.RAISE);
+    }
+
+    /** The mode is 1 for reading only. */
+    public static boolean openRandom(Object descriptor, Object path, int mode) {
+        return open(descriptor, (String) path, (mode & 1) == 0, Frame.RAISE);
+    }
+
+    /** Relative to the folder of a descriptor, if there is one: that does not count. */
+    public static boolean openPath(int folder, Object path, boolean creates, boolean createsNew) {
+        return open(null, folder >= 0 ? null : path.toString(), creates || createsNew, Frame.RAISE_NIO);
+    }
+
+    private static boolean open(Object descriptor, String path, boolean mayCreate, int answer) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.push();
+        Subject subject = subject(state, path);
+        if (subject == null) {
+            return false;
+        }
+        if (descriptor != null) {
+            FILES.put(descriptor, subject);
+            frame.thing = descriptor;
+        }
+        boolean isNew = mayCreate && !isThere(state, path);
+        return Core.enter(state, frame, isNew ? Ops.create : Ops.open, subject, 0, answer);
+    }
+
+    /** The subject of a path that counts, where this thread's operations are seen; or null. */
+    private static Subject subject(ThreadState state, String path) {
+        Agent agent = Agent.current;
+        if (path == null || agent == null || agent.off || state.busy || state.inside > 0) {
+            return null;
+        }
+        state.busy = true;
+        try {
+            return agent.paths.subject(path);
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+            return null;
+        } finally {
+            state.busy = false;
+        }
+    }
+
+    private static boolean isThere(ThreadState state, String path) {
+        state.busy = true;
+        try {
+            return new File(path).exists();
+        } finally {
+            state.busy = false;
+        }
+    }
+
+    // --- descriptors
+
+    public static boolean readOne(Object descriptor) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.push();
+        frame.isOneByte = true;
+        return onDescriptor(state, frame, Ops.read, descriptor, 1);
+    }
+
+    public static boolean read(Object descriptor, Object bytes) {
+        return onDescriptor(Ops.read, descriptor, length(bytes));
+    }
+
+    public static boolean read(Object descriptor, int size) {
+        return onDescriptor(Ops.read, descriptor, size);
+    }
+
+    public static boolean read(Object descriptor, Object buffers, int offset, int length) {
+        return onDescriptor(Ops.read, descriptor, remaining(buffers, offset, length));
+    }
+
+    public static boolean read(Object descriptor, long size) {
+        return onDescriptor(Ops.read, descriptor, size);
+    }
+
+    /** A number of these bytes, whatever number the method returns. */
+    public static boolean read2(Object descriptor) {
+        return readNumber(descriptor, 2);
+    }
+
+    public static boolean read4(Object descriptor) {
+        return readNumber(descriptor, 4);
+    }
+
+    public static boolean read8(Object descriptor) {
+        return readNumber(descriptor, 8);
+    }
+
+    private static boolean readNumber(Object descriptor, int size) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.push();
+        frame.isValue = true;
+        return onDescriptor(state, frame, Ops.read, descriptor, size);
+    }
+
+    public static boolean readLine(Object descriptor) {
+        return onDescriptor(Ops.read, descriptor, 0);
+    }
+
+    public static boolean write1(Object descriptor) {
+        return onDescriptor(Ops.write, descriptor, 1);
+    }
+
+    public static boolean write2(Object descriptor) {
+        return onDescriptor(Ops.write, descriptor, 2);
+    }
+
+    public static boolean write4(Object descriptor) {
+        return onDescriptor(Ops.write, descriptor, 4);
+    }
+
+    public static boolean write8(Object descriptor) {
+        return onDescriptor(Ops.write, descriptor, 8);
+    }
+
+    public static boolean write(Object descriptor, Object bytes) {
+        return onDescriptor(Ops.write, descriptor, length(bytes));
+    }
+
+    public static boolean write(Object descriptor, int size) {
+        return onDescriptor(Ops.write, descriptor, size);
+    }
+
+    public static boolean write(Object descriptor, Object buffers, int offset, int length) {
+        return onDescriptor(Ops.write, descriptor, remaining(buffers, offset, length));
+    }
+
+    public static boolean write(Object descriptor, long size) {
+        return onDescriptor(Ops.write, descriptor, size);
+    }
+
+    /** By FileDescriptor.sync. */
+    public static boolean sync(Object descriptor) {
+        ThreadState state = ThreadState.get();
+        return onDescriptor(state, state.push(), Ops.fsync, descriptor, 0, Frame.RAISE_SYNC);
+    }
+
+    public static boolean force(Object descriptor) {
+        return onDescriptor(Ops.fsync, descriptor, 0);
+    }
+
+    public static boolean truncate(Object descriptor) {
+        return onDescriptor(Ops.truncate, descriptor, 0);
+    }
+
+    /** The descriptor is given up even where the answer is an error, as on a real device. */
+    public static boolean close(Object descriptor) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.push();
+        if (descriptor == null || state.busy || FILES.get(descriptor) == null) {
+            return false;
+        }
+        return Core.enter(state, frame, Ops.closeFile, FILES.remove(descriptor), 0, Frame.RAISE_AT_END);
+    }
+
+    private static boolean onDescriptor(Operation operation, Object descriptor, long size) {
+        ThreadState state = ThreadState.get();
+        return onDescriptor(state, state.push(), operation, descriptor, size);
+    }
+
+    private static boolean onDescriptor(
+            ThreadState state, Frame frame, Operation operation, Object descriptor, long size) {
+        return onDescriptor(state, frame, operation, descriptor, size, Frame.RAISE);
+    }
+
+    private static boolean onDescriptor(
+            ThreadState state, Frame frame, Operation operation, Object descriptor, long size, int answer) {
+        if (state.inside > 0 || state.busy || descriptor == null) {
+            return false;
+        }
+        Subject subject = FILES.get(descriptor);
+        return subject != null && Core.enter(state, frame, operation, subject, size, answer);
+    }
+
+    static long length(Object data) {
+        if (data instanceof byte[]) {
+            return ((byte[]) data).length;
+        }
+        if (data instanceof ByteBuffer) {
+            return ((ByteBuffer) data).remaining();
+        }
+        return data instanceof String ? ((String) data).length() : 0;
+    }
+
+    static long remaining(Object buffers, int offset, int length) {
+        if (!(buffers instanceof ByteBuffer[])) {
+            return 0;
+        }
+        ByteBuffer[] all = (ByteBuffer[]) buffers;
+        long sum = 0;
+        for (int i = Math.max(offset, 0); i < all.length && i - offset < length; i++) {
+            sum += all[i] == null ? 0 : all[i].remaining();
+        }
+        return sum;
+    }
+
+    // --- paths of java.io.File
+
+    public static boolean delete(Object path) {
+        return remove(path.toString(), Frame.ANSWER);
+    }
+
+    public static boolean rename(Object from, Object to) {
+        return renamed(from.toString(), to.toString(), Frame.ANSWER);
+    }
+
+    public static boolean mkdir(Object path) {
+        return onPath(Ops.mkdir, path, Frame.ANSWER);
+    }
+
+    public static boolean createNew(Object path) {
+        return onPath(Ops.create, path, Frame.RAISE);
+    }
+
+    public static boolean stat(Object path) {
+        return onPath(Ops.stat, path, Frame.ANSWER);
+    }
+
+    public static boolean list(Object path) {
+        return onPath(Ops.list, path, Frame.ANSWER);
+    }
+
+    // --- paths of java.nio.file
+
+    public static boolean deletePath(Object path) {
+        return remove(path.toString(), Frame.RAISE_NIO);
+    }
+
+    public static boolean movePath(Object from, Object to) {
+        return renamed(from.toString(), to.toString(), Frame.RAISE_NIO);
+    }
+
+    public static boolean mkdirPath(Object path) {
+        return onPath(Ops.mkdir, path, Frame.RAISE_NIO);
+    }
+
+    /** A link or a copy is a new name. */
+    public static boolean createPath(Object path) {
+        return onPath(Ops.create, path, Frame.RAISE_NIO);
+    }
+
+    public static boolean copyPath(Object from, Object to) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.push();
+        Subject target = subject(state, to.toString());
+        if (target != null) {
+            boolean isNew = !isThere(state, to.toString());
+            return Core.enter(state, frame, isNew ? Ops.create : Ops.open, target, 0, Frame.RAISE_NIO);
+        }
+        return Core.enter(state, frame, Ops.read, subject(state, from.toString()), 0, Frame.RAISE_NIO);
+    }
+
+    public static boolean statPath(Object path) {
+        return onPath(Ops.stat, path, Frame.RAISE_NIO);
+    }
+
+    public static boolean listPath(Object path) {
+        return onPath(Ops.list, path, Frame.RAISE_NIO);
+    }
+
+    private static boolean onPath(Operation operation, Object path, int answer) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.push();
+        return path != null && Core.enter(state, frame, operation, subject(state, path.toString()), 0, answer);
+    }
+
+    private static boolean remove(String path, int answer) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.push();
+        Subject subject = subject(state, path);
+        if (subject == null) {
+            return false;
+        }
+        return Core.enter(state, frame, isFolder(state, path) ? Ops.rmdir : Ops.unlink, subject, 0, answer);
+    }
+
+    private static boolean isFolder(ThreadState state, String path) {
+        state.busy = true;
+        try {
+            return new File(path).isDirectory();
+        } finally {
+            state.busy = false;
+        }
+    }
+
+    private static boolean renamed(String from, String to, int answer) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.push();
+        Subject source = subject(state, from);
+        Subject target = subject(state, to);
+        boolean counts = source != null || target != null;
+        return counts && Core.enter(state, frame, Ops.rename, Paths.pair(source, target), 0, answer);
+    }
+}

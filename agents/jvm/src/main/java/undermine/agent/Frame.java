@@ -1,0 +1,51 @@
+package undermine.agent;
+
+/** A woven method under way in a thread. Used again and again: one for each depth. */
+final class Frame {
+    /** How an injected error is answered: raised as it is, as java.nio.file raises it, or by false, 0 or nothing. */
+    static final int RAISE = 0;
+    static final int RAISE_NIO = 1;
+    static final int ANSWER = 2;
+    /** What is closed is given up all the same, then the error is raised. */
+    static final int RAISE_AT_END = 3;
+    /** As FileDescriptor.sync raises it, whatever went wrong. */
+    static final int RAISE_SYNC = 4;
+
+    /** The recorded operation, or null. */
+    Call call;
+    /** On a channel that does not block: what will be recorded if it turns out not to be in vain. */
+    Operation late;
+    Subject subject;
+    long since;
+    long size;
+    int answer;
+    /** True if the method's number is no number of bytes but one byte, or nothing (-1). */
+    boolean isOneByte;
+    /** True if it is a value that was read: as many bytes as were asked for. */
+    boolean isValue;
+    /** What is opened, connected or listened on by this operation. */
+    Object thing;
+    /** Raised when the method ends, whatever it does. */
+    Throwable atEnd;
+    /** The enclosing logical operation, while another one is under way. */
+    Scope outer;
+    /** The logical operation that this method is, and what it was given; or null. */
+    Named.Method named;
+    Object[] arguments;
+
+    void clear() {
+        call = null;
+        late = null;
+        subject = null;
+        since = 0;
+        size = 0;
+        answer = RAISE;
+        isOneByte = false;
+        isValue = false;
+        thing = null;
+        atEnd = null;
+        outer = null;
+        named = null;
+        arguments = null;
+    }
+}

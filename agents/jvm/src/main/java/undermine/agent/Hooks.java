@@ -1,0 +1,97 @@
+package undermine.agent;
+
+/**
+ * What woven methods call when they end. What they call when they are entered is in FileHooks, NetHooks and so on.
+ *
+ * Each entry pushes a frame of its thread's state, each end pops it: woven code needs no variables of its own.
+ */
+public final class Hooks {
+    private Hooks() {
+    }
+
+    public static void left() {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.top();
+        if (frame.named != null) {
+            Named.left(state, frame, null);
+        } else {
+            Core.exit(state, frame, frame.size, null);
+        }
+    }
+
+    public static int left(int result) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.top();
+        if (frame.named != null) {
+            Named.left(state, frame, result);
+            return result;
+        }
+        return Core.exit(state, frame, result, null) ? 0 : result;
+    }
+
+    public static long left(long result) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.top();
+        if (frame.named != null) {
+            Named.left(state, frame, result);
+            return result;
+        }
+        return Core.exit(state, frame, result, null) ? 0 : result;
+    }
+
+    public static boolean left(boolean result) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.top();
+        if (frame.named != null) {
+            Named.left(state, frame, result);
+            return result;
+        }
+        return !Core.exit(state, frame, 0, null) && result;
+    }
+
+    public static Object left(Object result) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.top();
+        if (frame.named != null) {
+            Named.left(state, frame, result);
+            return result;
+        }
+        return Core.exit(state, frame, Results.learn(frame, result), null) ? null : result;
+    }
+
+    /** Only methods that the user named return such numbers. */
+    public static float left(float result) {
+        left((Object) result);
+        return result;
+    }
+
+    public static double left(double result) {
+        left((Object) result);
+        return result;
+    }
+
+    /** An exception leaves the method: this one, or what was decided to be raised instead. */
+    public static Throwable failed(Throwable error) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.top();
+        if (frame.named != null) {
+            Named.failed(state, frame, error);
+        } else {
+            Core.exit(state, frame, 0, error);
+        }
+        return error;
+    }
+
+    /** An instance of a class that a variable's path starts at was made. */
+    public static void made(String className, Object instance) {
+        Agent agent = Agent.current;
+        if (agent == null || agent.off) {
+            return;
+        }
+        try {
+            agent.variables.made(className, instance);
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+        }
+    }
+}

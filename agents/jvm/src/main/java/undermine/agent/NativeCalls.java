@@ -1,0 +1,107 @@
+package undermine.agent;
+
+import java.io.FileDescriptor;
+import java.io.RandomAccessFile;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import org.objectweb.asm.ClassReader;
+import org.objectweb.asm.ClassVisitor;
+import org.objectweb.asm.ClassWriter;
+import org.objectweb.asm.MethodVisitor;
+import org.objectweb.asm.Opcodes;
+
+/**
+ * Older JDKs have methods that count and are native: they have no code to weave, so calls of them are turned to Instead.
+ *
+ * A call is replaced by one of the same length, so that the place of no other instruction changes.
+ */
+final class NativeCalls {
+    private static final String INSTEAD = "undermine/agent/Instead";
+    private final List<byte[]> needles = new ArrayList<byte[]>();
+    private final boolean isSyncNative = isNative(FileDescriptor.class, "sync");
+    private final boolean isSetLengthNative = isNative(RandomAccessFile.class, "setLength", long.class);
+
+    NativeCalls() {
+        if (isSyncNative) {
+            needles.add("java/io/FileDescriptor".getBytes(StandardCharsets.US_ASCII));
+        }
+        if (isSetLengthNative) {
+            needles.add("setLength".getBytes(StandardCharsets.US_ASCII));
+        }
+    }
+
+    private static boolean isNative(Class<?> type, String name, Class<?>... parameters) {
+        try {
+            Method method = type.getMethod(name, parameters);
+            return Modifier.isNative(method.getModifiers());
+        } catch (ReflectiveOperationException none) {
+            return false;
+        }
+    }
+
+    /** Null if there is nothing to change. */
+    byte[] woven(byte[] bytes) {
+        boolean isNamed = false;
+        for (byte[] needle : needles) {
+            isNamed = isNamed || contains(bytes, needle);
+        }
+        if (!isNamed) {
+            return null;
+        }
+        final boolean[] isChanged = {false};
+        ClassReader reader = new ClassReader(bytes);
+        ClassWriter writer = new ClassWriter(reader, 0);
+        reader.accept(new ClassVisitor(Opcodes.ASM9, writer) {
+            @Override
+            public MethodVisitor visitMethod(int access, String name, String descriptor, String signature, String[] thrown) {
+                MethodVisitor next = super.visitMethod(access, name, descriptor, signature, thrown);
+                return new Replacing(next, isChanged);
+            }
+        }, 0);
+        return isChanged[0] ? writer.toByteArray() : null;
+    }
+
+    private final class Replacing extends MethodVisitor {
+        private final boolean[] isChanged;
+
+        Replacing(MethodVisitor next, boolean[] isChanged) {
+            super(Opcodes.ASM9, next);
+            this.isChanged = isChanged;
+        }
+
+        @Override
+        public void visitMethodInsn(int opcode, String owner, String name, String descriptor, boolean isInterface) {
+            boolean isSync = isSyncNative && owner.equals("java/io/FileDescriptor") && name.equals("sync");
+            boolean isSetLength = isSetLengthNative && owner.equals("java/io/RandomAccessFile") && name.equals("setLength");
+            if (opcode != Opcodes.INVOKEVIRTUAL || !isSync && !isSetLength) {
+                super.visitMethodInsn(opcode, owner, name, descriptor, isInterface);
+                return;
+            }
+            isChanged[0] = true;
+            String whole = "(L" + owner + ";" + descriptor.substring(1);
+            super.visitMethodInsn(Opcodes.INVOKESTATIC, INSTEAD, name, whole, false);
+        }
+    }
+
+    private static boolean contains(byte[] bytes, byte[] needle) {
+        byte first = needle[0];
+        for (int i = 0; i <= bytes.length - needle.length; i++) {
+            if (bytes[i] == first && startsAt(bytes, i, needle)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static boolean startsAt(byte[] bytes, int at, byte[] needle) {
+        for (int i = 1; i < needle.length; i++) {
+            if (bytes[at + i] != needle[i]) {
+                return false;
+            }
+        }
+        return true;
+    }
+}

@@ -1,0 +1,27 @@
+package undermine.agent;
+
+import java.io.FileDescriptor;
+import java.nio.channels.SocketChannel;
+
+/** What is learnt from the objects that woven methods return. */
+final class Results {
+    private Results() {
+    }
+
+    /** The number that stands for it: bytes, or 1 for something, 0 for nothing. */
+    static long learn(Frame frame, Object result) {
+        if (result == null) {
+            return 0;
+        }
+        if (result instanceof FileDescriptor && frame.call != null) {
+            FileHooks.FILES.put(result, frame.call.subject);
+            frame.thing = result;
+        } else if (result instanceof SocketChannel) {
+            frame.thing = result;
+            return 1;
+        } else if (result instanceof String) {
+            return ((String) result).length();
+        }
+        return frame.size;
+    }
+}

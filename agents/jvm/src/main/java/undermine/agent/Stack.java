@@ -1,0 +1,59 @@
+package undermine.agent;
+
+/** One distinct call stack: its id in the event file, and its names for matching. */
+final class Stack {
+    private static final int DIGEST_SIZE = 6;
+
+    final int id;
+    /** Where the innermost frame is. */
+    final String loc;
+    private final Site[] frames;
+    private final int hash;
+    private String digest;
+
+    Stack(int id, Site[] frames, int hash) {
+        this.id = id;
+        this.frames = frames;
+        this.hash = hash;
+        loc = frames[0].loc;
+    }
+
+    boolean is(Site[] others, int count, int theirHash) {
+        if (hash != theirHash || count != frames.length) {
+            return false;
+        }
+        for (int i = 0; i < count; i++) {
+            if (frames[i] != others[i]) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    int hash() {
+        return hash;
+    }
+
+    /** The names of all frames, innermost first. */
+    String[] locs() {
+        String[] found = new String[frames.length];
+        for (int i = 0; i < found.length; i++) {
+            found[i] = frames[i].loc;
+        }
+        return found;
+    }
+
+    /** The identity of the stack in all runs; found when it is first asked for. */
+    String digest() {
+        String found = digest;
+        if (found == null) {
+            StringBuilder text = new StringBuilder();
+            for (Site frame : frames) {
+                text.append(text.length() == 0 ? "" : "\n").append(frame.loc);
+            }
+            found = Blake2b.hex(Texts.utf8(text.toString()), DIGEST_SIZE);
+            digest = found;
+        }
+        return found;
+    }
+}

@@ -1,0 +1,37 @@
+package undermine.agent;
+
+import java.util.Map;
+
+/** A fault and its number. */
+final class Step {
+    final int index;
+    final Map<String, Object> fault;
+    final String kind;
+    /** The word for this fault in the introduction of an agent that can do it. */
+    final String capability;
+    /** A hold is met where the fault that it stands for would be. */
+    final String like;
+
+    Step(int index, Map<String, Object> fault) {
+        this.index = index;
+        this.fault = fault;
+        this.kind = text("fault", "");
+        this.capability = kind.equals("delay") && isOfOperation() ? "delay-operation" : kind;
+        String stands = text("of", "");
+        this.like = stands.isEmpty() ? capability : stands;
+    }
+
+    boolean isOfOperation() {
+        return text("mode", "").equals("operation");
+    }
+
+    String text(String key, String otherwise) {
+        Object value = fault.get(key);
+        return value instanceof String ? (String) value : otherwise;
+    }
+
+    double number(String key) {
+        Object value = fault.get(key);
+        return value instanceof Number ? ((Number) value).doubleValue() : 0;
+    }
+}

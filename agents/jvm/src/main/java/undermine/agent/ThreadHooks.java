@@ -1,0 +1,61 @@
+package undermine.agent;
+
+import java.util.concurrent.atomic.AtomicLong;
+
+/** Entries of the JDK's methods of threads: recorded at once, they have no duration. */
+public final class ThreadHooks {
+    private static final int TEXT_MAX = 500;
+    private static final AtomicLong NUMBER = new AtomicLong();
+    private static final Known<Subject> STARTED = new Known<Subject>();
+
+    private ThreadHooks() {
+    }
+
+    public static void start(Object thread) {
+        Agent agent = Agent.current;
+        if (agent == null || agent.off || ThreadState.get().busy) {
+            return;
+        }
+        String name = ((Thread) thread).getName();
+        Subject subject = new Subject(Masks.mask(name), name + "@" + NUMBER.incrementAndGet(), false);
+        STARTED.put(thread, subject);
+        Core.record(Ops.threadStart, subject, null);
+    }
+
+    /** The last that a thread does. */
+    public static void end(Object thread) {
+        Agent agent = Agent.current;
+        if (agent == null || agent.off) {
+            return;
+        }
+        ThreadState state = ThreadState.get();
+        Subject subject = STARTED.remove(thread);
+        if (subject != null && !state.busy) {
+            Core.record(Ops.threadEnd, subject, null);
+        }
+        state.busy = true;
+        try {
+            agent.threadNames.giveBack((Thread) thread);
+            if (state.cursor != null) {
+                state.cursor.done();
+                state.cursor = null;
+            }
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+        }
+    }
+
+    public static void die(Object thread, Object error) {
+        Throwable cause = (Throwable) error;
+        Core.record(Ops.threadDie, new Subject(cause.getClass().getSimpleName(), text(cause), false), cause);
+    }
+
+    private static String text(Throwable error) {
+        try {
+            String text = error.getMessage();
+            return text == null ? "" : text.length() > TEXT_MAX ? text.substring(0, TEXT_MAX) : text;
+        } catch (Throwable trouble) {
+            return "";
+        }
+    }
+}

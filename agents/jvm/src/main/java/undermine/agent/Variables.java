@@ -1,0 +1,138 @@
+package undermine.agent;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * Reads the variables of the node that triggers ask about, and publishes those that changed to the shared state.
+ *
+ * In the table it stands before all halves, so that they see what is true now. Whatever goes wrong on the way to a
+ * variable, also in code of the target, makes it absent. The weaver tells of classes that are loaded and of their instances.
+ */
+final class Variables extends Half {
+    private static final int TEXT_MAX = 120;
+    private static final int HASH_BYTES = 4;
+
+    private final Map<String, VariableRoot> roots = new LinkedHashMap<String, VariableRoot>();
+    private final List<Variable> mine = new ArrayList<Variable>();
+
+    Variables(String node, List<?> descriptions) {
+        for (Object each : descriptions) {
+            Map<String, Object> description = Table.map(each);
+            if (node.equals(description.get("node"))) {
+                add(Table.number(description.get("slot")), Table.text(description.get("path")));
+            }
+        }
+    }
+
+    private void add(int slot, String text) {
+        VariablePath path = new VariablePath(text);
+        VariableRoot root = roots.get(path.className);
+        if (root == null) {
+            root = new VariableRoot(path.className);
+            roots.put(path.className, root);
+        }
+        mine.add(new Variable(slot, root, path));
+    }
+
+    boolean isEmpty() {
+        return mine.isEmpty();
+    }
+
+    /** True if a path starts at this class (`a/b/Outer$Inner`): its loader and its instances are to be told. */
+    boolean watches(String internalName) {
+        return internalName != null && !roots.isEmpty() && roots.containsKey(internalName.replace('/', '.'));
+    }
+
+    /** A class that a path starts at is being loaded. */
+    void loading(String internalName, ClassLoader loader) {
+        VariableRoot root = roots.get(internalName.replace('/', '.'));
+        if (root != null) {
+            root.loadedBy(loader);
+        }
+    }
+
+    /** An instance was made by a constructor of the class with this internal name. Never kept alive. */
+    void made(String internalName, Object instance) {
+        VariableRoot root = roots.get(internalName.replace('/', '.'));
+        if (root != null) {
+            root.made(instance);
+        }
+    }
+
+    /** Publish what changed. Called with the agent at work, so that hooks below do nothing. */
+    @Override
+    boolean reached(State state, Call call) {
+        publish(state);
+        return false;
+    }
+
+    synchronized void publish(State state) {
+        for (int i = 0; i < mine.size(); i++) {
+            Variable variable = mine.get(i);
+            String text = variable.read();
+            if (!variable.isPublished || !same(text, variable.published)) {
+                state.publish(variable.slot, text);
+                variable.published = text;
+                variable.isPublished = true;
+            }
+        }
+    }
+
+    private static boolean same(String one, String other) {
+        return one == null ? other == null : one.equals(other);
+    }
+
+    /** The text of a plain value, short enough for a slot; null for all else. */
+    static String textOf(Object value) {
+        Object plain = VariablePath.unwrapped(value);
+        if (plain == null || plain instanceof String || plain instanceof Boolean || plain instanceof Character
+                || plain instanceof AtomicBoolean) {
+            return fitting(String.valueOf(plain));
+        }
+        if (plain instanceof Enum) {
+            return fitting(((Enum<?>) plain).name());
+        }
+        boolean isNumber = plain instanceof Number && plain.getClass().getName().startsWith("java.");
+        return isNumber ? fitting(plain.toString()) : null;
+    }
+
+    private static String fitting(String text) {
+        byte[] data = text.getBytes(StandardCharsets.UTF_8);
+        if (data.length <= TEXT_MAX) {
+            return text;
+        }
+        int end = TEXT_MAX - 1 - 2 * HASH_BYTES;
+        while ((data[end] & 0xC0) == 0x80) { // not within a character
+            end--;
+        }
+        return new String(data, 0, end, StandardCharsets.UTF_8) + "~" + Blake2b.hex(data, HASH_BYTES);
+    }
+
+    /** A slot, where its path starts and the steps behind that. */
+    private static final class Variable {
+        final int slot;
+        final VariableRoot root;
+        final VariablePath path;
+        String published;
+        boolean isPublished; // not yet, not even that it is absent
+
+        Variable(int slot, VariableRoot root, VariablePath path) {
+            this.slot = slot;
+            this.root = root;
+            this.path = path;
+        }
+
+        String read() {
+            try {
+                return textOf(path.read(root));
+            } catch (Exception | LinkageError | StackOverflowError trouble) {
+                return null;
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+package undermine.agent;
+
+import java.lang.instrument.ClassFileTransformer;
+import java.security.ProtectionDomain;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.objectweb.asm.ClassReader;
+import org.objectweb.asm.ClassVisitor;
+import org.objectweb.asm.ClassWriter;
+import org.objectweb.asm.Label;
+import org.objectweb.asm.MethodVisitor;
+import org.objectweb.asm.Opcodes;
+import org.objectweb.asm.Type;
+
+/** Weaves the JDK's methods of the tables, the methods that the user named, and calls of native methods that count. */
+final class Weaver implements ClassFileTransformer {
+    private final Agent agent;
+    private final Map<String, Map<String, Point>> points = new HashMap<String, Map<String, Point>>();
+    private final NativeCalls natives = new NativeCalls();
+
+    Weaver(Agent agent, String[][]... tables) {
+        this.agent = agent;
+        for (String[][] table : tables) {
+            for (String[] row : table) {
+                Map<String, Point> ofClass = points.get(row[0]);
+                if (ofClass == null) {
+                    ofClass = new HashMap<String, Point>();
+                    points.put(row[0], ofClass);
+                }
+                ofClass.put(row[1], new Point(row[2], row.length > 3 ? row[3] : null));
+            }
+        }
+    }
+
+    /** Those of the loaded classes that have methods to weave. */
+    Class<?>[] wanted(Class<?>[] loaded) {
+        List<Class<?>> found = new ArrayList<Class<?>>();
+        for (Class<?> each : loaded) {
+            if (each.getClassLoader() == null && points.containsKey(each.getName().replace('.', '/'))) {
+                found.add(each);
+            }
+        }
+        return found.toArray(new Class<?>[0]);
+    }
+
+    @Override
+    public byte[] transform(ClassLoader loader, String name, Class<?> type, ProtectionDomain domain, byte[] bytes) {
+        if (name == null || name.startsWith("undermine/agent/")) {
+            return null;
+        }
+        ThreadState state = ThreadState.get();
+        boolean wasBusy = state.busy;
+        state.busy = true;
+        try {
+            return loader == null ? ofJdk(name, bytes) : ofTarget(loader, name, bytes);
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+            return null;
+        } finally {
+            state.busy = wasBusy;
+        }
+    }
+
+    private byte[] ofJdk(String name, byte[] bytes) {
+        Map<String, Point> ofClass = points.get(name);
+        return ofClass == null ? null : woven(name, bytes, ofClass);
+    }
+
+    static byte[] woven(final String owner, byte[] bytes, final Map<String, Point> ofClass) {
+        ClassReader reader = new ClassReader(bytes);
+        ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
+        reader.accept(new ClassVisitor(Opcodes.ASM9, writer) {
+            @Override
+            public MethodVisitor visitMethod(int access, String name, String descriptor, String signature, String[] thrown) {
+                MethodVisitor next = super.visitMethod(access, name, descriptor, signature, thrown);
+                Point point = ofClass.get(name + descriptor);
+                if (point == null || hasNoCode(access)) {
+                    return next;
+                }
+                return new Advice(next, owner, (access & Opcodes.ACC_STATIC) != 0, descriptor, point);
+            }
+        }, 0);
+        return writer.toByteArray();
+    }
+
+    static boolean hasNoCode(int access) {
+        return (access & (Opcodes.ACC_NATIVE | Opcodes.ACC_ABSTRACT)) != 0;
+    }
+
+    private byte[] ofTarget(ClassLoader loader, String name, byte[] bytes) {
+        List<Named.Method> named = Named.of(name);
+        byte[] changed = named == null ? bytes : withNamed(name, bytes, named);
+        if (agent.variables.watches(name)) {
+            agent.variables.loading(name, loader);
+            changed = withConstructors(name, changed);
+        }
+        if (agent.sites.targets(name.replace('/', '.'))) {
+            ClassBytes.loaded(loader, name, changed); // what comes below changes no place
+        }
+        byte[] result = natives.woven(changed);
+        return result != null ? result : changed == bytes ? null : changed;
+    }
+
+    /** A class that a variable's path starts at: its instances are told of when they are made. */
+    private static byte[] withConstructors(final String owner, byte[] bytes) {
+        ClassReader reader = new ClassReader(bytes);
+        ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
+        reader.accept(new ClassVisitor(Opcodes.ASM9, writer) {
+            @Override
+            public MethodVisitor visitMethod(int access, String name, String descriptor, String signature, String[] thrown) {
+                MethodVisitor next = super.visitMethod(access, name, descriptor, signature, thrown);
+                return name.equals("<init>") ? new Telling(next, owner) : next;
+            }
+        }, 0);
+        return writer.toByteArray();
+    }
+
+    /** A constructor that tells of the instance when it ends. */
+    private static final class Telling extends MethodVisitor {
+        private final String owner;
+
+        Telling(MethodVisitor next, String owner) {
+            super(Opcodes.ASM9, next);
+            this.owner = owner;
+        }
+
+        @Override
+        public void visitInsn(int opcode) {
+            if (opcode == Opcodes.RETURN) {
+                super.visitLdcInsn(owner);
+                super.visitVarInsn(Opcodes.ALOAD, 0);
+                String takes = "(Ljava/lang/String;Ljava/lang/Object;)V";
+                super.visitMethodInsn(Opcodes.INVOKESTATIC, Advice.HOOKS, "made", takes, false);
+            }
+            super.visitInsn(opcode);
+        }
+    }
+
+    // --- methods that the user named
+
+    private byte[] withNamed(final String owner, byte[] bytes, final List<Named.Method> named) {
+        ClassReader reader = new ClassReader(bytes);
+        final Map<String, Integer> numbers = numbers(reader, named);
+        ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
+        reader.accept(new ClassVisitor(Opcodes.ASM9, writer) {
+            @Override
+            public MethodVisitor visitMethod(int access, String name, String descriptor, String signature, String[] thrown) {
+                MethodVisitor next = super.visitMethod(access, name, descriptor, signature, thrown);
+                Integer number = numbers.get(name + descriptor);
+                if (number == null) {
+                    return next;
+                }
+                return new NamedAdvice(next, owner, (access & Opcodes.ACC_STATIC) != 0, descriptor, number);
+            }
+        }, 0);
+        return writer.toByteArray();
+    }
+
+    /** The numbers of the methods to weave, by name and descriptor. */
+    private Map<String, Integer> numbers(ClassReader reader, List<Named.Method> named) {
+        Map<String, Integer> numbers = new HashMap<String, Integer>();
+        Map<String, List<String>> parameters = Parameters.of(reader);
+        for (Named.Method method : named) {
+            boolean isThere = false;
+            for (Map.Entry<String, List<String>> entry : parameters.entrySet()) {
+                int open = entry.getKey().indexOf('(');
+                String descriptor = entry.getKey().substring(open);
+                if (method.is(entry.getKey().substring(0, open), Parameters.simple(descriptor))) {
+                    isThere = true;
+                    number(numbers, method, entry, Type.getArgumentTypes(descriptor).length);
+                }
+            }
+            if (!isThere) {
+                agent.note(new IllegalArgumentException("logical operation " + method.text + ": there is no such method"));
+            }
+        }
+        return numbers;
+    }
+
+    private void number(Map<String, Integer> numbers, Named.Method method, Map.Entry<String, List<String>> entry, int count) {
+        try {
+            boolean isTargets = agent.sites.targets(method.owner().replace('/', '.'));
+            numbers.put(entry.getKey(), Named.woven(method, entry.getValue(), count, isTargets));
+        } catch (IllegalArgumentException trouble) {
+            agent.note(trouble);
+        }
+    }
+
+    /** The names of parameters, as far as the class file tells. */
+    static final class Parameters {
+        private Parameters() {
+        }
+
+        /** Of each method that has code: by its name and descriptor. */
+        static Map<String, List<String>> of(ClassReader reader) {
+            final Map<String, List<String>> found = new HashMap<String, List<String>>();
+            reader.accept(new ClassVisitor(Opcodes.ASM9) {
+                @Override
+                public MethodVisitor visitMethod(
+                        int access, String name, String descriptor, String signature, String[] thrown) {
+                    boolean isNone = hasNoCode(access) || name.startsWith("<") || (access & Opcodes.ACC_BRIDGE) != 0;
+                    if (isNone) {
+                        return null;
+                    }
+                    List<String> names = new ArrayList<String>();
+                    found.put(name + descriptor, names);
+                    return new Reader(names, (access & Opcodes.ACC_STATIC) != 0, Type.getArgumentTypes(descriptor));
+                }
+            }, ClassReader.SKIP_FRAMES);
+            return found;
+        }
+
+        /** `(String,int)` of a descriptor. */
+        static String simple(String descriptor) {
+            StringBuilder text = new StringBuilder("(");
+            for (Type type : Type.getArgumentTypes(descriptor)) {
+                String name = type.getClassName();
+                text.append(text.length() > 1 ? "," : "");
+                text.append(name, Math.max(name.lastIndexOf('.'), name.lastIndexOf('$')) + 1, name.length());
+            }
+            return text.append(")").toString();
+        }
+
+        private static final class Reader extends MethodVisitor {
+            private final List<String> names;
+            private final boolean isStatic;
+            private final Type[] types;
+
+            Reader(List<String> names, boolean isStatic, Type[] types) {
+                super(Opcodes.ASM9);
+                this.names = names;
+                this.isStatic = isStatic;
+                this.types = types;
+                for (int i = 0; i < types.length; i++) {
+                    names.add("");
+                }
+            }
+
+            @Override
+            public void visitLocalVariable(
+                    String name, String descriptor, String signature, Label start, Label end, int index) {
+                int slot = isStatic ? 0 : 1;
+                for (int i = 0; i < types.length; i++) {
+                    if (slot == index && names.get(i).isEmpty()) {
+                        names.set(i, name);
+                    }
+                    slot += types[i].getSize();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+package undermine.agent;
+
+import java.lang.instrument.Instrumentation;
+import java.util.Map;
+import java.util.Set;
+
+/** Opens packages of the JDK to the agent alone. Loaded by name, on JVMs that have modules. */
+final class Modules {
+    private Modules() {
+    }
+
+    static void open(Instrumentation instrumentation) {
+        Module own = Modules.class.getModule();
+        instrumentation.redefineModule(Object.class.getModule(), Set.of(), Map.of(),
+                Map.of("sun.nio.ch", Set.of(own), "java.net", Set.of(own)), Set.of(), Map.of());
+    }
+}

@@ -1,0 +1,103 @@
+package undermine.agent;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.io.EOFException;
+import java.io.File;
+import java.io.FileInputStream;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.net.ConnectException;
+import java.net.NoRouteToHostException;
+import java.net.Socket;
+import java.net.ServerSocket;
+import java.net.SocketException;
+import java.net.SocketTimeoutException;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import javax.net.ssl.SSLException;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class ErrorsTest {
+    private final Table table = Given.table(Given.shared());
+    private final Subject file = new Subject("wal", "/d/wal.1", true);
+
+    private void isMade(Class<?> type, String message, String errno, String op) {
+        Throwable error = Errors.make(errno, table.operation(op), file);
+        assertSame(type, error.getClass(), op);
+        assertEquals(message, error.getMessage());
+    }
+
+    @Test
+    void filesAnswerAsJavaIoDoes() {
+        isMade(IOException.class, "Input/output error", "EIO", "file.write");
+        isMade(IOException.class, "No space left on device", "ENOSPC", "file.write");
+        isMade(FileNotFoundException.class, "/d/wal.1 (Input/output error)", "EIO", "file.open");
+        isMade(FileNotFoundException.class, "/d/wal.1 (No space left on device)", "ENOSPC", "file.create");
+        isMade(IOException.class, "Input/output error", "ENOTHING", "file.read");
+    }
+
+    @Test
+    void connectionsAnswerAsJavaNetDoes() {
+        isMade(SocketException.class, "Connection reset", "ECONNRESET", "net.recv");
+        isMade(SocketException.class, "Broken pipe", "EPIPE", "net.send");
+        isMade(ConnectException.class, "Connection refused", "ECONNREFUSED", "net.connect");
+        isMade(ConnectException.class, "Connection timed out", "ETIMEDOUT", "net.connect");
+        isMade(NoRouteToHostException.class, "No route to host", "EHOSTUNREACH", "net.connect");
+        isMade(SocketException.class, "Connection reset", "ECONNRESET", "msg.send");
+        isMade(IOException.class, "Input/output error", "EIO", "db.write");
+    }
+
+    @Test
+    void theNewFileApiHasItsOwnClasses() {
+        Throwable error = Errors.make("EIO", table.operation("file.open"), file);
+        FileSystemException found = (FileSystemException) Errors.ofFileSystem(error, "/d/a", "/d/b");
+        assertEquals("/d/a -> /d/b: Input/output error", found.getMessage());
+        assertEquals("EIO", Errors.nameOf(found));
+        Throwable denied = Errors.ofFileSystem(new IOException("Permission denied"), "/d/a", null);
+        assertSame(AccessDeniedException.class, denied.getClass());
+        Throwable own = new IOException("of the target");
+        assertSame(own, Errors.ofFileSystem(own, "/d/a", null));
+    }
+
+    @Test
+    void theAgentIsNotAtTheTopOfTheTrace() {
+        Throwable error = Errors.make("EIO", table.operation("file.write"), file);
+        assertFalse(error.getStackTrace()[0].getClassName().startsWith("undermine.agent."));
+    }
+
+    @Test
+    void whatTheJdkRaisesHasTheNameOfItsErrno(@TempDir Path dir) throws IOException {
+        File absent = dir.resolve("absent").toFile();
+        assertEquals("ENOENT", Errors.nameOf(assertThrows(IOException.class, () -> new FileInputStream(absent))));
+        assertEquals("ENOENT", Errors.nameOf(assertThrows(IOException.class, () -> Files.delete(absent.toPath()))));
+        assertEquals("EISDIR", Errors.nameOf(assertThrows(IOException.class, () -> new FileInputStream(dir.toFile()))));
+        Path folder = Files.createDirectories(dir.resolve("folder"));
+        Files.createFile(folder.resolve("file"));
+        assertEquals("ENOTEMPTY", Errors.nameOf(assertThrows(IOException.class, () -> Files.delete(folder))));
+        assertEquals("EEXIST", Errors.nameOf(assertThrows(IOException.class, () -> Files.createDirectory(folder))));
+        int port;
+        try (ServerSocket free = new ServerSocket(0)) {
+            port = free.getLocalPort();
+        }
+        IOException refused = assertThrows(IOException.class, () -> new Socket("127.0.0.1", port).close());
+        assertEquals("ECONNREFUSED", Errors.nameOf(refused));
+    }
+
+    @Test
+    void olderMessagesAndWhatHasNoErrno() {
+        assertEquals("EPIPE", Errors.nameOf(new SocketException("Broken pipe (Write failed)")));
+        assertEquals("ECONNREFUSED", Errors.nameOf(new ConnectException("Connection refused (Connection refused)")));
+        assertEquals("ECONNRESET", Errors.nameOf(new IOException("Connection reset by peer")));
+        assertEquals("SocketTimeoutException", Errors.nameOf(new SocketTimeoutException("Read timed out")));
+        assertEquals("EOFException", Errors.nameOf(new EOFException()));
+        assertEquals("SSLException", Errors.nameOf(new SSLException("Connection reset")));
+        assertEquals("IllegalStateException", Errors.nameOf(new IllegalStateException("Broken pipe")));
+    }
+}

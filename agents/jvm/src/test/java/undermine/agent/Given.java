@@ -1,0 +1,129 @@
+package undermine.agent;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** What tests of decisions are made of. */
+final class Given {
+    static final int VARIABLES = 1024;
+    static final int PORTS = 4096;
+
+    private Given() {
+    }
+
+    /** A shared state with room for some steps, variables and all ports. */
+    static ByteBuffer shared() {
+        ByteBuffer view = ByteBuffer.allocate(PORTS + 3 * 65536).order(ByteOrder.LITTLE_ENDIAN);
+        view.put("UMS2".getBytes(StandardCharsets.US_ASCII)).putInt(16, PORTS).putInt(20, VARIABLES);
+        return view;
+    }
+
+    static void step(ByteBuffer view, int step, int state) {
+        view.put(64 + 16 * step, (byte) state);
+    }
+
+    static void heal(ByteBuffer view) {
+        view.put(12, (byte) 1);
+    }
+
+    static Table table(ByteBuffer view, String... steps) {
+        List<Object> found = new ArrayList<>();
+        for (String step : steps) {
+            found.add(json(step));
+        }
+        return new Table(new State(view), "s1", "store", found);
+    }
+
+    /** JSON with single quotes. */
+    static Map<String, Object> json(String text) {
+        return Table.map(Json.read(text.replace('\'', '"')));
+    }
+
+    static Stack stack(String... locs) {
+        Site[] frames = new Site[locs.length];
+        for (int i = 0; i < locs.length; i++) {
+            frames[i] = new Site(i + 1, locs[i]);
+        }
+        return new Stack(1, frames, 0);
+    }
+
+    static Call call(Table table, String op, String target) {
+        return call(table, op, target, "app:Main.run#1", null);
+    }
+
+    static Call call(Table table, String op, String target, String loc, Cursor cursor) {
+        boolean isFile = op.startsWith("file.");
+        Subject subject = new Subject(target, isFile ? "/data/" + target : target, isFile);
+        return new Call(table.operation(op), subject, stack(loc), 7, cursor);
+    }
+
+    /** How often a place of this operation is claimed. */
+    static boolean isReached(Table table, String place, Call call) {
+        return !table.reached(place.equals("before") ? call.operation.before : call.operation.after, call).isEmpty();
+    }
+
+    /** A tool that answers as it was told, and remembers what it was asked. */
+    static final class Tool extends Link {
+        final List<Map<String, Object>> asked = new ArrayList<>();
+        final Map<String, Map<String, Object>> answers = new HashMap<>();
+        Runnable whenAsked = () -> { };
+
+        Tool() {
+            super("", json("{'node': 's1', 'incarnation': 2, 'pid': 42}"));
+        }
+
+        Tool answering(String type, String answer) {
+            answers.put(type, answer == null ? null : json(answer));
+            return this;
+        }
+
+        @Override
+        Map<String, Object> ask(Map<String, Object> request) {
+            asked.add(new LinkedHashMap<>(request));
+            Map<String, Object> answer = answers.get(request.get("type"));
+            whenAsked.run();
+            return answer;
+        }
+    }
+
+    /** The receipts of an event file, in order: `seq step action detail`, and the time held. */
+    static final class Receipts {
+        final List<String> texts = new ArrayList<>();
+        final List<Long> held = new ArrayList<>();
+        private final Map<Integer, String> strings = new HashMap<>();
+
+        Receipts(Path path) throws IOException {
+            ByteBuffer data = ByteBuffer.wrap(Files.readAllBytes(path)).order(ByteOrder.LITTLE_ENDIAN);
+            for (int chunk = 0; chunk < data.capacity(); chunk += EventFile.CHUNK) {
+                read(data, chunk, 2);
+            }
+            for (int chunk = 0; chunk < data.capacity(); chunk += EventFile.CHUNK) {
+                read(data, chunk, 7);
+            }
+        }
+
+        private void read(ByteBuffer data, int chunk, int type) {
+            int at = chunk + 4;
+            int length;
+            while (at + 4 < chunk + EventFile.CHUNK && (length = data.getInt(at)) > 0) {
+                if (data.get(at + 4) == type && type == 2) {
+                    strings.put(data.getInt(at + 5), new String(data.array(), at + 9, length - 9, StandardCharsets.UTF_8));
+                } else if (data.get(at + 4) == type) {
+                    texts.add(data.getInt(at + 5) + " " + data.getShort(at + 17) + " " + strings.get(data.getInt(at + 27))
+                            + " " + strings.get(data.getInt(at + 31)));
+                    held.add(data.getLong(at + 19));
+                }
+                at += length;
+            }
+        }
+    }
+}

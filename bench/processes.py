@@ -1,0 +1,61 @@
+"""What benchmarks of agents share: programs of their own with an agent loaded as the tool would do it, and what they cost."""
+
+from __future__ import annotations
+
+import json
+import resource
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from undermine.inject.controller import ARMED
+from undermine.inject.server import SharedState
+
+Env = dict[str, str]
+Steps = Sequence[dict[str, object]]
+
+
+def children_cpu_s() -> float:
+    """Of all processes that have ended and been waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def agent_files(folder: Path, is_armed: bool = False) -> Callable[..., Path]:
+    """Makes the files that agents of a run need: first those of all, then by each call one node's. No tool listens."""
+    shared = SharedState(folder / "state.bin", 1)
+    if is_armed:
+        shared.set_step(0, ARMED)
+    shared.close()
+    (folder / "trace").mkdir()
+
+    def write(node: str, home: Path, **more: object) -> Path:
+        said: dict[str, object] = {
+            "version": 2, "nodes": [], "node": node, "role": "node", "incarnation": 1, "addresses": {}, "steps": [],
+            "trace_dir": str(folder / "trace"), "state": str(folder / "state.bin"), "socket": str(folder / "none"),
+            "dir": str(home), "paths": [str(home)], "packages": [],
+        }  # fmt: skip
+        path = folder / f"{node}.json"
+        path.write_text(json.dumps(said | more))
+        return path
+
+    return write
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [s.getsockname()[1] for s in sockets]
+
+
+@contextmanager
+def background(argv: list[str], env: Env, folder: Path) -> Iterator[None]:
+    """A process that is ended, and waited for, at the end."""
+    process = subprocess.Popen(argv, env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()

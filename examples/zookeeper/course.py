@@ -1,0 +1,61 @@
+"""How the workload goes: which parts of it are wanted, and the stages that all clients go through together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+PARTS = ("kv", "cas", "queue", "acl", "lock", "session", "late", "restart")
+"""What `--set work=…` chooses from; `all` is everything, `none` is to wait for a while."""
+STAGES = ("two", "joined", "restarted")
+"""zk3 is not there yet; it is; the leader was restarted."""
+LATE = "zk3"
+ROUNDS = 4
+"""Of each client in each stage."""
+THINK_S = 0.02
+WORKLOAD_S = 6.0
+STAGE_S = 2.0
+
+
+def parts(work: str) -> set[str]:
+    """The parts of the workload that a text like `all` or `kv,restart` names."""
+    words = {word.strip() for word in work.split(",")} - {"none"}
+    chosen = set(PARTS) if "all" in words else words
+    if unknown := sorted(chosen - set(PARTS)):
+        raise ValueError(f"there is no part {unknown[0]!r} of the workload; there are all, none, {', '.join(PARTS)}")
+    return chosen
+
+
+class Course:
+    """How far the workload is: stages follow each other, and nobody begins anything when time is over."""
+
+    def __init__(self, late: bool) -> None:
+        self._until = time.monotonic() + WORKLOAD_S
+        self._late = late
+        self._begun = {stage: threading.Event() for stage in STAGES}
+        self._half_way = {stage: threading.Event() for stage in STAGES}
+
+    def left_s(self, at_most_s: float = WORKLOAD_S) -> float:
+        return min(at_most_s, max(0.0, self._until - time.monotonic()))
+
+    def begin(self, stage: str) -> None:
+        self._begun[stage].set()
+
+    def wait_until_half_way(self, stage: str) -> None:
+        """Until some client is, or for a while: with a server down nobody may come that far."""
+        self._half_way[stage].wait(self.left_s(STAGE_S))
+
+    def rounds(self, node: str = "") -> Iterator[int]:
+        """The numbers of the rounds that a client does, some in each stage; one that is bound to zk3 waits for it."""
+        for index, stage in enumerate(STAGES):
+            if not index and self._late and node == LATE:
+                continue
+            self._begun[stage].wait(self.left_s())
+            for number in range(ROUNDS):
+                if not self.left_s():
+                    return
+                if number == ROUNDS // 2:
+                    self._half_way[stage].set()
+                yield index * ROUNDS + number
+                time.sleep(THINK_S)

@@ -1,0 +1,377 @@
+"""What Undermine does with three ZooKeeper servers: clients that use most of what it offers, and what they may rely on.
+
+Every server has a client that writes, updates, queues and fences, and one whose sessions end; two more roam and want one lock.
+zk3 is started when there is data, so that it needs a snapshot; later the leader is stopped and started again.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE / "client")]
+
+import members  # noqa: E402
+import promises  # noqa: E402
+from course import LATE, ROUNDS, STAGE_S, THINK_S, Course, parts  # noqa: E402
+from sessions import NEVER_HAPPENED, SESSION_S, Client, exceptions, security  # noqa: E402
+
+import undermine  # noqa: E402
+from undermine import ledgers  # noqa: E402
+
+KEYS_PER_CLIENT = 2
+MISSED_MAX = 4
+"""A client that misses its server so often in a row goes home."""
+IDLE_S = 1.0
+SHORT_SESSION_S = 0.8
+LOCK = "/locks/door"
+COUNTER = "/counter"
+FOLDERS = ("/kv", "/queue", "/acl", "/locks", "/live")
+
+
+class NotSettled(Exception):
+    """The ensemble is not yet as it must be in the end."""
+
+
+def attempt(s: undermine.Session, client: Client, f: str, function: Callable[[], Any], **args: Any) -> Any:
+    return s.attempt(f, function, client=client.name, node=client.node, args=args, fails=NEVER_HAPPENED)
+
+
+def need(out: Any) -> Any:
+    if not out.ok:
+        raise NotSettled(f"{out.status}: {out.error}")
+    return out.value
+
+
+# -- what undermine.toml names ---------------------------------------------------------------------------
+
+
+def ready(node: Any) -> bool:
+    """It serves, or was told not to."""
+    return bool(members.mode(node)) or members.stopped(node)
+
+
+def healthy(node: Any) -> bool:
+    """What operators ask: is it up, and does it take part?"""
+    return members.ask(node, "ruok") == "imok" and bool(members.mode(node))
+
+
+# -- workload --------------------------------------------------------------------------------------------
+
+
+@undermine.workload
+def workload(s: undermine.Session) -> None:
+    work = parts(s.params["work"])
+    if "late" not in work:
+        start(s, s.node(LATE), "admin")
+    course = Course("late" in work)
+    clients: dict[str, Callable[[], Any]] = {"admin": lambda: administrate(s, work, course)}
+    for node in s.nodes:
+        if work & {"kv", "cas", "queue", "acl"}:
+            clients[f"user-{node.id}"] = lambda node=node: use(s, node, work, course)
+        if "session" in work:
+            clients[f"guest-{node.id}"] = lambda node=node: come_and_go(s, node, course)
+    for number, name in enumerate(("lock-a", "lock-b") if "lock" in work else ()):
+        clients[name] = lambda name=name, number=number: use_lock(s, name, number, course)
+    s.clients(clients)
+    if not work:
+        time.sleep(IDLE_S)
+
+
+# -- what an operator does
+
+
+def administrate(s: undermine.Session, work: set[str], course: Course) -> None:
+    """zk3 joins when there is something to join, and the leader is restarted while clients go on."""
+    client = Client("admin", list(s.nodes))
+    attempt(s, client, "prepare", lambda: prepare(client))
+    course.begin("two")
+    if "late" in work:
+        course.wait_until_half_way("two")
+        start(s, s.node(LATE), "admin")
+    course.begin("joined")
+    if "restart" in work:
+        course.wait_until_half_way("joined")
+        restart_leader(s, client)
+    course.begin("restarted")
+    client.close()
+
+
+def start(s: undermine.Session, node: Any, client: str) -> None:
+    s.attempt("start", lambda: members.wish(node, "start"), client=client, node=node.id)
+    wait_until(lambda: members.mode(node))
+
+
+def restart_leader(s: undermine.Session, client: Client) -> None:
+    leader = next((node for node in s.nodes if members.mode(node) == "leader"), None)
+    if leader is None:
+        return
+    others = [node for node in s.nodes if node is not leader]
+    s.attempt("stop", lambda: members.wish(leader, "stop"), client="admin", node=leader.id)
+    wait_until(lambda: any(members.mode(node) == "leader" for node in others))
+    for value in ("v0", "v1"):
+        attempt(s, client, "put", lambda value=value: put(client, "admin", value), key="admin", value=value)
+    start(s, leader, "admin")
+
+
+def wait_until(condition: Callable[[], Any], timeout_s: float = STAGE_S) -> bool:
+    until = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+# -- what users do, each at one server
+
+
+def use(s: undermine.Session, node: Any, work: set[str], course: Course) -> None:
+    uses = {"kv": use_keys, "cas": use_counter, "queue": use_queue, "acl": use_fence}
+    client = Client(f"user-{node.id}", [node], user=node.id)
+    missed = 0
+    for number in course.rounds(node.id):
+        reached = attempt(s, client, "reach", client.reach).ok
+        missed = 0 if reached else missed + 1
+        if missed == MISSED_MAX:
+            break
+        if reached and number % ROUNDS == 0:
+            attempt(s, client, "prepare", lambda: prepare(client))
+        for part, function in uses.items():
+            if reached and part in work:
+                function(s, client, node, number)
+    client.close()
+
+
+def prepare(client: Client) -> None:
+    """The nodes below and in which the others work, whoever makes them first."""
+    if client.do("exists", FOLDERS[-1]):
+        return
+    for path, data in ((COUNTER, b"0"), *((folder, b"") for folder in FOLDERS)):
+        try:
+            client.do("create", path, data)
+        except exceptions.NodeExistsError:
+            pass
+
+
+def use_keys(s: undermine.Session, client: Client, node: Any, number: int) -> None:
+    key, value = f"{node.id}-{number % KEYS_PER_CLIENT}", f"v{number}"
+    if number % 5 == 4:
+        attempt(s, client, "delete", lambda: delete(client, key), key=key)
+    else:
+        attempt(s, client, "put", lambda: put(client, key, value), key=key, value=value)
+    attempt(s, client, "get", lambda: get(client, key), key=key)
+
+
+def put(client: Client, key: str, value: str) -> None:
+    try:
+        client.do("set", f"/kv/{key}", value.encode())
+    except exceptions.NoNodeError:
+        client.do("create", f"/kv/{key}", value.encode())
+
+
+def get(client: Client, key: str) -> str | None:
+    try:
+        return str(client.do("get", f"/kv/{key}")[0].decode())
+    except exceptions.NoNodeError:
+        return None
+
+
+def delete(client: Client, key: str) -> None:
+    try:
+        client.do("delete", f"/kv/{key}")
+    except exceptions.NoNodeError:
+        pass
+
+
+def use_counter(s: undermine.Session, client: Client, node: Any, number: int) -> None:
+    """The others do the same, so many an update is refused; whether one was is certain."""
+    seen = attempt(s, client, "counter", lambda: counter(client))
+    if seen.ok:
+        value, version = seen.value
+        attempt(s, client, "cas", lambda: update(client, value + 1, version), version=version)
+
+
+def counter(client: Client) -> tuple[int, int]:
+    data, stat = client.do("get", COUNTER)
+    return int(data), stat.version
+
+
+def update(client: Client, value: int, version: int) -> int:
+    return int(client.do("set", COUNTER, str(value).encode(), version=version).version)
+
+
+def use_queue(s: undermine.Session, client: Client, node: Any, number: int) -> None:
+    name = f"{node.id}.{number}"
+    attempt(s, client, "enqueue", lambda: client.do("create", f"/queue/{name}-", b"", sequence=True), id=name)
+
+
+def queue(client: Client) -> list[str]:
+    """What is in the queue, in its order."""
+    return promises.in_order(client.do("get_children", "/queue"))
+
+
+def use_fence(s: undermine.Session, client: Client, node: Any, number: int) -> None:
+    """A node that its maker may write to and all may read; now and then somebody else tries to write to it."""
+    path = f"/acl/{node.id}-{number}"
+    acl = [security.make_digest_acl(node.id, "secret", all=True), security.make_acl("world", "anyone", read=True)]
+    fenced = attempt(s, client, "fence", lambda: fence(client, path, acl), path=path)
+    if fenced.ok and number == 2 * ROUNDS + 1:
+        stranger = Client(f"stranger-{node.id}-{number}", [node])
+        attempt(s, stranger, "trespass", lambda: trespass(stranger, path), path=path)
+        stranger.close()
+
+
+def fence(client: Client, path: str, acl: list[security.ACL]) -> list[list[Any]]:
+    client.do("create", path, b"", acl=acl)
+    return plain(acl)
+
+
+def plain(acl: list[security.ACL]) -> list[list[Any]]:
+    """Users without their passwords: to strangers, later releases do not show these."""
+    return [[one.perms, one.id.scheme, one.id.id.partition(":")[0]] for one in acl]
+
+
+def trespass(client: Client, path: str) -> str:
+    try:
+        client.do("sync", path)
+        client.do("set", path, b"mine")
+    except exceptions.NoAuthError:
+        return "denied"
+    return "allowed"
+
+
+# -- sessions that end, and a lock that lives as long as a session
+
+
+def come_and_go(s: undermine.Session, node: Any, course: Course) -> None:
+    """Sessions with an ephemeral node each. Some end without a word, early enough to expire within the workload."""
+    for number in course.rounds(node.id):
+        if number % ROUNDS == 1:
+            silent = number < 2 * ROUNDS and (number // ROUNDS + s.nodes.index(node)) % 2
+            visit(s, node, f"{node.id}-{number}", "abandoned" if silent else "closed")
+
+
+def visit(s: undermine.Session, node: Any, name: str, ends: str) -> None:
+    client = Client(f"guest-{name}", [node], SHORT_SESSION_S)
+    session = client.name
+    if attempt(s, client, "join", lambda: join(client, name, session), name=name).ok:
+        attempt(s, client, "see", lambda: see(client, name, session), name=name)
+    attempt(s, client, "leave", client.close if ends == "closed" else client.abandon, name=name, how=ends)
+
+
+def join(client: Client, name: str, session: str) -> None:
+    client.do("create", f"/live/{name}", b"", ephemeral=True, session=session)
+
+
+def see(client: Client, name: str, session: str) -> bool:
+    """A session sees what it wrote."""
+    return client.do("exists", f"/live/{name}", session=session) is not None
+
+
+def use_lock(s: undermine.Session, name: str, number: int, course: Course) -> None:
+    """After an unknown outcome its session ends, so that nothing of it can come late, and somebody else goes on."""
+    nodes = [*s.nodes[number:], *s.nodes[:number]]
+    client = Client(name, nodes)
+    for round_number in course.rounds():
+        if not use_lock_once(s, client):
+            client.close()
+            client = Client(f"{name}-{round_number}", nodes)
+    client.close()
+
+
+def use_lock_once(s: undermine.Session, client: Client) -> bool:
+    """Is all that became of it known?"""
+    session = client.name
+    got = attempt(s, client, "acquire", lambda: acquire(client, session), lock=LOCK)
+    if got.ok and got.value:
+        time.sleep(THINK_S)
+        got = attempt(s, client, "release", lambda: client.do("delete", LOCK, session=session), lock=LOCK)
+    return bool(got.status != "unknown")
+
+
+def acquire(client: Client, session: str) -> bool:
+    try:
+        client.do("create", LOCK, b"", ephemeral=True, session=session)
+    except exceptions.NodeExistsError:
+        return False
+    return True
+
+
+# -- after everything is healed --------------------------------------------------------------------------
+
+
+@undermine.final
+def final(s: undermine.Session) -> None:
+    """Every server takes a write, gives every answer, and holds what the others hold. Whatever does not work ends this try."""
+    for node in s.nodes:
+        if members.wished(node) != "start" and not members.mode(node):
+            start(s, node, "final")  # the workload did not come to that
+    clients = [Client(f"final-{node.id}", [node]) for node in s.nodes]
+    mark = f"final-{time.monotonic_ns()}"
+    try:
+        s.clients({client.name: lambda client=client: write_in_the_end(s, client, mark) for client in clients})
+        s.clients({client.name: lambda client=client: read_all(s, client) for client in clients})
+        for client in clients:
+            need(attempt(s, client, "tree", lambda client=client: tree(client)))
+        for node in s.nodes:
+            s.attempt("mode", lambda node=node: members.mode(node), client="final", node=node.id)
+    finally:
+        for client in clients:
+            client.close()
+
+
+def write_in_the_end(s: undermine.Session, client: Client, mark: str) -> None:
+    need(attempt(s, client, "prepare", lambda: prepare(client)))
+    need(attempt(s, client, "put", lambda: put(client, client.node, mark), key=client.node, value=mark))
+
+
+def read_all(s: undermine.Session, client: Client) -> None:
+    """The server first asks the leader for all that was committed before."""
+    need(attempt(s, client, "sync", lambda: client.do("sync", "/")))
+    own = [f"{node.id}-{number}" for node in s.nodes for number in range(KEYS_PER_CLIENT)]
+    for key in ("admin", *(node.id for node in s.nodes), *own):
+        need(attempt(s, client, "get", lambda key=key: get(client, key), key=key))
+    need(attempt(s, client, "counter", lambda: counter(client)))
+    need(attempt(s, client, "queue", lambda: queue(client)))
+    need(attempt(s, client, "live", lambda: sorted(client.do("get_children", "/live"))))
+
+
+def tree(client: Client) -> promises.Tree:
+    """All that a server holds, but for what ZooKeeper keeps for itself."""
+    client.do("sync", "/")
+    paths, found = ["/"], ["/"]
+    while paths:
+        children = client.do_all("get_children", paths)
+        paths = [f"{path.rstrip('/')}/{name}" for path, names in children.items() for name in names]
+        paths = [path for path in sorted(paths) if path != "/zookeeper"]
+        found += paths
+    data, acls = client.do_all("get", found), client.do_all("get_acls", found)
+    return {path: shown(*data[path], acls[path][0]) for path in found}
+
+
+def shown(data: bytes, stat: Any, acl: list[security.ACL]) -> dict[str, Any]:
+    return {
+        "data": data.decode(errors="replace"),
+        "version": stat.version,
+        "acl": plain(acl),
+        "owner": stat.ephemeralOwner,
+        "stat": [stat.czxid, stat.mzxid, stat.pzxid, stat.cversion, stat.aversion, stat.numChildren],
+    }
+
+
+# -- checks ----------------------------------------------------------------------------------------------
+
+undermine.check(ledgers.no_acknowledged_write_lost(write="put", read="get", delete="delete", by="node", initial=None))
+undermine.check(ledgers.no_stale_read(write="put", read="get", delete="delete", session=True, initial=None))
+undermine.check(ledgers.no_acknowledged_append_lost(append="enqueue", read="queue", record="id", by="node"))
+undermine.check(ledgers.mutual_exclusion(acquire="acquire", release="release", lock="lock", lease_s=SESSION_S))
+undermine.check(promises.servers_hold_the_same_tree)
+undermine.check(promises.one_leader_in_the_end)
+undermine.check(promises.ephemeral_nodes_live_as_their_sessions)
+undermine.check(promises.conditional_updates_count_once)
+undermine.check(promises.access_is_kept)

@@ -1,0 +1,150 @@
+"""Every operation of files, sockets and threads is seen exactly once, through whichever part of the JDK it is done."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STREAMS = [
+    "file.create a 0", "file.write a 5", "file.write a 3", "file.write a 1", "file.fsync a 0", "file.close a 0",
+    "file.open a 0", "file.read a 1", "file.read a 3", "file.read a 5", "file.read a 0", "file.close a 0",
+    "file.open a 0", "file.write a 1", "file.close a 0",
+]  # fmt: skip
+RANDOM = [
+    "file.create r 0", "file.write r 4", "file.write r 6", "file.read r 4", "file.read r 2", "file.truncate r 0",
+    "file.fsync r 0", "file.close r 0",
+]  # fmt: skip
+CHANNEL = [
+    "file.create c 0", "file.write c 4", "file.write c 6", "file.write c 3", "file.fsync c 0", "file.truncate c 0",
+    "file.close c 0", "file.open c 0", "file.read c 2", "file.read c 2", "file.close c 0",
+]  # fmt: skip
+CHANNEL_OF_STREAM = [
+    "file.create s 0", "file.write s 4", "file.fsync s 0", "file.close s 0",
+    "file.open s 0", "file.read s 2", "file.close s 0",
+]  # fmt: skip
+FILE = [
+    "file.mkdir d 0", "file.create d/x 0", "file.stat d/x 0", "file.stat d/x 0", "file.list d 0", "file.list d 0",
+    "file.rename d/x -> d/y 0", "file.unlink d/y 0", "file.rmdir d 0",
+]  # fmt: skip
+PATHS = [
+    "file.mkdir p 0", "file.create p/f 0", "file.write p/f 8", "file.close p/f 0", "file.open p/f 0", "file.read p/f 8",
+    "file.read p/f 0", "file.close p/f 0", "file.stat p/f 0", "file.stat p/f 0", "file.stat p/f 0", "file.list p 0",
+    "file.create p/g 0", "file.rename p/f -> p/h 0", "file.unlink p/h 0", "file.unlink p/g 0", "file.rmdir p 0",
+]  # fmt: skip
+CLIENT = ["net.connect other 0", "net.send other 6", "net.recv other 3", "net.close other 0"]
+SERVER = [
+    "net.accept listen 0",
+    "net.recv accepted 6",
+    "net.send accepted 3",
+    "net.close accepted 0",
+    "net.close listen 0",
+]
+
+
+def _results(outcome: Any, family: str, thread: str = "") -> list[str]:
+    """Operation, target and result of the events, in order."""
+    found = [event for event in outcome.trace if event.op.startswith(family) and (not thread or event.thread == thread)]
+    return [f"{event.op} {event.target} {event.result}" for event in found]
+
+
+def test_files_are_seen_once(target: Any) -> None:
+    outcome = target.run("streams", "random", "channel", "channelOfStream", "file", "paths", "outside").ok()
+    assert outcome.out == ""
+    assert target.troubles() == ""
+    seen = _results(outcome, "file.")
+    assert seen == STREAMS + RANDOM + CHANNEL + CHANNEL_OF_STREAM + FILE + PATHS
+
+
+def test_the_place_is_that_of_the_call_in_the_target(target: Any) -> None:
+    outcome = target.run("random").ok()
+    places = [event.loc for event in outcome.of("file.truncate", "file.fsync", "file.close")]
+    assert places == [":Target.random#6", ":Target.random#8", ":Target.random#9"]
+
+
+@pytest.mark.parametrize("scenario", ["sockets", "adaptors"])
+def test_sockets_are_seen_once(target: Any, scenario: str) -> None:
+    outcome = target.run(scenario).ok()
+    assert outcome.out == ""
+    assert target.troubles() == ""
+    assert _results(outcome, "net.", "client") == CLIENT
+    assert _results(outcome, "net.", "main") == SERVER
+
+
+def test_what_a_channel_that_does_not_block_is_asked_in_vain_is_not_seen(target: Any) -> None:
+    outcome = target.run("selector").ok()
+    assert outcome.out == ""
+    assert target.troubles() == ""
+    seen = _results(outcome, "net.")
+    received = sum(int(line.rpartition(" ")[2]) for line in seen if line.startswith("net.recv accepted"))
+    rest = sorted(line for line in seen if not line.startswith("net.recv accepted"))
+    assert received == 7
+    assert rest == sorted([
+        "net.connect other 0", "net.accept listen 0", "net.send other 7",
+        "net.close accepted 0", "net.close other 0", "net.close listen 0",
+    ])  # fmt: skip
+
+
+def test_datagrams_and_errors(target: Any) -> None:
+    outcome = target.run("datagrams", "refused").ok()
+    assert target.troubles() == ""
+    assert _results(outcome, "net.send") == ["net.send other 4"]
+    assert len(outcome.of("net.recv")) == 1
+    assert [event.error for event in outcome.of("net.connect")] == ["ECONNREFUSED"]
+
+
+def test_the_payload_of_encrypted_connections(target: Any, tmp_path: Path) -> None:
+    keys, keytool = tmp_path / "keys.p12", target.java.parent / "keytool"
+    named = ["-alias", "a", "-keyalg", "EC", "-dname", "CN=localhost", "-storetype", "PKCS12", "-validity", "2"]
+    command = [keytool, "-genkeypair", *named, "-keystore", keys, "-storepass", "secret"]
+    subprocess.run(command, check=True, capture_output=True)
+    outcome = target.run("secure", options=(f"-Dkeys={keys}",)).ok()
+    assert target.troubles() == ""
+    assert _results(outcome, "net.", "main") == SERVER
+    assert _results(outcome, "net.", "client")[-3:] == CLIENT[1:]  # behind the handshake
+
+
+def test_threads_start_die_and_end(target: Any) -> None:
+    outcome = target.run("threads").ok()
+    assert outcome.short("thread.") == [
+        "thread.start worker-<n>", "thread.die IllegalStateException", "thread.end worker-<n>"
+    ]  # fmt: skip
+    assert [event.thread for event in outcome.of("thread.die", "thread.end")] == ["worker-7", "worker-7"]
+    assert outcome.of("thread.die")[0].resource == "no more"
+
+
+def test_virtual_threads(target: Any) -> None:
+    if (
+        int(subprocess.run([target.java, "--version"], capture_output=True, text=True).stdout.split()[1].split(".")[0])
+        < 21
+    ):
+        pytest.skip("this JDK has no virtual threads")
+    outcome = target.run("virtual").ok()
+    assert outcome.out == ""
+    assert target.troubles() == ""
+    assert _results(outcome, "file.") == STREAMS
+    assert sorted(_results(outcome, "net.")) == sorted(CLIENT + SERVER)
+
+
+def test_logical_operations(target: Any) -> None:
+    target.tool.more_config["operations"] = [
+        {
+            "function": ":Target.Channel.send",
+            "op": "msg.send",
+            "kind": {"argument": "message.kind"},
+            "peer": {"argument": "message.to"},
+            "size": {"argument": "1"},
+        },
+        {"function": ":Target.Channel.receive", "op": "msg.recv", "kind": {"argument": "return.kind"}},
+        {"function": ":Target.Channel.nothing", "op": "msg.recv"},
+    ]
+    outcome = target.run("named")
+    assert outcome.code == 0, outcome.err
+    assert outcome.short("msg.", "file.") == [
+        "msg.send HELLO peer:s2", "file.create sent", "file.close sent", "msg.recv BYE other"
+    ]  # fmt: skip
+    assert outcome.of("msg.send")[0].size == 11
+    assert outcome.of("msg.send")[0].loc == ":Target.named#2"
+    assert "there is no such method" in target.troubles()

@@ -1,0 +1,19 @@
+"""The JVM agent's own unit tests, which Maven runs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from jdks import why_no_jvm
+
+AGENT = Path(__file__).resolve().parents[2] / "agents" / "jvm"
+
+
+@pytest.mark.skipif(bool(why_no_jvm()), reason=why_no_jvm())
+def test_the_units_of_the_agent() -> None:
+    command = ["mvn", "-B", "-Dstyle.color=never", "test"]
+    done = subprocess.run(command, cwd=AGENT, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "Tests run: " in done.stdout

@@ -1,0 +1,445 @@
+package conformance;
+
+import java.io.BufferedReader;
+import java.io.Closeable;
+import java.io.File;
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.RandomAccessFile;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.nio.file.StandardOpenOption;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.LinkedBlockingQueue;
+
+/**
+ * A target that does what it is told, line by line: driver.py speaks the same language and says how it goes.
+ * `plain` is java.io and java.net, `other` is java.nio.
+ */
+public final class Driver {
+    private static boolean other;
+
+    private final Map<String, Object> open = new ConcurrentHashMap<>();
+    private final Map<String, BlockingQueue<String[]>> queues = new ConcurrentHashMap<>();
+    private final Map<String, Thread> threads = new ConcurrentHashMap<>();
+
+    /** What must be tried again later. */
+    private static final class Again extends IOException {
+        private static final long serialVersionUID = 1;
+    }
+
+    /** What threads die of. */
+    private static final class Gone extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        Gone(String text) {
+            super(text);
+        }
+    }
+
+    public static void main(String[] arguments) throws IOException {
+        other = arguments.length > 0 && arguments[0].equals("other");
+        Driver driver = new Driver();
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            driver.line(line.split(" "));
+        }
+        System.exit(0);
+    }
+
+    // --- files
+
+    private void create(String name, String path) throws IOException {
+        if (other) {
+            open.put(name, FileChannel.open(Paths.get(path),
+                    StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE));
+        } else {
+            open.put(name, new FileOutputStream(path));
+        }
+    }
+
+    private void open(String name, String path) throws IOException {
+        if (other) {
+            open.put(name, FileChannel.open(Paths.get(path), StandardOpenOption.READ, StandardOpenOption.WRITE));
+        } else {
+            open.put(name, new RandomAccessFile(path, "rw"));
+        }
+    }
+
+    private void input(String name, String path) throws IOException {
+        open.put(name, other ? FileChannel.open(Paths.get(path), StandardOpenOption.READ) : new FileInputStream(path));
+    }
+
+    private String write(String name, String text) throws IOException {
+        Object file = open.get(name);
+        byte[] data = text.getBytes(StandardCharsets.UTF_8);
+        if (file instanceof FileOutputStream) {
+            ((FileOutputStream) file).write(data);
+        } else if (file instanceof RandomAccessFile) {
+            ((RandomAccessFile) file).write(data);
+        } else {
+            return String.valueOf(((FileChannel) file).write(ByteBuffer.wrap(data)));
+        }
+        return String.valueOf(data.length);
+    }
+
+    private String twice(String name, String text) throws IOException {
+        byte[] data = text.getBytes(StandardCharsets.UTF_8);
+        if (other) {
+            FileChannel channel = (FileChannel) open.get(name);
+            channel.write(ByteBuffer.wrap(data));
+            channel.write(ByteBuffer.wrap(data));
+        } else {
+            FileOutputStream stream = (FileOutputStream) open.get(name);
+            stream.write(data);
+            stream.write(data);
+        }
+        return null;
+    }
+
+    private String read(String name, int size) throws IOException {
+        Object file = open.get(name);
+        byte[] room = new byte[size];
+        int count;
+        if (file instanceof FileInputStream) {
+            count = ((FileInputStream) file).read(room);
+        } else if (file instanceof RandomAccessFile) {
+            count = ((RandomAccessFile) file).read(room);
+        } else {
+            count = ((FileChannel) file).read(ByteBuffer.wrap(room));
+        }
+        return text(room, Math.max(count, 0));
+    }
+
+    private String fsync(String name) throws IOException {
+        Object file = open.get(name);
+        if (file instanceof FileOutputStream) {
+            ((FileOutputStream) file).getFD().sync();
+        } else if (file instanceof RandomAccessFile) {
+            ((RandomAccessFile) file).getFD().sync();
+        } else {
+            ((FileChannel) file).force(true);
+        }
+        return null;
+    }
+
+    private String truncate(String name, int size) throws IOException {
+        Object file = open.get(name);
+        if (file instanceof RandomAccessFile) {
+            ((RandomAccessFile) file).setLength(size);
+        } else {
+            ((FileChannel) file).truncate(size);
+        }
+        return null;
+    }
+
+    private String close(String name) throws IOException {
+        ((Closeable) open.remove(name)).close();
+        return null;
+    }
+
+    private String rename(String one, String two) throws IOException {
+        if (other) {
+            Files.move(Paths.get(one), Paths.get(two));
+        } else {
+            agreed(new File(one).renameTo(new File(two)));
+        }
+        return null;
+    }
+
+    private String unlink(String path) throws IOException {
+        if (other) {
+            Files.delete(Paths.get(path));
+        } else {
+            agreed(new File(path).delete());
+        }
+        return null;
+    }
+
+    private String mkdir(String path) throws IOException {
+        if (other) {
+            Files.createDirectory(Paths.get(path));
+        } else {
+            agreed(new File(path).mkdir());
+        }
+        return null;
+    }
+
+    private String stat(String path) throws IOException {
+        return String.valueOf(other ? Files.size(Paths.get(path)) : new File(path).length());
+    }
+
+    private String list(String path) throws IOException {
+        TreeSet<String> names = new TreeSet<>();
+        if (other) {
+            try (DirectoryStream<Path> found = Files.newDirectoryStream(Paths.get(path))) {
+                for (Path each : found) {
+                    names.add(each.getFileName().toString());
+                }
+            }
+        } else {
+            String[] found = new File(path).list();
+            agreed(found != null);
+            names.addAll(Arrays.asList(found));
+        }
+        return String.join(",", names);
+    }
+
+    /** Methods of java.io.File say no more than that they failed. */
+    private static void agreed(boolean done) throws IOException {
+        if (!done) {
+            throw new IOException("Input/output error");
+        }
+    }
+
+    // --- connections
+
+    private static InetSocketAddress at(int port) {
+        return new InetSocketAddress("127.0.0.1", port);
+    }
+
+    private String listen(String name, int port) throws IOException {
+        if (other) {
+            open.put(name, ServerSocketChannel.open().bind(at(port)));
+        } else {
+            ServerSocket listener = new ServerSocket();
+            listener.setReuseAddress(true);
+            listener.bind(at(port));
+            open.put(name, listener);
+        }
+        return null;
+    }
+
+    private String connect(String name, int port) throws IOException {
+        if (other) {
+            open.put(name, SocketChannel.open(at(port)));
+        } else {
+            Socket socket = new Socket();
+            socket.connect(at(port));
+            open.put(name, socket);
+        }
+        return null;
+    }
+
+    private String accept(String name, String listener) throws IOException {
+        Object from = open.get(listener);
+        open.put(name, other ? ((ServerSocketChannel) from).accept() : ((ServerSocket) from).accept());
+        return null;
+    }
+
+    private String send(String name, String text) throws IOException {
+        byte[] data = text.getBytes(StandardCharsets.UTF_8);
+        if (other) {
+            if (((SocketChannel) open.get(name)).write(ByteBuffer.wrap(data)) == 0) {
+                throw new Again();
+            }
+        } else {
+            ((Socket) open.get(name)).getOutputStream().write(data);
+        }
+        return null;
+    }
+
+    private String recv(String name, int size) throws IOException {
+        byte[] room = new byte[size];
+        int count = other
+                ? ((SocketChannel) open.get(name)).read(ByteBuffer.wrap(room))
+                : ((Socket) open.get(name)).getInputStream().read(room);
+        if (count == 0) {
+            throw new Again();
+        }
+        return count < 0 ? "end" : text(room, count);
+    }
+
+    private String nonblocking(String name) throws IOException {
+        ((SocketChannel) open.get(name)).configureBlocking(false);
+        return null;
+    }
+
+    private static String text(byte[] room, int count) {
+        return new String(room, 0, count, StandardCharsets.UTF_8);
+    }
+
+    // --- threads
+
+    private String end(String name) throws InterruptedException {
+        return last(name, "leave");
+    }
+
+    private String die(String name, String text) throws InterruptedException {
+        return last(name, "raise", text);
+    }
+
+    private String last(String name, String... words) throws InterruptedException {
+        queues.remove(name).add(words);
+        threads.remove(name).join();
+        return null;
+    }
+
+    private String another(String name) throws InterruptedException {
+        Thread thread = new Thread(name) {
+            @Override
+            public void run() {
+                try {
+                    stat(".");
+                } catch (IOException error) {
+                    throw new IllegalStateException(error);
+                }
+            }
+        };
+        thread.start();
+        thread.join();
+        return null;
+    }
+
+    private void work(BlockingQueue<String[]> lines) {
+        while (true) {
+            String[] words = take(lines);
+            if (words[0].equals("leave")) {
+                return;
+            }
+            if (words[0].equals("raise")) {
+                throw new Gone(words[1]);
+            }
+            answer(words);
+        }
+    }
+
+    private static String[] take(BlockingQueue<String[]> lines) {
+        try {
+            return lines.take();
+        } catch (InterruptedException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    // --- lines
+
+    private String deep(String[] words) throws Exception {
+        return outer(Arrays.copyOfRange(words, 1, words.length));
+    }
+
+    private String outer(String[] words) throws Exception {
+        return inner(words);
+    }
+
+    private String inner(String[] words) throws Exception {
+        return perform(words);
+    }
+
+    private String perform(String[] words) throws Exception {
+        switch (words[0]) {
+            case "create": create(words[1], words[2]); return null;
+            case "open": open(words[1], words[2]); return null;
+            case "input": input(words[1], words[2]); return null;
+            case "write": return write(words[1], words[2]);
+            case "twice": return twice(words[1], words[2]);
+            case "read": return read(words[1], Integer.parseInt(words[2]));
+            case "fsync": return fsync(words[1]);
+            case "truncate": return truncate(words[1], Integer.parseInt(words[2]));
+            case "close": return close(words[1]);
+            case "rename": return rename(words[1], words[2]);
+            case "unlink": case "rmdir": return unlink(words[1]);
+            case "mkdir": return mkdir(words[1]);
+            case "stat": return stat(words[1]);
+            case "list": return list(words[1]);
+            case "listen": return listen(words[1], Integer.parseInt(words[2]));
+            case "connect": return connect(words[1], Integer.parseInt(words[2]));
+            case "accept": return accept(words[1], words[2]);
+            case "send": return send(words[1], words[2]);
+            case "recv": return recv(words[1], Integer.parseInt(words[2]));
+            case "nonblocking": return nonblocking(words[1]);
+            case "end": return end(words[1]);
+            case "die": return die(words[1], words[2]);
+            case "another": return another(words[1]);
+            case "deep": return deep(words);
+            default: throw new IllegalArgumentException(words[0]);
+        }
+    }
+
+    private void answer(String[] words) {
+        String said;
+        try {
+            String result = perform(words);
+            said = result == null ? "ok" : "ok " + result;
+        } catch (Again error) {
+            said = "again";
+        } catch (Exception error) {
+            said = "error " + nameOf(error);
+        }
+        synchronized (System.out) {
+            System.out.println(Thread.currentThread().getName() + " " + said);
+            System.out.flush();
+        }
+    }
+
+    private static final String[][] NAMES = {
+        {"Input/output error", "EIO"},
+        {"sync failed", "EIO"},
+        {"No space left on device", "ENOSPC"},
+        {"No such file or directory", "ENOENT"},
+        {"File exists", "EEXIST"},
+        {"Connection reset", "ECONNRESET"},
+        {"Connection refused", "ECONNREFUSED"},
+        {"No route to host", "EHOSTUNREACH"},
+        {"Broken pipe", "EPIPE"},
+        {"timed out", "ETIMEDOUT"},
+    };
+
+    private static String nameOf(Exception error) {
+        if (error instanceof NoSuchFileException) {
+            return "ENOENT";
+        }
+        if (error instanceof FileAlreadyExistsException) {
+            return "EEXIST";
+        }
+        String text = String.valueOf(error.getMessage());
+        for (String[] known : NAMES) {
+            if (text.contains(known[0])) {
+                return known[1];
+            }
+        }
+        return error.getClass().getSimpleName() + ":" + text;
+    }
+
+    private void line(String[] words) {
+        if (!words[0].startsWith("@")) {
+            answer(words);
+            return;
+        }
+        String name = words[0].substring(1);
+        BlockingQueue<String[]> lines = queues.get(name);
+        if (lines == null) {
+            final BlockingQueue<String[]> made = new LinkedBlockingQueue<>();
+            lines = made;
+            queues.put(name, made);
+            Thread thread = new Thread(new Runnable() {
+                @Override
+                public void run() {
+                    work(made);
+                }
+            }, name);
+            thread.setDaemon(true);
+            threads.put(name, thread);
+            thread.start();
+        }
+        lines.add(Arrays.copyOfRange(words, 1, words.length));
+    }
+}

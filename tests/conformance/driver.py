@@ -1,0 +1,228 @@
+"""A target that does what it is told, line by line: `Driver.java` speaks the same language.
+
+A line is a verb and its words; `@NAME` before it lets the thread of that name do it, which is started for that. Every line is
+answered by one: the thread (`main`), then `ok` and what there is to say, or `error` and the name of the error.
+The argument chooses between two ways to do each thing: `plain` and `other`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import queue
+import socket
+import sys
+import threading
+from typing import Any
+
+OTHER = sys.argv[1:] == ["other"]
+
+
+class Plain:
+    """A file by Python's own object, without a buffer."""
+
+    def __init__(self, path: str, mode: str) -> None:
+        self.file = open(path, mode + "b", buffering=0)  # noqa: SIM115 - closed by a line of its own
+
+    def write(self, text: str) -> Any:
+        return self.file.write(text.encode())
+
+    def read(self, size: int) -> Any:
+        return self.file.read(size).decode()
+
+    def fsync(self) -> None:
+        os.fsync(self.file.fileno())
+
+    def truncate(self, size: int) -> None:
+        self.file.truncate(size)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class Descriptor:
+    """A file by the functions of the operating system."""
+
+    def __init__(self, path: str, mode: str) -> None:
+        flags = {"x": os.O_RDWR | os.O_CREAT | os.O_EXCL, "r+": os.O_RDWR, "r": os.O_RDONLY}
+        self.fd = os.open(path, flags[mode])
+
+    def write(self, text: str) -> Any:
+        return os.write(self.fd, text.encode())
+
+    def read(self, size: int) -> Any:
+        return os.read(self.fd, size).decode()
+
+    def fsync(self) -> None:
+        os.fsync(self.fd)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self.fd, size)
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+File = Descriptor if OTHER else Plain
+
+
+class Gone(Exception):
+    """What threads die of."""
+
+
+class Driver:
+    """Does the lines, and knows what they have opened by name."""
+
+    def __init__(self) -> None:
+        self.open_ones: dict[str, Any] = {}
+        self.threads: dict[str, queue.Queue[list[str]]] = {}
+
+    # --- files
+
+    def create(self, name: str, path: str) -> None:
+        self.open_ones[name] = File(path, "x")
+
+    def open(self, name: str, path: str) -> None:
+        self.open_ones[name] = File(path, "r+")
+
+    def input(self, name: str, path: str) -> None:
+        self.open_ones[name] = File(path, "r")
+
+    def write(self, name: str, text: str) -> Any:
+        return self.open_ones[name].write(text)
+
+    def twice(self, name: str, text: str) -> None:
+        file, data = self.open_ones[name], text.encode()
+        if OTHER:
+            os.write(file.fd, data)
+            os.write(file.fd, data)
+        else:
+            file.file.write(data)
+            file.file.write(data)
+
+    def read(self, name: str, size: str) -> Any:
+        return self.open_ones[name].read(int(size))
+
+    def fsync(self, name: str) -> None:
+        self.open_ones[name].fsync()
+
+    def truncate(self, name: str, size: str) -> None:
+        self.open_ones[name].truncate(int(size))
+
+    def close(self, name: str) -> None:
+        self.open_ones.pop(name).close()
+
+    def rename(self, one: str, other: str) -> None:
+        os.rename(one, other)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def mkdir(self, path: str) -> None:
+        os.mkdir(path)
+
+    def rmdir(self, path: str) -> None:
+        os.rmdir(path)
+
+    def stat(self, path: str) -> Any:
+        return os.stat(path).st_size
+
+    def list(self, path: str) -> Any:
+        return ",".join(sorted(os.listdir(path)))
+
+    # --- connections
+
+    def listen(self, name: str, port: str) -> None:
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", int(port)))
+        listener.listen(8)
+        self.open_ones[name] = listener
+
+    def connect(self, name: str, port: str) -> None:
+        self.open_ones[name] = socket.create_connection(("127.0.0.1", int(port)))
+
+    def accept(self, name: str, listener: str) -> None:
+        self.open_ones[name] = self.open_ones[listener].accept()[0]
+
+    def send(self, name: str, text: str) -> None:
+        if OTHER:
+            self.open_ones[name].sendmsg([text.encode()])
+        else:
+            self.open_ones[name].send(text.encode())
+
+    def recv(self, name: str, size: str) -> Any:
+        """At most so many bytes; `end` at the end."""
+        if not OTHER:
+            return self.open_ones[name].recv(int(size)).decode() or "end"
+        room = bytearray(int(size))
+        return room[: self.open_ones[name].recv_into(room)].decode() or "end"
+
+    def nonblocking(self, name: str) -> None:
+        self.open_ones[name].setblocking(False)
+
+    # --- threads
+
+    def end(self, name: str) -> None:
+        thread = next(thread for thread in threading.enumerate() if thread.name == name)
+        self.threads.pop(name).put(["leave"])
+        thread.join()
+
+    def die(self, name: str, text: str) -> None:
+        thread = next(thread for thread in threading.enumerate() if thread.name == name)
+        self.threads.pop(name).put(["raise", text])
+        thread.join()
+
+    def another(self, name: str) -> None:
+        """A thread of a name that may be taken; it ends at once."""
+        thread = threading.Thread(target=self.stat, args=(".",), name=name)
+        thread.start()
+        thread.join()
+
+    def work(self, lines: queue.Queue[list[str]]) -> None:
+        while (words := lines.get()) != ["leave"]:
+            if words[0] == "raise":
+                raise Gone(words[1])
+            self.answer(words)
+
+    # --- lines
+
+    def deep(self, *words: str) -> Any:
+        return self.outer(list(words))
+
+    def outer(self, words: list[str]) -> Any:
+        return self.inner(words)
+
+    def inner(self, words: list[str]) -> Any:
+        return getattr(self, words[0])(*words[1:])
+
+    def perform(self, words: list[str]) -> str:
+        try:
+            said = getattr(self, words[0])(*words[1:])
+        except BlockingIOError:
+            return "again"
+        except OSError as error:
+            return "error " + (errno.errorcode.get(error.errno or 0) or type(error).__name__)
+        return "ok" if said is None else f"ok {said}"
+
+    def answer(self, words: list[str]) -> None:
+        thread = threading.current_thread()
+        name = "main" if thread is threading.main_thread() else thread.name
+        sys.stdout.write(f"{name} {self.perform(words)}\n")
+        sys.stdout.flush()
+
+    def line(self, words: list[str]) -> None:
+        if not words[0].startswith("@"):
+            self.answer(words)
+            return
+        name = words[0][1:]
+        if name not in self.threads:
+            self.threads[name] = queue.Queue()
+            threading.Thread(target=self.work, args=(self.threads[name],), name=name, daemon=True).start()
+        self.threads[name].put(words[1:])
+
+
+if __name__ == "__main__":
+    driver = Driver()
+    for each in iter(sys.stdin.readline, ""):
+        driver.line(each.split())

@@ -1,0 +1,349 @@
+"""What agents do when a step is reached: each kind of fault before and after an operation, and those that last."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conformance_bench import ANSWER_TO_THE_END, Bench, at, step
+
+from undermine.model.plan import Crash, Delay, Error, Hold, Partition, Pause, Reboot
+from undermine.model.point import point_of
+
+WAYS = pytest.mark.parametrize("way", ["plain", "other"])
+PLACES = pytest.mark.parametrize("place", ["before", "after"])
+PEER = "peer:s2"
+
+
+def wait_for(condition: Any) -> None:
+    """Until it holds, for as long as the test may take."""
+    while not condition():
+        time.sleep(0.005)
+
+
+# --- crash and reboot
+
+
+@PLACES
+def test_a_crash_keeps_its_receipt_and_all_events_before(bench: Bench, place: Any) -> None:
+    fault = Crash() if place == "before" else Reboot()
+    bench.plan(step(fault, at("file.write", "x", place, nth=2)))
+    with subprocess.Popen(
+        ["sh", "-c", "trap 'echo told; exit' USR1; echo up; while :; do sleep 0.02; done"], stdout=subprocess.PIPE, text=True
+    ) as keeper:
+        try:
+            assert keeper.stdout
+            assert keeper.stdout.readline() == "up\n"
+            bench.environment["UNDERMINE_KEEPER"] = str(keeper.pid)
+            answers, outcome = bench.run("create f x", "write f one", "write f two")
+            assert keeper.stdout.readline() == "told\n"
+        finally:
+            keeper.kill()
+    assert answers == ["ok", "ok 3", ANSWER_TO_THE_END]
+    assert outcome.code == -signal.SIGKILL
+    assert outcome.trace.problems == ()
+    last = outcome.of("file.write")[-1]
+    assert (last.end_ns > 0) == (place == "after")
+    assert (bench.data / "x").read_text() == ("one" if place == "before" else "onetwo")
+    (receipt,) = outcome.receipts
+    assert (receipt.step, receipt.node, receipt.seq) == (0, "s1", last.seq)
+    assert receipt.action == ("crash" if place == "before" else "reboot")
+    assert receipt.detail.startswith(f"{place} file.write x")
+    assert bench.actions.asked == ["expect"]
+    (moment,) = bench.controller.moments()
+    assert moment.point == point_of(last)
+    assert (moment.resource, moment.seq, moment.pid) == (last.resource, last.seq, last.pid)
+
+
+def test_a_crash_kills_the_cgroup_of_the_node_first(bench: Bench) -> None:
+    bench.more["cgroup"] = str(bench.folder)
+    (bench.folder / "cgroup.kill").touch()
+    bench.plan(step(Crash(), at("file.mkdir")))
+    assert bench.run("mkdir d")[0] == [ANSWER_TO_THE_END]
+    assert (bench.folder / "cgroup.kill").read_text().strip() == "1"
+    assert not (bench.data / "d").exists()
+
+
+def test_what_the_tool_does_is_left_to_it(bench: Bench) -> None:
+    faults = (Crash(("s2",)), Reboot(0.1, ("s1", "s2")), Pause(1.0), Partition(("s2",), level="network"), Hold())
+    bench.plan(*(step(fault, at("file.stat", "here")) for fault in faults))
+    (bench.data / "here").touch()
+    answers, outcome = bench.run(*["stat here"] * 6)
+    assert answers == ["ok 0"] * 6
+    assert outcome.ok().receipts == ()
+    assert bench.actions.asked == ["kill", "kill", "freeze", "cut", "note"]
+
+
+# --- errors
+
+
+FILE_ERRORS = {
+    "file.mkdir": ("mkdir e", "EIO"),
+    "file.create": ("create g g", "ENOSPC"),
+    "file.write": ("write f new", "ENOSPC"),
+    "file.fsync": ("fsync f", "EIO"),
+    "file.truncate": ("truncate r 0", "EIO"),
+    "file.read": ("read r 3", "EIO"),
+    "file.open": ("input i x", "EIO"),
+    "file.rename": ("rename x y", "EIO"),
+    "file.list": ("list .", "EIO"),
+    "file.unlink": ("unlink x", "EIO"),
+    "file.rmdir": ("rmdir d", "EIO"),
+    "file.close": ("close f", "EIO"),
+}
+
+
+@WAYS
+def test_an_error_instead_of_an_operation_on_files(bench: Bench, way: str) -> None:
+    bench.plan(*(step(Error(error), at(op)) for op, (_, error) in FILE_ERRORS.items()))
+    (bench.data / "d").mkdir()
+    (bench.data / "x").write_text("old")
+    with bench.start(way) as target:
+        assert target.all("create f f", "open r x") == ["ok", "ok"]
+        answers = {op: target.do(line) for op, (line, _) in FILE_ERRORS.items()}
+        assert target.all("mkdir e", "rename x y", "unlink y", "rmdir d") == ["ok"] * 4
+    outcome = bench.outcome().ok()
+    assert answers == {op: f"error {error}" for op, (_, error) in FILE_ERRORS.items()}
+    failed = [event for event in outcome.trace if event.error]
+    assert [(event.op, event.error) for event in failed] == [(op, error) for op, (_, error) in FILE_ERRORS.items()]
+    assert [receipt.seq for receipt in outcome.receipts] == [event.seq for event in failed]
+    assert {receipt.action for receipt in outcome.receipts} == {"error"}
+    assert (bench.data / "f").read_text() == ""
+    assert not (bench.data / "g").exists()
+
+
+@WAYS
+def test_an_error_after_an_operation_on_files(bench: Bench, way: str) -> None:
+    bench.plan(
+        step(Error("EIO"), at("file.create", "x", "after")),
+        step(Error("ENOSPC"), at("file.write", "y", "after")),
+        step(Error("EIO"), at("file.mkdir", "d", "after")),
+        step(Error("EIO"), at("file.rename", "y -> z", "after")),
+    )
+    with bench.start(way) as target:
+        assert target.do("create f x") == "error EIO"
+        held = [path.resolve() for path in Path(f"/proc/{target.process.pid}/fd").iterdir()]
+        assert bench.data / "x" not in held
+        assert target.all("create f y", "write f text") == ["ok", "error ENOSPC"]
+        assert target.all("mkdir d", "rename y z") == ["error EIO"] * 2
+    outcome = bench.outcome().ok()
+    assert (bench.data / "x").read_text() == ""
+    assert (bench.data / "z").read_text() == "text"
+    assert (bench.data / "d").is_dir()
+    assert [event.error for event in outcome.of("file.create", "file.write")] == ["", "", ""]  # they were done
+    assert len(outcome.receipts) == 4
+
+
+@WAYS
+def test_errors_at_connections(bench: Bench, way: str) -> None:
+    bench.plan(
+        step(Error("ECONNREFUSED"), at("net.connect", PEER)),
+        step(Error("ECONNRESET"), at("net.send", PEER)),
+        step(Error("ETIMEDOUT"), at("net.recv", PEER)),
+        step(Error("ECONNRESET"), at("net.send", PEER, "after")),
+        step(Error("ECONNRESET"), at("net.recv", PEER, "after")),
+    )
+    with bench.start(way) as target:
+        assert target.do(f"connect c {bench.peer_port}") == "error ECONNREFUSED"
+        assert target.do(f"connect c {bench.peer_port}") == "ok"
+        assert target.do("send c lost") == "error ECONNRESET"
+        assert target.do("send c one") == "ok"
+        peer = bench.called()
+        peer.sendall(b"answer")
+        assert target.all("recv c 3", "recv c 3") == ["error ETIMEDOUT", "ok ans"]
+        assert target.do("send c two") == "error ECONNRESET"
+        assert target.all("recv c 1", "recv c 2") == ["error ECONNRESET", "ok er"]
+        assert receive(peer, 6) == b"onetwo"
+    outcome = bench.outcome().ok()
+    assert [event.error for event in outcome.of("net.connect")] == ["ECONNREFUSED", ""]
+    assert [event.error for event in outcome.of("net.send")] == ["ECONNRESET", "", ""]
+    assert [event.error for event in outcome.of("net.recv")] == ["ETIMEDOUT", "", "", ""]
+    assert [receipt.step for receipt in outcome.receipts] == [0, 1, 2, 3, 4]
+
+
+def receive(sock: Any, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (part := sock.recv(size - len(data))):
+        data += part
+    return data
+
+
+def test_what_was_accepted_before_an_error_is_closed(bench: Bench) -> None:
+    bench.plan(step(Error("ECONNRESET"), at("net.accept", "listen", "after")))
+    with bench.start() as target:
+        assert target.do(f"listen l {bench.own_port}") == "ok"
+        caller = bench.caller()
+        assert target.do("accept a l") == "error ECONNRESET"
+        assert caller.recv(1) == b""
+        again = bench.caller()
+        again.sendall(b"x")
+        assert target.all("accept a l", "recv a 1") == ["ok", "ok x"]
+
+
+# --- errors that last
+
+
+def test_an_error_lasts_for_a_file(bench: Bench) -> None:
+    bench.plan(step(Error("EIO", "file"), at("file.write", "one")))
+    answers, outcome = bench.run(
+        "create f one", "write f x", "write f y", "fsync f", "stat one", "close f", "input i one", "create g two", "write g x"
+    )
+    assert answers == ["ok", *["error EIO"] * 3, "ok 0", "ok", "error EIO", "ok", "ok 1"]
+    assert len(outcome.ok().receipts) == 1
+
+
+@WAYS
+def test_a_full_disk_meets_what_needs_room_and_ends_with_the_healing(bench: Bench, way: str) -> None:
+    bench.plan(step(Error("ENOSPC", "disk"), at("file.write", "one")))
+    (bench.data / "old").write_text("old")
+    outside = bench.folder / "outside"
+    with bench.start(way) as target:
+        assert target.all("create f one", "write f x") == ["ok", "error ENOSPC"]
+        assert target.do("create g two") == "error ENOSPC"
+        assert target.all("input i old", "read i 3", "unlink old", f"create o {outside}") == ["ok", "ok old", "ok", "ok"]
+        bench.heal()
+        assert target.all("create g two", "write g x", "write f x") == ["ok", "ok 1", "ok 1"]
+    bench.outcome().ok()
+
+
+def test_an_error_lasts_for_a_peer_until_its_end(bench: Bench) -> None:
+    bench.plan(step(Error("ECONNRESET", "peer"), at("net.send", PEER), until=at("file.mkdir", "d")))
+    with bench.start() as target:
+        assert target.all(f"connect c {bench.peer_port}", "send c x") == ["ok", "error ECONNRESET"]
+        assert target.all("send c x", f"connect d {bench.peer_port}") == ["error ECONNRESET"] * 2
+        assert target.do("mkdir d") == "ok"
+        assert target.do("send c y") == "ok"
+        assert bench.called().recv(9) == b"y"
+    bench.outcome().ok()
+    assert bench.state_byte(64) == 3
+
+
+# --- delays
+
+
+@PLACES
+def test_a_delay_holds_its_thread_alone(bench: Bench, place: Any) -> None:
+    bench.plan(step(Delay(3600.0), at("file.create", "slow", place)))
+    with bench.start() as target:
+        target.tell("@t create f slow")
+        wait_for(lambda: bench.state_byte(64) == 2)
+        assert (bench.data / "slow").exists() == (place == "after")
+        assert target.do("create g quick") == "ok"
+        bench.heal()
+        assert target.answer("t") == "ok"
+    outcome = bench.outcome().ok()
+    (receipt,) = outcome.receipts
+    held = next(event for event in outcome.trace if event.seq == receipt.seq)
+    assert receipt.action == "delay"
+    assert receipt.held_ns > 0
+    assert (held.end_ns - held.t_ns >= receipt.held_ns) == (place == "before")
+
+
+def test_a_delay_ends_by_itself(bench: Bench) -> None:
+    bench.plan(step(Delay(0.15), at("file.mkdir", "d")))
+    answers, outcome = bench.run("mkdir d")
+    assert answers == ["ok"]
+    assert outcome.ok().receipts[0].held_ns >= 150_000_000
+
+
+@pytest.mark.parametrize("end", ["heal", "until"])
+def test_a_delay_ends_with_the_healing_or_its_own_end(bench: Bench, end: str) -> None:
+    bench.plan(step(Delay(3600.0), at("net.send", PEER), until=at("file.mkdir", "d", "after")))
+    with bench.start() as target:
+        assert target.do(f"connect c {bench.peer_port}") == "ok"
+        target.tell("@t send c x")
+        wait_for(lambda: bench.state_byte(64) == 2)
+        assert target.silent("t", 0.1)
+        if end == "heal":
+            bench.heal()
+        else:
+            assert target.do("mkdir d") == "ok"
+        assert target.answer("t") == "ok"
+        assert bench.called().recv(1) == b"x"
+    (receipt,) = bench.outcome().ok().receipts
+    assert 0 < receipt.held_ns < 60 * 10**9
+    assert bench.actions.asked == (["end"] if end == "until" else [])
+
+
+@pytest.mark.parametrize("op", ["send", "recv"])
+def test_a_delay_of_an_operation_does_not_hold_who_would_not_wait(bench: Bench, op: str) -> None:
+    bench.plan(step(Delay(3600.0, "operation"), at(f"net.{op}", PEER)))
+    with bench.start("other") as target:
+        assert target.all(f"connect c {bench.peer_port}", "nonblocking c") == ["ok", "ok"]
+        peer = bench.called()
+        peer.sendall(b"one")
+        line = "send c one" if op == "send" else "recv c 3"
+        answer = until_done(target, line, lambda: bench.state_byte(64) == 2)
+        assert target.do("stat .").startswith("ok")
+        bench.heal()
+        while answer == "again":
+            answer = target.do(line)
+        assert answer == ("ok" if op == "send" else "ok one")
+        if op == "send":
+            assert receive(peer, 3) == b"one"
+    (receipt,) = bench.outcome().ok().receipts
+    assert receipt.action == "delay"
+    assert 0 < receipt.held_ns < 3600 * 10**9
+
+
+def until_done(target: Any, line: str, done: Any) -> str:
+    """The first answer after which it is done."""
+    while True:
+        answer = str(target.do(line))
+        if done():
+            return answer
+
+
+# --- partitions
+
+
+def test_a_partition_with_errors(bench: Bench) -> None:
+    bench.plan(step(Partition(loss="error"), at("net.send", PEER, "after")))
+    with bench.start() as target:
+        assert target.all(f"connect c {bench.peer_port}", "send c one") == ["ok", "ok"]
+        assert target.all("send c two", "recv c 1") == ["error ECONNRESET"] * 2
+        assert target.do(f"connect d {bench.peer_port}") == "error EHOSTUNREACH"
+        bench.heal()
+        assert target.do("send c two") == "ok"
+        assert receive(bench.called(), 6) == b"onetwo"
+    outcome = bench.outcome().ok()
+    assert outcome.receipts == ()
+    assert bench.actions.asked == ["lose"]
+
+
+@WAYS
+def test_a_silent_partition_loses_nothing_for_good(bench: Bench, way: str) -> None:
+    bench.plan(step(Partition(loss="silent"), at("net.send", PEER, "after")))
+    with bench.start(way) as target:
+        assert target.all(f"connect c {bench.peer_port}", f"connect e {bench.peer_port}") == ["ok", "ok"]
+        peer, other = bench.called(), bench.called()
+        assert target.do("send c one") == "ok"
+        assert peer.recv(3) == b"one"
+        target.tell("@t send c two")
+        other.sendall(b"hello")
+        target.tell("@u recv e 5")
+        assert target.do(f"connect d {bench.peer_port}") == "error EHOSTUNREACH"
+        assert target.silent("u")
+        peer.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            peer.recv(1)
+        bench.heal()
+        peer.settimeout(20)
+        assert target.answer("u") == "ok hello"
+        assert target.answer("t") == "ok"
+        assert peer.recv(3) == b"two"
+    assert bench.outcome().code == 0
+
+
+@pytest.mark.parametrize("direction", ["out", "in"])
+def test_a_partition_of_one_direction(bench: Bench, direction: Any) -> None:
+    bench.plan(step(Partition(loss="error", direction=direction), at("net.connect", PEER, "after")))
+    with bench.start() as target:
+        assert target.do(f"connect c {bench.peer_port}") == "ok"
+        bench.called().sendall(b"x")
+        answers = target.all("send c x", "recv c 1")
+    assert answers == (["error ECONNRESET", "ok x"] if direction == "out" else ["ok", "error ECONNRESET"])

@@ -1,0 +1,97 @@
+"""When steps fire: the nth, one after the other, places not seen before; and when they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from conformance_bench import Bench, at, run_together, step
+
+from undermine.model.plan import Error, FirstUnseen, Hold, Then
+from undermine.model.point import KEYS, Point, point_of
+
+FAIL = Error("EIO")
+MAKE = tuple(f"mkdir d{number}" for number in range(6))
+
+
+def failures(answers: list[str]) -> list[int]:
+    return [index for index, answer in enumerate(answers) if answer == "error EIO"]
+
+
+def test_the_nth_and_then_the_nth_from_there(bench: Bench) -> None:
+    bench.plan(step(FAIL, at("file.mkdir", "d<n>", nth=2)), step(FAIL, at("file.mkdir", nth=3)))
+    answers, outcome = bench.run(*MAKE)
+    assert failures(answers) == [1, 4]
+    assert [receipt.step for receipt in outcome.ok().receipts] == [0, 1]
+
+
+def test_a_second_half_counts_from_when_the_first_was_seen(bench: Bench) -> None:
+    bench.plan(step(FAIL, Then(at("file.stat", place="after"), at("file.mkdir", nth=2))))
+    answers, _ = bench.run("mkdir a", "mkdir b", "stat a", "mkdir c", "mkdir d", "mkdir e")
+    assert failures(answers) == [4]
+    assert bench.state_byte(65) == 1
+
+
+def test_one_occurrence_is_never_both_halves(bench: Bench) -> None:
+    bench.plan(step(FAIL, Then(at("file.mkdir"), at("file.mkdir"))))
+    assert failures(bench.run("mkdir a", "mkdir b", "mkdir c")[0]) == [1]
+
+
+def test_an_end_counts_from_when_the_step_has_fired(bench: Bench) -> None:
+    end = Then(at("file.stat"), at("file.mkdir", nth=2))
+    bench.plan(step(Error("EIO", "disk"), at("file.unlink"), until=end))
+    (bench.data / "x").touch()
+    answers, _ = bench.run(
+        "stat x", "mkdir a", "mkdir b", "unlink x", "mkdir c", "stat x", "mkdir c", "mkdir d", "mkdir e"
+    )
+    # The one that ends it is met before it is done: it is done already.
+    assert failures(answers) == [3, 4, 6]
+    assert bench.state_byte(64) == 3
+    assert bench.actions.asked == ["end"]
+
+
+def test_every_key_of_a_point_is_compared(make_bench: Callable[[], Bench]) -> None:
+    lines = ("create f x", "deep write f a")
+    _, outcome = make_bench().run(*lines)
+    exact = point_of(outcome.of("file.write")[0]).as_dict()
+    wrong = {key: {**exact, key: "different"} for key in KEYS}
+    benches = {key: make_bench() for key in ("", *KEYS)}
+    for key, bench in benches.items():
+        bench.plan(step(FAIL, at(**wrong.get(key, exact))))
+    answers = run_together(list(benches.values()), *lines)
+    failed = {key: failures(said) for key, said in zip(benches, answers, strict=True)}
+    assert failed == {"": [1]} | {key: [] for key in KEYS}
+
+
+def test_the_first_that_was_not_seen(make_bench: Callable[[], Bench]) -> None:
+    lines = ("mkdir a", "mkdir b", "deep mkdir a", "mkdir c")
+    _, outcome = make_bench().run(*lines, way="other")
+    points = [point_of(event) for event in outcome.of("file.mkdir")]
+    assert len(points) == 4
+    benches = {keys: make_bench() for keys in (("target",), ("loc", "stack"), KEYS)}
+    for keys, bench in benches.items():
+        bench.plan(step(FAIL, FirstUnseen(keys, tuple(points[:2]), Point.of({"op": "file.mkdir"}))))
+    answers = run_together(list(benches.values()), *lines, way="other")
+    first = {keys: failures(said)[:1] for keys, said in zip(benches, answers, strict=True)}
+    assert first == {("target",): [3], ("loc", "stack"): [2], KEYS: [2]}
+
+
+def test_steps_that_wait_or_are_healed_do_nothing(bench: Bench) -> None:
+    bench.plan(step(FAIL, at("file.unlink")), step(FAIL, at("file.mkdir")))
+    with bench.start() as target:
+        assert target.do("mkdir a") == "ok"
+        bench.heal()
+        (bench.data / "x").touch()
+        assert target.all("unlink x", "mkdir b") == ["ok", "ok"]
+    assert bench.outcome().ok().receipts == ()
+
+
+def test_a_hold_is_claimed_where_the_fault_would_be(bench: Bench) -> None:
+    bench.plan(step(Hold("error"), at("file.mkdir", nth=2, place="after"), until=at("file.mkdir", nth=2)))
+    answers, outcome = bench.run(*MAKE)
+    assert set(answers) == {"ok"}
+    second = outcome.ok().of("file.mkdir")[1]
+    (moment,) = bench.controller.moments()
+    assert (moment.seq, moment.point) == (second.seq, point_of(second))
+    assert moment.t_ns >= second.end_ns > 0
+    assert bench.state_byte(64) == 3
+    assert bench.actions.asked == ["note", "end"]

@@ -1,0 +1,79 @@
+"""A cluster of JVMs under the whole tool: what `check` sees, and faults that a plan asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conformance_bench import HERE
+from jdks import compile_java
+
+from undermine import api
+from undermine.config import Config
+from undermine.config_load import load
+from undermine.experiments import News
+from undermine.model.plan import At, Error, Plan, Reboot, Step
+from undermine.model.point import Point
+
+TOML = """
+[campaign]
+plugins = "hunt.py"
+[roles.store]
+nodes = ["s1", "s2"]
+command = "env A=1 {java} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp {project} app.Store {host} {port} {dir}"
+packages = ["app"]
+env = {JAVA_TOOL_OPTIONS = "-Dof.the.user=1"}
+[run]
+hang_s = 3
+settle_timeout_s = 10
+"""
+HUNT = """
+import socket
+import undermine
+
+def talk(node):
+    with socket.create_connection((node.host, node.port), timeout=2) as sock:
+        sock.sendall(b"hello\\n")
+        if sock.recv(3) != b"ok\\n":
+            raise ConnectionError("hung up")
+
+@undermine.workload
+def workload(s):
+    for node in s.nodes:
+        for _ in range(3):
+            s.attempt("write", lambda: talk(node), node=node.id)
+"""
+
+
+@pytest.fixture
+def project(jar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    monkeypatch.setenv("UNDERMINE_JVM_AGENT", str(jar))
+    compile_java(tmp_path, HERE / "Store.java")
+    (tmp_path / "undermine.toml").write_text(TOML)
+    (tmp_path / "hunt.py").write_text(HUNT)
+    return load(tmp_path)
+
+
+def test_check_shows_the_agent_of_each_node(project: Config) -> None:
+    told: list[News] = []
+    result = api.check(project, told.append)
+    assert result.problems == ()
+    for seen in result.agents:
+        assert (seen.wanted, seen.processes) == ("jvm", 1)
+        assert seen.loaded.startswith("jvm/")
+        assert seen.runtime
+        assert seen.operations["net.accept"] >= 3
+        assert seen.operations["file.fsync"] == 3
+    assert result.recurrence.share == 1.0
+    reasons = set(result.skipped)
+    assert all("does not offer" in reason or "faults.kinds" in reason for reason in reasons), reasons
+    assert not [news for news in told if news.kind == "building"]  # the fixture has
+
+
+def test_faults_in_a_jvm_fire_and_leave_receipts(project: Config) -> None:
+    at_write = At(Point.of({"op": "file.write", "node": "s1", "target": "log"}), "before", 2)
+    at_send = At(Point.of({"op": "net.send", "node": "s2"}), "after", 1)
+    plan = Plan((Step(at_write, Error("EIO")), Step(at_send, Reboot(0.1))))
+    (result,) = api.replay_plans(project, [plan], control=False)
+    (run,) = result.runs
+    assert run.status == "fired", run
