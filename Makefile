@@ -4,13 +4,13 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-agent case transparency clean
+.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-agent bench-jvm case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
 
 test: $(READY) lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -38,6 +38,9 @@ $(READY): pyproject.toml undermine/__init__.py
 
 bench-agent: $(READY)
 	$(BIN)/python -m bench.agent
+
+bench-jvm: $(READY)
+	$(BIN)/python -m bench.jvm $(ARGS)
 
 transparency: $(READY)
 	$(BIN)/python -m bench.transparency

@@ -60,7 +60,8 @@ class AgentFiles:
         """What differs between agents: adapters are modules of the Python agent, and each has its own accelerator."""
         named = logical_operations(role, self._config.project)
         if self._config.agent(info.role) == "jvm":
-            return {**named, "adapters": [], "accelerator": jvm.helper_dir(jvm.agent_jar())}
+            jar = jvm.agent_jar()
+            return {**named, "adapters": [], "accelerator": jvm.helper_dir(jar), "woven": jvm.woven_dir(jar)}
         return {**named, **accelerator(self._command(info, role))}
 
     def _command(self, info: NodeInfo, role: Role) -> list[str]:

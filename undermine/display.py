@@ -65,7 +65,7 @@ def plain(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    return "".join(c if c.isprintable() or c == "\n" else " " if c == "\t" else "?" for c in text)
 
 
 @contextlib.contextmanager

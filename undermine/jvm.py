@@ -64,6 +64,11 @@ def helper_dir(jar: Path) -> str:
     return "" if os.environ.get("UNDERMINE_ACCELERATOR") == "0" else str(jar.parent)
 
 
+def woven_dir(jar: Path) -> str:
+    """Where agents keep what they have woven: beside the jar that is of these sources for ever; "" if it may change."""
+    return "" if os.environ.get(OVERRIDE) else str(jar.parent)
+
+
 def tool_options(jar: Path, given: str = "") -> str:
     """`JAVA_TOOL_OPTIONS` with the agent behind what the user has there."""
     word = f"-javaagent:{jar}"

@@ -26,6 +26,8 @@ CLIENT = "kazoo==2.10.0"
 MEMBER_JAR = "member.jar"
 ARCHIVE = "classes.jsa"
 ARCHIVE_RUN_S = 30
+REHEARSAL = "undermine.agent.Rehearsal"
+"""Of Undermine's agent: loads its classes too, then runs the program."""
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 BINDINGS = ("slf4j-log4j12-", "slf4j-reload4j-", "logback-classic-")
 """What makes a log of slf4j's calls. Some releases bring none along; they were tested with one of these two."""
@@ -166,7 +168,8 @@ def _archive_classes(folder: Path, java: str) -> None:
     part = folder / f"{ARCHIVE}.part"
     with tempfile.TemporaryDirectory() as data:
         boot = [f"-Xbootclasspath/a:{path}" for path in agent]
-        _run_for_archive([program, *settings(), *boot], f"{folder}/*", part, Path(data))
+        command = [program, *settings(), *boot, "-cp", f"{folder}/*", *([REHEARSAL] if agent else [])]
+        _run_for_archive(command, part, Path(data))
     if part.exists():
         part.rename(archive)
         owner.write_text(identity)
@@ -193,7 +196,7 @@ def settings() -> list[str]:
     ]
 
 
-def _run_for_archive(java: list[str], jars: str, archive: Path, data: Path) -> None:
+def _run_for_archive(command: list[str], archive: Path, data: Path) -> None:
     """An ensemble for a moment. One of the three writes the archive when it ends."""
     addresses = _free_addresses(9)
     servers = ",".join(f"{n + 1}={addresses[3 * n]}:{addresses[3 * n + 1].rpartition(':')[2]}" for n in range(3))
@@ -202,9 +205,10 @@ def _run_for_archive(java: list[str], jars: str, archive: Path, data: Path) -> N
     running = []
     for n, log in enumerate(logs):
         more = [f"-XX:ArchiveClassesAtExit={archive}"] if n == 1 else []
+        java = [command[0], *more, *command[1:]]
         member = ["Member", str(n + 1), f"{data}/zk{n}", addresses[3 * n + 2], servers, f"zk{n}", "none", *options]
         with open(log, "w") as out:
-            running.append(subprocess.Popen([*java, *more, "-cp", jars, *member], stdout=out, stderr=out))
+            running.append(subprocess.Popen([*java, *member], stdout=out, stderr=out))
     until = time.monotonic() + ARCHIVE_RUN_S
     while time.monotonic() < until and not all(re.search("LEADING|FOLLOWING", log.read_text()) for log in logs):
         time.sleep(0.1)

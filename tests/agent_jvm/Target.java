@@ -1,3 +1,4 @@
+import java.io.EOFException;
 import java.io.File;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
@@ -122,6 +123,18 @@ public class Target {
         Files.delete(folder.resolve("h"));
         Files.deleteIfExists(folder.resolve("g"));
         Files.delete(folder);
+    }
+
+    /** Numbers that methods return and that are none of bytes; and reading that fails. */
+    static void counts() throws Exception {
+        Files.write(Paths.get("n"), new byte[3]);
+        new File("n").length();
+        new File("n").lastModified();
+        try (RandomAccessFile file = new RandomAccessFile("n", "r")) {
+            file.readInt();
+        } catch (EOFException end) {
+            Files.delete(Paths.get("n"));
+        }
     }
 
     static void outside() throws Exception {
@@ -425,6 +438,18 @@ public class Target {
         say("nioRecv", () -> received(channel));
         say("nioRecv again", () -> received(channel));
         channel.close();
+    }
+
+    /** What could not be connected is closed, as the JDK does it. */
+    static void unconnected() throws Exception {
+        InetSocketAddress there = new InetSocketAddress("127.0.0.1", Integer.getInteger("port"));
+        SocketChannel channel = SocketChannel.open();
+        say("channel", () -> channel.connect(there));
+        say("open", () -> channel.isOpen());
+        Socket socket = new Socket();
+        say("socket", () -> { socket.connect(there); return "connected"; });
+        say("again", () -> { socket.connect(there); return "connected"; });
+        socket.close();
     }
 
     private static int received(SocketChannel channel) throws Exception {

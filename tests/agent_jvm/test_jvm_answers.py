@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -72,7 +73,7 @@ def echo() -> Iterator[int]:
                 threading.Thread(target=answer, args=(connection,), daemon=True).start()
 
         def answer(connection: socket.socket) -> None:
-            with connection:
+            with connection, contextlib.suppress(ConnectionResetError):
                 while data := connection.recv(100):
                     connection.sendall(data)
 
@@ -104,6 +105,29 @@ def test_errors_of_sockets(target: Any, echo: int) -> None:
         "nioSend again -> 1", "nioRecv again -> 1",
     }  # fmt: skip
     assert sorted(event.error for event in outcome.trace if event.error) == sorted(error for _, _, error, _ in CALLS)
+
+
+def test_what_could_not_be_connected_is_closed(target: Any, echo: int) -> None:
+    target.tool.addresses = {f"127.0.0.1:{echo}": "s2"}
+    for nth in (1, 2):
+        target.tool.step({"fault": "error", "error": "ECONNREFUSED", "scope": "once"}, {"op": "net.connect", "nth": nth})
+    outcome = target.run("unconnected", options=(f"-Dport={echo}",)).ok()
+    assert target.troubles() == ""
+    *told, again = outcome.out.splitlines()
+    refused = "ConnectException: Connection refused"
+    assert told == [f"channel -> {refused}", "open -> false", f"socket -> {refused}"]
+    assert again.startswith("again -> SocketException: Socket")
+    assert outcome.of("net.close") == []
+
+
+def test_an_error_after_what_was_delayed_without_blocking_is_raised(target: Any, echo: int) -> None:
+    target.tool.addresses = {f"127.0.0.1:{echo}": "s2"}
+    target.tool.step({"fault": "delay", "delay_s": 0.1, "mode": "operation"}, {"op": "net.recv", "nth": 3})
+    reset = {"fault": "error", "error": "ECONNRESET", "scope": "once"}
+    target.tool.step(reset, {"op": "net.recv", "nth": 3, "place": "after"})
+    outcome = target.run("calls", options=(f"-Dport={echo}",)).ok()
+    assert "nioRecv -> SocketException: Connection reset" in outcome.out
+    assert {receipt.step for receipt in outcome.receipts} == {0, 1}
 
 
 def test_delays_hold_operations_of_files_and_sockets(target: Any, echo: int) -> None:

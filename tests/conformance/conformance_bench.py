@@ -48,6 +48,7 @@ class Kind:
     environment: Mapping[str, str]
     packages: tuple[str, ...]
     accelerator: str = ""
+    woven: str = ""
     agent: str = ""
     """How its agent's name begins."""
 
@@ -64,7 +65,7 @@ def python_kind(fast: bool) -> Kind:
         assert made.file is not None, made
         built = str(made.file.parent)
     command = (sys.executable, str(HERE / "driver.py"))
-    return Kind(name, command, {"PYTHONPATH": str(python_agent_dir())}, ("driver",), built, name)
+    return Kind(name, command, {"PYTHONPATH": str(python_agent_dir())}, ("driver",), built, agent=name)
 
 
 def jvm_kind(major: int, classes: Path, jar: Path) -> Kind:
@@ -72,7 +73,7 @@ def jvm_kind(major: int, classes: Path, jar: Path) -> Kind:
     quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
     command = (java, *quick, "-cp", str(classes), "conformance.Driver")
     options = {"JAVA_TOOL_OPTIONS": jvm.tool_options(jar)}
-    return Kind(f"jvm-{major}", command, options, ("conformance",), jvm.helper_dir(jar), "jvm")
+    return Kind(f"jvm-{major}", command, options, ("conformance",), jvm.helper_dir(jar), str(classes), "jvm")
 
 
 # --- the tool's side
@@ -246,6 +247,7 @@ class Bench:
             "cgroup": "",
             "stacks_signal": STACKS_SIGNAL,
             "accelerator": self.kind.accelerator,
+            "woven": self.kind.woven,
             "observe": [],
             "operations": [],
             "adapters": [],

@@ -29,6 +29,7 @@ settle_timeout_s = 10
 """
 HUNT = """
 import socket
+import time
 import undermine
 
 def talk(node):
@@ -42,6 +43,7 @@ def workload(s):
     for node in s.nodes:
         for _ in range(3):
             s.attempt("write", lambda: talk(node), node=node.id)
+    time.sleep(1)  # so that what a node asks the tool in the last of these is not too late
 """
 
 

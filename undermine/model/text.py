@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def printable(text: str, length_max: int = 200) -> str:
-    cut = text[:length_max]
+    cut = text[:length_max].replace("\t", " ")
     return cut if cut.isprintable() else "".join(c if c.isprintable() else "?" for c in cut)

@@ -50,6 +50,7 @@ public final class Agent {
     final Sites sites;
     final ThreadNames threadNames;
     final Variables variables;
+    private final WovenClasses kept;
     volatile boolean off;
     private volatile Thread greeting;
     private int troubles;
@@ -63,8 +64,8 @@ public final class Agent {
         state.busy = true;
         Config config = null;
         try {
-            config = new Config(read(path), pid());
-            if (version() < OLDEST) {
+            config = new Config(read(path), Self.read());
+            if (Native.version() < OLDEST) {
                 throw new UnsupportedOperationException("this JVM is older than " + OLDEST + ": it has no Unix sockets");
             }
             Agent agent = new Agent(config, instrumentation);
@@ -99,6 +100,7 @@ public final class Agent {
         faults = new Faults(this);
         sites = new Sites(config.packages, file);
         peers = new Peers(config, state);
+        kept = new WovenClasses(config.woven);
     }
 
     /** From here on operations are recorded. */
@@ -107,7 +109,7 @@ public final class Agent {
         greet();
         Named.install(this);
         open(instrumentation);
-        Weaver weaver = new Weaver(this, JdkMethods.FILES, JdkMethods.NETWORK, JdkMethods.THREADS);
+        Weaver weaver = new Weaver(this, kept, JdkMethods.FILES, JdkMethods.NETWORK, JdkMethods.THREADS);
         prepare();
         current = this;
         instrumentation.addTransformer(weaver, true);
@@ -122,7 +124,7 @@ public final class Agent {
     private void greet() {
         final int generation = state.generation();
         if (generation != 0) {
-            lasting.welcome(generation, link.welcome());
+            meet(generation);
             return;
         }
         greeting = new Thread("undermine-hello") {
@@ -130,14 +132,22 @@ public final class Agent {
             public void run() {
                 ThreadState.get().busy = true;
                 try {
-                    lasting.welcome(generation, link.welcome());
+                    meet(generation);
                 } catch (Throwable trouble) {
                     note(trouble);
                 }
                 greeting = null;
             }
         };
+        greeting.setDaemon(true);
         greeting.start();
+    }
+
+    private void meet(int generation) {
+        lasting.welcome(generation, link.welcome());
+        if (!config.steps.isEmpty()) {
+            faults.makeReady();
+        }
     }
 
     /** Before anything is asked of the tool it has said whether it wants to hear of us. */
@@ -179,7 +189,7 @@ public final class Agent {
 
     /** A thread of our own looks whether the tool asks for stacks. */
     private void watch() {
-        Thread thread = new Thread("undermine") {
+        Thread thread = new Thread("undermine-stacks") {
             @Override
             public void run() {
                 look();
@@ -195,16 +205,26 @@ public final class Agent {
         int asked = state.stacksAsked();
         while (!off) {
             try {
-                Thread.sleep(LOOK_MS);
+                rest();
                 int now = state.stacksAsked();
                 if (now != asked) {
                     asked = now;
                     StackDump.write(config, threadNames, sites);
                 }
                 faults.look(cursor(own));
+                kept.save();
             } catch (Throwable trouble) {
                 note(trouble);
             }
+        }
+    }
+
+    /** A program may interrupt all threads of its group. */
+    private static void rest() {
+        try {
+            Thread.sleep(LOOK_MS);
+        } catch (InterruptedException interrupt) {
+            return;
         }
     }
 
@@ -256,12 +276,13 @@ public final class Agent {
         said.put("role", config.role);
         said.put("incarnation", (long) config.incarnation);
         said.put("pid", (long) config.pid);
-        said.put("ppid", (long) parent());
+        said.put("ppid", (long) config.parent);
         said.put("agent", NAME);
         said.put("runtime", "jvm " + System.getProperty("java.version"));
         said.put("capabilities", new ArrayList<String>(Faults.CAPABILITIES));
         said.put("gaps", new ArrayList<String>(GAPS));
         said.put("executable", System.getProperty("java.home") + "/bin/java");
+        said.put("why_slow", Native.whyNot());
         return said;
     }
 
@@ -272,32 +293,6 @@ public final class Agent {
         hello.remove("role");
         hello.remove("ppid");
         return hello;
-    }
-
-    private static int version() {
-        String text = System.getProperty("java.specification.version");
-        return text.startsWith("1.") ? Integer.parseInt(text.substring(2)) : Integer.parseInt(text);
-    }
-
-    private static int pid() throws IOException {
-        return Integer.parseInt(new File("/proc/self").getCanonicalFile().getName());
-    }
-
-    /** The fourth word of this file, counted behind the program's name. */
-    private static int parent() {
-        try {
-            FileInputStream stream = new FileInputStream("/proc/self/stat");
-            try {
-                byte[] bytes = new byte[4096];
-                String text = new String(bytes, 0, Math.max(stream.read(bytes), 0), StandardCharsets.ISO_8859_1);
-                String[] words = text.substring(text.lastIndexOf(')') + 2).split(" ");
-                return Integer.parseInt(words[1]);
-            } finally {
-                stream.close();
-            }
-        } catch (IOException none) {
-            return 0;
-        }
     }
 
     // --- for each operation
@@ -326,7 +321,8 @@ public final class Agent {
         try {
             StackTraceElement[] frames = trouble.getStackTrace();
             String where = frames.length > 0 ? frames[0].toString() : "?";
-            String line = trouble.getClass().getName() + ": " + trouble.getMessage() + " at " + where + "\n";
+            String message = String.valueOf(trouble.getMessage()).replace('\n', ' ');
+            String line = trouble.getClass().getName() + ": " + message + " at " + where + "\n";
             FileOutputStream stream = new FileOutputStream(config.stem() + ".agent-error", true);
             try {
                 stream.write(line.getBytes(StandardCharsets.UTF_8));

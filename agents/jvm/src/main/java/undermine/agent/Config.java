@@ -22,13 +22,17 @@ final class Config {
     final Map<String, String> hosts;
     final String cgroup;
     final String accelerator;
+    /** Where changed classes are kept, or nothing. */
+    final String woven;
     final List<Map<String, Object>> operations;
     final List<Map<String, Object>> variables;
     final List<Map<String, Object>> steps;
     final int pid;
+    final int parent;
 
-    Config(Map<String, Object> json, int pid) {
-        this.pid = pid;
+    Config(Map<String, Object> json, Self self) {
+        pid = self.pid;
+        parent = self.parent;
         node = text(json, "node");
         role = text(json, "role");
         incarnation = number(json, "incarnation");
@@ -43,6 +47,7 @@ final class Config {
         hosts = map(json, "hosts");
         cgroup = text(json, "cgroup");
         accelerator = text(json, "accelerator");
+        woven = text(json, "woven");
         operations = list(json, "operations");
         variables = list(json, "variables");
         steps = list(json, "steps");

@@ -36,12 +36,15 @@ final class Core {
         state.busy = true;
         try {
             return agent.lasting.any();
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+            return false;
         } finally {
             state.busy = false;
         }
     }
 
-    /** Record the beginning and decide; null if that failed. */
+    /** Record the beginning and decide; null if it could not be recorded. */
     static Call begin(Agent agent, ThreadState state, Operation operation, Subject subject, long size, long since,
             Object thing, boolean isNonBlocking) {
         return begin(agent, state, operation, subject, size, since, thing, isNonBlocking, false);
@@ -50,25 +53,25 @@ final class Core {
     /** If it is of the caller, the target's innermost frame is the operation itself, and not where it is called. */
     static Call begin(Agent agent, ThreadState state, Operation operation, Subject subject, long size, long since,
             Object thing, boolean isNonBlocking, boolean isOfCaller) {
+        Call call = null;
         state.busy = true;
         try {
             Cursor cursor = agent.cursor(state);
             Stack stack = agent.sites.here(cursor);
             stack = isOfCaller ? caller(agent.sites, cursor, stack) : stack;
-            Call call = write(agent, state, cursor, operation, subject, stack, size, since);
+            call = write(agent, state, cursor, operation, subject, stack, size, since);
             call.nonBlocking = isNonBlocking;
             call.subjectOf = thing;
             if (operation.matchable && (operation.before.length > 0 || agent.lasting.any())) {
                 agent.awaitGreeting();
                 agent.faults.before(call);
             }
-            return call;
         } catch (Throwable trouble) {
             agent.note(trouble);
-            return null;
         } finally {
             state.busy = false;
         }
+        return call;
     }
 
     /** The stack without its innermost frame, if there is another one. */
@@ -107,6 +110,9 @@ final class Core {
         if (call.wouldBlock) {
             leave(agent, state, call, 0, "EAGAIN");
             state.pop();
+            if (call.error != null) { // asked for after it
+                Core.<RuntimeException>raise(call.error);
+            }
             return true;
         }
         frame.call = call;
@@ -175,11 +181,13 @@ final class Core {
         if (call == null) {
             return frame.atEnd;
         }
-        leave(agent, state, call, bytes(frame, result), error == null ? null : nameOf(error));
+        leave(agent, state, call, error == null ? bytes(frame, result) : 0, error == null ? null : nameOf(error));
         if (call.error == null) {
             return null;
         }
-        undo(agent, state, frame, error);
+        if (error == null && frame.thing != null) {
+            undo(agent, state, call.operation, frame.thing);
+        }
         return raised(frame, call);
     }
 
@@ -191,7 +199,10 @@ final class Core {
 
     /** The bytes that the method's number stands for. */
     private static long bytes(Frame frame, long result) {
-        return frame.isValue ? frame.size : result < 0 ? 0 : frame.isOneByte ? 1 : result;
+        if (frame.isValue) {
+            return frame.size;
+        }
+        return result < 0 ? 0 : frame.isOneByte ? 1 : frame.datagram != null ? frame.received() : result;
     }
 
     /** What a channel that does not block was asked for, and was not in vain. */
@@ -206,15 +217,12 @@ final class Core {
         }
     }
 
-    /** What was opened or accepted before an error came after it is closed. */
-    private static void undo(Agent agent, ThreadState state, Frame frame, Throwable error) {
-        if (error != null || frame.thing == null) {
-            return;
-        }
+    /** What was opened, accepted or connected is closed: the program was answered with an error. */
+    static void undo(Agent agent, ThreadState state, Operation operation, Object thing) {
         boolean wasBusy = state.busy;
         state.busy = true;
         try {
-            Undo.of(frame.call.operation.name, frame.thing);
+            Undo.of(operation.name, thing);
         } catch (Throwable trouble) {
             agent.note(trouble);
         } finally {

@@ -1,6 +1,5 @@
 package undermine.agent;
 
-import java.io.FileInputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -67,15 +66,11 @@ class Death {
             }
         }
 
-        /** Our own numbers: `pid (name) state parent group …`. */
         private void readNumbers() {
-            try (FileInputStream status = new FileInputStream("/proc/self/stat")) {
-                byte[] data = new byte[512];
-                int length = Math.max(0, status.read(data));
-                String text = new String(data, 0, length, StandardCharsets.ISO_8859_1);
-                String[] fields = text.substring(text.lastIndexOf(')') + 2).split(" ");
-                pid = number(text.substring(0, text.indexOf(' ')));
-                isInGroup = group > 0 && number(fields[2]) == group;
+            try {
+                Self self = Self.read();
+                pid = self.pid;
+                isInGroup = group > 0 && self.group == group;
             } catch (IOException | RuntimeException unreadable) {
                 isInGroup = false;
             }

@@ -1,6 +1,5 @@
 package undermine.agent;
 
-import java.io.FileDescriptor;
 import java.io.IOException;
 import java.net.Socket;
 import java.net.SocketException;
@@ -24,9 +23,6 @@ final class Endpoint {
         }
         if (thing instanceof Socket) {
             return !((Socket) thing).isClosed();
-        }
-        if (thing instanceof FileDescriptor) {
-            return ((FileDescriptor) thing).valid();
         }
         if (thing instanceof SocketOptions) {
             return timeoutOf((SocketOptions) thing) >= 0;

@@ -249,7 +249,7 @@ final class EventFile {
         } catch (IOException error) {
             failed = isLasting(error);
         }
-        return (chunk == null ? ByteBuffer.allocateDirect(CHUNK) : chunk).order(ByteOrder.LITTLE_ENDIAN);
+        return (chunk == null ? ByteBuffer.allocate(CHUNK) : chunk).order(ByteOrder.LITTLE_ENDIAN);
     }
 
     /** A target that has no descriptor left may have one later. */
@@ -313,10 +313,11 @@ final class EventFile {
 
         @Override
         public void run() {
+            ThreadState.get().busy = true;
             try {
                 chunk = file.grow();
             } catch (IOException error) {
-                // scratch memory, this time
+                chunk = null; // scratch memory, this time
             } finally {
                 isDone = true;
             }

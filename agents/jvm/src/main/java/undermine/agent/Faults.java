@@ -122,6 +122,11 @@ final class Faults {
         }
     }
 
+    /** What may be needed is loaded before: a step's moment does not last. */
+    void makeReady() {
+        death.prepare().drop();
+    }
+
     // --- what is reached
 
     private void claim(Half half, Call call, String place) {
@@ -146,8 +151,7 @@ final class Faults {
         if (step.kind.equals("delay")) {
             delay(step, call, place, action, detail);
         } else if (step.kind.equals("error")) {
-            write(step, call, action, detail);
-            raise(step, call);
+            raise(step, call, action, detail);
         }
     }
 
@@ -191,13 +195,16 @@ final class Faults {
         file.receipt(call.cursor, call.seq, Clock.now(), step.index, 0, action, detail);
     }
 
-    private void raise(Step step, Call call) {
+    /** The error is made first: with the receipt it is certain that it is raised. */
+    private void raise(Step step, Call call, int action, int detail) {
         String name = step.text("error", "EIO");
         String scope = step.text("scope", "once");
+        Throwable error = Errors.make(name, call.operation, call.subject);
+        write(step, call, action, detail);
+        call.error = error;
         if (!scope.equals("once")) {
             lasting.add(step.index, name, scope, call.subject);
         }
-        call.error = Errors.make(name, call.operation, call.subject);
     }
 
     /** Hold the thread now or, where a channel alone is to wait and its thread must not, let the channel do it. */

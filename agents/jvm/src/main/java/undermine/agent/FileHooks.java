@@ -70,6 +70,8 @@ public final class FileHooks {
         state.busy = true;
         try {
             return new File(path).exists();
+        } catch (RuntimeException forbidden) {
+            return true;
         } finally {
             state.busy = false;
         }
@@ -239,8 +241,12 @@ public final class FileHooks {
         return onPath(Ops.create, path, Frame.RAISE);
     }
 
+    /** The number that the method returns, a length or a time, is none of bytes that went anywhere. */
     public static boolean stat(Object path) {
-        return onPath(Ops.stat, path, Frame.ANSWER);
+        ThreadState state = ThreadState.get();
+        Frame frame = state.push();
+        frame.isValue = true;
+        return onPath(state, frame, Ops.stat, path, Frame.ANSWER);
     }
 
     public static boolean list(Object path) {
@@ -287,7 +293,10 @@ public final class FileHooks {
 
     private static boolean onPath(Operation operation, Object path, int answer) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        return onPath(state, state.push(), operation, path, answer);
+    }
+
+    private static boolean onPath(ThreadState state, Frame frame, Operation operation, Object path, int answer) {
         return path != null && Core.enter(state, frame, operation, subject(state, path.toString()), 0, answer);
     }
 
@@ -305,6 +314,8 @@ public final class FileHooks {
         state.busy = true;
         try {
             return new File(path).isDirectory();
+        } catch (RuntimeException forbidden) {
+            return false;
         } finally {
             state.busy = false;
         }

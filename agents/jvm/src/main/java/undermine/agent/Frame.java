@@ -1,5 +1,8 @@
 package undermine.agent;
 
+import java.net.DatagramPacket;
+import java.nio.ByteBuffer;
+
 /** A woven method under way in a thread. Used again and again: one for each depth. */
 final class Frame {
     /** How an injected error is answered: raised as it is, as java.nio.file raises it, or by false, 0 or nothing. */
@@ -23,6 +26,8 @@ final class Frame {
     boolean isOneByte;
     /** True if it is a value that was read: as many bytes as were asked for. */
     boolean isValue;
+    /** What a datagram is received into: a buffer, or a packet. */
+    Object datagram;
     /** What is opened, connected or listened on by this operation. */
     Object thing;
     /** Raised when the method ends, whatever it does. */
@@ -33,6 +38,14 @@ final class Frame {
     Named.Method named;
     Object[] arguments;
 
+    /** The bytes of the datagram that has come. */
+    long received() {
+        if (datagram instanceof DatagramPacket) {
+            return ((DatagramPacket) datagram).getLength();
+        }
+        return size - ((ByteBuffer) datagram).remaining();
+    }
+
     void clear() {
         call = null;
         late = null;
@@ -42,6 +55,7 @@ final class Frame {
         answer = RAISE;
         isOneByte = false;
         isValue = false;
+        datagram = null;
         thing = null;
         atEnd = null;
         outer = null;

@@ -80,11 +80,6 @@ class Half {
         return found;
     }
 
-    /** True if this half makes the step's fault happen, and the fault is one of these. */
-    boolean actsBy(List<String> capabilities) {
-        return acts && capabilities.contains(step.capability);
-    }
-
     /** Before or after this operation, or nowhere if it is not looked at there. */
     String placeAt(Operation operation) {
         String name = operation.name;

@@ -27,7 +27,6 @@ public final class Named {
 
     /** One method that the user named. */
     static final class Method {
-        final int number;
         final String text;
         final String name;
         /** Simple names of its parameters' types, in parentheses; or nothing: whatever it takes. */
@@ -43,8 +42,7 @@ public final class Named {
         /** True if its class is the target's: then it is a frame of the target's itself. */
         final boolean isTargets;
 
-        Method(int number, Map<String, Object> description, Table table) {
-            this.number = number;
+        Method(Map<String, Object> description, Table table) {
             text = String.valueOf(description.get("function"));
             int open = text.indexOf('(');
             takes = open < 0 ? "" : text.substring(open);
@@ -62,8 +60,7 @@ public final class Named {
             }
         }
 
-        private Method(int number, Method named, List<String> parameters, boolean isTargets) {
-            this.number = number;
+        private Method(Method named, List<String> parameters, boolean isTargets) {
             text = named.text;
             name = named.name;
             takes = named.takes;
@@ -100,7 +97,7 @@ public final class Named {
         List<Method> found = new ArrayList<Method>();
         for (Map<String, Object> description : agent.config.operations) {
             try {
-                Method method = new Method(found.size(), description, agent.table);
+                Method method = new Method(description, agent.table);
                 found.add(method);
                 List<Method> ofClass = BY_CLASS.get(method.owner());
                 if (ofClass == null) {
@@ -123,7 +120,7 @@ public final class Named {
             }
         }
         List<Method> longer = new ArrayList<Method>(methods);
-        longer.add(new Method(longer.size(), named, parameters, isTargets));
+        longer.add(new Method(named, parameters, isTargets));
         methods = longer;
         return longer.size() - 1;
     }

@@ -20,16 +20,16 @@ import org.objectweb.asm.Opcodes;
  */
 final class NativeCalls {
     private static final String INSTEAD = "undermine/agent/Instead";
-    private final List<byte[]> needles = new ArrayList<byte[]>();
+    private final List<String> needles = new ArrayList<String>();
     private final boolean isSyncNative = isNative(FileDescriptor.class, "sync");
     private final boolean isSetLengthNative = isNative(RandomAccessFile.class, "setLength", long.class);
 
     NativeCalls() {
         if (isSyncNative) {
-            needles.add("java/io/FileDescriptor".getBytes(StandardCharsets.US_ASCII));
+            needles.add("java/io/FileDescriptor");
         }
         if (isSetLengthNative) {
-            needles.add("setLength".getBytes(StandardCharsets.US_ASCII));
+            needles.add("setLength");
         }
     }
 
@@ -42,15 +42,22 @@ final class NativeCalls {
         }
     }
 
+    /** False if this class file calls none of them. Quick: it is asked of every class. */
+    boolean mayBeIn(byte[] bytes) {
+        if (needles.isEmpty()) {
+            return false;
+        }
+        String text = new String(bytes, StandardCharsets.ISO_8859_1);
+        for (String needle : needles) {
+            if (text.contains(needle)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     /** Null if there is nothing to change. */
     byte[] woven(byte[] bytes) {
-        boolean isNamed = false;
-        for (byte[] needle : needles) {
-            isNamed = isNamed || contains(bytes, needle);
-        }
-        if (!isNamed) {
-            return null;
-        }
         final boolean[] isChanged = {false};
         ClassReader reader = new ClassReader(bytes);
         ClassWriter writer = new ClassWriter(reader, 0);
@@ -84,24 +91,5 @@ final class NativeCalls {
             String whole = "(L" + owner + ";" + descriptor.substring(1);
             super.visitMethodInsn(Opcodes.INVOKESTATIC, INSTEAD, name, whole, false);
         }
-    }
-
-    private static boolean contains(byte[] bytes, byte[] needle) {
-        byte first = needle[0];
-        for (int i = 0; i <= bytes.length - needle.length; i++) {
-            if (bytes[i] == first && startsAt(bytes, i, needle)) {
-                return true;
-            }
-        }
-        return false;
-    }
-
-    private static boolean startsAt(byte[] bytes, int at, byte[] needle) {
-        for (int i = 1; i < needle.length; i++) {
-            if (bytes[at + i] != needle[i]) {
-                return false;
-            }
-        }
-        return true;
     }
 }

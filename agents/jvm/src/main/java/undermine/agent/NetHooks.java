@@ -192,6 +192,7 @@ public final class NetHooks {
         } finally {
             if (!isBegun) {
                 SOCKETS.remove(socket); // it was refused: closing it is no event
+                Core.undo(Agent.current, state, Ops.connect, socket); // the JDK closes what could not be connected
             }
         }
         return false;
@@ -383,16 +384,25 @@ public final class NetHooks {
 
     /** Who sent it is known only afterwards: somebody. */
     public static boolean receive(Object channel, Object descriptor, Object buffer) {
-        return onDatagram(Ops.recv, channel, descriptor, null, FileHooks.length(buffer));
+        return onDatagram(Ops.recv, channel, descriptor, null, FileHooks.length(buffer), buffer);
     }
 
-    public static boolean receivePacket(Object channel) {
-        return onDatagram(Ops.recv, channel, null, null, 0);
+    public static boolean receiveBlocking(Object channel, Object buffer) {
+        return onDatagram(Ops.recv, channel, null, null, FileHooks.length(buffer), buffer);
     }
 
-    /** A descriptor: the channel may be one that does not block. */
+    public static boolean receivePacket(Object channel, Object packet) {
+        return onDatagram(Ops.recv, channel, null, null, 0, packet);
+    }
+
     private static boolean onDatagram(
             Operation operation, Object channel, Object descriptor, Object remote, long size) {
+        return onDatagram(operation, channel, descriptor, remote, size, null);
+    }
+
+    /** A descriptor: the channel may be one that does not block. What is received is put into the last. */
+    private static boolean onDatagram(
+            Operation operation, Object channel, Object descriptor, Object remote, long size, Object into) {
         ThreadState state = ThreadState.get();
         Frame frame = state.push();
         if (!isIdle(state)) {
@@ -402,6 +412,7 @@ public final class NetHooks {
         Subject subject = isKnown ? called(state, (InetSocketAddress) remote)
                 : new Subject("other", "", false);
         frame.thing = channel;
+        frame.datagram = into;
         if (descriptor == null || ((SelectableChannel) channel).isBlocking()) {
             return Core.enter(state, frame, operation, subject, size, Frame.RAISE);
         }

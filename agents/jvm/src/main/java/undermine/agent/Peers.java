@@ -68,11 +68,6 @@ final class Peers {
         return number > 0 && number <= nodes.size() && number != own ? nodes.get(number - 1) : null;
     }
 
-    /** True if asking again may find who called: it may not have told its port yet. */
-    boolean mayBecomeKnown(Subject subject) {
-        return hosts.isEmpty() && subject.target.equals("accepted");
-    }
-
     /** Let the other side know who called from this port. */
     void told(int localPort, InetSocketAddress remote) {
         if (own > 0 && hosts.isEmpty() && localPort > 0 && remote != null) {
@@ -82,11 +77,6 @@ final class Peers {
 
     Subject listening() {
         return listening;
-    }
-
-    /** The subject of accepting at this address. */
-    Subject listening(InetSocketAddress local) {
-        return local == null ? listening : new Subject("listen", name(local), false);
     }
 
     private static Subject subject(String node, String otherwise, String name) {

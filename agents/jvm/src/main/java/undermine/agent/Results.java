@@ -11,6 +11,7 @@ final class Results {
     /** The number that stands for it: bytes, or 1 for something, 0 for nothing. */
     static long learn(Frame frame, Object result) {
         if (result == null) {
+            frame.thing = null; // nothing was opened or accepted
             return 0;
         }
         if (result instanceof FileDescriptor && frame.call != null) {

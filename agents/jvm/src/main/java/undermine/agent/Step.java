@@ -7,18 +7,14 @@ final class Step {
     final int index;
     final Map<String, Object> fault;
     final String kind;
-    /** The word for this fault in the introduction of an agent that can do it. */
-    final String capability;
-    /** A hold is met where the fault that it stands for would be. */
+    /** The word for it in the introduction of an agent that can do it; a hold is met where what it stands for would be. */
     final String like;
 
     Step(int index, Map<String, Object> fault) {
         this.index = index;
         this.fault = fault;
         this.kind = text("fault", "");
-        this.capability = kind.equals("delay") && isOfOperation() ? "delay-operation" : kind;
-        String stands = text("of", "");
-        this.like = stands.isEmpty() ? capability : stands;
+        this.like = text("of", kind.equals("delay") && isOfOperation() ? "delay-operation" : kind);
     }
 
     boolean isOfOperation() {

@@ -67,24 +67,6 @@ final class Table {
         return operations.get(name);
     }
 
-    /** This operation where such faults cannot be carried out: there it does not count for their steps. */
-    Operation without(String name, String... capabilities) {
-        Operation whole = operations.get(name);
-        Operation rest = new Operation(name, true);
-        List<String> impossible = Arrays.asList(capabilities);
-        for (Half half : whole.before) {
-            if (!half.actsBy(impossible)) {
-                rest.add(half, true, false);
-            }
-        }
-        for (Half half : whole.after) {
-            if (!half.actsBy(impossible)) {
-                rest.add(half, false, false);
-            }
-        }
-        return rest;
-    }
-
     /** Put something before all halves where variables are read; its `reached` is called as theirs are. */
     void lookFirst(Half watcher) {
         for (String name : SENDS) {

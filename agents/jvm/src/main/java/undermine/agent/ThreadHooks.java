@@ -16,10 +16,14 @@ public final class ThreadHooks {
         if (agent == null || agent.off || ThreadState.get().busy) {
             return;
         }
-        String name = ((Thread) thread).getName();
-        Subject subject = new Subject(Masks.mask(name), name + "@" + NUMBER.incrementAndGet(), false);
-        STARTED.put(thread, subject);
-        Core.record(Ops.threadStart, subject, null);
+        try {
+            String name = ((Thread) thread).getName();
+            Subject subject = new Subject(Masks.mask(name), name + "@" + NUMBER.incrementAndGet(), false);
+            STARTED.put(thread, subject);
+            Core.record(Ops.threadStart, subject, null);
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+        }
     }
 
     /** The last that a thread does. */
@@ -28,13 +32,13 @@ public final class ThreadHooks {
         if (agent == null || agent.off) {
             return;
         }
-        ThreadState state = ThreadState.get();
-        Subject subject = STARTED.remove(thread);
-        if (subject != null && !state.busy) {
-            Core.record(Ops.threadEnd, subject, null);
-        }
-        state.busy = true;
         try {
+            ThreadState state = ThreadState.get();
+            Subject subject = STARTED.remove(thread);
+            if (subject != null && !state.busy) {
+                Core.record(Ops.threadEnd, subject, null);
+            }
+            state.busy = true;
             agent.threadNames.giveBack((Thread) thread);
             if (state.cursor != null) {
                 state.cursor.done();
@@ -45,9 +49,18 @@ public final class ThreadHooks {
         }
     }
 
+    /** Most likely to fail where memory is short; and what dies of that must still reach its handler. */
     public static void die(Object thread, Object error) {
-        Throwable cause = (Throwable) error;
-        Core.record(Ops.threadDie, new Subject(cause.getClass().getSimpleName(), text(cause), false), cause);
+        Agent agent = Agent.current;
+        if (agent == null || agent.off) {
+            return;
+        }
+        try {
+            Throwable cause = (Throwable) error;
+            Core.record(Ops.threadDie, new Subject(cause.getClass().getSimpleName(), text(cause), false), cause);
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+        }
     }
 
     private static String text(Throwable error) {

@@ -6,13 +6,14 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.net.SocketImpl;
 
-/** Closes what was opened or accepted before it was answered with an error. */
+/** Closes what was opened, accepted or connected before it was answered with an error. */
 final class Undo {
     private Undo() {
     }
 
     static void of(String op, Object thing) throws IOException {
-        boolean isOpening = op.equals("file.open") || op.equals("file.create") || op.equals("net.accept");
+        boolean isOpening = op.equals("file.open") || op.equals("file.create") || op.equals("net.accept")
+                || op.equals("net.connect");
         if (!isOpening) {
             return;
         }

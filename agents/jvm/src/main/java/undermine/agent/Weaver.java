@@ -9,6 +9,7 @@ import java.util.Map;
 import org.objectweb.asm.ClassReader;
 import org.objectweb.asm.ClassVisitor;
 import org.objectweb.asm.ClassWriter;
+import org.objectweb.asm.FieldVisitor;
 import org.objectweb.asm.Label;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
@@ -19,9 +20,11 @@ final class Weaver implements ClassFileTransformer {
     private final Agent agent;
     private final Map<String, Map<String, Point>> points = new HashMap<String, Map<String, Point>>();
     private final NativeCalls natives = new NativeCalls();
+    private final WovenClasses kept;
 
-    Weaver(Agent agent, String[][]... tables) {
+    Weaver(Agent agent, WovenClasses kept, String[][]... tables) {
         this.agent = agent;
+        this.kept = kept;
         for (String[][] table : tables) {
             for (String[] row : table) {
                 Map<String, Point> ofClass = points.get(row[0]);
@@ -65,18 +68,45 @@ final class Weaver implements ClassFileTransformer {
 
     private byte[] ofJdk(String name, byte[] bytes) {
         Map<String, Point> ofClass = points.get(name);
-        return ofClass == null ? null : woven(name, bytes, ofClass);
+        if (ofClass == null) {
+            return null;
+        }
+        String key = WovenClasses.key(name, bytes);
+        byte[] changed = kept.get(key);
+        if (changed != null) {
+            return changed;
+        }
+        List<String> left = new ArrayList<String>();
+        changed = woven(name, bytes, ofClass, left);
+        if (left.isEmpty()) {
+            kept.put(key, changed);
+        } else {
+            agent.note(new IllegalStateException("not seen in this JDK: " + name + " " + left));
+        }
+        return changed;
     }
 
-    static byte[] woven(final String owner, byte[] bytes, final Map<String, Point> ofClass) {
+    /** What is left as it is, since a field that its hooks need is not there, is put into the list. */
+    static byte[] woven(final String owner, byte[] bytes, final Map<String, Point> ofClass, final List<String> left) {
         ClassReader reader = new ClassReader(bytes);
+        final Fields fields = new Fields(owner, reader.getSuperName());
         ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
         reader.accept(new ClassVisitor(Opcodes.ASM9, writer) {
+            @Override
+            public FieldVisitor visitField(int access, String name, String descriptor, String signature, Object value) {
+                fields.add(name, descriptor);
+                return super.visitField(access, name, descriptor, signature, value);
+            }
+
             @Override
             public MethodVisitor visitMethod(int access, String name, String descriptor, String signature, String[] thrown) {
                 MethodVisitor next = super.visitMethod(access, name, descriptor, signature, thrown);
                 Point point = ofClass.get(name + descriptor);
                 if (point == null || hasNoCode(access)) {
+                    return next;
+                }
+                if (fields.missing(point) != null) {
+                    left.add(name + " (no " + fields.missing(point) + ")");
                     return next;
                 }
                 return new Advice(next, owner, (access & Opcodes.ACC_STATIC) != 0, descriptor, point);
@@ -99,8 +129,18 @@ final class Weaver implements ClassFileTransformer {
         if (agent.sites.targets(name.replace('/', '.'))) {
             ClassBytes.loaded(loader, name, changed); // what comes below changes no place
         }
-        byte[] result = natives.woven(changed);
+        byte[] result = natives.mayBeIn(changed) ? withoutNatives(name, changed) : null;
         return result != null ? result : changed == bytes ? null : changed;
+    }
+
+    private byte[] withoutNatives(String name, byte[] bytes) {
+        String key = WovenClasses.key(name, bytes);
+        byte[] changed = kept.get(key);
+        if (changed == null) {
+            changed = natives.woven(bytes);
+            kept.put(key, changed);
+        }
+        return changed == null || changed.length == 0 ? null : changed;
     }
 
     /** A class that a variable's path starts at: its instances are told of when they are made. */

@@ -12,7 +12,6 @@ import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.util.Set;
 import java.util.Spliterator;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.stream.Stream;
@@ -20,7 +19,8 @@ import java.util.stream.Stream;
 /** What only newer JVMs have: walking stacks without making texts, and Unix sockets. Loaded by name. */
 final class Modern extends Walker {
     private static final int ANSWER_MAX = 1 << 20;
-    private static final long PAUSE_NS = 50_000;
+    private static final long SPIN_NS = 2_000_000;
+    private static final long PAUSE_NS = 1_000_000;
     private static final int FRAMES_EXPECTED = 16;
 
     private final StackWalker walker =
@@ -105,27 +105,27 @@ final class Modern extends Walker {
      * answer. The channel never blocks, so an interrupt of this thread neither closes it nor gets lost.
      */
     static String talk(String path, String lines, int answers, int timeoutMs) throws IOException {
-        long end = System.nanoTime() + timeoutMs * 1_000_000L;
-        try (SocketChannel channel = connect(path, end)) {
+        Patience patience = new Patience(timeoutMs);
+        try (SocketChannel channel = connect(path, patience)) {
             String answer = "";
             int from = 0;
             for (int i = 0; i < answers; i++) {
                 int to = lines.indexOf('\n', from) + 1;
-                send(channel, lines.substring(from, to > 0 ? to : lines.length()), end);
-                answer = receive(channel, end);
+                send(channel, lines.substring(from, to > 0 ? to : lines.length()), patience);
+                answer = receive(channel, patience);
                 from = to;
             }
             return answer;
         }
     }
 
-    private static SocketChannel connect(String path, long end) throws IOException {
+    private static SocketChannel connect(String path, Patience patience) throws IOException {
         SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX);
         try {
             channel.configureBlocking(false);
             boolean isConnected = channel.connect(UnixDomainSocketAddress.of(path));
             while (!isConnected) {
-                pause(end);
+                patience.pause();
                 isConnected = channel.finishConnect();
             }
             return channel;
@@ -135,16 +135,16 @@ final class Modern extends Walker {
         }
     }
 
-    private static void send(SocketChannel channel, String line, long end) throws IOException {
+    private static void send(SocketChannel channel, String line, Patience patience) throws IOException {
         ByteBuffer bytes = ByteBuffer.wrap(Texts.utf8(line));
         while (bytes.hasRemaining()) {
             if (channel.write(bytes) == 0) {
-                pause(end);
+                patience.pause();
             }
         }
     }
 
-    private static String receive(SocketChannel channel, long end) throws IOException {
+    private static String receive(SocketChannel channel, Patience patience) throws IOException {
         ByteArrayOutputStream found = new ByteArrayOutputStream();
         ByteBuffer part = ByteBuffer.allocate(1 << 13);
         while (part.position() == 0 || part.get(part.position() - 1) != '\n') {
@@ -155,18 +155,36 @@ final class Modern extends Walker {
                 throw new EOFException("no answer");
             }
             if (size == 0) {
-                pause(end);
+                patience.pause();
             }
         }
         found.write(part.array(), 0, part.position() - 1);
         return found.toString(StandardCharsets.UTF_8);
     }
 
-    /** Wait a little; not at all if this thread is interrupted. */
-    private static void pause(long end) throws IOException {
-        if (System.nanoTime() - end > 0) {
-            throw new SocketTimeoutException("no answer in time");
+    /**
+     * Waiting for the tool, which mostly answers at once. By yielding and sleeping: to park the thread would eat a permit
+     * that the program gave it, and it might never wake up from its own parking.
+     */
+    private static final class Patience {
+        private final long start = System.nanoTime();
+        private final long limitNs;
+
+        Patience(int timeoutMs) {
+            limitNs = timeoutMs * 1_000_000L;
         }
-        LockSupport.parkNanos(PAUSE_NS);
+
+        /** Wait a little. */
+        void pause() throws IOException {
+            long passed = System.nanoTime() - start;
+            if (passed > limitNs) {
+                throw new SocketTimeoutException("no answer in time");
+            }
+            if (passed < SPIN_NS) {
+                Thread.yield();
+            } else {
+                Hold.sleep(PAUSE_NS);
+            }
+        }
     }
 }

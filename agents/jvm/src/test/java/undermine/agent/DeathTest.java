@@ -102,7 +102,9 @@ class DeathTest {
         attributes.putValue("Can-Retransform-Classes", "true");
         Path jar = dir.resolve("dying.jar");
         try (OutputStream file = Files.newOutputStream(jar); JarOutputStream out = new JarOutputStream(file, manifest)) {
-            for (Class<?> each : List.of(Native.class, Death.class, Death.Blow.class, Dying.class, Agent.class)) {
+            List<Class<?>> needed = List.of(
+                    Native.class, Death.class, Death.Blow.class, Self.class, Dying.class, Agent.class);
+            for (Class<?> each : needed) {
                 String name = each.getName().replace('.', '/') + ".class";
                 out.putNextEntry(new JarEntry(name));
                 out.write(each.getClassLoader().getResourceAsStream(name).readAllBytes());

@@ -1,8 +1,6 @@
 package undermine.agent;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
@@ -46,12 +44,10 @@ class PeersTest {
         InetSocketAddress caller = new InetSocketAddress("127.0.0.1", 40001);
         Subject unknown = second.accepted(caller, 20002);
         assertEquals("accepted", unknown.target);
-        assertTrue(second.mayBecomeKnown(unknown));
         first.told(40001, new InetSocketAddress("127.0.0.1", 20002));
         Subject known = second.accepted(caller, 20002);
         assertEquals("peer:s1", known.target);
         assertEquals("127.0.0.1:40001", known.resource);
-        assertFalse(second.mayBecomeKnown(known));
         assertEquals("accepted", second.accepted(caller, 20003).target);
         assertEquals("accepted", first.accepted(caller, 20002).target);
     }
@@ -62,7 +58,6 @@ class PeersTest {
         assertEquals("peer:s2", apart.accepted(new InetSocketAddress("198.18.1.2", 5), 20001).target);
         Subject other = apart.accepted(new InetSocketAddress("198.18.9.9", 5), 20001);
         assertEquals("accepted", other.target);
-        assertFalse(apart.mayBecomeKnown(other));
     }
 
     @Test

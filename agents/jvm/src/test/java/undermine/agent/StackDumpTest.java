@@ -70,6 +70,6 @@ class StackDumpTest {
         json.put("node", "s1");
         json.put("incarnation", 2L);
         json.put("trace_dir", folder.toString());
-        return new Config(json, 77);
+        return new Config(json, new Self("77 (java) S 1 1"));
     }
 }

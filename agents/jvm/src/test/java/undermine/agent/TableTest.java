@@ -168,8 +168,6 @@ class TableTest {
         assertEquals(1, table.operation("net.recv").before.length);
         assertEquals(0, table.operation("net.recv").after.length);
         assertEquals(1, table.operation("file.write").after.length);
-        assertEquals(0, table.without("net.recv", "delay-operation").before.length);
-        assertEquals(1, table.without("net.recv", "drop").before.length);
     }
 
     @Test

@@ -1,0 +1,102 @@
+package undermine.agent;
+
+import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.lang.reflect.Method;
+import java.net.JarURLConnection;
+import java.net.URL;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.Enumeration;
+import java.util.List;
+import java.util.jar.JarEntry;
+
+/**
+ * The main class of a run that makes an archive of classes (AppCDS): loads what the agent would load, then runs the program.
+ *
+ * An archive cannot be made while an agent is loaded, so the jar is only on the boot loader's path then. With the archive
+ * a JVM with the agent starts nearly as quickly as one without.
+ *
+ *     java -Xbootclasspath/a:undermine-agent.jar -XX:ArchiveClassesAtExit=FILE undermine.agent.Rehearsal MAIN [ARGUMENT ...]
+ */
+public final class Rehearsal {
+    private Rehearsal() {
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        try {
+            loadAll();
+            weave();
+            useFilesAndSockets();
+        } catch (Throwable trouble) {
+            System.err.println("the archive has not all of the agent's classes: " + trouble);
+        }
+        Method main = Class.forName(arguments[0], true, ClassLoader.getSystemClassLoader())
+                .getMethod("main", String[].class);
+        main.setAccessible(true);
+        main.invoke(null, (Object) Arrays.copyOfRange(arguments, 1, arguments.length));
+    }
+
+    private static void loadAll() throws IOException {
+        URL own = ClassLoader.getSystemResource("undermine/agent/Rehearsal.class");
+        Enumeration<JarEntry> entries = ((JarURLConnection) own.openConnection()).getJarFile().entries();
+        while (entries.hasMoreElements()) {
+            String name = entries.nextElement().getName();
+            if (name.startsWith("undermine/agent/") && name.endsWith(".class")) {
+                load(name.substring(0, name.length() - ".class".length()).replace('/', '.'));
+            }
+        }
+    }
+
+    /** Some are for other versions of Java. */
+    private static void load(String name) {
+        try {
+            Class.forName(name, false, null);
+        } catch (ClassNotFoundException | LinkageError other) {
+            return;
+        }
+    }
+
+    private static void weave() throws IOException {
+        List<String[][]> tables = Arrays.asList(JdkMethods.FILES, JdkMethods.NETWORK, JdkMethods.THREADS);
+        Weaver weaver = new Weaver(null, new WovenClasses(""), tables.toArray(new String[0][][]));
+        for (String[][] table : tables) {
+            for (String[] row : table) {
+                InputStream stream = ClassLoader.getSystemResourceAsStream(row[0] + ".class");
+                if (stream != null) {
+                    weaver.transform(null, row[0], null, null, bytes(stream));
+                }
+            }
+        }
+    }
+
+    private static byte[] bytes(InputStream stream) throws IOException {
+        ByteArrayOutputStream found = new ByteArrayOutputStream();
+        byte[] part = new byte[8192];
+        try {
+            for (int count = stream.read(part); count >= 0; count = stream.read(part)) {
+                found.write(part, 0, count);
+            }
+        } finally {
+            stream.close();
+        }
+        return found.toByteArray();
+    }
+
+    private static void useFilesAndSockets() throws IOException {
+        File file = File.createTempFile("undermine", ".events");
+        File missing = new File(file.getPath() + ".none");
+        file.delete();
+        try {
+            EventFile events = new EventFile(file.getPath());
+            Cursor cursor = new Cursor(events);
+            events.process(cursor, Json.write(Collections.emptyMap()));
+            new Sites(Collections.<String>emptyList(), events).here(cursor);
+            new Link(missing.getPath(), Collections.<String, Object>emptyMap()).welcome();
+        } finally {
+            file.delete();
+        }
+    }
+}

@@ -1,0 +1,156 @@
+package undermine.agent;
+
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.File;
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.zip.CRC32;
+
+/**
+ * Classes that were woven before, by any process with this agent and this Java: weaving takes longer than reading them.
+ *
+ * They lie beside the agent, in a folder that only its user may write to. One is taken only for the very class file that it
+ * was made of. A file that cannot be read or written does no harm: then the classes are woven.
+ */
+final class WovenClasses {
+    private static final int MAGIC = 0x554D5731;
+    private static final int SUM_BYTES = 8;
+    private static final int CLASSES_MAX = 2000;
+    private static final int BYTES_MAX = 16 << 20;
+    private static final byte[] NOTHING = {};
+
+    private final File file;
+    /** By name, length and checksum of the class file; empty: nothing is to be woven there. */
+    private final Map<String, byte[]> known = new HashMap<String, byte[]>();
+    private boolean isChanged;
+
+    /** Without a folder nothing is kept. */
+    WovenClasses(String folder) {
+        file = folder.isEmpty() ? null : new File(folder, "woven-" + java() + ".bin");
+        try {
+            read();
+        } catch (IOException | RuntimeException unreadable) {
+            known.clear();
+        }
+    }
+
+    private static String java() {
+        String text = System.getProperty("java.vm.vendor") + " " + System.getProperty("java.vm.version");
+        return Long.toHexString(sum(text.getBytes(StandardCharsets.UTF_8)));
+    }
+
+    private static long sum(byte[] bytes) {
+        CRC32 sum = new CRC32();
+        sum.update(bytes, 0, bytes.length);
+        return sum.getValue();
+    }
+
+    static String key(String name, byte[] original) {
+        return name + " " + original.length + " " + sum(original);
+    }
+
+    private void read() throws IOException {
+        if (file == null || !file.isFile() || file.length() > BYTES_MAX) {
+            return;
+        }
+        byte[] all = new byte[(int) file.length()];
+        FileInputStream stream = new FileInputStream(file);
+        try {
+            new DataInputStream(stream).readFully(all);
+        } finally {
+            stream.close();
+        }
+        DataInputStream data = new DataInputStream(new ByteArrayInputStream(all));
+        long sum = data.readLong();
+        byte[] rest = Arrays.copyOfRange(all, SUM_BYTES, all.length);
+        if (sum(rest) != sum || data.readInt() != MAGIC) {
+            return; // the JVM would not look at what it is given for a class of its own
+        }
+        for (int left = data.readInt(); left > 0; left--) {
+            String key = data.readUTF();
+            byte[] woven = new byte[data.readInt()];
+            data.readFully(woven);
+            known.put(key, woven);
+        }
+    }
+
+    /** What becomes of a class file: itself anew, nothing (empty), or null: that is not known. */
+    synchronized byte[] get(String key) {
+        return known.get(key);
+    }
+
+    synchronized void put(String key, byte[] woven) {
+        if (file != null && known.size() < CLASSES_MAX) {
+            known.put(key, woven == null ? NOTHING : woven);
+            isChanged = true;
+        }
+    }
+
+    /** Keep what has been woven since. Of several processes that do so the last one wins. */
+    void save() {
+        byte[] all;
+        synchronized (this) {
+            if (!isChanged) {
+                return;
+            }
+            isChanged = false;
+            all = packed();
+        }
+        if (all.length <= BYTES_MAX) {
+            write(all);
+        }
+    }
+
+    /** A folder that cannot be written to is not an error. */
+    private void write(byte[] all) {
+        File part = null;
+        try {
+            part = File.createTempFile("woven", ".part", file.getParentFile());
+            FileOutputStream stream = new FileOutputStream(part);
+            try {
+                stream.write(all);
+            } finally {
+                stream.close();
+            }
+            if (part.renameTo(file)) {
+                part = null;
+            }
+        } catch (IOException notHere) {
+            return;
+        } finally {
+            if (part != null) {
+                part.delete();
+            }
+        }
+    }
+
+    private byte[] packed() {
+        ByteArrayOutputStream all = new ByteArrayOutputStream();
+        DataOutputStream data = new DataOutputStream(all);
+        try {
+            data.writeInt(MAGIC);
+            data.writeInt(known.size());
+            for (Map.Entry<String, byte[]> entry : known.entrySet()) {
+                data.writeUTF(entry.getKey());
+                data.writeInt(entry.getValue().length);
+                data.write(entry.getValue());
+            }
+        } catch (IOException never) {
+            throw new IllegalStateException(never);
+        }
+        return withSum(all.toByteArray());
+    }
+
+    private static byte[] withSum(byte[] bytes) {
+        return ByteBuffer.allocate(SUM_BYTES + bytes.length).putLong(sum(bytes)).put(bytes).array();
+    }
+}

@@ -1,0 +1,170 @@
+"""What the JVM agent costs a real ZooKeeper ensemble, and how many experiments a minute it is good for.
+
+Three servers start in turn bare and with the agent, take a fixed number of operations from one client, and are killed. Figures
+are ratios of medians; CPU is that of the servers alone. Then the tool hunts with random faults.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.news import print_news
+from bench.processes import Env, agent_files, background, children_cpu_s, free_ports
+from undermine import api, jvm
+from undermine.config import Config
+from undermine.config_load import load
+from undermine.model.run import NodeInfo
+from undermine.templates import render
+
+PACK = Path(__file__).parents[1] / "examples" / "zookeeper"
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+HUNT_S = float(sys.argv[2]) if len(sys.argv) > 2 else 120
+NODES = 100
+START_S_MAX = 60
+BARE, AGENT = "bare", "agent"
+KINDS = (BARE, AGENT)
+
+
+def main() -> None:
+    subprocess.run([sys.executable, PACK / "setup.py"], check=True, stdout=subprocess.DEVNULL)
+    config = load(PACK, {"late": "none"})
+    measured: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
+    for number in range(ROUNDS + 1):
+        for kind in KINDS:
+            found = measure(config, kind)
+            print(f"{kind}: {', '.join(f'{key} {value:.2f}' for key, value in found.items())}", file=sys.stderr)
+            if number:  # the first of each reads everything from the disk
+                measured[kind].append(found)
+    summary = {"bench": "jvm", "rounds": ROUNDS, "version": config.params["version"], **ratios(measured), **hunted()}
+    print(json.dumps(summary))
+
+
+def ratios(measured: dict[str, list[dict[str, float]]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key in measured[BARE][0]:
+        bare, agent = (statistics.median(each[key] for each in measured[kind]) for kind in KINDS)
+        found[key] = {"bare": round(bare, 3), "agent": round(agent, 3), "ratio": round(agent / bare, 3)}
+    return found
+
+
+def hunted() -> dict[str, object]:
+    """As a user would, with as many runs at a time as the tool chooses."""
+    with tempfile.TemporaryDirectory(prefix="um-bench-") as name:
+        folder = Path(name, "zookeeper")
+        folder.mkdir()
+        for path in PACK.iterdir():
+            if path.name != ".undermine":
+                (folder / path.name).symlink_to(path)
+        begun = time.monotonic()
+        result = api.hunt(load(folder), strategies=["random"], budget_s=HUNT_S, listener=print_news)
+        elapsed_s = time.monotonic() - begun
+        with api.open_store(Path(result.folder)) as store:
+            rows = [row for row in store.run_rows() if row["status"] != "broken"]
+    return {"runs": len(rows), "runs_per_minute": round(len(rows) / elapsed_s * 60, 1)}
+
+
+# --- one ensemble
+
+
+def measure(config: Config, kind: str) -> dict[str, float]:
+    """Seconds until all serve, seconds for the operations, CPU seconds of the servers in all."""
+    with tempfile.TemporaryDirectory(prefix="um-bench-") as name:
+        folder = Path(name)
+        nodes = ensemble(config, folder)
+        before = children_cpu_s()
+        begun = time.monotonic()
+        with servers(config, nodes, folder, environments(config, nodes, folder, kind)):
+            wait_until_all_serve(nodes)
+            start_s = time.monotonic() - begun
+            workload_s = use(nodes)
+        return {"start_s": start_s, "workload_s": workload_s, "cpu_s": children_cpu_s() - before}
+
+
+def ensemble(config: Config, folder: Path) -> list[NodeInfo]:
+    names = config.roles["server"].ports
+    ports = iter(free_ports(len(config.node_ids) * len(names)))
+    nodes = []
+    for node in config.node_ids:
+        own = {name: next(ports) for name in names}
+        home = folder / node
+        home.mkdir()
+        nodes.append(NodeInfo(node, "server", "127.0.0.1", own[names[0]], own, str(home)))
+    return nodes
+
+
+def environments(config: Config, nodes: list[NodeInfo], folder: Path, kind: str) -> Callable[[NodeInfo], Env]:
+    if kind == BARE:
+        return lambda _: dict(os.environ)
+    jar = jvm.agent_jar()
+    write = agent_files(folder)
+    listening = {f"{node.host}:{port}": node.id for node in nodes for port in node.ports.values()}
+    common = {
+        "nodes": list(config.node_ids), "addresses": listening, "observe": [], "accelerator": jvm.helper_dir(jar),
+        "woven": jvm.woven_dir(jar),
+        "packages": list(config.roles["server"].packages),
+    }  # fmt: skip
+
+    def environment(node: NodeInfo) -> Env:
+        path = write(node.id, Path(node.dir), **common)
+        return {**os.environ, "UNDERMINE_AGENT": str(path), "JAVA_TOOL_OPTIONS": jvm.tool_options(jar)}
+
+    return environment
+
+
+@contextmanager
+def servers(
+    config: Config, nodes: list[NodeInfo], folder: Path, environment: Callable[[NodeInfo], Env]
+) -> Iterator[None]:
+    with ExitStack() as stack:
+        for node in nodes:
+            values = config.values(nodes, node.id, str(folder))
+            command = [render(word, values) for word in config.roles["server"].command]
+            stack.enter_context(background(command, environment(node), Path(node.dir)))
+        yield
+
+
+def wait_until_all_serve(nodes: list[NodeInfo]) -> None:
+    import members  # type: ignore[import-not-found]  # of the pack
+
+    until = time.monotonic() + START_S_MAX
+    while not all(members.mode(node) for node in nodes):
+        if time.monotonic() > until:
+            sys.exit("the ensemble does not come up")
+        time.sleep(0.01)
+
+
+def use(nodes: list[NodeInfo]) -> float:
+    """How long one client takes to create, read, change and delete, each operation after the other."""
+    from kazoo.client import KazooClient  # type: ignore[import-not-found]  # of the pack
+
+    client: Any = KazooClient(hosts=",".join(f"{node.host}:{node.port}" for node in nodes))
+    client.start(timeout=START_S_MAX)
+    try:
+        begun = time.monotonic()
+        for number in range(NODES):
+            client.create(f"/n{number}", b"x" * 32)
+        for number in range(NODES):
+            client.get(f"/n{number}")
+        for number in range(NODES):
+            client.set(f"/n{number}", b"y" * 32)
+        for number in range(NODES):
+            client.delete(f"/n{number}")
+        return time.monotonic() - begun
+    finally:
+        client.stop()
+        client.close()
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(PACK), str(PACK / "client")]
+    main()
