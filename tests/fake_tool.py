@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -98,7 +99,7 @@ class FakeTool:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as lines:
+        with connection, connection.makefile("rb") as lines, contextlib.suppress(ConnectionError):  # targets die
             for line in lines:
                 request = json.loads(line)
                 self.requests.append(request)

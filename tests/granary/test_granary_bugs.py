@@ -223,19 +223,34 @@ main()
 @pytest.mark.slow
 @both("open-watch")
 def test_a_store_may_die_while_it_opens_the_shard(tmp_path: pathlib.Path, fixes: Fixes) -> None:
-    cluster = Cluster(tmp_path, str(fixes))
+    if "open-watch" in fixes:
+        with dead_while_opening(tmp_path, fixes) as cluster:
+            assert cluster.ready(cluster.client()) != "s1"
+    else:  # on a busy machine it may come back so late that it was given up before
+        assert any(has_no_leader(tmp_path / str(number), fixes) for number in range(4))
+
+
+@contextlib.contextmanager
+def dead_while_opening(folder: pathlib.Path, fixes: Fixes) -> Iterator[Cluster]:
+    cluster = Cluster(folder, str(fixes))
     cluster.mains["s1"] = ["-c", DIES_WHILE_OPENING]
     with cluster:
         wait_until(lambda: cluster.processes["s1"].poll() is not None)
         assert "s1 reports OPENING" in cluster.log("m1")
         cluster.kill("s1")
-        if "open-watch" in fixes:
-            assert cluster.ready(cluster.client()) != "s1"
-        else:
-            del cluster.mains["s1"]
-            cluster.start("s1")
-            with pytest.raises(GranaryError):
-                cluster.client(deadline_s=1.2).leader()
+        yield cluster
+
+
+def has_no_leader(folder: pathlib.Path, fixes: Fixes) -> bool:
+    folder.mkdir()
+    with dead_while_opening(folder, fixes) as cluster:
+        del cluster.mains["s1"]
+        cluster.start("s1")
+        try:
+            cluster.client(deadline_s=1.2).leader()
+        except GranaryError:
+            return True
+    return False
 
 
 # -- epoch-first -------------------------------------------------------------------------------------------
