@@ -224,7 +224,11 @@ class Streams:
             for hold in list(stream.holds.values()):
                 hold.finish()
             while stream.queue and not self.is_held(stream, "net.send") and monotonic() < end:
-                stream.drain()
+                if self.lock.acquire(timeout=0.1):  # the thread that keeps them may be sending just now
+                    try:
+                        stream.drain()
+                    finally:
+                        self.lock.release()
                 if stream.queue:
                     sleep(0.001)
 
