@@ -37,6 +37,10 @@ public class Target {
         }
     }
 
+    static void clock() {
+        System.out.println(System.nanoTime());
+    }
+
     // --- files
 
     static void streams() throws Exception {

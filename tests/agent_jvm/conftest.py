@@ -42,12 +42,12 @@ class Target:
     def __init__(self, tool: FakeTool, java: Path, jar: Path, classes: Path) -> None:
         self.tool, self.java, self.jar, self.classes = tool, java, jar, classes
 
-    def run(self, *scenarios: str, options: tuple[str, ...] = VERIFIED) -> Outcome:
+    def run(self, *scenarios: str, options: tuple[str, ...] = VERIFIED, **more: str) -> Outcome:
+        """With these options of the JVM, and this in its environment too."""
         agent = f"-javaagent:{self.jar}"
         command = [self.java, *options, agent, "-XX:TieredStopAtLevel=1", "-cp", self.classes, "Target", *scenarios]
-        done = subprocess.run(
-            command, env=self.tool.environment(), cwd=self.tool.data, capture_output=True, text=True, timeout=120
-        )
+        env = self.tool.environment() | more
+        done = subprocess.run(command, env=env, cwd=self.tool.data, capture_output=True, text=True, timeout=120)
         return Outcome(done, self.tool.trace_dir)
 
     def troubles(self) -> str:
