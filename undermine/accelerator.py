@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from undermine.model.event import AgentInfo
-from undermine.resources import cache_dir, python_agent_dir
+from undermine.resources import cache_dir, native_is_forbidden, python_agent_dir
 
 BUILD_S_MAX = 120
 FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-w")
@@ -48,10 +48,6 @@ class Built:
     why_not: str = ""
 
 
-def is_forbidden() -> bool:
-    return os.environ.get("UNDERMINE_ACCELERATOR") == "0"
-
-
 def source_dir() -> Path:
     return python_agent_dir() / "undermine_agent" / "accelerator"
 
@@ -69,7 +65,7 @@ def folder(kept_in: Path | None = None) -> Path:
 
 def prepare(command: Sequence[str]) -> Path | None:
     """Build for the interpreter that this command names, if it names one. Returns the folder that agents are told of."""
-    return None if is_forbidden() else _prepared(interpreter_of(command))
+    return None if native_is_forbidden() else _prepared(interpreter_of(command))
 
 
 @cache
@@ -97,7 +93,7 @@ def why_slow(agent: AgentInfo) -> str:
     """Why this agent did its work without an accelerator, if it did."""
     if not agent.why_slow:
         return ""
-    if is_forbidden():
+    if native_is_forbidden():
         return "UNDERMINE_ACCELERATOR=0"
     if agent.why_slow != NOT_BUILT:
         return agent.why_slow

@@ -25,7 +25,7 @@ from pathlib import Path
 from undermine.model.errors import UserError
 from undermine.model.event import AgentInfo
 from undermine.model.text import printable
-from undermine.resources import cache_dir, java_home_program, jvm_agent_dir
+from undermine.resources import cache_dir, java_home_program, jvm_agent_dir, native_is_forbidden
 
 OVERRIDE = "UNDERMINE_JVM_AGENT"
 JAR = "undermine-agent.jar"
@@ -61,7 +61,7 @@ def agent_jar(tell: Tell = _nobody) -> Path:
 
 def helper_dir(jar: Path) -> str:
     """Where agents find the native helper: beside the jar; "" if it is not wanted."""
-    return "" if os.environ.get("UNDERMINE_ACCELERATOR") == "0" else str(jar.parent)
+    return "" if native_is_forbidden() else str(jar.parent)
 
 
 def woven_dir(jar: Path) -> str:

@@ -35,6 +35,11 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "undermine"
 
 
+def native_is_forbidden() -> bool:
+    """True if agents are to do without what is compiled for them, in whichever runtime."""
+    return os.environ.get("UNDERMINE_ACCELERATOR") == "0"
+
+
 def java_home_program(name: str) -> str | None:
     """A program of the JDK: that of `JAVA_HOME`, or without it the one on the `PATH`."""
     home = os.environ.get("JAVA_HOME")

@@ -1,9 +1,7 @@
 package undermine.agent;
 
-import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
-import java.io.InputStream;
 import java.lang.reflect.Method;
 import java.net.JarURLConnection;
 import java.net.URL;
@@ -59,30 +57,17 @@ public final class Rehearsal {
         }
     }
 
-    private static void weave() throws IOException {
+    private static void weave() {
         List<String[][]> tables = Arrays.asList(JdkMethods.FILES, JdkMethods.NETWORK, JdkMethods.THREADS);
         Weaver weaver = new Weaver(null, new WovenClasses(""), tables.toArray(new String[0][][]));
         for (String[][] table : tables) {
             for (String[] row : table) {
-                InputStream stream = ClassLoader.getSystemResourceAsStream(row[0] + ".class");
-                if (stream != null) {
-                    weaver.transform(null, row[0], null, null, bytes(stream));
+                byte[] bytes = ClassBytes.of(ClassLoader.getSystemClassLoader(), row[0]);
+                if (bytes != null) {
+                    weaver.transform(null, row[0], null, null, bytes);
                 }
             }
         }
-    }
-
-    private static byte[] bytes(InputStream stream) throws IOException {
-        ByteArrayOutputStream found = new ByteArrayOutputStream();
-        byte[] part = new byte[8192];
-        try {
-            for (int count = stream.read(part); count >= 0; count = stream.read(part)) {
-                found.write(part, 0, count);
-            }
-        } finally {
-            stream.close();
-        }
-        return found.toByteArray();
     }
 
     private static void useFilesAndSockets() throws IOException {
