@@ -1,21 +1,27 @@
 """Reads event files as protocol/README.md defines them. Never raises on what an agent, or a crash, left behind.
 
-A file is read in two steps: all records of all chunks are collected, then events are put together, since a
+A file is read in two steps: where its records are is found out first, then events are put together as columns, since a
 definition may stand in another chunk than its use. What is whole is kept; what is not is said in `problems`,
-with file name and offset. Texts and stacks are shared between events.
+with file name and offset. Texts and stacks are shared by all events of a run.
 """
 
 from __future__ import annotations
 
 import gzip
+import mmap
 import struct
 import zlib
+from array import array
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
-from undermine.model.event import AgentInfo, Event, Trace, ordered
+from undermine.model.columns import NO_STACK, ColumnMaker, Columns
+from undermine.model.event import AgentInfo, Event, Trace
 from undermine.model.run import Receipt
 
 CHUNK = 65536
@@ -29,11 +35,24 @@ _HEAD = struct.Struct("<IB")
 _STRING_ID = struct.Struct("<I")
 _FRAME_BODY = struct.Struct("<III")
 _STACK_BODY = struct.Struct("<IH")
-_BEGIN_BODY = struct.Struct("<IqIIIIIq")
-_END_BODY = struct.Struct("<IqqI")
 _RECEIPT_BODY = struct.Struct("<IqHqII")
+_BEGIN_ROW = np.dtype(
+    [
+        ("seq", "<u4"),
+        ("t", "<i8"),
+        ("op", "<u4"),
+        ("stack", "<u4"),
+        ("target", "<u4"),
+        ("resource", "<u4"),
+        ("thread", "<u4"),
+        ("size", "<i8"),
+    ]
+)
+_END_ROW = np.dtype([("seq", "<u4"), ("t", "<i8"), ("result", "<i8"), ("error", "<u4")])
+_BEGIN_BYTES, _END_BYTES = _HEAD.size + _BEGIN_ROW.itemsize, _HEAD.size + _END_ROW.itemsize
 
-_Begin = tuple[int, int, int, int, int, int, int, int]
+_Data = bytes | mmap.mmap
+_Rows = npt.NDArray[Any]
 
 
 class _Process(msgspec.Struct, frozen=True):
@@ -51,17 +70,6 @@ class _Process(msgspec.Struct, frozen=True):
     gaps: tuple[str, ...] = ()
     executable: str = ""
     why_slow: str = ""
-
-
-class _Resolved(NamedTuple):
-    """A stack with its texts."""
-
-    loc: str
-    line: int
-    locs: tuple[str, ...]
-
-
-_NO_STACK = _Resolved("?:?#0", 0, ("?:?#0",))
 
 
 class _Problems:
@@ -91,11 +99,10 @@ class _Records:
         self.strings: dict[int, str] = {0: ""}
         self.frames: dict[int, tuple[int, int]] = {}
         self.stacks: dict[int, tuple[int, ...]] = {}
-        self.begins: dict[int, tuple[_Begin, int]] = {}
-        self.ends: dict[int, tuple[int, int, int, int]] = {}
+        self.begins, self.ends = array("q"), array("q")  # where they are
         self.receipts: list[tuple[tuple[int, int, int, int, int, int], int]] = []
 
-    def read(self, data: bytes) -> None:
+    def read(self, data: _Data) -> None:
         for start in range(0, len(data), CHUNK):
             end = min(start + CHUNK, len(data))
             if data[start : start + len(MAGIC)] == MAGIC:
@@ -108,10 +115,8 @@ class _Records:
         elif len(data) % CHUNK:
             self.problems.add(len(data), "the file ends within a chunk")
 
-    def _read_chunk(self, data: bytes, position: int, end: int) -> None:
-        head, begins, ends = _HEAD.unpack_from, self.begins, self.ends
-        begin_body, end_body = _BEGIN_BODY.unpack_from, _END_BODY.unpack_from
-        begin_size, end_size = _HEAD.size + _BEGIN_BODY.size, _HEAD.size + _END_BODY.size
+    def _read_chunk(self, data: _Data, position: int, end: int) -> None:
+        head, begins, ends = _HEAD.unpack_from, self.begins.append, self.ends.append
         while position + _HEAD.size <= end:
             size, kind = head(data, position)
             if size == 0:
@@ -119,18 +124,10 @@ class _Records:
             if size < _HEAD.size or position + size > end:
                 self.problems.add(position, f"a record of impossible length {size}; the rest of its chunk is lost")
                 return
-            if kind == _BEGIN and size == begin_size:
-                begin = begin_body(data, position + 5)
-                if begin[0] in begins:
-                    self.problems.add(position, f"sequence number {begin[0]} is used twice")
-                else:
-                    begins[begin[0]] = begin, position
-            elif kind == _END and size == end_size:
-                seq, t_ns, result, error = end_body(data, position + 5)
-                if seq in ends:
-                    self.problems.add(position, f"operation {seq} ends twice")
-                else:
-                    ends[seq] = t_ns, result, error, position
+            if kind == _BEGIN and size == _BEGIN_BYTES:
+                begins(position)
+            elif kind == _END and size == _END_BYTES:
+                ends(position)
             else:
                 self._read_rare(kind, data[position + 5 : position + size], position)
             position += size
@@ -177,88 +174,86 @@ class _Assembler:
     def __init__(self, records: _Records, name: str) -> None:
         self.records = records
         self.problems = records.problems
-        self.resolved: dict[int, _Resolved] = {}
-        self.node, self.incarnation, self.pid = _from_name(name)
-        self.role = ""
-        process = records.process
-        if process is not None:
-            self.node, self.role = process.node, process.role
-            self.incarnation, self.pid = process.incarnation, process.pid
+        self.info = self._info(name)
 
-    def info(self) -> AgentInfo | None:
+    def _info(self, name: str) -> AgentInfo:
         process = self.records.process
         if process is None:
             self.problems.add(0, "no process record")
-            return None
-        return AgentInfo(
-            process.node,
-            process.incarnation,
-            process.pid,
-            process.agent,
-            process.runtime,
-            process.version,
-            process.capabilities,
-            process.gaps,
-            process.executable,
-            process.why_slow,
-        )
+            return AgentInfo(*_from_name(name), agent="", runtime="", version=0)
+        fields = {field: getattr(process, field) for field in AgentInfo.__struct_fields__}
+        return AgentInfo(**fields)
 
-    def events(self) -> list[Event]:
-        strings, ends, resolved = self.records.strings, self.records.ends, self.resolved
-        node, role, incarnation, pid = self.node, self.role, self.incarnation, self.pid
-        found = []
-        for begin, position in self.records.begins.values():
-            seq, t_ns, op, stack, target, resource, thread, size = begin
-            name = strings.get(op)
-            if not name:
-                self.problems.add(position, f"operation {seq} has no name (text {op})")
-                continue
-            where = resolved.get(stack) or self._resolve(stack, position)
-            end = ends.pop(seq, None)
-            try:
-                texts = strings[target], strings[resource], strings[thread]
-                error = strings[end[2]] if end else ""
-            except KeyError as missing:
-                self.problems.add(position, f"operation {seq} refers to text {missing}, which is not defined")
-                texts = strings.get(target, ""), strings.get(resource, ""), strings.get(thread, "")
-                error = strings.get(end[2], "?") if end else ""
-            end_ns, result = (end[0], end[1]) if end else (0, 0)
-            found.append(
-                Event(
-                    node,
-                    role,
-                    incarnation,
-                    pid,
-                    seq,
-                    t_ns,
-                    name,
-                    where.loc,
-                    where.line,
-                    where.locs,
-                    texts[0],
-                    texts[1],
-                    texts[2],
-                    size,
-                    end_ns,
-                    result,
-                    error,
-                )
-            )
-        for seq, (_, _, _, position) in ends.items():
-            if seq not in self.records.begins:
-                self.problems.add(position, f"operation {seq} ends without having begun")
+    def give(self, data: _Data, maker: ColumnMaker) -> None:
+        """Give all events to the one who makes columns."""
+        number = maker.process(self.info)
+        begins, positions = self._once(data, self.records.begins, _BEGIN_ROW, "sequence number {} is used twice")
+        ends = self._ends(data, begins["seq"])
+        strings = _Lookup({n: maker.strings.number(text) for n, text in self.records.strings.items()})
+        op, _ = strings.numbers(begins["op"])
+        for row in np.flatnonzero(op == 0)[:PROBLEMS_MAX]:
+            said = begins[row]
+            self.problems.add(positions[row], f"operation {said['seq']} has no name (text {said['op']})")
+        kept = op != 0
+        if not kept.all():
+            begins, positions, ends, op = begins[kept], positions[kept], ends[kept], op[kept]
+        texts = {name: begins[name] for name in ("target", "resource", "thread")} | {"error": ends["error"]}
+        block: dict[str, Any] = {
+            "t": begins["t"].astype(np.int64),
+            "end": ends["t"].astype(np.int64),
+            "size": begins["size"].astype(np.int64),
+            "result": ends["result"].astype(np.int64),
+            "seq": begins["seq"].astype(np.int64),
+            "op": op,
+            "stack": self._stacks(begins, positions, maker),
+            "process": np.full(len(begins), number, np.int32),
+        }
+        for name, numbers in texts.items():
+            block[name], known = strings.numbers(numbers)
+            for row in np.flatnonzero(~known)[:PROBLEMS_MAX]:
+                seq, text = begins["seq"][row], numbers[row]
+                self.problems.add(positions[row], f"operation {seq} refers to text {text}, which is not defined")
+        maker.block(block)
+
+    def _once(self, data: _Data, positions: array[int], kind: np.dtype[Any], twice: str) -> tuple[_Rows, _Rows]:
+        """The rows of one kind, by sequence number, each number once: the first counts."""
+        where = np.frombuffer(positions, np.int64)
+        rows = _rows_at(data, where, kind)
+        _, first = np.unique(rows["seq"], return_index=True)
+        for row in np.setdiff1d(np.arange(len(rows)), first)[:PROBLEMS_MAX] if len(first) < len(rows) else ():
+            self.problems.add(where[row], twice.format(rows["seq"][row]))
+        return rows[first], where[first]
+
+    def _ends(self, data: _Data, seqs: _Rows) -> _Rows:
+        """The end of each operation, nothing but zeros where it has none. `seqs` are in order."""
+        ends, positions = self._once(data, self.records.ends, _END_ROW, "operation {} ends twice")
+        found = np.zeros(len(seqs), _END_ROW)
+        if len(seqs):
+            at = np.minimum(np.searchsorted(seqs, ends["seq"]), len(seqs) - 1)
+            known = seqs[at] == ends["seq"]
+            found[at[known]] = ends[known]
+        else:
+            known = np.zeros(len(ends), bool)
+        for row in np.flatnonzero(~known)[:PROBLEMS_MAX]:
+            self.problems.add(positions[row], f"operation {ends['seq'][row]} ends without having begun")
         return found
 
-    def _resolve(self, number: int, position: int) -> _Resolved:
+    def _stacks(self, begins: _Rows, positions: _Rows, maker: ColumnMaker) -> _Rows:
+        """The stack of each event as a number of the run."""
+        used, first = np.unique(begins["stack"], return_index=True)
+        known = {
+            number: maker.stacks.number(self._resolve(number, int(positions[row])))
+            for number, row in zip(used.tolist(), first.tolist(), strict=True)
+        }
+        return _Lookup(known).numbers(begins["stack"])[0]
+
+    def _resolve(self, number: int, position: int) -> tuple[tuple[str, ...], int]:
         frames = self.records.stacks.get(number)
         if not frames:
             self.problems.add(position, f"stack {number} is not defined")
-            stack = _NO_STACK
-        else:
-            pairs = [self._frame(frame, position) for frame in frames]
-            stack = _Resolved(pairs[0][0], pairs[0][1], tuple(loc for loc, _ in pairs))
-        self.resolved[number] = stack
-        return stack
+            return NO_STACK, 0
+        pairs = [self._frame(frame, position) for frame in frames]
+        return tuple(loc for loc, _ in pairs), pairs[0][1]
 
     def _frame(self, number: int, position: int) -> tuple[str, int]:
         loc, line = self.records.frames.get(number, (0, 0))
@@ -277,21 +272,60 @@ class _Assembler:
             if not name or detail not in strings:
                 self.problems.add(position, f"the receipt of step {step} refers to texts that are not defined")
             found[step, seq] = Receipt(
-                step, self.node, name or "?", t_ns, self.pid, seq, held_ns, strings.get(detail, "")
+                step, self.info.node, name or "?", t_ns, self.info.pid, seq, held_ns, strings.get(detail, "")
             )
         return list(found.values())
 
 
+class _Lookup:
+    """Numbers of a file as numbers of the run."""
+
+    def __init__(self, known: dict[int, int]) -> None:
+        self._keys = np.array(sorted(known), np.uint32)
+        self._values = np.array([known[key] for key in sorted(known)], np.int32)
+
+    def numbers(self, of: _Rows) -> tuple[_Rows, _Rows]:
+        """What each one is in the run, 0 for what is not defined, and which ones are."""
+        if not len(self._keys):
+            return np.zeros(len(of), np.int32), np.zeros(len(of), bool)
+        at = np.minimum(np.searchsorted(self._keys, of), len(self._keys) - 1)
+        known = self._keys[at] == of
+        return np.where(known, self._values[at], 0).astype(np.int32), known
+
+
+def _rows_at(data: _Data, positions: _Rows, kind: np.dtype[Any]) -> _Rows:
+    """The bodies of records of one kind, which has a length of its own."""
+    if not len(positions):
+        return np.empty(0, kind)
+    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), kind.itemsize)
+    rows: _Rows = windows[positions + _HEAD.size].view(kind)[:, 0]
+    return rows
+
+
 def read_events(path: Path) -> tuple[list[Event], AgentInfo | None, list[Receipt], list[str]]:
     """The events, the agent, the receipts and the problems of one file."""
+    maker = ColumnMaker()
+    receipts = _read_file(path, maker)
+    columns = maker.columns()
+    (info,) = columns.processes
+    return list(columns.events()), info if info.agent else None, receipts, list(columns.problems)
+
+
+def _read_file(path: Path, maker: ColumnMaker) -> list[Receipt]:
+    """Give the events of one file to the one who makes columns, and its problems; its receipts are left."""
     problems = _Problems(path.name)
     records = _Records(problems)
+    data: _Data = b""
     try:
-        records.read(_bytes_of(path))
+        data = _bytes_of(path)
+        records.read(data)
     except (OSError, EOFError, zlib.error) as error:
         problems.add(0, f"cannot be read: {getattr(error, 'strerror', None) or error}")
     assembler = _Assembler(records, path.name)
-    return assembler.events(), assembler.info(), assembler.receipts(), problems.all()
+    assembler.give(data, maker)
+    receipts = assembler.receipts()
+    maker.problems += problems.all()
+    return receipts
 
 
 def read_agent(path: Path) -> AgentInfo | None:
@@ -303,15 +337,16 @@ def read_agent(path: Path) -> AgentInfo | None:
             records.read(stream.read(CHUNK))
     except OSError:
         return None
-    return _Assembler(records, path.name).info()
+    return _Assembler(records, path.name).info if records.process is not None else None
 
 
-def _bytes_of(path: Path) -> bytes:
+def _bytes_of(path: Path) -> _Data:
     """The file's content, unpacked if it was packed; never more than a machine can hold."""
-    if path.suffix != PACKED:
-        return path.read_bytes()
-    with gzip.GzipFile(path) as stream:
-        return stream.read(UNPACKED_BYTES_MAX)
+    if path.suffix == PACKED:
+        with gzip.GzipFile(path) as stream:
+            return stream.read(UNPACKED_BYTES_MAX)
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
 
 
 def pack(trace_dir: Path) -> None:
@@ -322,24 +357,34 @@ def pack(trace_dir: Path) -> None:
         path.unlink()
 
 
+def read_columns(trace_dir: Path) -> Columns:
+    """All event files of a run as columns."""
+    return _read_all(trace_dir)[0]
+
+
 def read_trace(trace_dir: Path) -> tuple[Trace, tuple[Receipt, ...]]:
     """All event files of a run as one trace, and the receipts of all faults, both in time order."""
-    events: list[Event] = []
-    agents: list[AgentInfo] = []
+    columns, receipts = _read_all(trace_dir)
+    receipts.sort(key=lambda receipt: (receipt.t_ns, receipt.node, receipt.pid, receipt.step))
+    agents = tuple(process for process in columns.processes if process.agent)
+    return Trace(tuple(columns.events()), agents, columns.problems), tuple(receipts)
+
+
+def _read_all(trace_dir: Path) -> tuple[Columns, list[Receipt]]:
+    maker = ColumnMaker()
     receipts: list[Receipt] = []
-    problems: list[str] = []
+    for path in _event_files(trace_dir):
+        receipts += _read_file(path, maker)
+    for path in sorted(trace_dir.glob("*.agent-error")):
+        maker.problems += [f"{path.name}: {line}" for line in _lines(path)[:PROBLEMS_MAX]]
+    return maker.columns(), receipts
+
+
+def _event_files(trace_dir: Path) -> Iterator[Path]:
     packed = {path.name.removesuffix(PACKED): path for path in trace_dir.glob(f"*.events{PACKED}")}
     plain = {path.name: path for path in trace_dir.glob("*.events")}  # still there if packing was interrupted
     for _, path in sorted({**packed, **plain}.items()):
-        some_events, info, some_receipts, some_problems = read_events(path)
-        events += some_events
-        agents += [info] if info is not None else []
-        receipts += some_receipts
-        problems += some_problems
-    for path in sorted(trace_dir.glob("*.agent-error")):
-        problems += [f"{path.name}: {line}" for line in _lines(path)[:PROBLEMS_MAX]]
-    receipts.sort(key=lambda receipt: (receipt.t_ns, receipt.node, receipt.pid, receipt.step))
-    return Trace(ordered(events), tuple(agents), tuple(problems)), tuple(receipts)
+        yield path
 
 
 def _lines(path: Path) -> list[str]:

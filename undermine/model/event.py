@@ -59,6 +59,9 @@ class AgentInfo(msgspec.Struct, frozen=True):
     """The interpreter that it runs in."""
     why_slow: str = ""
     """Why it has no accelerator, if there is one for its kind."""
+    role: str = ""
+    ppid: int = 0
+    """The process that started it."""
 
 
 class Trace(msgspec.Struct, frozen=True):

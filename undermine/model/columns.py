@@ -1,0 +1,195 @@
+"""All events of a run as columns: what the analysis of large traces works on, without an object for each event.
+
+Texts and stacks are numbers that count in the whole run; `Event` objects are made from a row only where one is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undermine.model.event import AgentInfo, Event
+
+Numbers = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+
+WIDE = ("t", "end", "size", "result", "seq")
+NARROW = ("op", "target", "resource", "thread", "error", "stack", "process")
+NO_STACK = ("?:?#0",)
+
+
+class Names:
+    """Texts, or other things that can be compared, with a number for each; 0 is the first."""
+
+    def __init__(self, first: Any) -> None:
+        self.all: list[Any] = [first]
+        self._numbers: dict[Any, int] = {first: 0}
+
+    def number(self, name: Any) -> int:
+        found = self._numbers.get(name)
+        if found is None:
+            found = self._numbers[name] = len(self.all)
+            self.all.append(name)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The events of one run in time order: row `i` of all arrays is one event.
+
+    `end` is 0 while an operation has not returned. `op`, `target`, `resource`, `thread` and `error` are numbers of `strings`
+    (0: none), `stack` of `stacks` (`loc`s, innermost first) and `lines` (of their innermost frame), `process` of `processes`.
+    """
+
+    t: Numbers
+    end: Numbers
+    size: Numbers
+    result: Numbers
+    seq: Numbers
+    op: Ids
+    target: Ids
+    resource: Ids
+    thread: Ids
+    error: Ids
+    stack: Ids
+    process: Ids
+    strings: Sequence[str]
+    stacks: Sequence[tuple[str, ...]]
+    lines: Sequence[int]
+    processes: Sequence[AgentInfo]
+    problems: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {text: number for number, text in enumerate(self.strings)}
+
+    def id_of(self, text: str) -> int:
+        """The number of a text; -1 if no event has it."""
+        return self._numbers.get(text, -1)
+
+    def text(self, number: int) -> str:
+        return self.strings[number]
+
+    def name(self, row: int) -> str:
+        """The operation of a row."""
+        return self.strings[int(self.op[row])]
+
+    def find(self, *ops: str) -> Numbers:
+        """The rows of these operations, in time order."""
+        numbers = [number for op in ops if (number := self.id_of(op)) >= 0]
+        return np.flatnonzero(np.isin(self.op, numbers)) if numbers else np.empty(0, np.int64)
+
+    def event(self, row: int) -> Event:
+        return next(self.events([row]))
+
+    def events(self, rows: Sequence[int] | Numbers | None = None) -> Iterator[Event]:
+        """The events of some rows, or of all."""
+        columns = [getattr(self, name) for name in (*WIDE, *NARROW)]
+        if rows is not None:
+            columns = [column[np.asarray(rows, np.int64)] for column in columns]
+        strings, stacks, lines, processes = self.strings, self.stacks, self.lines, self.processes
+        for values in zip(*(column.tolist() for column in columns), strict=True):
+            t, end, size, result, seq, op, target, resource, thread, error, stack, process = values
+            owner, locs = processes[process], stacks[stack]
+            yield Event(
+                owner.node,
+                owner.role,
+                owner.incarnation,
+                owner.pid,
+                seq,
+                t,
+                strings[op],
+                locs[0],
+                lines[stack],
+                locs,
+                strings[target],
+                strings[resource],
+                strings[thread],
+                size,
+                end,
+                result,
+                strings[error],
+            )
+
+    @classmethod
+    def of(cls, events: Iterable[Event], processes: Sequence[AgentInfo] = ()) -> Columns:
+        """Columns of events that are at hand; processes that are not given are made from what the events say."""
+        maker = ColumnMaker()
+        for process in processes:
+            maker.process(process)
+        for event in events:
+            maker.add(event)
+        return maker.columns()
+
+
+class ColumnMaker:
+    """Puts columns together: from single events, or from whole blocks of them."""
+
+    def __init__(self) -> None:
+        self.strings = Names("")
+        self.stacks = Names((NO_STACK, 0))
+        self.processes: list[AgentInfo] = []
+        self.problems: list[str] = []
+        self._known: dict[tuple[str, int, int], int] = {}
+        self._rows: list[tuple[int, ...]] = []
+        self._blocks: list[dict[str, Any]] = []
+
+    def process(self, process: AgentInfo) -> int:
+        """The number of a process."""
+        self._known[process.node, process.incarnation, process.pid] = len(self.processes)
+        self.processes.append(process)
+        return len(self.processes) - 1
+
+    def add(self, event: Event) -> None:
+        key = event.node, event.incarnation, event.pid
+        process = self._known.get(key)
+        if process is None:
+            process = self.process(AgentInfo(*key, agent="", runtime="", version=0, role=event.role))
+        text, stack = self.strings.number, (event.stack or (event.loc,), event.line)
+        wide = event.t_ns, event.end_ns, event.size, event.result, event.seq
+        texts = (event.op, event.target, event.resource, event.thread, event.error)
+        self._rows.append((*wide, *map(text, texts), self.stacks.number(stack), process))
+
+    def block(self, columns: dict[str, Any]) -> None:
+        """Many events at once: an array for each of WIDE and NARROW."""
+        self._blocks.append(columns)
+
+    def columns(self) -> Columns:
+        if self._rows:
+            table = np.array(self._rows, np.int64).T
+            self.block(dict(zip((*WIDE, *NARROW), table, strict=True)))
+            self._rows = []
+        found: dict[str, Any] = {}
+        for names, kind in ((WIDE, np.int64), (NARROW, np.int32)):
+            for name in names:
+                parts = [block.pop(name) for block in self._blocks]
+                found[name] = np.concatenate(parts).astype(kind, copy=False) if parts else np.empty(0, kind)
+        self._blocks = []
+        order = self._order(found)
+        for name, column in found.items():
+            found[name] = column[order]
+        stacks, lines = zip(*self.stacks.all, strict=True)
+        return Columns(
+            **found,
+            strings=self.strings.all,
+            stacks=stacks,
+            lines=lines,
+            processes=self.processes,
+            problems=tuple(self.problems),
+        )
+
+    def _order(self, found: dict[str, Any]) -> Numbers:
+        """By time; ties by process and sequence, so that the order is the same each time."""
+        ranks = np.zeros(len(self.processes) or 1, np.int32)
+        keys = [(process.node, process.pid) for process in self.processes]
+        ranks[sorted(range(len(keys)), key=keys.__getitem__)] = range(len(keys)) if keys else 0
+        order: Numbers = np.lexsort((found["seq"], ranks[found["process"]], found["t"]))
+        return order
