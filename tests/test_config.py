@@ -209,6 +209,9 @@ def test_values_for_nodes_and_workload(project: Path) -> None:
         ("{java}", "jvm"),
         ("/opt/jdk/bin/java -Xmx1g Main", "jvm"),
         ("env A=1 java Main", "jvm"),
+        ("{params.java} Main", "jvm"),
+        ("env A=1 {params.java} Main", "jvm"),
+        ("{params.interpreter} -m store", "python"),
         ("javac", "none"),
         ("javaish/tool", "none"),
     ],
@@ -217,7 +220,8 @@ def test_auto_agent(project: Path, program: str, agent: str) -> None:
     for name, first in {"tool": "#!/x/bin/python3.11", "tool.sh": "#!/bin/sh"}.items():
         (project / name).write_text(first + "\n")
         (project / name).chmod(0o755)
-    text = MINIMAL.replace("{python}", program)
+    params = '[params]\njava = "/opt/jdk-25/bin/java"\ninterpreter = "pypy3"\n'
+    text = params + MINIMAL.replace("{python}", program)
     (project / "undermine.toml").write_text(text)
     assert load(project, programs=False).agent("store") == agent
     (project / "undermine.toml").write_text(text + 'agent = "none"\n')

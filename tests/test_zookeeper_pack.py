@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import threading
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from undermine.config_load import load
+from undermine.model.errors import UserError
 from undermine.model.run import Op
 from undermine.testing import run_view
 
@@ -83,8 +86,17 @@ def test_the_archive_is_made_with_the_collector_and_heap_of_the_nodes() -> None:
     assert setup.settings() == ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 
+def test_a_release_that_was_not_fetched_is_named_with_the_command_that_fetches_it(tmp_path: Path) -> None:
+    (java := tmp_path / "java").write_text("")
+    java.chmod(0o755)
+    with pytest.raises(
+        UserError, match=r"versions/3\.0\.0/\*\", where there is nothing; run `python setup.py 3\.0\.0`"
+    ):
+        load(PACK / "undermine.toml", {"version": "3.0.0", "java": str(java)})
+
+
 def test_the_configuration_is_valid_and_names_the_parts() -> None:
-    config = load(PACK / "undermine.toml", {})
+    config = load(PACK / "undermine.toml", {}, programs=False)
     assert config.node_ids == ("zk1", "zk2", "zk3")
     assert course.LATE in config.node_ids
     assert config.params["late"] == course.LATE
@@ -97,6 +109,7 @@ def test_the_configuration_is_valid_and_names_the_parts() -> None:
 def test_parts_of_the_workload_are_chosen_by_name() -> None:
     assert course.parts("all") == set(course.PARTS)
     assert course.parts("kv, late") == {"kv", "late"}
+    assert course.parts("all, rolling") == {*course.PARTS, "rolling"}
     assert course.parts("none") == set()
     with pytest.raises(ValueError, match="no part 'kvs'"):
         course.parts("kvs")
@@ -122,15 +135,65 @@ def test_a_client_of_the_late_server_leaves_the_first_stage_out(all_begun: Any) 
     assert list(all_begun(late=False).rounds(course.LATE)) == everything
 
 
+def test_nobody_is_at_anything_while_there_is_rest(all_begun: Any) -> None:
+    made, at_it, may_end = all_begun(late=False), threading.Event(), threading.Event()
+    done: list[int] = []
+
+    def use() -> None:
+        for number in made.rounds("zk1"):
+            at_it.set()
+            may_end.wait()
+            done.append(number)
+
+    client = threading.Thread(target=use)
+    client.start()
+    at_it.wait()
+    threading.Timer(0.05, may_end.set).start()
+    with made.rest():
+        assert done == [0]
+        time.sleep(0.05)
+        assert done == [0]
+    client.join()
+    assert len(done) == len(course.STAGES) * course.ROUNDS
+
+
+def test_a_client_that_goes_home_is_not_waited_for(all_begun: Any) -> None:
+    made = all_begun(late=False)
+    for _ in made.rounds("zk1"):
+        break
+    begun = time.monotonic()
+    with made.rest():
+        assert time.monotonic() - begun < course.REST_S
+
+
+def test_what_prepares_a_server_is_told_from_the_server() -> None:
+    assert members.prepares(":Member.replace")
+    assert not members.prepares("org.apache.zookeeper.server.quorum:Leader.lead")
+    assert not members.prepares("")
+
+
 def test_nobody_begins_anything_when_time_is_over(all_begun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(course, "WORKLOAD_S", 0)
     assert list(all_begun(late=False).rounds("zk1")) == []
 
 
 def test_the_mode_of_a_server() -> None:
-    assert members.mode_in("Zookeeper version: 3.6.3\nMode: leader\nNode count: 5\n") == "leader"
-    assert members.mode_in("This ZooKeeper instance is not currently serving requests\n") == ""
-    assert members.mode_in("") == ""
+    assert members.said_of("Mode", "Zookeeper version: 3.6.3\nMode: leader\nNode count: 5\n") == "leader"
+    assert members.said_of("Mode", "This ZooKeeper instance is not currently serving requests\n") == ""
+    assert members.said_of("Mode", "") == ""
+
+
+def test_servers_agree_if_all_answer_with_the_same_zxid(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: dict[str, str] = {}
+    monkeypatch.setattr(members, "ask", lambda node, word: answers[node])
+    for said, agree in (
+        (("Zxid: 0x100000001", "Zxid: 0x100000001"), True),
+        (("Zxid: 0x100000001", "Zxid: 0x100000002"), False),
+        (("Zxid: 0x100000001", ""), False),
+        (("", ""), False),
+    ):
+        answers.update(zip(("zk1", "zk2"), said, strict=True))
+        assert members.agree(("zk1", "zk2")) is agree
 
 
 @pytest.mark.parametrize(

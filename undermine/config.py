@@ -88,6 +88,7 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     plugins: Text = ""
     files: Texts = ()
     name: Text = ""
+    setup: Text = ""
 
 
 class Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -302,10 +303,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         wanted = self.roles[role].agent
         if wanted != "auto":
             return wanted
-        program = _program_of(self.roles[role].command)
+        program = _filled(_program_of(self.roles[role].command), Values((), project=self.project, params=self.params))
         if names_java(program):
             return "jvm"
-        return "python" if _is_python(program, self.project) else "none"
+        return "python" if _is_python(program) else "none"
 
     def where(self, key: str) -> str:
         """`FILE:LINE` of a dotted key, or of the table that it would be in."""
@@ -412,13 +413,17 @@ def _program_of(command: Sequence[str]) -> str:
     return next((word for word in command[1:] if "=" not in word and not word.startswith("-")), command[0])
 
 
-def _is_python(program: str, project: str) -> bool:
+def _filled(program: str, values: Values) -> str:
+    """The program without placeholders, if they mean the same for all nodes; else as it stands."""
+    same = all(name == "project" or name.startswith("params.") for name in placeholders(program))
+    return render(program, values) if same else program
+
+
+def _is_python(program: str) -> bool:
     """True if the program is an interpreter, a .py file or a script whose first line names Python."""
     if names_python(program) or program.endswith(".py"):
         return True
-    if any(name != "project" for name in placeholders(program)):
-        return False
-    found = shutil.which(render(program, Values((), project=project)))
+    found = shutil.which(program)
     return found is not None and _shebang_is_python(Path(found))
 
 

@@ -38,6 +38,7 @@ from undermine.config import (
     parse_duration,
     values_of,
 )
+from undermine.config_java import class_path_of, is_empty
 from undermine.config_lines import KeyPath, Reader, Source, field_types, read, refuse_unknown, show
 from undermine.config_names import NODE, check_groups, check_known, check_name, groups, variables
 from undermine.config_operations import check_adapters, read_operations
@@ -79,6 +80,7 @@ def load(path: Path, overrides: Mapping[str, str] | None = None, *, programs: bo
     _check_references(source, roles, tables["faults"])
     check_groups(source, tables["faults"], named, roles)
     _check_templates(source, project, params, roles, tables["workload"])
+    _try_render(source, ("campaign", "setup"), (tables["campaign"].setup,), Values((), project=project, params=params))
     options = _strategies(source, data.get("strategies", {}))
     config = Config(str(path), project, source.lines.by_key(), "", roles, params, named, common, options, **tables)
     config = msgspec.structs.replace(config, plugins_digest=_check_plugins(source, config))
@@ -514,6 +516,7 @@ def _check_programs(source: Source, config: Config) -> None:
             search = _fixed(role.env["PATH"], config.project, config.params)
         _check_program(source, ("roles", name, "command"), role.command, cwd, config, search)
         _check_script(source, ("roles", name, "command"), role, cwd, config)
+        _check_class_path(source, ("roles", name, "command"), role, cwd, config)
         if role.health is not None and role.health.command:
             _check_program(source, ("roles", name, "health", "command"), role.health.command, cwd, config, search)
     if config.workload.command:
@@ -567,3 +570,12 @@ def _check_script(source: Source, path: KeyPath, role: Role, cwd: Path | None, c
         raise source.error(path, text)
     if not Path(cwd or "/", script).is_file():
         raise source.error(path, f"names the script {Path(cwd or '/', script)}, which does not exist")
+
+
+def _check_class_path(source: Source, path: KeyPath, role: Role, cwd: Path | None, config: Config) -> None:
+    """A release that was never fetched."""
+    class_path = _fixed(class_path_of(role.command), config.project, config.params)
+    if config.agent(role.name) == "jvm" and class_path and is_empty(class_path, cwd):
+        wanted = _fixed(config.campaign.setup, config.project, config.params)
+        hint = f"run `{wanted}` in {config.project}" if wanted else "build or fetch it, or correct the path"
+        raise source.error(path, f"names the class path {show(class_path)}, where there is nothing; {hint}")

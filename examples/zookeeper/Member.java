@@ -6,6 +6,8 @@ import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.StandardCopyOption;
 
+import javax.security.sasl.SaslException;
+
 import org.apache.zookeeper.server.quorum.QuorumPeer;
 import org.apache.zookeeper.server.quorum.QuorumPeerConfig.ConfigException;
 import org.apache.zookeeper.server.quorum.QuorumPeerMain;
@@ -112,6 +114,11 @@ public class Member {
             this.config = config;
         }
 
+        @Override
+        protected QuorumPeer getQuorumPeer() throws SaslException {
+            return new StoppedByUs();
+        }
+
         /** As in QuorumPeerMain.main: what ends it ends the process. */
         @Override
         public void run() {
@@ -139,6 +146,25 @@ public class Member {
             thread.join(STOP_MS);
             if (running.isAlive() || thread.isAlive()) {
                 System.out.println("ZooKeeper does not stop");
+            }
+        }
+
+        /** Its thread may find the database closed by the one that stops it. Only we stop it so: that is no death. */
+        private final class StoppedByUs extends QuorumPeer {
+            StoppedByUs() throws SaslException {
+                super();
+            }
+
+            @Override
+            public void run() {
+                try {
+                    super.run();
+                } catch (RuntimeException e) {
+                    if (!stopping) {
+                        throw e;
+                    }
+                    System.out.println("ZooKeeper was stopped, and said " + e);
+                }
             }
         }
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
 
 PARTS = ("kv", "cas", "queue", "acl", "lock", "session", "late", "restart")
-"""What `--set work=…` chooses from; `all` is everything, `none` is to wait for a while."""
+"""What `--set work=…` chooses from; `all` is all of these, `none` is to wait for a while."""
+EXTRA = ("rolling",)
+"""Only where it is named, as in `all,rolling`."""
 STAGES = ("two", "joined", "restarted")
 """zk3 is not there yet; it is; the leader was restarted."""
 LATE = "zk3"
@@ -16,15 +19,17 @@ ROUNDS = 4
 THINK_S = 0.02
 WORKLOAD_S = 6.0
 STAGE_S = 2.0
+REST_S = 0.5
 
 
 def parts(work: str) -> set[str]:
     """The parts of the workload that a text like `all` or `kv,restart` names."""
     words = {word.strip() for word in work.split(",")} - {"none"}
-    chosen = set(PARTS) if "all" in words else words
-    if unknown := sorted(chosen - set(PARTS)):
-        raise ValueError(f"there is no part {unknown[0]!r} of the workload; there are all, none, {', '.join(PARTS)}")
-    return chosen
+    chosen = words | set(PARTS) if "all" in words else words
+    known = (*PARTS, *EXTRA)
+    if unknown := sorted(chosen - {"all", *known}):
+        raise ValueError(f"there is no part {unknown[0]!r} of the workload; there are all, none, {', '.join(known)}")
+    return chosen - {"all"}
 
 
 class Course:
@@ -35,6 +40,9 @@ class Course:
         self._late = late
         self._begun = {stage: threading.Event() for stage in STAGES}
         self._half_way = {stage: threading.Event() for stage in STAGES}
+        self._changed = threading.Condition()
+        self._resting = False
+        self._busy = 0
 
     def left_s(self, at_most_s: float = WORKLOAD_S) -> float:
         return min(at_most_s, max(0.0, self._until - time.monotonic()))
@@ -57,5 +65,32 @@ class Course:
                     return
                 if number == ROUNDS // 2:
                     self._half_way[stage].set()
-                yield index * ROUNDS + number
+                with self._round():
+                    yield index * ROUNDS + number
                 time.sleep(THINK_S)
+
+    @contextlib.contextmanager
+    def _round(self) -> Iterator[None]:
+        """A client is at something, as soon as nobody wants rest."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._resting, self.left_s())
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def rest(self) -> Iterator[None]:
+        """No client is at anything meanwhile; one that takes long is not waited for for ever."""
+        with self._changed:
+            self._resting = True
+            self._changed.wait_for(lambda: not self._busy, self.left_s(REST_S))
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._resting = False
+                self._changed.notify_all()

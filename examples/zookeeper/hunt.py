@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ KEYS_PER_CLIENT = 2
 MISSED_MAX = 4
 """A client that misses its server so often in a row goes home."""
 IDLE_S = 1.0
+AGREE_S = 0.5
 SHORT_SESSION_S = 0.8
 LOCK = "/locks/door"
 COUNTER = "/counter"
@@ -58,6 +59,15 @@ def ready(node: Any) -> bool:
 def healthy(node: Any) -> bool:
     """What operators ask: is it up, and does it take part?"""
     return members.ask(node, "ruok") == "imok" and bool(members.mode(node))
+
+
+# -- which faults ----------------------------------------------------------------------------------------
+
+
+@undermine.filter
+def not_while_it_is_prepared(fs: undermine.Sequence) -> bool:
+    """Faults hit what ZooKeeper does. What Member.java writes before ZooKeeper starts is ours."""
+    return not any(members.prepares(task["func"]) for task in fs)
 
 
 # -- workload --------------------------------------------------------------------------------------------
@@ -94,9 +104,9 @@ def administrate(s: undermine.Session, work: set[str], course: Course) -> None:
         course.wait_until_half_way("two")
         start(s, s.node(LATE), "admin")
     course.begin("joined")
-    if "restart" in work:
+    if work & {"restart", "rolling"}:
         course.wait_until_half_way("joined")
-        restart_leader(s, client)
+        (restart_two if "rolling" in work else restart)(s, client, course)
     course.begin("restarted")
     client.close()
 
@@ -106,16 +116,47 @@ def start(s: undermine.Session, node: Any, client: str) -> None:
     wait_until(lambda: members.mode(node))
 
 
-def restart_leader(s: undermine.Session, client: Client) -> None:
-    leader = next((node for node in s.nodes if members.mode(node) == "leader"), None)
-    if leader is None:
-        return
-    others = [node for node in s.nodes if node is not leader]
-    s.attempt("stop", lambda: members.wish(leader, "stop"), client="admin", node=leader.id)
-    wait_until(lambda: any(members.mode(node) == "leader" for node in others))
-    for value in ("v0", "v1"):
+def restart(s: undermine.Session, client: Client, course: Course) -> None:
+    """All servers have the same when the leader stops, so the same one is elected in every run without a fault."""
+    leader = find(s, "leader")
+    if leader is not None:
+        stop_at_rest(s, leader, s.nodes, course)
+        wait_until(lambda: any(members.mode(node) == "leader" for node in s.nodes if node is not leader))
+        write(s, client, "v0", "v1")
+        start(s, leader, "admin")
+
+
+def restart_two(s: undermine.Session, client: Client, course: Course) -> None:
+    """A follower stops, then the leader. The follower comes back first, and has to learn from the third what it missed."""
+    leader, follower = find(s, "leader"), find(s, "follower")
+    if leader is not None and follower is not None:
+        stop(s, follower)
+        write(s, client, "v0", "v1")
+        stop_at_rest(s, leader, [node for node in s.nodes if node is not follower], course)
+        start(s, follower, "admin")
+        write(s, client, "v2", "v3")
+        start(s, leader, "admin")
+
+
+def find(s: undermine.Session, mode: str) -> Any:
+    """The last server that says so of itself, or None."""
+    return next((node for node in reversed(s.nodes) if members.mode(node) == mode), None)
+
+
+def stop_at_rest(s: undermine.Session, node: Any, running: Sequence[Any], course: Course) -> None:
+    """While no client is at anything, and those that run have done the same updates."""
+    with course.rest():
+        wait_until(lambda: members.agree(running), AGREE_S)
+        stop(s, node)
+
+
+def stop(s: undermine.Session, node: Any) -> None:
+    s.attempt("stop", lambda: members.wish(node, "stop"), client="admin", node=node.id)
+
+
+def write(s: undermine.Session, client: Client, *values: str) -> None:
+    for value in values:
         attempt(s, client, "put", lambda value=value: put(client, "admin", value), key="admin", value=value)
-    start(s, leader, "admin")
 
 
 def wait_until(condition: Callable[[], Any], timeout_s: float = STAGE_S) -> bool:

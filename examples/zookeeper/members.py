@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 WISH_S = 3.0
 WORD_S = 1.0
+
+
+def prepares(function: str) -> bool:
+    """Is that a function of Member.java, which writes what ZooKeeper needs before it starts?"""
+    return function.startswith(":Member.")
 
 
 # -- four-letter words -----------------------------------------------------------------------------------
@@ -28,12 +34,19 @@ def ask(node: Any, word: str) -> str:
 
 def mode(node: Any) -> str:
     """`leader` or `follower`; "" while it does not serve."""
-    return mode_in(ask(node, "srvr"))
+    return said_of("Mode", ask(node, "srvr"))
 
 
-def mode_in(answer: str) -> str:
+def agree(nodes: Iterable[Any]) -> bool:
+    """Have all these servers done the same updates?"""
+    zxids = {said_of("Zxid", ask(node, "srvr")) for node in nodes}
+    return len(zxids) == 1 and zxids != {""}
+
+
+def said_of(what: str, answer: str) -> str:
+    """What `srvr` says of this; "" if nothing."""
     lines = (line.partition(":") for line in answer.splitlines())
-    return next((value.strip() for key, _, value in lines if key == "Mode"), "")
+    return next((value.strip() for key, _, value in lines if key == what), "")
 
 
 # -- wishes ----------------------------------------------------------------------------------------------
