@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-agent bench-jvm case transparency clean
+.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-agent bench-jvm bench-trace case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -36,6 +36,9 @@ $(READY): pyproject.toml undermine/__init__.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(READY)
+
+bench-trace: $(READY)
+	$(BIN)/python -m bench.trace $(ARGS)
 
 bench-agent: $(READY)
 	$(BIN)/python -m bench.agent

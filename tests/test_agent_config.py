@@ -12,6 +12,7 @@ from undermine.config import Config
 from undermine.config_load import load
 from undermine.inject.controller import VERSION
 from undermine.model.plan import At, Compare, Crash, Plan, Step, When
+from undermine.model.point import Point
 from undermine.model.run import NodeInfo
 from undermine.rundir import RunDir
 from undermine.testing import point
@@ -105,3 +106,18 @@ def test_a_run_with_a_fault_watches_io_only(tmp_path: Path, setting: str, with_f
     made = files(load(tmp_path), tmp_path, infos, *steps).make(infos[0], 1)
     assert ("observe" not in made) == everything
     assert made.get("observe", []) == []
+
+
+def test_the_agent_of_clients_watches_and_nothing_is_done_to_it(config: Config, tmp_path: Path) -> None:
+    everywhere = Step(At(Point.of({"op": "net.send"})), Crash())
+    made = files(config, tmp_path, nodes("127.0.0.1", "127.0.0.1", "127.0.0.1"), everywhere).make_client()
+    assert (made["node"], made["role"], made["incarnation"], made["nodes"]) == (
+        "client",
+        "client",
+        1,
+        ["s1", "s2", "p1"],
+    )
+    assert (made["steps"], made["variables"], made["packages"]) == ([], [], [])
+    assert made["adapters"] == [{"adapter": name} for name in config.roles["store"].adapters] != []
+    assert "observe" not in made
+    assert "stacks_signal" not in made

@@ -42,7 +42,8 @@ def told(config: Config) -> dict[str, object]:
 
 
 def test_without_the_keys_the_usual_adapters_are_on(tmp_path: Path) -> None:
-    assert told(loaded(tmp_path, "")) == {"operations": [], "adapters": [{"adapter": "http"}, {"adapter": "redis"}]}
+    usual = [{"adapter": "http"}, {"adapter": "redis"}, {"adapter": "tornado"}]
+    assert told(loaded(tmp_path, "")) == {"operations": [], "adapters": usual}
 
 
 def test_operations_reach_the_agent(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_operations_reach_the_agent(tmp_path: Path) -> None:
         (
             'adapters = ["http",\n"reddis"]',
             7,
-            'names the unknown adapter "reddis"; did you mean "redis"? (known are http, redis, streams; '
+            'names the unknown adapter "reddis"; did you mean "redis"? (known are http, redis, streams, tornado; '
             "or name a .py file of your project)",
         ),
         ('adapters = ["mine.py"]', 6, "names the file mine.py, which does not exist"),

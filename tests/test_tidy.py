@@ -30,9 +30,19 @@ MAY_IMPORT = {
     "lateness": set(),
     "adapters": set(),
     "config": {"model", "adapters", "config", "config_lines", "templates"},
-    "config_load": {"model", "config", "config_load", "config_lines", "config_names", "config_operations", "templates"},
+    "config_load": {
+        "model",
+        "config",
+        "config_load",
+        "config_java",
+        "config_lines",
+        "config_names",
+        "config_operations",
+        "templates",
+    },
+    "config_java": set(),
     "config_operations": {"adapters", "config", "config_lines", "templates"},
-    "config_names": {"config", "config_lines", "templates"},
+    "config_names": {"model", "config", "config_lines", "templates"},
     "config_lines": {"model", "config_lines", "templates"},
     "templates": {"model", "resources", "templates"},
     "sequences": {"model", "protocols"},
@@ -65,6 +75,7 @@ MAY_IMPORT = {
         "sequences",
         "policies",
         "policy_library",
+        "resources",
         "store",
     },
     "userland_client": {"model"},
@@ -92,6 +103,8 @@ COMPOSERS = {
     "replaying",
     "runner",
     "stored",
+    "trace_cli",
+    "tracing",
 }
 """The rest of the packages: they use many of the others."""
 

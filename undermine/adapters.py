@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-BUILTIN = ("http", "redis", "streams")
-DEFAULT = ("http", "redis")
+BUILTIN = ("http", "redis", "streams", "tornado")
+DEFAULT = ("http", "redis", "tornado")
 GROUP = "undermine.adapters"
 
 

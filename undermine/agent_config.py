@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from undermine.config import Config, LogicalOperation, Role
 from undermine.inject.compile import compile_steps
 from undermine.inject.controller import VERSION
 from undermine.model.plan import Plan
+from undermine.model.point import CLIENT
 from undermine.model.run import NodeInfo
 from undermine.model.stacks import STACKS_SIGNAL
 from undermine.rundir import RunDir
@@ -56,6 +58,36 @@ class AgentFiles:
             "steps": compile_steps(self._plan, info.id, slots),
         }
 
+    def make_client(self) -> dict[str, Any]:
+        """What the agent of a workload's process reads: it watches, and nothing is ever done to it."""
+        folder = str(self._run.node(CLIENT))
+        adapters = dict.fromkeys(name for role in self._python_roles() for name in role.adapters)
+        return {
+            "version": VERSION,
+            "node": CLIENT,
+            "role": CLIENT,
+            "incarnation": 1,
+            "nodes": [node.id for node in self._nodes],
+            **self._files(),
+            "dir": folder,
+            "paths": [folder],
+            "packages": [],
+            **addresses(self._nodes),
+            "cgroup": "",
+            "operations": [],
+            "adapters": [resolve(name, self._config.project) for name in adapters],
+            **accelerator([sys.executable]),
+            "variables": [],
+            "steps": [],
+        }
+
+    def _python_roles(self) -> list[Role]:
+        return [role for role in self._config.roles.values() if self._config.agent(role.name) == "python"]
+
+    def _files(self) -> dict[str, str]:
+        """What all agents of a run share."""
+        return {"trace_dir": str(self._run.trace), "state": str(self._run.state), "socket": str(self._socket_path)}
+
     def _for_runtime(self, info: NodeInfo, role: Role) -> dict[str, Any]:
         """What differs between agents: adapters are modules of the Python agent, and each has its own accelerator."""
         named = logical_operations(role, self._config.project)
@@ -75,9 +107,7 @@ class AgentFiles:
     def _where(self, info: NodeInfo, role: Role) -> dict[str, Any]:
         values = self._config.values(self._nodes, info.id, str(self._run.path))
         return {
-            "trace_dir": str(self._run.trace),
-            "state": str(self._run.state),
-            "socket": str(self._socket_path),
+            **self._files(),
             "dir": info.dir,
             "paths": [info.dir, *(render(path, values) for path in role.paths)],
             "packages": list(role.packages),

@@ -65,6 +65,7 @@ from undermine.stored import (
     today,
     unsuppress,
 )
+from undermine.tracing import TraceResult, trace, trace_stored
 
 _UNSTABLE_SHOWN = 8
 _EXAMPLES = 3
@@ -540,6 +541,7 @@ __all__ = [
     "HuntResult",
     "PlanResult",
     "ReplayResult",
+    "TraceResult",
     "bundle",
     "campaign_dir",
     "check",
@@ -561,5 +563,7 @@ __all__ = [
     "suppress",
     "suppressions",
     "today",
+    "trace",
+    "trace_stored",
     "unsuppress",
 ]

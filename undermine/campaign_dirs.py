@@ -19,7 +19,9 @@ CAMPAIGNS = "campaigns"
 LATEST = "latest"
 REPLAYS = "replay"
 """The folder, fresh each time, for plans that belong to no campaign."""
-SCRATCH = ("check", "plan", REPLAYS)
+TRACES = "trace"
+"""The folder, fresh each time, for a run that is recorded to be looked at."""
+SCRATCH = ("check", "plan", REPLAYS, TRACES)
 
 
 def new_campaign_dir(config: Config) -> Path:

@@ -22,7 +22,7 @@ import typer
 from rich.console import Console
 
 import undermine
-from undermine import api, display, init
+from undermine import api, display, init, trace_cli
 from undermine import bundle as bundles
 from undermine.config import FILE_NAME, Config, parse_duration
 from undermine.config_load import load
@@ -174,6 +174,9 @@ def check(
     else:
         display.show_check(result, verbose=verbose)
     return 1 if result.unproved else 0
+
+
+trace_cli.register(app, _load, _listening, _print_json)
 
 
 @app.command()

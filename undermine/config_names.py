@@ -8,6 +8,7 @@ from typing import Any
 
 from undermine.config import ALL, Faults, Role
 from undermine.config_lines import KeyPath, Source, show
+from undermine.model.point import CLIENT
 from undermine.templates import did_you_mean
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
@@ -20,6 +21,10 @@ def check_name(source: Source, path: KeyPath, name: str, what: str, pattern: re.
         first = "a letter or digit" if pattern is NODE else "a letter"
         rule = f"{first}, then letters, digits, - or _, 32 at most"
         raise source.error(path, f"has the bad {what} name {show(name)}; a {what} name is {rule}")
+    if name == CLIENT and what in ("role", "node"):
+        raise source.error(
+            path, f"has the {what} name {show(name)}, which stands for the workload's clients; rename it"
+        )
 
 
 def check_known(source: Source, path: KeyPath, names: Sequence[str], what: str, known: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ plugins = "hunt.py"             # a Python file with your workload and your chec
 # dir = ".undermine"            # where results go, relative to this file
 # files = []                    # what else `undermine bundle` takes along, like ["myapp/**/*.py"]
 # name = ""                     # a title for reports
+# setup = ""                    # what to run first, like "python setup.py {params.version}": said where something is missing
 
 [params]                        # your own values: {params.NAME} below, --set NAME=VALUE on the command line
 log_level = "info"
@@ -31,7 +32,7 @@ command = "your-server --id {id} --listen {host}:{port} --data {dir} --peers {pe
 # agent = "auto"                # "python", "jvm", "none", or "auto": by the program, if it is a Python or a java
 # packages = []                 # your code, like ["myapp"]; empty: all but the standard library
 # operations = []               # functions that are one operation, like {function = "myapp.net:send", op = "msg.send"}
-# adapters = ["http", "redis"]  # libraries whose calls are one operation each; also "streams", or files of your own
+# adapters = ["http", "redis", "tornado"]  # libraries whose calls are one operation each; also "streams", or files of your own
 # ready = {tcp = "main", timeout_s = 15}   # or {log = 'listening on \\d+'}, {http = "/up"}, {python = "f"}
 # health = {http = "/health"}   # asked while a fault is in force; or {command = "…"}, {python = "…"}
 # logs = ["*.log"]              # in {dir}; what it prints counts anyway

@@ -18,6 +18,7 @@ from undermine.model import codec
 from undermine.model.baseline import Baseline
 from undermine.model.errors import UserError
 from undermine.model.event import Trace
+from undermine.model.point import CLIENT
 from undermine.model.run import LogLine, Op, Receipt, RunRecord, RunView
 from undermine.model.text import printable
 
@@ -104,7 +105,14 @@ def read_history(path: Path) -> tuple[Op, ...]:
 
 
 def load_trace(run: RunDir) -> tuple[Trace, tuple[Receipt, ...]]:
-    return codec.read_trace(run.trace)
+    """What the nodes did, for those who judge and choose. What clients did is no part of it: nothing can be injected there,
+    and their own history says it. Those who relate both read the whole trace (`codec.read_columns`)."""
+    trace, receipts = codec.read_trace(run.trace)
+    if all(agent.node != CLIENT for agent in trace.agents):
+        return trace, receipts
+    events = tuple(event for event in trace if event.node != CLIENT)
+    agents = tuple(agent for agent in trace.agents if agent.node != CLIENT)
+    return Trace(events, agents, trace.problems), receipts
 
 
 def load_view(run: RunDir) -> RunView:

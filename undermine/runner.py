@@ -6,9 +6,10 @@ The story of `Runner.execute`:
 2. Start the nodes with the agent loaded; wait until each is ready (a fault may already fire here). All are at rest now:
    that is a moment too, at which a step may fire.
 3. Run the workload until it ends, until no operation has succeeded for `hang_s`, or until its time is over: then
-   everything that the fault can show while it is in force has been seen. Meanwhile, while a fault is in force and a
-   client waits long, nodes are asked how they are. Where clients still wait at the end of this, with the fault in force,
-   the workload has stalled: what every thread of the nodes is doing is written down before healing changes it.
+   everything that the fault can show while it is in force has been seen. Where the conditions ask for everything, its
+   processes carry the agent too. While a fault is in force and a client waits long, nodes are asked how they are.
+   Where clients still wait at the end of this, with the fault in force, the workload has stalled: what every thread of
+   the nodes is doing is written down before healing changes it.
 4. Heal: end every hold and lasting fault, let frozen nodes go on, join the network, start dead nodes again on their
    data. What clients still wait for must be answered now; a workload that goes on beyond that has shown enough and is cut.
 5. Settle: poll until every node serves, the final reads succeed and what is declared to settle has done so, or the time
@@ -222,6 +223,7 @@ class _Experiment:
         self._spent: dict[str, float] = {}
         self._begun = time.monotonic()
         agent_files = AgentFiles(config, run, nodes, plan, socket_path, observe_all=conditions.observe_all)
+        self._client_agent = _client_agent(run, agent_files) if conditions.observe_all else ""
         self._cluster = LocalCluster(
             config, run, _KEY.format(run_id), guardian, nodes, agent_files.make, self._ask_user, place, cgroup
         )
@@ -299,7 +301,7 @@ class _Experiment:
 
     def _begin_workload(self) -> Call:
         self._run.session.write_bytes(msgspec.json.encode(self._session()))
-        return self._call("workload", function=self._config.workload.python, session=str(self._run.session))
+        return self._client_call("workload", function=self._config.workload.python)
 
     def _watch(self, call: Call, operations: Operations) -> bool:
         """Wait for the workload; false if it does not end. An operation that succeeds is progress, as far as one sees."""
@@ -338,7 +340,8 @@ class _Experiment:
 
     def _gather_stacks(self) -> None:
         """What the nodes are doing now; the last answer is kept."""
-        self._stacks = gather(self._run.trace, ask_all=self._state.ask_for_stacks) or self._stacks
+        found = gather(self._run.trace, ask_all=self._state.ask_for_stacks)
+        self._stacks = tuple(stacks for stacks in found if stacks.node != CLIENT) or self._stacks
 
     def _heal(self) -> None:
         self._server.heal()
@@ -409,7 +412,7 @@ class _Experiment:
     def _final_reads(self) -> tuple[str, str]:
         """How they ended; where not well, the nodes are asked what they are doing."""
         timeout_s = self._limit_s(self._config.run.settle_timeout_s)
-        call = self._call("final", session=str(self._run.session), timeout_s=timeout_s)
+        call = self._client_call("final", timeout_s=timeout_s)
         ended = call.wait(timeout_s + self._config.run.hang_s)
         if ended and _code_of(call) == 0:
             return "ok", ""
@@ -431,6 +434,11 @@ class _Experiment:
             netns=self._place.namespace(CLIENT),
             **parameters,
         )
+
+    def _client_call(self, kind: str, **parameters: Any) -> Call:
+        """One that has a session; where everything is observed, its process carries the agent."""
+        agent: dict[str, Any] = {"agent": self._client_agent} if self._client_agent else {}
+        return self._call(kind, session=str(self._run.session), **parameters, **agent)
 
     def _out(self, kind: str) -> Path:
         return self._run.agents / f"{kind}.result"
@@ -520,6 +528,13 @@ class _Experiment:
         if isinstance(self._plan.steps[missing[0]].trigger, FirstUnseen):
             return "exhausted", f"{of} met nothing that was unseen"
         return "not_fired", f"{of} never met its moment"
+
+
+def _client_agent(run: RunDir, agent_files: AgentFiles) -> str:
+    """The file for the agent of the workload's processes."""
+    path = run.agent_config(CLIENT, 1)
+    path.write_text(json.dumps(agent_files.make_client()))
+    return str(path)
 
 
 def _finish(run: RunDir, record: RunRecord, trace: Trace) -> RunView:

@@ -7,7 +7,8 @@ after loading the file. Requests and answers are JSON lines on file descriptors 
     {"id": 1, "call": "workload" | "final" | "ready" | "health" | "check" | "prune", …}   ->  {"id": 1, "exit": code}
     {"kill": 1}
 
-`netns` in a request is the path of the network namespace that the child enters before anything else.
+`netns` in a request is the path of the network namespace that the child enters before anything else; `agent` that of a file
+for the agent that the child is to carry: a client that is observed like a node. It is never loaded into this process itself.
 A call's result is a JSON file that its child writes (`out`).
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import selectors
@@ -35,6 +37,7 @@ from undermine.model.plan import Plan
 from undermine.model.run import NodeInfo, RunView, Verdict
 from undermine.policies import Policy, cluster_policy, compose, filter_policy, refusals
 from undermine.policy_library import parse_policy
+from undermine.resources import python_agent_dir
 from undermine.rundir import RunDir, load_view, read_history
 from undermine.sequences import CampaignProfiles, StoredProfiles, using
 from undermine.store import Store
@@ -179,16 +182,34 @@ class Forks:
                 time.sleep(0 if pid else 0.005)
 
 
+def carry_agent(config: str, *, load: bool) -> None:
+    """In a child: be observed from now on, as all programs that it starts. Without `load` these alone: it executes one itself.
+
+    The agent never raises: what it cannot observe goes on without it.
+    """
+    folder = str(python_agent_dir())
+    os.environ["UNDERMINE_AGENT"] = config
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH", ""))))
+    if load:
+        sys.path.insert(0, folder)
+        agent = importlib.import_module("undermine_agent")
+        sys.path.remove(folder)
+        agent.load(config)
+
+
 def call(declared: registry.Declared | None, request: dict[str, Any]) -> int:
     """One call into the user's file, in its own process. The exit code is 0 if it returned."""
     kind = request["call"]
     session_file = None
     if "session" in request:
         session_file = msgspec.json.decode(Path(request["session"]).read_bytes(), type=SessionFile)
-    if kind == "workload" and session_file is not None and session_file.command:
+    command = session_file.command if session_file is not None and kind == "workload" else ()
+    if agent := request.get("agent"):
+        carry_agent(agent, load=not command)
+    if command and session_file is not None:
         os.environ["UNDERMINE_SESSION"] = request["session"]
         os.chdir(session_file.cwd or ".")
-        os.execvp(session_file.command[0], session_file.command)
+        os.execvp(command[0], command)
     if declared is None:
         raise UserError("undermine.toml names no plug-in file; set campaign.plugins")
     if kind == "prune":

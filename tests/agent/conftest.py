@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_tool import MINORS, FakeTool, interpreters
+from fake_tool import MINORS, FakeTool, free_port, interpreters
 
 from undermine import accelerator
 
@@ -73,3 +75,29 @@ def any_python(request: pytest.FixtureRequest) -> str:
     if path is None:
         pytest.skip(f"no Python {request.param} here")
     return path
+
+
+@pytest.fixture(scope="module")
+def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """A server of Redis with nothing in it."""
+    pytest.importorskip("redis")
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("no redis-server here")
+    port = free_port()
+    folder = tmp_path_factory.mktemp("redis")
+    server = subprocess.Popen(
+        [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(500):
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                time.sleep(0.02)
+        yield port
+    finally:
+        server.terminate()
+        server.wait()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 PROGRAM = """
-    import asyncio, queue, subprocess, sys, threading, time
+    import asyncio, os, queue, select, subprocess, sys, threading, time
 
     def dies():
         open("a", "w").write("x")
@@ -27,14 +27,18 @@ PROGRAM = """
     thread.start()
     thread.join()
     time.monotonic()
+    select.select([], [], [], 0)
+    ends = os.pipe()
+    os.write(ends[1], b"x")
+    os.read(ends[0], 1)
     asyncio.run(main())
     subprocess.run([sys.executable, "-I", "-c", ""])
 """
 OF_FAMILY = {
     "sync": {"lock.acquire", "lock.release", "join"},
     "time": {"clock", "sleep"},
-    "handover": {"queue.put", "queue.get"},
-    "process": {"process.start"},
+    "handover": {"queue.put", "queue.get", "poll"},
+    "process": {"process.start", "pipe.write", "pipe.read"},
 }
 ALWAYS = {"file.create", "file.write", "thread.start", "thread.die"}
 

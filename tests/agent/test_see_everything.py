@@ -30,8 +30,14 @@ PROGRAM = """
         client = socket.create_connection(listener.getsockname(), timeout=5)
         server, _ = listener.accept()
         client.sendall(b"x")
+        select.select([server], [], [])
         server.recv(1)
         client.close()
+
+    def pipes():
+        one, other = socket.socketpair()
+        one.send(b"x")
+        other.recv(1)
 
     def database():
         connection = sqlite3.connect("db")
@@ -66,13 +72,25 @@ PROGRAM = """
     async def lose():
         raise KeyError("on purpose")
 
+    async def serve(reader, writer):
+        writer.close()
+
+    async def stream():
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        await reader.read()
+        writer.close()
+        server.close()
+
     async def main():
+        await stream()
         asyncio.create_task(lose())
         await asyncio.sleep(0.6)
         time.time()
 
     files()
     network()
+    pipes()
     database()
     threads()
     subprocess.run(["/bin/true"])
@@ -87,12 +105,12 @@ def operations() -> set[str]:
     table = page.split("## Operations")[1].split("Faults can be asked")[0]
     first = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     names = re.findall(r"`([a-z]+(?:\.[a-z]+)?)`", "".join(first))
-    return {name for name in names if "." in name or name in ("clock", "sleep", "timeout", "join")}
+    return {name for name in names if "." in name or name in ("clock", "sleep", "timeout", "join", "poll")}
 
 
 def test_every_operation_is_seen(tool):
     outcome = tool.run(PROGRAM)
     assert outcome.code == 0, outcome.err
     assert outcome.trace.problems == ()
-    logical = {"msg.send", "msg.recv"}  # asked for by name: tested elsewhere
+    logical = {"msg.send", "msg.recv", "raw.send", "raw.recv", "db.got"}  # asked for by name: tested elsewhere
     assert {e.op for e in outcome.trace} - logical == operations() - logical

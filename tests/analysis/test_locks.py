@@ -107,6 +107,17 @@ def test_a_condition_gives_its_lock_up() -> None:
     assert told.waits == "condition 2, at app:f:2"
 
 
+def test_who_waited_in_a_condition_has_its_lock_again() -> None:
+    mine = [did("lock.acquire", "rlock@a", 1), did("cond.wait", "condition@b", 2, 9)]
+    other = [did("lock.acquire", "rlock@a", 3, thread="T2"), did("lock.release", "rlock@a", 8, thread="T2")]
+    assert holdings(*mine, *other, now=4) == {
+        "T1": Holding((), "condition 1, at app:f:2"),
+        "T2": Holding(("rlock 2 taken at app:f:3",)),
+    }
+    assert holdings(*mine, *other) == {"T1": Holding(("rlock 1 taken at app:f:1",))}
+    assert holdings(*mine, *other, did("lock.release", "rlock@a", 10)) == {}
+
+
 def test_a_plain_lock_that_is_taken_again_was_given_back_by_somebody() -> None:
     """Other code than the target's own did it, or it is another lock at the same address."""
     first, second = did("lock.acquire", "lock@a", 1), did("lock.acquire", "lock@a", 2, thread="T2")

@@ -174,6 +174,8 @@ def _event_file(events: Sequence[Event]) -> bytes:
         texts = [string(t) for t in (item.op, item.target, item.resource, item.thread)]
         body = struct.pack("<IqIIIIIq", item.seq, item.t_ns, texts[0], number, *texts[1:], item.size)
         out.append(_record(5, body))
+        if item.end_ns:
+            out.append(_record(6, struct.pack("<IqqI", item.seq, item.end_ns, item.result, string(item.error))))
     return (b"UMC1" + b"".join(out)).ljust(65536, b"\0")
 
 

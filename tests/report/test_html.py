@@ -488,7 +488,7 @@ def test_a_place_that_is_not_there_is_a_clear_sentence(tmp_path: Path) -> None:
 
 
 def test_control_characters_never_leave_the_templates() -> None:
-    env = html._environment()
+    env = html.environment()
     assert env.from_string("{{ x }}").render(x=HOSTILE).count("\ufffd") == 4
     assert "<script" not in env.from_string("{{ x }}").render(x=HOSTILE)
 

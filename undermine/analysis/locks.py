@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from undermine.analysis.holding import GIVES, TAKES, Hold, Locks
+from undermine.model.columns import Names
 from undermine.model.event import Event, Trace
 from undermine.model.stacks import Doing, ProcessStacks
 
 Key = tuple[str, int, str]
 """Node, pid and thread."""
 
-_TAKES, _GIVES = ("lock.acquire", "sem.acquire"), ("lock.release", "sem.release")
 _WAITS = {
     "lock.acquire": "{}",
     "sem.acquire": "{}",
@@ -31,10 +32,9 @@ _WAITS = {
     "future.wait": "{}",
     "join": "{} to end",
     "process.wait": "{} to end",
+    "stream.read": "bytes from {}",
+    "poll": "a descriptor to be ready",
 }
-_ONCE = "lock"
-"""What only one can hold, and only once: if it is taken, then nobody has it any more, even if no release was seen. It was
-given back by other code than the target's own, or is another one at the same address."""
 _UNKNOWN = "?"
 """The name of all threads that have none."""
 
@@ -51,15 +51,6 @@ class Holding(msgspec.Struct, frozen=True):
 
     holds: tuple[str, ...] = ()
     waits: str = ""
-
-
-class _Hold(msgspec.Struct, frozen=True):
-    """A lock was taken and not given back."""
-
-    thread: str
-    event: Event
-    ended: bool = False
-    """The thread has ended with it."""
 
 
 def locks_at(trace: Trace, t_ns: int) -> dict[Key, Holding]:
@@ -131,52 +122,51 @@ class _Process:
     """The locks of one process at one moment."""
 
     def __init__(self, events: Iterable[Event], t_ns: int) -> None:
-        self._held: dict[str, list[_Hold]] = {}
+        self._events = [event for event in events if event.t_ns <= t_ns]
+        self._locks = Locks()
+        self._threads, self._resources = Names(""), Names("")
         self._open: dict[str, list[Event]] = {}
         self._last: dict[str, Event] = {}
         self._names: dict[str, str] = {}
-        effects: list[tuple[int, int, Event]] = []
-        for event in events:
-            if event.t_ns <= t_ns:
-                self._last[event.thread] = max(self._last.get(event.thread, event), event, key=_begin)
-                self._note(event, t_ns, effects)
-        for _, _, event in sorted(effects, key=lambda effect: effect[:2]):
-            self._apply(event)
+        effects: list[tuple[int, int, int, str]] = []
+        for number, event in enumerate(self._events):
+            self._last[event.thread] = max(self._last.get(event.thread, event), event, key=_begin)
+            effects += [(when, event.seq, number, what) for when, what in self._effects(event, t_ns)]
+        for _, _, number, what in sorted(effects):
+            self._apply(number, what)
 
-    def _note(self, event: Event, t_ns: int, effects: list[tuple[int, int, Event]]) -> None:
-        """A lock is taken when its acquiring ends, and given back when its release begins."""
+    def _effects(self, event: Event, t_ns: int) -> Iterator[tuple[int, str]]:
+        """What it does, and when. A lock is taken when its acquiring ends, given back when its release begins."""
         over = 0 < event.end_ns <= t_ns
-        if event.op == "thread.end":
-            effects.append((event.t_ns, event.seq, event))
-        elif event.op in _WAITS and not over:
+        if event.op in _WAITS and not over:
             self._open.setdefault(event.thread, []).append(event)
-        elif event.op in _TAKES and not event.error and event.result == 1:
-            effects.append((event.end_ns, event.seq, event))
-        elif event.op in _GIVES and not event.error:
-            effects.append((event.t_ns, event.seq, event))
+        if event.op in TAKES and over and not event.error and event.result == 1:
+            yield event.end_ns, "take"
+        elif event.op in GIVES and not event.error:
+            yield event.t_ns, "give"
+        elif event.op == "thread.end":
+            yield event.t_ns, "end"
+        elif event.op == "cond.wait":
+            yield event.t_ns, "wait"
+            if over:
+                yield event.end_ns, "waited"
 
-    def _apply(self, event: Event) -> None:
-        if event.op in _TAKES:
-            holds = self._held.setdefault(event.resource, [])
-            if event.target == _ONCE:
-                holds.clear()
-            holds.append(_Hold(event.thread, event))
-        elif event.op in _GIVES:
-            self._give_back(event)
-        else:  # the thread ends
-            for holds in self._held.values():
-                holds[:] = [_Hold(h.thread, h.event, h.ended or h.thread == event.thread) for h in holds]
+    def _apply(self, number: int, what: str) -> None:
+        event, locks = self._events[number], self._locks
+        thread, resource = self._threads.number(event.thread), self._resources.number(event.resource)
+        if what == "take":
+            locks.take(resource, thread, number, event.target)
+        elif what == "give":
+            locks.give(resource, thread)
+        else:
+            {"end": locks.end, "wait": locks.wait, "waited": locks.waited}[what](thread)
 
-    def _give_back(self, event: Event) -> None:
-        """One's own, the last taken first; or another thread's, as plain locks and semaphores allow."""
-        holds = self._held.get(event.resource, [])
-        own = [n for n, hold in enumerate(holds) if hold.thread == event.thread and not hold.ended]
-        if holds:
-            del holds[own[-1] if own else 0]
+    def _holds_of(self, resource: str) -> list[Hold]:
+        return self._locks.of.get(self._resources.number(resource), [])
 
     def holdings(self, given_up: Mapping[str, str]) -> dict[str, Holding]:
         """By thread. `given_up`: the lock that a thread has lent while it waits in a condition, where that is known."""
-        threads = {hold.thread for holds in self._held.values() for hold in holds if not hold.ended} | set(self._open)
+        threads = {self._threads.all[owner] for owner, holds in self._locks.by.items() if holds} | set(self._open)
         found: dict[str, Holding] = {}
         for thread in sorted(threads):
             if thread != _UNKNOWN:
@@ -187,10 +177,12 @@ class _Process:
         """A condition's lock is not held while one waits in it; if it is not known which one that is, none is named."""
         if not given_up and any(event.op == "cond.wait" for event in self._open.get(thread, [])):
             return ()
+        held: dict[str, list[Event]] = {}
+        for number in self._locks.held(self._threads.number(thread)):
+            held.setdefault(self._events[number].resource, []).append(self._events[number])
         found: list[tuple[int, str]] = []
-        for resource, holds in self._held.items():
-            own = [hold.event for hold in holds if hold.thread == thread and not hold.ended]
-            if own and resource != given_up:
+        for resource, own in held.items():
+            if resource != given_up:
                 times = f", {len(own)} times" if len(own) > 1 else ""
                 found.append((own[0].end_ns, f"{self._name(own[0])} taken at {_place(own[0])}{times}"))
         return tuple(text for _, text in sorted(found))
@@ -210,17 +202,20 @@ class _Process:
         return f"{_WAITS[event.op].format(self._name(event))}{self._holders(event.resource)}, at {_place(event)}"
 
     def _holders(self, resource: str) -> str:
-        holds = self._held.get(resource, [])
+        holds = self._holds_of(resource)
         if not holds:
             return ""
-        hold = holds[-1]
+        hold, event = holds[-1], self._events[holds[-1].event]
         ended = ", which has ended," if hold.ended else ""
-        return f", held by {hold.thread}{ended} since {_place(hold.event)}"
+        return f", held by {event.thread}{ended} since {_place(event)}"
 
     def name_of_lock(self, resource: str) -> str:
         """A lock that somebody holds, by its address; "" if nobody is known to."""
-        holds = self._held.get(resource, [])
-        return f"{self._name(holds[-1].event)}, taken at {_place(holds[-1].event)}" if holds else ""
+        holds = self._holds_of(resource)
+        if not holds:
+            return ""
+        event = self._events[holds[-1].event]
+        return f"{self._name(event)}, taken at {_place(event)}"
 
     def _name(self, event: Event) -> str:
         """Numbered as they are mentioned: addresses differ from run to run."""

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+GOT = "db.got"
+"""What a store gave: it follows its operation and is none itself."""
+
 
 class Event(msgspec.Struct, frozen=True):
     """One immutable observed fact.
@@ -35,7 +38,7 @@ class Event(msgspec.Struct, frozen=True):
     @property
     def kind(self) -> str:
         """The family of the operation: `file`, `net`, `thread`, `lock`, …"""
-        return self.op.partition(".")[0]
+        return "raw" if self.op == GOT else self.op.partition(".")[0]
 
     @property
     def frames(self) -> tuple[str, ...]:

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from undermine.analysis.analysing import analyse
+from undermine.analysis.traced import plain
+from undermine.model.codec import read_columns
 from undermine.model.errors import UserError
 from undermine.model.event import Event
 from undermine.model.finding import Finding
@@ -14,12 +17,14 @@ from undermine.model.point import point_of
 from undermine.model.run import Receipt, RunView, Verdict
 from undermine.report.data import Injection, Row, injections, main_verdict, run_dir, seen_by
 from undermine.report.scene import origin_of, safe_trace
+from undermine.report.spacetime import diagram
 from undermine.report.stacks import ProcessRow, process_rows
 from undermine.report.text import Tail, clean_lines, clip, count, held, tail_of, tail_of_text
-from undermine.report.timeline import timeline
 from undermine.rundir import RunDir, load_view
 from undermine.store import Store
 
+_ANALYSED_MAX = 300_000
+"""Events; a report is made when a hunt ends, and should not take long."""
 _CANDIDATES_MAX = 5
 _EVIDENCE_LINES_MAX = 40
 _LOGS_MAX = 4
@@ -122,7 +127,7 @@ def card_of(store: Store, finding: Finding, rows: Mapping[int, Row], lines: Mapp
         command=f"undermine replay {finding.id} --campaign {store.folder.name}",
         run=run,
         run_note=_run_note(finding, view),
-        picture=timeline(view) if view else "",
+        picture=_picture(store, view) if view else "",
         logs=tuple(_logs(run_dir(store, run), view)) if view else (),
         stack=clean_lines(event.stack, 30) if event else (),
         stack_note=_stack_note(event, view),
@@ -212,6 +217,17 @@ def _first_view(store: Store, finding: Finding, rows: Mapping[int, Row]) -> tupl
             what = "its record is damaged or missing" if folder.exists() else "its folder is gone"
             problems.append(f"Run {run} cannot be shown: {what} ({folder}).")
     return None, problems
+
+
+def _picture(store: Store, view: RunView) -> str:
+    """The diagram, with what caused what; without that where the trace cannot be read or is too large to look into here."""
+    columns = read_columns(run_dir(store, view.record.id).trace)
+    if len(columns) > _ANALYSED_MAX:
+        return diagram(view, plain(columns))
+    try:
+        return diagram(view, analyse(columns))
+    except Exception as error:  # a report is made of what is left, and says what is not
+        return diagram(view, plain(columns, f"what caused what is not known: {type(error).__name__}: {error}"))
 
 
 def _run_note(finding: Finding, view: RunView | None) -> str:

@@ -1,4 +1,4 @@
-"""The HTML report: one file that needs no network and no scripts.
+"""The HTML report: one file that needs no network. Without scripts it is complete, but its diagrams stand still.
 
 What a target wrote is hostile: templates escape everything, `finalize` strips control characters and cuts what is
 too long, and a content policy in the page forbids whatever might slip through.
@@ -10,9 +10,9 @@ import base64
 import contextlib
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -25,7 +25,7 @@ from undermine.report.text import clean, clip, count
 from undermine.store import Store
 
 FINDINGS_MAX = 200
-_CARDS_CHARS_MAX = 800_000
+_CARDS_CHARS_MAX = 1_200_000
 """Cards beyond this are brief, so that a page stays small enough to be mailed."""
 
 
@@ -38,21 +38,18 @@ def write_report(folder: Path, output: Path | None = None) -> Path:
         page = render(store)
     finally:
         store.close()
-    return _write(page, output if output is not None else folder / "report.html")
+    return write_file(output or folder / "report.html", lambda stream: stream.write(page), "-o")
 
 
 def render(store: Store) -> str:
     """The whole page."""
-    env = _environment()
+    env = environment()
     rows = store.run_rows()
     findings = data.ranked(store.findings())
     cards = _cards(env, store, findings[:FINDINGS_MAX], rows)
     shown = data.choose_runs(rows)
-    script = _source(env, "copy.js")
     return env.get_template("page.html").render(
-        style=Markup(_source(env, "style.css")),
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        **look(env, ("style.css", "spacetime.css"), ("copy.js", "spacetime.js")),
         head=data.head_of(store, rows, findings),
         contents=[(f.id, clip(f.title, 160), *certainty_of(f)) for f in findings[:FINDINGS_MAX]],
         cards=cards,
@@ -77,7 +74,17 @@ def _cards(env: Environment, store: Store, findings: Sequence[Finding], rows: Se
     return cards
 
 
-def _environment() -> Environment:
+def look(env: Environment, styles: Sequence[str], scripts: Sequence[str]) -> dict[str, Any]:
+    """What a page needs to look and to move as it should; the policy in it allows no other script."""
+    script = "".join(_source(env, name) for name in scripts)
+    return {
+        "style": Markup("".join(_source(env, name) for name in styles)),
+        "script": Markup(script),
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    }
+
+
+def environment() -> Environment:
     env = Environment(
         loader=PackageLoader("undermine.report", "templates"),
         autoescape=True,
@@ -99,20 +106,27 @@ def _source(env: Environment, name: str) -> str:
     return env.loader.get_source(env, name)[0]
 
 
-def _write(page: str, output: Path) -> Path:
-    """A reader sees the old page or the new one, never half of one."""
+def write_file(output: Path, write: Callable[[IO[str]], Any], option: str) -> Path:
+    """Write a file that only its owner may read. A reader sees the old one or the new one, never half of one.
+
+    `option`: with which the user chooses another place.
+    """
     temporary = output.parent / f".{output.name}.{os.getpid()}.tmp"
     try:
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(handle, "w", encoding="utf-8", errors="replace", newline="\n") as stream:
-            stream.write(page)
+            write(stream)
         os.replace(temporary, output)
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise UserError(
-            f"the report cannot be written to {output} ({error.strerror}); choose another place with -o"
+            f"{_what(output)} cannot be written to {output} ({error.strerror}); choose another place with {option}"
         ) from error
     return output
+
+
+def _what(output: Path) -> str:
+    return "the trace" if output.name.startswith("trace.") else "the report"

@@ -5,9 +5,12 @@ Pure: a run in, plain facts in nanoseconds out. How they are drawn is the busine
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from undermine.model.columns import Columns
 from undermine.model.event import Trace
 from undermine.model.plan import (
     Crash,
@@ -29,6 +32,7 @@ DEATHS_MAX = 8
 HEALTH_MAX = 40
 NODES_MAX = 24
 _LEAD_NS = 150_000_000
+_FAR_NS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -115,20 +119,27 @@ def safe_trace(view: RunView) -> Trace:
         return Trace(problems=(f"the trace cannot be read: {error}",))
 
 
-def scene_of(view: RunView) -> Scene | None:
-    """The scene of a run, or nothing if nothing with a time was recorded."""
+def _columns_of(trace: Trace) -> Columns:
+    """Without events at times that no clock shows."""
+    return Columns.of(e for e in trace if 0 <= e.t_ns < _FAR_NS and 0 <= e.end_ns < _FAR_NS)
+
+
+def scene_of(view: RunView, columns: Columns | None = None, ops_max: int = OPS_MAX) -> Scene | None:
+    """The scene of a run, or nothing if nothing with a time was recorded. `columns`: its events, where they are at hand."""
     record = view.record
     origin_ns = origin_of(record, view.history)
     if not origin_ns:
         return None
-    trace = safe_trace(view)
+    if columns is None:
+        columns = _columns_of(safe_trace(view))
     end_ns = _end_of(record, view.history, origin_ns)
     marks = tuple(_marks(record))
-    ops = _choose(view.history, [mark.t_ns for mark in marks if mark.action != END])
+    ops = _choose(view.history, [mark.t_ns for mark in marks if mark.action != END], ops_max)
     nodes = _nodes_of(record)
     shown = nodes[:NODES_MAX]
-    lives = tuple(life for node in shown for life in _lives(node, record, trace, origin_ns, end_ns))
-    deaths = tuple(_deaths(trace, set(shown), origin_ns, end_ns))
+    first_seen = _first_seen(columns, origin_ns, end_ns)
+    lives = tuple(life for node in shown for life in _lives(node, record, first_seen, origin_ns, end_ns))
+    deaths = tuple(_deaths(columns, set(shown), origin_ns, end_ns))
     moments = [t for op in ops for t in (op.start_ns, op.end_ns) if t > 0]
     moments += [t for mark in marks for t in (mark.t_ns, mark.until_ns)]
     moments += [life.end_ns for life in lives if life.end] + [life.start_ns for life in lives if life.incarnation > 1]
@@ -212,17 +223,17 @@ def short_fault(fault: Fault) -> str:
             return describe_fault(fault)
 
 
-def _choose(history: Sequence[Op], struck: Sequence[int]) -> tuple[Op, ...]:
+def _choose(history: Sequence[Op], struck: Sequence[int], ops_max: int) -> tuple[Op, ...]:
     """Half of the room for what is nearest to the fault, the rest for operations that did not succeed."""
     known = [op for op in history if op.start_ns > 0]
-    if len(known) <= OPS_MAX:
+    if len(known) <= ops_max:
         return tuple(known)
     wrong = [op for op in known if op.status != "ok"]
     centre = min(struck) if struck else min((wrong or known), key=lambda op: op.start_ns).start_ns
     nearest = sorted(known, key=lambda op: _distance(op, centre))
-    chosen = {op.index: op for op in nearest[: OPS_MAX // 2]}
+    chosen = {op.index: op for op in nearest[: ops_max // 2]}
     for op in (*sorted(wrong, key=lambda op: _distance(op, centre)), *nearest):
-        if len(chosen) >= OPS_MAX:
+        if len(chosen) >= ops_max:
             break
         chosen.setdefault(op.index, op)
     return tuple(sorted(chosen.values(), key=lambda op: (op.start_ns, op.index)))
@@ -240,12 +251,22 @@ def _nodes_of(record: RunRecord) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _lives(node: str, record: RunRecord, trace: Trace, origin_ns: int, end_ns: int) -> Iterator[Life]:
+def _first_seen(columns: Columns, origin_ns: int, end_ns: int) -> dict[tuple[str, int], int]:
+    """When each start of a node was first heard of."""
+    inside = np.flatnonzero((columns.t >= origin_ns) & (columns.t <= end_ns))
+    numbers, firsts = np.unique(columns.process[inside], return_index=True)
+    found: dict[tuple[str, int], int] = {}
+    for number, first in zip(numbers.tolist(), firsts.tolist(), strict=True):
+        process = columns.processes[number]
+        t_ns = int(columns.t[inside[first]])
+        found[process.node, process.incarnation] = min(t_ns, found.get((process.node, process.incarnation), t_ns))
+    return found
+
+
+def _lives(
+    node: str, record: RunRecord, first_seen: Mapping[tuple[str, int], int], origin_ns: int, end_ns: int
+) -> Iterator[Life]:
     exits = sorted((e for e in record.exits if e.node == node), key=lambda e: e.incarnation)
-    first_seen: dict[int, int] = {}
-    for event in trace:
-        if event.node == node and origin_ns <= event.t_ns <= end_ns:
-            first_seen.setdefault(event.incarnation, event.t_ns)
     for ended in exits:
         how = f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
         yield Life(node, ended.incarnation, ended.started_ns or origin_ns, ended.t_ns, how, ended.expected)
@@ -254,7 +275,7 @@ def _lives(node: str, record: RunRecord, trace: Trace, origin_ns: int, end_ns: i
         yield Life(node, 1, origin_ns, end_ns, start_known=False, unready=unready)
         return
     last = exits[-1]
-    start_ns = first_seen.get(last.incarnation + 1, 0)
+    start_ns = first_seen.get((node, last.incarnation + 1), 0)
     known = bool(start_ns)
     if not start_ns and last.t_ns < record.healed_ns:
         start_ns = min(record.healed_ns, last.t_ns + _reboot_after_ns(node, record))
@@ -269,10 +290,10 @@ def _reboot_after_ns(node: str, record: RunRecord) -> int:
     return int(min(waits) * 1e9) if waits else 1 << 62
 
 
-def _deaths(trace: Trace, nodes: set[str], origin_ns: int, end_ns: int) -> Iterator[Death]:
+def _deaths(columns: Columns, nodes: set[str], origin_ns: int, end_ns: int) -> Iterator[Death]:
     left = DEATHS_MAX
-    for event in trace:
-        if event.op in ("thread.die", "task.die") and event.node in nodes and origin_ns <= event.t_ns <= end_ns:
+    for event in columns.events(columns.find("thread.die", "task.die")):
+        if event.node in nodes and origin_ns <= event.t_ns <= end_ns:
             yield Death(event.node, event.t_ns, f"a {event.kind} died with {event.target}: {event.resource}")
             left -= 1
             if not left:

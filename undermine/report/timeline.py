@@ -1,5 +1,6 @@
-"""The space-time diagram of one run as inline SVG: a lane for each node, rows for the clients, the fault, the healing.
+"""The still picture of one run as inline SVG: a lane for each node, rows for the clients, the fault, the healing.
 
+What a reader without scripts, or a printer, has of the space-time diagram (`spacetime.py`), made of the same scene.
 Pure: a run in, text out. Colours are classes (`tl-…`) that the page's style sheet defines, for light and dark.
 Everything that a target may have named goes through `_text`.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from undermine.model.columns import Columns
 from undermine.model.run import END, Op, RunView
 from undermine.report.axis import Axis
 from undermine.report.scene import Death, Health, Life, Mark, Scene, scene_of
@@ -24,7 +26,7 @@ _AXIS_HEIGHT = 34
 _LEGEND_HEIGHT = 22
 _CHAR_WIDTH = 6.6
 _CLIENT_ROWS_MAX = 14
-_BANDS = {
+BANDS = {
     "delay": ("held", "held"),
     "pause": ("paused", "paused"),
     "partition": ("cut", "cut off"),
@@ -32,12 +34,12 @@ _BANDS = {
     "error": ("failing", "operations fail"),
 }
 """How what lasts is drawn, and its word: by the receipt's action."""
-_OUTCOMES = {"ok": "ok", "fail": "fail", "unknown": "unknown", "pending": "no answer"}
+OUTCOMES = {"ok": "ok", "fail": "fail", "unknown": "unknown", "pending": "no answer"}
 
 
-def timeline(view: RunView) -> str:
-    """The diagram of one run around its fault."""
-    scene = scene_of(view)
+def timeline(view: RunView, columns: Columns | None = None) -> str:
+    """The diagram of one run around its fault; `columns`: its events, where they are at hand."""
+    scene = scene_of(view, columns)
     if scene is None:
         return _empty("Nothing with a time was recorded in this run.")
     return "".join(_Drawing(scene).parts())
@@ -198,13 +200,13 @@ class _Drawing:
 
     def _op(self, op: Op, y: float) -> str:
         left = self.axis.x(op.start_ns)
-        right = self.axis.x(_end_ns(op, self.scene.to_ns))
+        right = self.axis.x(end_of_op(op, self.scene.to_ns))
         width = max(3.0, right - left - 0.6)
         took = f", took {(op.end_ns - op.start_ns) / 1e9:.3f} s" if op.end_ns else ", no answer by the end"
         where = f" at {op.node}" if op.node else ""
         said = f": {op.error}" if op.error else ""
         args = f" {op.args}" if op.args else ""
-        title = f"{self._at(op.start_ns)} {op.client}: {op.f}{where}{args} – {_OUTCOMES[op.status]}{took}{said}"
+        title = f"{self._at(op.start_ns)} {op.client}: {op.f}{where}{args} – {OUTCOMES[op.status]}{took}{said}"
         return (
             f'<rect class="tl-op tl-{op.status}" x="{left:.1f}" y="{y - 5:.1f}" width="{width:.1f}" height="10" rx="2">'
             f"<title>{_text(title, 260)}</title></rect>"
@@ -236,7 +238,7 @@ class _Drawing:
             yield self._end_of_fault(mark, x, y)
             return
         held_s = (mark.until_ns - mark.t_ns) / 1e9
-        band, words = _BANDS.get(mark.action, _BANDS["delay"])
+        band, words = BANDS.get(mark.action, BANDS["delay"])
         spent = f", {words} for {held_s:.3f} s" if held_s > 0 else ""
         title = _text(f"{self._at(mark.t_ns)} {mark.node}: {mark.label}{spent}. {mark.detail}", 300)
         yield f'<g><title>{title}</title><line class="tl-fault-line" x1="{x:.1f}" y1="{self.top - 4:.0f}" x2="{x:.1f}" '
@@ -266,7 +268,7 @@ def _place_legend(scene: Scene) -> list[tuple[int, float, str, str]]:
     """(row, x, class, words): as many in a row as have room."""
     placed = []
     row, x = 0, float(_LEFT)
-    for kind, text in _kinds(scene):
+    for kind, text in kinds(scene):
         width = 20 + _CHAR_WIDTH * len(text)
         if x + width > _RIGHT:
             row, x = row + 1, float(_LEFT)
@@ -296,11 +298,11 @@ def _sign(kind: str, x: float, y: float) -> str:
             return f'<rect class="tl-{kind}" x="{x:.0f}" y="{y - 5:.0f}" width="14" height="10" rx="2"/>'
 
 
-def _kinds(scene: Scene) -> Iterator[tuple[str, str]]:
+def kinds(scene: Scene) -> Iterator[tuple[str, str]]:
     """What this diagram needs explained: (class, words)."""
     if any(mark.action != END for mark in scene.marks):
         yield "fault", "injected fault"
-    bands = {_BANDS.get(mark.action, _BANDS["delay"]) for mark in scene.marks if mark.until_ns > mark.t_ns}
+    bands = {BANDS.get(mark.action, BANDS["delay"]) for mark in scene.marks if mark.until_ns > mark.t_ns}
     yield from sorted(bands)
     if any(mark.action == END for mark in scene.marks):
         yield "over", "end of a fault"
@@ -319,7 +321,7 @@ def _kinds(scene: Scene) -> Iterator[tuple[str, str]]:
     if scene.stalled_ns:
         yield "stalled", "no progress"
     statuses = {op.status for op in scene.ops}
-    for status, text in _OUTCOMES.items():
+    for status, text in OUTCOMES.items():
         if status in statuses:
             yield f"op tl-{status}", f"{text}" if status == "pending" else f"operation {text}"
 
@@ -355,7 +357,8 @@ def _moments(scene: Scene) -> Iterator[int]:
     yield from filter(None, (scene.healed_ns, scene.stalled_ns))
 
 
-def _end_ns(op: Op, open_end_ns: int) -> int:
+def end_of_op(op: Op, open_end_ns: int) -> int:
+    """When a client had its answer; the given time for one that had none."""
     return op.end_ns if op.end_ns >= op.start_ns > 0 and op.status != "pending" else open_end_ns
 
 
@@ -374,7 +377,7 @@ def _rows(ops: Sequence[Op], open_end_ns: int) -> list[tuple[str, list[Op]]]:
             free = len(rows) - 1
         place = free if free is not None else op.index % len(rows)
         rows[place][1].append(op)
-        rows[place] = max(rows[place][0], _end_ns(op, open_end_ns)), rows[place][1]
+        rows[place] = max(rows[place][0], end_of_op(op, open_end_ns)), rows[place][1]
     return [("clients" if i == 0 else "", row) for i, (_, row) in enumerate(rows)]
 
 

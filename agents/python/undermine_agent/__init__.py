@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-FAMILIES = ("sync", "time", "handover", "process")
+FAMILIES = ("sync", "time", "handover", "process", "raw")
 """What may be observed besides operations at which faults can be asked for, and deaths."""
 
 _loaded: list = []
@@ -62,6 +62,10 @@ def _install(agent) -> None:
     from undermine_agent.patch import ImportWatch
 
     observed = agent.config.get("observe", FAMILIES)
+    if "process" in observed:
+        from undermine_agent.pipes import Pipes
+
+        agent.pipes = Pipes(agent)
 
     def on(*places: str):
         """Hooks for one module, each a "module.function" of ours; one that fails keeps no other away.
@@ -91,27 +95,33 @@ def _install(agent) -> None:
         on("stacks.install")()
     files.install(agent)
     copies.install(agent)
-    on("sync:locks.install", "process:processes.install", "time:clocks.install", "raw_threads.install")()
+    on("sync:locks.install", "process:processes.install", "process:pipes.install")()
+    on("time:clocks.install", "raw_threads.install")()
     wanted = {
-        "socket": on("net.install", "copies.install_socket", "time:clocks.install_socket"),
+        "socket": on(
+            "net.install", "copies.install_socket", "time:clocks.install_socket", "process:pipes.install_pairs"
+        ),
         "ssl": on("tls.install"),
-        "select": on("time:clocks.install_select"),
-        "selectors": on("time:clocks.install_selectors"),
+        "select": on("handover:clocks.install_select"),
+        "selectors": on("handover:clocks.install_selectors"),
         "mmap": on("mmaps.install"),
         "_sqlite3": on("sqlite.install"),
         "subprocess": on("process:processes.install_subprocess"),
         "threading": on("threads.install", "sync:sync.install_threading"),
         "queue": on("handover:handover.install_queue"),
-        "concurrent.futures._base": on("sync:sync.install_futures", "handover:handover.install_futures"),
-        "concurrent.futures.thread": on("handover:handover.install_executor"),
+        "concurrent.futures._base": on("sync:sync.install_futures", "handover:executors.install_callbacks"),
+        "concurrent.futures.thread": on("handover:executors.install_threads"),
+        "concurrent.futures.process": on("handover:executors.install_processes"),
         "multiprocessing.process": on("process:sync.install_processes"),
         "multiprocessing.synchronize": on("sync:sync.install_semaphores"),
-        "multiprocessing.connection": on("sync:sync.install_connections"),
-        "multiprocessing.queues": on("handover:sync.install_process_queues"),
+        "multiprocessing.connection": on("process:pipes.install_connections", "sync:sync.install_connections"),
+        "multiprocessing.queues": on("handover:executors.install_queues"),
+        "multiprocessing.pool": on("sync:executors.install_results"),
         "asyncio.base_events": on("handover:handover.install_loop", "tasks.install"),
         "asyncio.selector_events": on("handover:handover.install_readers", "aio.install"),
-        "asyncio.streams": on("sync:aio.install_streams"),
+        "asyncio.streams": on("handover:reading.install", "sync:aio.install_streams"),
         "asyncio.sslproto": on("tls.install_asyncio"),
+        "asyncio.futures": on("sync:async_sync.install_chain"),
         "asyncio.tasks": on("time:clocks.install_asyncio", "sync:async_sync.install_tasks"),
         "asyncio.timeouts": on("time:clocks.install_timeouts"),
         "asyncio.locks": on("sync:async_sync.install_locks"),

@@ -15,6 +15,7 @@ from undermine_agent.core import Core, error_name
 from undermine_agent.faults import Faults, Lasting, resource_of
 from undermine_agent.link import Link
 from undermine_agent.names import Paths
+from undermine_agent.observe import Marks
 from undermine_agent.sites import AGENT_DIR, UNKNOWN, Sites
 from undermine_agent.table import State, Table
 from undermine_agent.thread_names import ThreadNames
@@ -29,15 +30,16 @@ CAPABILITIES = (
 # What this agent does not see, and why.
 GAPS = (
     "writes to mapped files through the buffer protocol: memory has no hook",
-    "uvloop's transports: their code is not in Python",
+    "uvloop's transports, callbacks and steps of tasks: their code is not in Python",
     "gevent's sockets: another class, which waits in the loop of a C library",
-    "sendfile of event loops: from kernel to kernel",
+    "sockets that are read and written as plain descriptors (os.read, os.write)",
     "sqlite rows that are iterated over: no call to hook",
     "clocks of datetime: methods of an immutable type that programs also subclass",
     "the end of awaiting a future: the interpreter goes on without a call",
-    "the taker of what is given to a process pool: in another process",
+    "the other ends of local sockets connected by a path, and pipes that a program has not made itself",
+    "a deque used as a queue: methods of a type that is everywhere",
     "files that the import system opens: not the target's doing",
-    "the end of threads started without threading: a wrapper around their function can be seen",
+    "where threads started without threading begin and end: a wrapper around their function can be seen",
 )
 LOST = "LOST"
 
@@ -61,6 +63,8 @@ class Agent(fast.base("Core", Core)):
         self.lasting = Lasting(self.state, self.link)
         self.faults = Faults(self)
         self.streams = None  # made with the hooks of sockets
+        self.pipes = None  # made where they are observed
+        self.chained = Marks()  # futures that follow another one
         self.variables = Variables(config["node"], config.get("variables", ()))
         if self.variables.mine:
             self.table.look_first(self.variables)

@@ -65,6 +65,8 @@ def sending(agent, socket_of, size_of):
     def make(original):
         def write(self, data):
             sock = None if agent.off else socket_of(self)
+            if size_of is total and sock is not None and not isinstance(data, (list, tuple)):
+                data = list(data)  # looking at the parts would use them up
             size = size_of(data) if sock is not None else 0
             subject = counted(agent, sock) if size and not self.is_closing() else None
             if subject is None:
@@ -108,7 +110,7 @@ def _sending_to(agent):
             if subject is None:
                 return original(self, data, addr)
             if addr is not None:
-                subject = agent.peers.named(addr)
+                subject = agent.peers.datagram(sock, addr)
             return send(agent, operation, subject, size, original, self, data, addr)
 
         return sendto
@@ -151,12 +153,9 @@ def length(data) -> int:
 
 
 def total(parts) -> int:
-    """Of the parts, unless looking at them would use them up."""
-    return sum(map(length, parts)) if isinstance(parts, (list, tuple)) else 1
+    return sum(map(length, parts))
 
 
 def install_streams(agent, streams) -> None:
-    """What the target waits for at a stream: bytes that the loop has to receive, or room to write."""
-    reads = dict.fromkeys(("read", "readline", "readexactly", "readuntil"), "future.wait")
-    observe_methods(agent, streams.StreamReader, "stream", on_class, reads, observed_coroutine)
+    """What the target waits for at a stream: room to write."""
     observe_methods(agent, streams.StreamWriter, "stream", on_class, {"drain": "future.wait"}, observed_coroutine)

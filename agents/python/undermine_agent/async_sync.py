@@ -14,6 +14,7 @@ from undermine_agent.observe import (
     own_caller,
 )
 from undermine_agent.patch import on_class, on_slot, on_type
+from undermine_agent.sync import how_many
 
 
 def install_locks(agent, locks) -> None:
@@ -31,7 +32,7 @@ def install_locks(agent, locks) -> None:
         (locks.Semaphore, "semaphore", {"release": "sem.release"}),
         (locks.BoundedSemaphore, "semaphore", {"release": "sem.release"}),
         (locks.Event, "event", {"set": "event.set"}),
-        (locks.Condition, "condition", {"notify": "cond.notify", "notify_all": "cond.notify"}),
+        (locks.Condition, "condition", {"notify": ("cond.notify", how_many), "notify_all": "cond.notify"}),
     ):
         observe_methods(agent, cls, label, on_class, methods)
     _hook_with(agent, locks)
@@ -91,9 +92,9 @@ def _getting(agent, items):
         recorded = observed_coroutine(agent, "queue.get", by_address("queue"), is_own=lambda: True)(original)
 
         async def get(self):
-            is_own = own()
-            item = await (recorded if is_own else original)(self)
-            items.got(self, item, is_own)
+            item = await (recorded if own() else original)(self)
+            if items.pending:
+                items.got(self, item)
             return item
 
         return get
@@ -113,6 +114,23 @@ def install_tasks(agent, tasks) -> None:
     for name in ("set_result", "set_exception"):
         (on_type if builtin else on_class)(cls, name, observed(agent, "future.set", future))
     _hook_await(agent, {cls, tasks.Task}, future)
+
+
+def install_chain(agent, futures) -> None:
+    """A future of one kind that follows one of another: who sets the first one sets the second."""
+    future, operation, chained = by_address("future"), agent.operations["future.set"], agent.chained
+
+    def make(original):
+        def _chain_future(source, destination):
+            if not agent.off:
+                chained.put(source, future(destination))
+                if source.done():
+                    agent.record(operation, future(destination))
+            original(source, destination)
+
+        return _chain_future
+
+    on_class(futures, "_chain_future", make)
 
 
 def _hook_await(agent, classes, future) -> None:

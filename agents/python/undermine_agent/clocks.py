@@ -11,6 +11,8 @@ from undermine_agent.patch import on_class, on_module, on_type
 
 _CLOCKS = ("time", "monotonic", "perf_counter")
 NO_SUBJECT = Subject("")
+AT_ONCE = 1
+"""The limit, in nanoseconds, of a poll that does not wait at all: 0 is one that may wait for ever."""
 
 
 def _no_subject(*args, **options) -> Subject:
@@ -43,35 +45,28 @@ def _read(agent, name):
     return make
 
 
-def limited(agent, size_of):
-    """A call that waits for descriptors: a scope with a time limit, if it has one."""
-    is_own, subject = own_caller(agent), Subject("select")
+def waiting(agent, size_of):
+    """A call that waits for descriptors: with its time limit, and how many of them are ready."""
+    subject = Subject("select")
+    return observed(agent, "poll", lambda *args, **options: subject, size_of, _ready)
 
-    def make(original):
-        hook = observed(agent, "timeout", lambda *args, **options: subject, size_of, is_own=lambda: True)(original)
 
-        def function(*args, **options):
-            try:
-                scope = is_own() and size_of(*args, **options) > 0
-            except Exception:
-                scope = False
-            return (hook if scope else original)(*args, **options)
-
-        return function
-
-    return make
+def _ready(result) -> int:
+    return sum(map(len, result)) if type(result) is tuple else len(result)
 
 
 def install_socket(agent, socket) -> None:
-    """Time limits of sockets: from now on each of their operations has one."""
+    """Time limits of sockets: from now on each of their operations has one. One that is lifted is one of 0."""
     operation, is_own = agent.operations["timeout"], own_behind(agent, "socket", "ssl")
+    peers = getattr(agent, "peers", None)
 
     def make(original):
         def settimeout(self, value, /):
             if is_own():
                 ns = nanoseconds(value)
-                if ns:
-                    call = agent.enter(operation, Subject("socket"), ns)
+                if ns or self.gettimeout():
+                    subject = Subject("socket", peers.connection(self) if peers is not None else "")
+                    call = agent.enter(operation, subject, ns)
                     if call is not None:
                         agent.leave(call)
             return original(self, value)
@@ -82,22 +77,36 @@ def install_socket(agent, socket) -> None:
 
 
 def install_select(agent, select) -> None:
-    on_module(select, "select", limited(agent, limit(2)))
+    on_module(select, "select", waiting(agent, _seconds_or_none(3)))
     if hasattr(select, "epoll"):
-        on_type(select.epoll, "poll", limited(agent, limit(0)))
+        on_type(select.epoll, "poll", waiting(agent, _seconds_or_none(1)))
     if hasattr(select, "poll"):
-        on_type(type(select.poll()), "poll", limited(agent, _milliseconds))
-
-
-def _milliseconds(owner, timeout=None, *args) -> int:
-    return nanoseconds(timeout / 1000) if timeout is not None else 0
+        on_type(type(select.poll()), "poll", waiting(agent, _milliseconds))
 
 
 def install_selectors(agent, selectors) -> None:
     for name in ("SelectSelector", "_PollLikeSelector", "EpollSelector"):
         cls = getattr(selectors, name, None)
         if cls is not None and "select" in cls.__dict__:
-            on_class(cls, "select", limited(agent, limit(0)))
+            on_class(cls, "select", waiting(agent, _at_selector))
+
+
+def _seconds_or_none(position: int):
+    """The limit of a call where less than nothing means none."""
+
+    def size_of(*args, timeout=None, **options):
+        seconds = args[position] if len(args) > position else timeout
+        return 0 if seconds is None or seconds < 0 else max(nanoseconds(seconds), AT_ONCE)
+
+    return size_of
+
+
+def _milliseconds(owner, timeout=None, *args) -> int:
+    return 0 if timeout is None or timeout < 0 else max(nanoseconds(timeout / 1000), AT_ONCE)
+
+
+def _at_selector(owner, timeout=None, *args) -> int:
+    return 0 if timeout is None else max(nanoseconds(timeout), AT_ONCE)
 
 
 def install_asyncio(agent, tasks) -> None:

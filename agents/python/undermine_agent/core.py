@@ -67,8 +67,13 @@ class Core:
         if self.off:
             return None
         state = self.thread_state()
-        if state.busy or state.scope is not None and self.covered(operation, subject):
+        if state.busy:
             return None
+        part = state.scope is not None and self.covered(operation, subject)
+        if part is True:
+            return None
+        if part:
+            operation = part
         state.busy = True
         try:
             if self.lost_tasks:
@@ -130,8 +135,9 @@ class Core:
         try:
             if stack is None:
                 stack = self.sites.stack(state.cursor, _frame(1))
-            call = self._begin(state, operation, subject, 0, 0, stack)
-            self.writer.end(state.cursor, call.seq, monotonic_ns(), 0, 0)
+            t_ns = monotonic_ns()
+            call = self._begin(state, operation, subject, 0, t_ns, stack)
+            self.writer.end(state.cursor, call.seq, t_ns, 0, 0)
         except Exception as error:
             self._note(error)
         finally:

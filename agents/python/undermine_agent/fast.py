@@ -9,8 +9,8 @@ import os
 import sys
 
 # What a hook's `make` may say in `native` that the accelerator does by itself while nothing is to be decided:
-# (kind, operation, subject or what is known, size, its argument, measure, most arguments).
-OBSERVE, DESCRIPTOR, RAW_FILE, SOCKET, PATH = range(1, 6)
+# (kind, operation, subject or what is known, size, its argument, measure, most arguments, parts, others, their operation).
+OBSERVE, DESCRIPTOR, RAW_FILE, SOCKET, PATH, TAKE, PAIR, SOON = range(1, 9)
 NOTHING, NUMBER, LENGTH = range(3)
 RESULT = 1
 

@@ -20,6 +20,10 @@ from undermine_agent.sites import AGENT_DIR
 _CREATING = os.O_CREAT
 
 
+# Where the same functions read and write pipes.
+_PIPED = {"file.read": "pipe.read", "file.write": "pipe.write"}
+
+
 def install(agent) -> None:
     _hook_open(agent)
     _hook_os_open(agent)
@@ -178,10 +182,20 @@ def _hook_raw_open(agent) -> None:
     on_slot(raw, "__init__", make)
 
 
+_NONE: dict = {}
+
+
+def _pipes_for(agent, op):
+    """The pipes that an operation on files may meet, none if they are not observed, and what it is there."""
+    if agent.pipes is None or op not in _PIPED:
+        return _NONE, agent.operations[op]
+    return agent.pipes.known, agent.operations[_PIPED[op]]
+
+
 def _hook_raw_layer(agent) -> None:
     """The methods of FileIO. A closed or broken object is left to the original to complain about."""
     raw = _io.FileIO
-    fds, perform = agent.paths.fds, agent.perform
+    fds, perform, pipes = agent.paths.fds, agent.perform, agent.pipes
     fileno = raw.fileno
 
     def subject_of(file):
@@ -190,20 +204,30 @@ def _hook_raw_layer(agent) -> None:
         except (ValueError, AttributeError):
             return None
 
+    def pipe_below(file):
+        try:
+            return pipes.of(fileno(file))
+        except (ValueError, AttributeError):
+            return None
+
     def hook(name, op, size, measure):
         operation, size_of = agent.operations[op], _SIZES[size]
+        ends, piped = _pipes_for(agent, op)
 
         def make(original):
             def method(self, *args):
                 subject = subject_of(self) if fds else None
                 if subject is None:
-                    return original(self, *args)
+                    end = pipe_below(self) if ends else None
+                    if end is None:
+                        return original(self, *args)
+                    return pipes.through(piped, end, fileno(self), size_of(args), measure, original, (self, *args))
                 return perform(operation, subject, size_of(args), measure, original, self, *args)
 
             return method
 
         if fast.module is not None and fast.module.raw_file_has(raw.__new__(raw), -1):
-            make.native = fast.RAW_FILE, operation, fds, size, 0, fast.RESULT if measure else 0
+            make.native = (fast.RAW_FILE, operation, fds, size, 0, fast.RESULT if measure else 0, 0, _NONE, ends, piped)
         on_type(raw, name, make)
 
     hook("read", "file.read", fast.NUMBER, len)
@@ -279,15 +303,16 @@ _SIZES = {fast.NOTHING: _nothing, fast.NUMBER: _number_asked, fast.LENGTH: _leng
 
 def _hook_descriptors(agent) -> None:
     """Functions of `os` whose first argument is a descriptor."""
-    fds, perform = agent.paths.fds, agent.perform
+    fds, perform, pipes = agent.paths.fds, agent.perform, agent.pipes
 
     def hook(name, op, size, measure):
         operation, size_of = agent.operations[op], _SIZES[size]
+        ends, piped = _pipes_for(agent, op)
 
         def make(original):
             def function(*args, **options):
                 subject = None
-                if fds and args:
+                if (fds or ends) and args:
                     fd = args[0]
                     if type(fd) is not int:
                         try:
@@ -295,13 +320,16 @@ def _hook_descriptors(agent) -> None:
                         except (AttributeError, OSError, ValueError):
                             fd = -1
                     subject = fds.get(fd)
+                    end = pipes.of(fd) if subject is None and ends else None
+                    if end is not None:
+                        return pipes.through(piped, end, fd, size_of(args[1:]), measure, original, args)
                 if subject is None:
                     return original(*args, **options)
                 return perform(operation, subject, size_of(args[1:]), measure, original, *args, **options)
 
             return function
 
-        make.native = fast.DESCRIPTOR, operation, fds, size, 1, fast.RESULT if measure else 0
+        make.native = (fast.DESCRIPTOR, operation, fds, size, 1, fast.RESULT if measure else 0, 0, _NONE, ends, piped)
         if hasattr(os, name):
             on_module(os, name, make)
 
@@ -355,6 +383,8 @@ def _hook_descriptors(agent) -> None:
             fds[copy] = fds[fd]
         elif fds:
             fds.pop(copy, None)
+        if pipes is not None and fd in pipes.known:
+            pipes.known[copy] = pipes.known[fd]
 
     on_module(os, "close", make_close)
     on_module(os, "closerange", make_closerange)

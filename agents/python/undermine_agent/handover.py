@@ -1,7 +1,8 @@
 """Hooks of hand-over: what one part of the target gives (a callback, a call, an item, a task) another one takes.
 
 Nothing that is handed over is wrapped: handles, work items and futures are marked by identity, and recognised where
-they run. Recorded only where the target's own code gives, and taken only where it was recorded as given.
+they run. Recorded where the target's own code gives, or where what a library gives is the target's own code; taken
+only where it was recorded as given. Each step of a task is a taking, too.
 """
 
 from __future__ import annotations
@@ -9,11 +10,25 @@ from __future__ import annotations
 import os
 import sys
 
+from undermine_agent import fast
 from undermine_agent.names import Subject
-from undermine_agent.observe import Marks, by_address, limit, nothing, observe_methods, own_behind, own_caller, unique
+from undermine_agent.observe import (
+    Marks,
+    by_address,
+    limit,
+    nothing,
+    observe_methods,
+    own_behind,
+    own_caller,
+    own_code,
+    own_or_by,
+    unique,
+)
 from undermine_agent.patch import on_class, on_type
 
-_PENDING_MAX = 10_000
+_PENDING_MAX = 100_000
+# The names of the functions that go on with a task; those of C types have none.
+_STEPS = frozenset((None, "task_wakeup", "__step", "__wakeup"))
 _AGENT_DIR = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _frame = sys._getframe
 
@@ -58,20 +73,20 @@ class Handover:
         self.agent.record(self.give_operation, subject)
         return subject
 
-    def taken(self, subject, original, *args):
+    def taken(self, subject, original, *args, **options):
         """Do what was given: one operation, from taking it to its end.
 
         An exception that is kept keeps this frame: like the originals, the hooks let go of what they were called with.
         """
         call = self.agent.enter(self.take_operation, subject)
         try:
-            result = original(*args)
+            result = original(*args, **options)
         except BaseException as error:
             if call is not None:
                 self.agent.leave(call, 0, error)
             raise
         finally:
-            args = None
+            args = options = None
         if call is not None:
             self.agent.leave(call)
         return result
@@ -97,30 +112,53 @@ class Items:
         subjects = self.pending.get(key)
         if subjects and subject in subjects:
             subjects.remove(subject)
+            if not subjects:
+                self.pending.pop(key, None)
 
-    def got(self, owner, item, record: bool) -> None:
-        """The item left its queue. What a queue's own methods call on it comes back here."""
+    def got(self, owner, item) -> None:
+        """The item left its queue, whoever took it. What a queue's own methods call on it comes back here."""
+        subject = self.taken_from(owner, item) if _caller_of_hook() not in _QUEUES else None
+        if subject is not None:
+            self.handover.agent.record(self.handover.take_operation, subject)
+
+    def taken_from(self, owner, item):
+        """What was given with this item; None if nobody recorded it."""
         key = id(owner), id(item)
         subjects = self.pending.get(key)
-        if not subjects or not record and _frame(2).f_globals.get("__name__") in ("queue", "asyncio.queues"):
-            return
-        subject = subjects.pop(0)
+        if not subjects:
+            return None
+        subject = subjects.pop(-1 if len(subjects) > 1 and _is_stack(owner) else 0)
         if not subjects:
             self.pending.pop(key, None)
-        if record:
-            self.handover.agent.record(self.handover.take_operation, subject)
+        return subject
+
+
+_QUEUES = ("queue", "asyncio.queues")
+
+
+def _caller_of_hook():
+    """The module of the code that called the hook that called us."""
+    return _frame(3).f_globals.get("__name__")
+
+
+def _is_stack(owner) -> bool:
+    return any(cls.__name__ == "LifoQueue" for cls in type(owner).__mro__)
 
 
 def putting(agent, items: Items, size_of=nothing):
-    """A queue's `put`: the operation and the item handed over."""
+    """A queue's `put`: the operation and the item handed over. What a pool puts is handed over, too."""
     operation, subject_of, own = agent.operations["queue.put"], by_address("queue"), own_caller(agent)
+    by_pool = own_or_by(agent, "multiprocessing.pool")
 
     def make(original):
         def put(self, *args, **options):
-            if not own() or not args and "item" not in options:
+            is_own = own()
+            if not (is_own or by_pool()) or not args and "item" not in options:
                 return original(self, *args, **options)
             given = items.put(self, args[0] if args else options["item"])
             try:
+                if not is_own:
+                    return original(self, *args, **options)
                 size = size_of(self, *args, **options)
                 return agent.perform(operation, subject_of(self), size, None, original, self, *args, **options)
             except BaseException:
@@ -138,14 +176,13 @@ def getting(agent, items: Items, size_of=nothing):
 
     def make(original):
         def get(self, *args, **options):
-            is_own = own()
-            if is_own:
+            if own():
                 size = size_of(self, *args, **options)
                 item = agent.perform(operation, subject_of(self), size, None, original, self, *args, **options)
             else:
                 item = original(self, *args, **options)
             if items.pending:
-                items.got(self, item, is_own)
+                items.got(self, item)
             return item
 
         return get
@@ -154,24 +191,24 @@ def getting(agent, items: Items, size_of=nothing):
 
 
 def install_loop(agent, base_events) -> None:
-    """Callbacks that an event loop is asked to run, and the calls it hands to an executor."""
+    """Callbacks that an event loop is asked to run, the calls it hands to an executor, and the steps of tasks."""
     cls, handover = base_events.BaseEventLoop, Handover(agent)
+    handover.steps, handover.ended = Marks(), nothing  # of tasks: their hooks see to both
     racing: dict = {}
-    own, behind = own_caller(agent), own_behind(agent, "asyncio")
+    own, behind, find = own_caller(agent), own_behind(agent, "asyncio"), own_code(agent)
 
-    def marking(position):
-        def make(original):
-            def method(self, *args, **options):
-                if not own() or len(args) <= position:
-                    return without_us(original(self, *args, **options))
-                subject = handover.give("callback", name_of(args[position]))
-                handle = without_us(original(self, *args, **options))
-                handover.marks.put(handle, subject)
-                return handle
+    def marking(original):
+        """Timers. One of these methods may call another, so the mark says that it was given already."""
 
-            return method
+        def method(self, *args, **options):
+            is_own = own()
+            handle = without_us(original(self, *args, **options))
+            function = find(args[1], args[2:]) if len(args) > 1 else None
+            if (is_own or function is not None) and handover.marks.get(handle) is None:
+                handover.marks.put(handle, handover.give("callback", name_of(function or args[1])))
+            return handle
 
-        return make
+        return method
 
     def make_soon(original):
         """Also marks what becomes of a future's callback when the future is done."""
@@ -181,9 +218,10 @@ def install_loop(agent, base_events) -> None:
             if callbacks and args:
                 subject = callbacks.pop((id(args[0]), id(callback)), None)
             if subject is None:
-                if not own():
+                is_own, function = own(), find(callback, args)
+                if function is None and (not is_own or is_step(callback)):
                     return without_us(original(self, callback, *args, context=context))
-                subject = handover.give("callback", name_of(callback))
+                subject = handover.give("callback", name_of(function or callback))
             handle = without_us(original(self, callback, *args, context=context))
             handover.marks.put(handle, subject)
             return handle
@@ -194,9 +232,10 @@ def install_loop(agent, base_events) -> None:
         """The loop may run the callback before we have its handle: until then it is known by its function."""
 
         def call_soon_threadsafe(self, callback, *args, context=None):
-            if not behind():
+            is_own, function = behind(), find(callback, args)
+            if agent.off or not is_own and function is None:
                 return without_us(original(self, callback, *args, context=context))
-            subject = racing[id(callback)] = handover.give("callback", name_of(callback))
+            subject = racing[id(callback)] = handover.give("callback", name_of(function or callback))
             try:
                 handle = without_us(original(self, callback, *args, context=context))
             finally:
@@ -207,44 +246,67 @@ def install_loop(agent, base_events) -> None:
 
         return call_soon_threadsafe
 
-    def make_run(original):
-        known = handover.marks.known
+    make_soon.native = fast.SOON, handover.give_operation, racing
+    callbacks = _future_callbacks(agent, base_events, handover)
+    on_class(cls, "call_soon", make_soon)
+    on_class(cls, "call_later", marking)
+    on_class(cls, "call_at", marking)
+    on_class(cls, "call_soon_threadsafe", make_threadsafe)
+    on_class(base_events.events.Handle, "_run", _running(agent, handover, racing))
+    agent.callback_marks = handover
 
+
+def is_step(callback) -> bool:
+    """True if a callback whose `__self__` is a task goes on with that task; it might be its `cancel`."""
+    return getattr(callback, "__name__", None) in _STEPS
+
+
+def _running(agent, handover, racing):
+    """What the loop runs: a step of a task, or something that was given to it."""
+    known, steps = handover.marks.known, handover.steps.known
+
+    def make(original):
         def _run(self):
-            subject = None
+            subject = task = None
             if racing:
                 subject = racing.pop(id(self._callback), None)
-            if subject is None and id(self) in known:
-                subject = handover.marks.get(self)
+            if subject is None:
+                callback = self._callback
+                entry = steps.get(id(getattr(callback, "__self__", None)))
+                if entry is not None and is_step(callback):
+                    task = callback.__self__
+                else:
+                    entry = known.get(id(self))
+                subject = entry[1] if entry is not None else None
+                callback = None
             try:
                 if subject is None or agent.off:
                     return original(self)
                 return handover.taken(subject, original, self)
             finally:
-                self = None
+                if task is not None and task.done():
+                    handover.ended(task)
+                self = task = None
 
         return _run
 
-    callbacks = _future_callbacks(agent, (base_events.futures.Future, base_events.tasks.Task), handover)
-    on_class(cls, "call_soon", make_soon)
-    on_class(cls, "call_later", marking(1))
-    on_class(cls, "call_at", marking(1))
-    on_class(cls, "call_soon_threadsafe", make_threadsafe)
-    on_class(base_events.events.Handle, "_run", make_run)
-    agent.callback_marks = handover
+    operation = handover.take_operation
+    make.native = fast.TAKE, operation, known, 0, 0, 0, 0, steps, racing, operation, lambda task: handover.ended(task)
+    return make
 
 
-def _future_callbacks(agent, classes, handover) -> dict:
+def _future_callbacks(agent, base_events, handover) -> dict:
     """Callbacks of asyncio's futures: by future and function, until the loop is asked to run them."""
     pending: dict = {}
-    own = own_caller(agent)
+    own, find = own_caller(agent), own_code(agent)
 
     def make_add(original):
         def add_done_callback(self, fn, *args, **options):
-            if own():
+            is_own, function = own(), find(fn)
+            if function is not None or is_own and not is_step(fn):
                 if len(pending) >= _PENDING_MAX:
                     pending.clear()
-                pending[id(self), id(fn)] = handover.give("callback", name_of(fn))
+                pending[id(self), id(fn)] = handover.give("callback", name_of(function or fn))
             return original(self, fn, *args, **options)
 
         return add_done_callback
@@ -256,7 +318,8 @@ def _future_callbacks(agent, classes, handover) -> dict:
 
         return remove_done_callback
 
-    for cls in classes:
+    futures, tasks = base_events.futures, base_events.tasks
+    for cls in {futures.Future, futures._PyFuture, tasks.Task, tasks._PyTask}:
         replace = on_type if cls.__module__ == "_asyncio" else on_class
         if "add_done_callback" in cls.__dict__:
             replace(cls, "add_done_callback", make_add)
@@ -266,14 +329,16 @@ def _future_callbacks(agent, classes, handover) -> dict:
 
 def install_readers(agent, selector_events) -> None:
     """Callbacks for descriptors: each run is a taking of what was given once."""
-    cls, own, handover = selector_events.BaseSelectorEventLoop, own_caller(agent), agent.callback_marks
+    cls, handover = selector_events.BaseSelectorEventLoop, agent.callback_marks
+    own, find = own_caller(agent), own_code(agent)
 
     def marking(index):
         def make(original):
             def method(self, fd, callback, *args):
-                if not own():
+                is_own, function = own(), find(callback, args)
+                if not is_own and function is None:
                     return original(self, fd, callback, *args)
-                subject = handover.give("callback", name_of(callback))
+                subject = handover.give("callback", name_of(function or callback))
                 original(self, fd, callback, *args)
                 try:
                     handle = self._selector.get_key(fd).data[index]
@@ -288,63 +353,6 @@ def install_readers(agent, selector_events) -> None:
 
     on_class(cls, "add_reader", marking(0))
     on_class(cls, "add_writer", marking(1))
-
-
-def install_executor(agent, thread) -> None:
-    """`concurrent.futures.thread`: a call that is submitted, and the worker that runs it."""
-    cls, handover = thread._WorkItem, Handover(agent)
-    behind = own_behind(agent, "concurrent", "asyncio")
-    future, set_operation = by_address("future"), agent.operations["future.set"]
-
-    def make_init(original):
-        def __init__(self, future, fn, *args, **options):
-            original(self, future, fn, *args, **options)
-            if behind():
-                handover.marks.put(self, handover.give("call", name_of(fn)))
-
-        return __init__
-
-    def make_run(original):
-        def run(self, *args):
-            subject = handover.marks.pop(self)
-            try:
-                if subject is None or agent.off:
-                    return original(self, *args)
-                given = future(self.future)
-                handover.taken(subject, original, self, *args)
-                agent.record(set_operation, given)
-            finally:
-                self = None
-
-        return run
-
-    on_class(cls, "__init__", make_init)
-    on_class(cls, "run", make_run)
-
-
-def install_futures(agent, base) -> None:
-    """`concurrent.futures._base`: callbacks of futures, run by whoever completes them."""
-    cls, handover, own = base.Future, Handover(agent), own_caller(agent)
-
-    def make_add(original):
-        def add_done_callback(self, fn):
-            if own() and not self.done():
-                given = handover.marks.get(self) or []
-                handover.marks.put(self, [*given, handover.give("callback", name_of(fn))])
-            return original(self, fn)
-
-        return add_done_callback
-
-    def make_invoke(original):
-        def _invoke_callbacks(self):
-            for subject in handover.marks.pop(self) or ():
-                agent.record(handover.take_operation, subject)
-            return original(self)
-
-        return _invoke_callbacks
-
-    on_class(cls, "add_done_callback", make_add)
-    on_class(cls, "_invoke_callbacks", make_invoke)
 
 
 def install_queue(agent, queue) -> None:

@@ -13,6 +13,8 @@ from time import monotonic_ns
 from undermine_agent.agent import LOST, note_error
 from undermine_agent.disguise import disguised
 from undermine_agent.names import Subject, mask
+from undermine_agent.stores import GOT, wanted
+from undermine_agent.table import Operation
 
 TEXT_MAX = 200
 _CACHE_MAX = 10_000
@@ -37,6 +39,16 @@ class LogicalSubject(Subject):
         Subject.__init__(self, target, resource)
         self.peer = peer
         self.awaits = awaits
+
+
+class StoreSubject(LogicalSubject):
+    """That of an operation on a store: its resource says what is `asked` of it."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, like: LogicalSubject, asked):
+        LogicalSubject.__init__(self, like.target, asked.text(), like.peer, like.awaits)
+        self.asked = asked
 
 
 class Scope:
@@ -68,9 +80,10 @@ class Function:
     """One function that is a logical operation. How it is described: see `Hooks.function` in `adapters`.
 
     `of_result` is true if the operation is known only from what the function returns: a message that has come.
+    `does` and `got` are there for operations on a store: what is asked of it, and what came back.
     """
 
-    def __init__(self, layer, original, op, kind, peer, size, error, dropped, of_result):
+    def __init__(self, layer, original, op, kind, peer, size, error, dropped, of_result, does=None, got=None):
         self.layer = layer
         self.agent = layer.agent
         self.here = layer.here
@@ -78,6 +91,7 @@ class Function:
         self.op, self.kind, self.peer, self.size = op, kind, peer, size
         self.error, self.dropped = error, dropped
         self.of_result = of_result
+        self.does, self.got = does, got if layer.notes_answers else None
         self.awaits = bool(flags_of(original) & _COROUTINE)
         self.name = getattr(original, "__qualname__", "?")
 
@@ -100,7 +114,11 @@ class Function:
             if error is not call.error:
                 raise
             raise self.raised(error) from None
-        return result if change is None or not change.lost else self.instead_of_lost(args, options)
+        if change is not None and change.lost:
+            return self.instead_of_lost(args, options)
+        if self.got is not None:
+            self.answered(call, result)
+        return result
 
     def begin(self, args, options, result=(), t_ns=0):
         """Record the beginning and decide: a call and its scope; None if the original is just to be called."""
@@ -197,6 +215,8 @@ class Function:
         self.agent.leave(call, 0, LOST if lost else None)
         if call.error is not None:
             raise self.raised(call.error)
+        if self.got is not None and not lost:
+            self.answered(call, result)
         if call.change is None:
             return result
         await waited(call.change)
@@ -256,10 +276,25 @@ class Function:
             size = self.size(*args, **options) if callable(self.size) else 0
             fixed, varying = kind if type(kind) is tuple else ("", str(kind))
             subject = self.layer.subject(fixed, varying, peer, address, self.awaits)
+            if self.does is not None:
+                subject = StoreSubject(subject, self.does(*args, **options))
             return op, subject, size if type(size) is int else 0
         except Exception as error:
             self.layer.trouble("%s: %s: %s" % (self.name, type(error).__name__, error))
             return None
+
+    def answered(self, call, result) -> None:
+        """What a store gave is an event of its own, right after the operation, whose number is its size."""
+        try:
+            asked = call.subject.asked
+            got = self.got(result, asked.commands)
+            if got:
+                subject = Subject(call.subject.target, asked.text_of(got))
+                noted = self.agent.enter(self.agent.operations[GOT], subject, call.seq)
+                if noted is not None:
+                    self.agent.leave(noted)
+        except Exception as error:
+            self.layer.trouble("%s: %s: %s" % (self.name, type(error).__name__, error))
 
     def scope_of(self, args, options):
         """The scope of a receiving whose message has not come yet."""
@@ -346,6 +381,10 @@ class Nodes:
             return "peer:" + peer, peer
         return self._of_address(peer)
 
+    def plain_host(self, host: str) -> str:
+        """The same for all names of the own machine."""
+        return self._LOCAL.get(host, host)
+
     def _of_address(self, text: str):
         place = text.partition("://")[2] or text
         place = place.partition("/")[0].rpartition("@")[2]
@@ -360,7 +399,7 @@ class Nodes:
     def _of_socket(self, sock):
         peers = getattr(self.agent, "peers", None)
         subject = peers.of(getattr(sock, "_sock", sock)) if peers is not None else None
-        return (subject.target, subject.resource) if subject is not None else ("other", "")
+        return (subject.target, getattr(subject, "remote", subject.resource)) if subject is not None else ("other", "")
 
 
 class Layer:
@@ -372,16 +411,23 @@ class Layer:
         self.nodes = Nodes(agent)
         self.subjects: dict = {}
         self.troubles = 0
+        self.notes_answers = wanted(agent.config)
+        agent.operations.setdefault(GOT, Operation(GOT, False))
+        operations = agent.operations
+        observed = "raw" in agent.config.get("observe", ("raw",))
+        self.raw = {"net.send": operations["raw.send"], "net.recv": operations["raw.recv"]} if observed else {}
         agent.covered = self.covered
 
-    def covered(self, operation, subject) -> bool:
-        """True if an operation is part of the logical one under way."""
+    def covered(self, operation, subject):
+        """True if an operation is part of the logical one under way; or what it is recorded as, though it is."""
         scope = self.here.scope
         if scope is None or operation.name not in scope.below:
             return False
         if isinstance(subject, LogicalSubject):
             return subject.peer == scope.peer
-        return subject.target == scope.peer and not self.agent.lasting.entries
+        if subject.target != scope.peer or self.agent.lasting.entries:
+            return False
+        return self.raw.get(operation.name, True)
 
     def subject(self, fixed: str, varying: str, peer: str, address: str, awaits: bool) -> LogicalSubject:
         """The subject of a kind whose second part is masked."""

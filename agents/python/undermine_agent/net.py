@@ -1,7 +1,6 @@
 """Hooks of TCP and UDP sockets, put on `socket.socket` once the target has imported it.
 
-The peer is named by the address a socket connects to. Where the other side called, by its address or by the port that
-its agent has told of; `accepted` until it is known. A non-blocking
+Whom they talk to and what connections are called: see `peers`. A non-blocking
 call that would block leaves no trace: how often a program asks in vain is an accident that does not recur.
 Therefore a non-blocking call is recorded after it was done, unless a step waits before it: then the socket
 is asked first whether it is ready. Unix sockets and the agent's own connection are never seen.
@@ -10,7 +9,6 @@ is asked first whether it is ready. Unix sockets and the agent's own connection 
 from __future__ import annotations
 
 import _socket
-import _weakref
 import errno
 from time import monotonic_ns
 
@@ -18,19 +16,17 @@ from undermine_agent import fast
 from undermine_agent.files import total_length
 from undermine_agent.guards import GuardedStreams
 from undermine_agent.names import Subject
-from undermine_agent.observe import Marks, as_one
+from undermine_agent.observe import as_one
 from undermine_agent.patch import on_class
-from undermine_agent.table import slot_of
+from undermine_agent.peers import FAMILIES, UDP, Peers, has_name, kind_of, text_of
 
 _base = _socket.socket
-_gettimeout, _fileno, _getpeername, _getsockname = _base.gettimeout, _base.fileno, _base.getpeername, _base.getsockname
+_gettimeout, _fileno, _getsockname = _base.gettimeout, _base.fileno, _base.getsockname
 _family = _base.__dict__["family"].__get__
-_FAMILIES = (_socket.AF_INET, _socket.AF_INET6)
 # What a socket that does not block raises where it would have to; TLS adds to it.
 WOULD_BLOCK: tuple = (BlockingIOError, InterruptedError)
 _PEEK = _socket.MSG_PEEK
 _DONT_WAIT = getattr(_socket, "MSG_DONTWAIT", 0)
-_LOCAL = {"localhost": "127.0.0.1", "": "127.0.0.1", "0.0.0.0": "127.0.0.1"}
 
 
 def install(agent, socket) -> None:
@@ -51,6 +47,7 @@ def install(agent, socket) -> None:
         ("recvfrom", 1, _first_of_result),
         ("recvfrom_into", 2, _number_of_result),
         ("recvmsg", 2, _first_of_result),
+        ("recvmsg_into", 2, _number_of_result),
     ):
         _hook_transfer(agent, peers, cls, name, "net.recv", flags_at, _asked, measure)
     _hook_sendto(agent, peers, cls)
@@ -58,99 +55,6 @@ def install(agent, socket) -> None:
     _hook_accept(agent, peers, cls)
     _hook_shutdown(agent, cls)
     _hook_close(agent, peers, cls)
-
-
-class Peers:
-    """Whom each socket talks to. Known by address in memory, forgotten with the socket."""
-
-    def __init__(self, config: dict, state):
-        self.addresses, self.hosts = config["addresses"], config.get("hosts") or {}
-        self.nodes = config.get("nodes") or []
-        self.own = self.nodes.index(config["node"]) + 1 if config["node"] in self.nodes else 0
-        self.state = state
-        self.known: dict = {}
-        # Sockets some of whose operations are recorded by the layer above them: a transport, or TLS.
-        self.quiet = Marks()
-
-    def of(self, sock):
-        """The subject of a socket, or None if the socket does not count."""
-        entry = self.known.get(id(sock))
-        if entry is None:
-            return self.learn(sock, self._guess(sock))
-        if entry[2] and self.state.caller_at(entry[2], _port(entry[1].resource)):
-            return self.learn(sock, self.caller(entry[1].resource, sock))
-        return entry[1]
-
-    def learn(self, sock, subject):
-        """Keep whom a socket talks to; for somebody who called and is not known yet, also the slot to look at."""
-        key, known = id(sock), self.known
-        waits = subject is not None and subject.target == "accepted" and not self.hosts
-        slot = self._slot(subject.resource, sock) if waits else 0
-        if slot and self.state.caller_at(slot, _port(subject.resource)):
-            slot = 0  # it is known: the node itself
-
-        def gone(reference):
-            known.pop(key, None)
-
-        known[key] = _weakref.ref(sock, gone), subject, slot
-        return subject
-
-    def named(self, address) -> Subject:
-        """The subject of a remote address."""
-        name = _text(address)
-        node = self.addresses.get(name)
-        return Subject("peer:" + node, name) if node else Subject("other", name)
-
-    def caller(self, name: str, sock) -> Subject:
-        """The subject of somebody who called: another node, if it has told its port or has an address of its own."""
-        node = self.hosts.get(name.rpartition(":")[0])
-        number = 0 if node else self.state.caller_at(self._slot(name, sock), _port(name))
-        if 0 < number <= len(self.nodes) and number != self.own:
-            node = self.nodes[number - 1]
-        return Subject("peer:" + node, name) if node else Subject("accepted", name)
-
-    @staticmethod
-    def _slot(name: str, sock) -> int:
-        """The slot of a connection that somebody of this name opened."""
-        try:
-            return slot_of(_port(name), _getsockname(sock)[1])
-        except OSError:
-            return 0
-
-    def tell_port(self, sock, address) -> None:
-        """Let the other side know who called."""
-        if self.own and not self.hosts:
-            try:
-                port = _getsockname(sock)[1]
-                self.state.put_caller_at(slot_of(port, _port(_text(address))), port, self.own)
-            except OSError:
-                pass
-
-    def _guess(self, sock):
-        """For a socket whose beginning was not seen: inherited, made from a descriptor, or not connected."""
-        if _family(sock) not in _FAMILIES:
-            return None
-        try:
-            subject = self.named(_getpeername(sock))
-            if subject.target == "other" and _text(_getsockname(sock)) in self.addresses:
-                return self.caller(subject.resource, sock)
-            return subject
-        except OSError:
-            return Subject("other")
-
-
-def _text(address) -> str:
-    if not isinstance(address, tuple) or len(address) < 2:
-        return str(address)
-    host = str(address[0])
-    if host.startswith("::ffff:"):
-        host = host[7:]
-    return "%s:%s" % (_LOCAL.get(host, host), address[1])
-
-
-def _port(name: str) -> int:
-    port = name.rpartition(":")[2]
-    return int(port) if port.isdigit() and int(port) < 65536 else 0
 
 
 def _first_length(args) -> int:
@@ -181,10 +85,16 @@ def _ready(sock, sends: bool) -> bool:
     return bool(poll.poll(0))
 
 
+def must_decide(agent, operation) -> bool:
+    """True if somebody may have to decide about an operation before it is done."""
+    lasting = agent.lasting
+    return bool(operation.before or lasting.entries or agent.state.generation != lasting.generation)
+
+
 def _without_blocking(agent, operation, subject, size, measure, original, sock, args, options):
     """A call on a non-blocking socket. See the module's docstring."""
     lasting = agent.lasting
-    if operation.before or lasting.entries or agent.state.generation != lasting.generation:
+    if must_decide(agent, operation):
         if lasting.error_of(operation.name, subject) or _ready(sock, operation.name == "net.send"):
             return agent.perform(operation, subject, size, measure, original, sock, *args, **options)
         return original(sock, *args, **options)
@@ -204,7 +114,8 @@ def _without_blocking(agent, operation, subject, size, measure, original, sock, 
     return agent.finish(call, result, measure(result) if measure is not None and result is not None else 0)
 
 
-def _transfer(agent, operation, subject, size, measure, original, sock, flags, args, options):
+def transfer(agent, operation, subject, size, measure, original, sock, flags, args, options):
+    """One sending or receiving on a socket."""
     waits = _gettimeout(sock) != 0.0 and not flags & _DONT_WAIT
     lasting = agent.lasting
     if lasting.entries or agent.state.generation != lasting.generation:
@@ -218,19 +129,22 @@ def _transfer(agent, operation, subject, size, measure, original, sock, flags, a
 
 def _hook_transfer(agent, peers, cls, name, op, flags_at, size_of, measure) -> None:
     operation = agent.operations[op]
-    quiet, unseen = peers.quiet.known, as_one(agent, _transfer)
+    quiet, unseen = peers.quiet.known, as_one(agent, transfer)
+    addressed = name == "sendmsg"
 
     def make(original):
         def method(self, *args, **options):
             if agent.off:
                 return original(self, *args, **options)
             subject = peers.of(self)
+            if addressed and len(args) > 3 and args[3] is not None and subject is not None and kind_of(self) == UDP:
+                subject = peers.datagram(self, args[3])
             flags = options.get("flags", args[flags_at] if len(args) > flags_at else 0)
-            if subject is None or type(flags) is int and flags & _PEEK:
-                return original(self, *args, **options)
             flags = flags if isinstance(flags, int) else 0
-            transfer = unseen if id(self) in quiet and op in peers.quiet.get(self) else _transfer
-            return transfer(agent, operation, subject, size_of(args), measure, original, self, flags, args, options)
+            if subject is None or flags & _PEEK:
+                return original(self, *args, **options)
+            do = unseen if id(self) in quiet and op in peers.quiet.get(self) else transfer
+            return do(agent, operation, subject, size_of(args), measure, original, self, flags, args, options)
 
         return method
 
@@ -249,77 +163,97 @@ def _can_be_native() -> bool:
 
 def _hook_sendto(agent, peers, cls) -> None:
     operation = agent.operations["net.send"]
-    quiet, unseen = peers.quiet.known, as_one(agent, _transfer)
+    quiet, unseen = peers.quiet.known, as_one(agent, transfer)
 
     def make(original):
         def sendto(self, *args):
-            if agent.off or _family(self) not in _FAMILIES or len(args) < 2:
+            if agent.off or _family(self) not in FAMILIES or len(args) < 2:
                 return original(self, *args)
-            subject, size = peers.named(args[-1]), _first_length(args)
-            return (unseen if id(self) in quiet else _transfer)(
-                agent, operation, subject, size, int, original, self, 0, args, {}
-            )
+            subject = peers.datagram(self, args[-1]) if kind_of(self) == UDP else peers.of(self)
+            do = unseen if id(self) in quiet else transfer
+            if do is transfer and not has_name(subject) and not must_decide(agent, operation):
+                return _first_datagram(agent, operation, original, self, args)
+            return do(agent, operation, subject, _first_length(args), int, original, self, 0, args, {})
 
         return sendto
 
     on_class(cls, "sendto", make)
 
 
+def _first_datagram(agent, operation, original, sock, args):
+    """The socket gets its own address by this sending, which does not wait: so it is recorded once it was done."""
+    t_ns = monotonic_ns()
+    result = original(sock, *args)
+    call = agent.enter(operation, agent.peers.datagram(sock, args[-1]), _first_length(args), t_ns)
+    return result if call is None else agent.finish(call, result, result)
+
+
 def _hook_connect(agent, peers, cls) -> None:
     operation = agent.operations["net.connect"]
 
     def begin(sock, address):
-        """The call, or None where the connecting has begun before: programs ask again until it is done."""
-        if agent.off or _family(sock) not in _FAMILIES:
+        """The subject, or None where the connecting has begun before: programs ask again until it is done."""
+        if agent.off or _family(sock) not in FAMILIES:
             return None
         subject = peers.named(address)
         entry = peers.known.get(id(sock))
-        if entry is not None and _gettimeout(sock) == 0.0 and entry[1].resource == subject.resource:
+        again = entry is not None and _gettimeout(sock) == 0.0
+        if again and getattr(entry[1], "called", "") == subject.resource:
             return None
-        peers.learn(sock, subject)
-        return agent.enter(operation, subject)
+        return peers.learn(sock, subject)
+
+    def begun(sock, address, subject):
+        peers.tell_port(sock, address)
+        peers.connected(sock, subject)
 
     def make(original):
         def connect(self, address, /):
-            call = begin(self, address)
-            if call is None:
+            subject = begin(self, address)
+            if subject is None:
                 return original(self, address)
-            if call.error is not None:
-                peers.known.pop(id(self), None)
+            call = agent.enter(operation, subject)
+            if call is not None and call.error is not None:
+                peers.forget(self)
                 raise agent.refuse(call)
             try:
                 original(self, address)
             except BaseException as error:
                 waits = isinstance(error, BlockingIOError)
                 if waits:
-                    peers.tell_port(self, address)
-                agent.leave(call, 0, None if waits else error)
-                if call.error is not None:
-                    raise call.error from None
-                if not waits:
-                    peers.known.pop(id(self), None)
+                    begun(self, address, subject)
+                else:
+                    peers.forget(self)
+                if call is not None:
+                    agent.leave(call, 0, None if waits else error)
+                    if call.error is not None:
+                        raise call.error from None
                 raise
-            peers.tell_port(self, address)
-            agent.finish(call, None)
+            begun(self, address, subject)
+            if call is not None:
+                agent.finish(call, None)
 
         return connect
 
     def make_ex(original):
         def connect_ex(self, address, /):
-            call = begin(self, address)
-            if call is None:
+            subject = begin(self, address)
+            if subject is None:
                 return original(self, address)
-            if call.error is not None:
-                peers.known.pop(id(self), None)
+            call = agent.enter(operation, subject)
+            if call is not None and call.error is not None:
+                peers.forget(self)
                 return agent.refuse(call).errno
             try:
                 number = original(self, address)
             except BaseException as error:
-                agent.leave(call, 0, error)
+                if call is not None:
+                    agent.leave(call, 0, error)
                 raise
             failed = number not in (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
             if not failed:
-                peers.tell_port(self, address)
+                begun(self, address, subject)
+            if call is None:
+                return number
             agent.leave(call, 0, OSError(number, "") if failed else None)
             return number if call.error is None else call.error.errno
 
@@ -334,22 +268,22 @@ def _hook_accept(agent, peers, cls) -> None:
 
     def make(original):
         def accept(self):
-            if agent.off or _family(self) not in _FAMILIES:
+            if agent.off or _family(self) not in FAMILIES:
                 return original(self)
             entry = peers.known.get(id(self))
             if entry is None or entry[1].target != "listen":
-                peers.learn(self, Subject("listen", _text(_getsockname(self))))
+                peers.learn(self, Subject("listen", text_of(_getsockname(self))))
                 entry = peers.known[id(self)]
             made = []
 
             def accepted(sock):
                 result = original(sock)
                 made.append(result[0])
-                peers.learn(result[0], peers.caller(_text(result[1]), result[0]))
+                peers.learn(result[0], peers.caller(text_of(result[1]), result[0]))
                 return result
 
             try:
-                return _transfer(agent, operation, entry[1], 0, None, accepted, self, 0, (), {})
+                return transfer(agent, operation, entry[1], 0, None, accepted, self, 0, (), {})
             except BaseException:  # nobody gets what was accepted before an injected error
                 for sock in made:
                     _base.close(sock)
@@ -384,7 +318,7 @@ def _hook_close(agent, peers, cls) -> None:
             subject = peers.of(self)
             if subject is not None and agent.streams.in_force():
                 agent.streams.closing(self, subject)
-            peers.known.pop(id(self), None)
+            peers.forget(self)
             seen = subject is not None and peers.quiet.pop(self) is None
             call = agent.enter(operation, subject) if seen else None
             if call is None:

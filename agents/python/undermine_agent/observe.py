@@ -6,12 +6,15 @@ steps: nothing is ever held or raised here.
 
 from __future__ import annotations
 
+import _functools
 import _weakref
+import os
 import sys
 from itertools import count
 
 from undermine_agent import fast
 from undermine_agent.names import Subject
+from undermine_agent.sites import UNKNOWN
 
 _SUBJECTS_MAX = 10_000
 _number = count(1).__next__
@@ -134,6 +137,65 @@ def own_behind(agent, *packages: str):
     return is_own
 
 
+def own_or_by(agent, *modules: str):
+    """As `own_caller`; what these modules of the standard library call counts too, whoever called them."""
+    targets_own, frame, named = agent.targets_own, sys._getframe, frozenset(modules)
+
+    def is_own() -> bool:
+        try:
+            caller = frame(2)
+        except ValueError:  # no Python code calls
+            return False
+        return not agent.off and (caller.f_globals.get("__name__") in named or targets_own(caller))
+
+    return is_own
+
+
+class _Code:
+    """As much of a frame as is needed to say whose code it runs."""
+
+    __slots__ = ("f_code", "f_globals")
+
+    def __init__(self, function):
+        self.f_code = function.__code__
+        self.f_globals = function.__globals__
+
+
+_FUNCTION, _METHOD, _PARTIAL = type(nanoseconds), type(Marks().put), _functools.partial
+_CODE = frozenset((_FUNCTION, _METHOD, _PARTIAL))
+
+
+def own_code(agent):
+    """A function that finds the target's own code in what is handed over, whoever hands it over; None if it has none.
+
+    It may be a function, a method, what a partial calls, or the first argument of a library's function.
+    """
+    sites = agent.sites
+    codes = sites.codes
+
+    def find(function, args=()):
+        for _ in range(10):
+            kind = type(function)
+            if kind is _FUNCTION:
+                offsets = codes.get(id(function.__code__), UNKNOWN)
+                if offsets is UNKNOWN:
+                    offsets = sites.classify(_Code(function))
+                if offsets is not None:
+                    return function
+            elif kind is _METHOD:
+                function = function.__func__
+                continue
+            elif kind is _PARTIAL:
+                function, args = function.func, function.args + args
+                continue
+            if not args or type(args[0]) not in _CODE:
+                return None
+            function, args = args[0], ()
+        return None
+
+    return find
+
+
 def as_one(agent, original):
     """The original, with everything that it calls below taken as part of it."""
 
@@ -191,6 +253,50 @@ def observed(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None)
         simple = size_of is nothing and measure is truth
         make.native = fast.OBSERVE, agent.operations[op], getattr(subject_of, "label", None) if simple else None
     return make
+
+
+def measured_after(agent, op, subject_of, measure, size_of=nothing, is_own=None, whole=False):
+    """As `observed`, for methods whose result can be seen at their object when they are done: `measure(self)`.
+
+    A child that was forked in between never records the end. `whole`: what is called below is part of it.
+    """
+    operation, is_own, pid = agent.operations[op], is_own or own_caller(agent), os.getpid
+
+    def make(original):
+        do = as_one(agent, original) if whole else original
+
+        def hook(self, *args, **options):
+            if not is_own():
+                return original(self, *args, **options)
+            try:
+                subject = subject_of(self, *args, **options)
+                size = size_of(self, *args, **options)
+            except Exception:  # the original says better what is wrong
+                subject = None
+            parent = pid()
+            call = agent.enter(operation, subject, size) if subject is not None else None
+            if call is None:
+                return original(self, *args, **options)
+            try:
+                result = do(self, *args, **options)
+            except BaseException as error:
+                if pid() == parent:
+                    agent.leave(call, 0, error)
+                raise
+            if pid() == parent:
+                agent.leave(call, _number_of(measure, self))
+            return result
+
+        return hook
+
+    return make
+
+
+def _number_of(measure, owner) -> int:
+    try:
+        return measure(owner) or 0
+    except Exception:
+        return 0
 
 
 def _operation_of(agent, op):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from undermine_agent.names import Subject, mask
-from undermine_agent.observe import Marks, as_one, limit, nothing, observed, own_behind
+from undermine_agent.observe import Marks, limit, measured_after, nothing, observed, own_behind
 from undermine_agent.patch import on_class, on_module
 
 _SHELL = "sh"
@@ -13,18 +13,20 @@ _SHELL_AT = 7  # among what `Popen._execute_child` takes behind the executable
 
 
 def install(agent) -> None:
-    """The functions of `os`. A program that makes way for another, and a fork, have no end that could be recorded."""
+    """The functions of `os`. A program that makes way for another has no end that could be recorded."""
     is_own = own_behind(agent, "os")
-    for name in ("fork", "forkpty", "execv", "execve"):
+    for name in ("fork", "forkpty"):
         if hasattr(os, name):
-            on_module(os, name, _noted(agent, name, is_own))
+            on_module(os, name, _forking(agent, name, is_own))
+    for name in ("execv", "execve"):
+        on_module(os, name, _noted(agent, is_own))
     for name in ("posix_spawn", "posix_spawnp"):
         if hasattr(os, name):
-            on_module(os, name, observed(agent, "process.start", program, is_own=is_own))
+            on_module(os, name, observed(agent, "process.start", program, measure=int, is_own=is_own))
     on_module(os, "system", observed(agent, "process.start", _shell, is_own=is_own))
     for name in ("wait", "wait3", "wait4", "waitpid", "waitid"):
         if hasattr(os, name):
-            on_module(os, name, observed(agent, "process.wait", _child, is_own=is_own))
+            on_module(os, name, observed(agent, "process.wait", _child, measure=_pid_in, is_own=is_own))
 
 
 def install_subprocess(agent, subprocess) -> None:
@@ -41,28 +43,55 @@ def install_subprocess(agent, subprocess) -> None:
         return None if process.returncode is not None else started.get(process) or command(process.args, {})
 
     # Not `__init__`: it counts the frames to its caller when it warns.
-    on_class(cls, "_execute_child", _whole(agent, "process.start", starting, is_own))
-    on_class(cls, "wait", _whole(agent, "process.wait", awaited, is_own, limit(0)))
-    on_class(cls, "communicate", _whole(agent, "process.wait", awaited, is_own, limit(1)))
+    def whole(op, subject_of, measure, size_of=nothing):
+        """One operation with all that it calls: communicating waits too."""
+        return measured_after(agent, op, subject_of, measure, size_of, is_own, whole=True)
+
+    on_class(cls, "_execute_child", whole("process.start", starting, lambda process: process.pid))
+    on_class(cls, "wait", whole("process.wait", awaited, _ended, limit(0)))
+    on_class(cls, "communicate", whole("process.wait", awaited, _ended, limit(1)))
 
 
-def _whole(agent, op, subject_of, is_own, size_of=nothing):
-    """One operation with all that it calls: communicating waits too."""
-    watched = observed(agent, op, subject_of, size_of, is_own=is_own)
+def _ended(process) -> int:
+    return process.pid if process.returncode is not None else 0
+
+
+def _pid_in(result) -> int:
+    """The pid comes first in whatever a wait returns."""
+    return result[0]
+
+
+def _forking(agent, name, is_own):
+    """The parent records the end, with the child's pid; the child has a file of its own by then."""
+    operation, subject = agent.operations["process.start"], Subject(name, name)
 
     def make(original):
-        return watched(as_one(agent, original))
+        def function():
+            call = agent.enter(operation, subject) if is_own() else None
+            if call is None:
+                return original()
+            try:
+                result = original()
+            except BaseException as error:
+                agent.leave(call, 0, error)
+                raise
+            pid = result if type(result) is int else result[0]
+            if pid:
+                agent.leave(call, pid)
+            return result
+
+        return function
 
     return make
 
 
-def _noted(agent, name, is_own):
+def _noted(agent, is_own):
     operation = agent.operations["process.start"]
 
     def make(original):
         def function(*args, **options):
-            if is_own():
-                agent.record(operation, program(*args) if args else Subject(name, name))
+            if is_own() and args:
+                agent.record(operation, program(*args))
             return original(*args, **options)
 
         return function

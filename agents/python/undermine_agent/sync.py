@@ -8,7 +8,15 @@ from __future__ import annotations
 import _thread
 
 from undermine_agent.names import Subject, mask
-from undermine_agent.observe import by_address, limit, observe_methods, observed, own_behind
+from undermine_agent.observe import (
+    by_address,
+    limit,
+    measured_after,
+    observe_methods,
+    observed,
+    own_behind,
+    own_or_by,
+)
 from undermine_agent.patch import on_class, on_type
 from undermine_agent.threads import STARTED
 
@@ -26,10 +34,15 @@ def install_threading(agent, threading) -> None:
     on_class(threading.Thread, "join", observed(agent, "join", named, limit(0)))
 
 
+def how_many(condition, n=1, *args, **options) -> int:
+    """How many a notification wakes; 0: all."""
+    return n if type(n) is int and n > 0 else 0
+
+
 _CONDITION = {
     "wait": ("cond.wait", limit(0)),
     "wait_for": ("cond.wait", limit(1)),
-    "notify": "cond.notify",
+    "notify": ("cond.notify", how_many),
     "notify_all": "cond.notify",
 }
 _EVENT = {"wait": ("event.wait", limit(0)), "set": "event.set"}
@@ -58,22 +71,38 @@ def named(owner, *args, **options) -> Subject:
 
 
 def install_futures(agent, base) -> None:
-    """`concurrent.futures._base`."""
-    waits = {
-        "result": ("future.wait", limit(0)),
-        "exception": ("future.wait", limit(0)),
-        "set_result": "future.set",
-        "set_exception": "future.set",
-    }
+    """`concurrent.futures._base`. What pools set, and what follows a future of asyncio, is set for the target."""
+    waits = {"result": ("future.wait", limit(0)), "exception": ("future.wait", limit(0))}
     observe_methods(agent, base.Future, "future", on_class, waits)
+    future, operation, chained = by_address("future"), agent.operations["future.set"], agent.chained
+    is_own = own_or_by(agent, "concurrent.futures.thread", "concurrent.futures.process", "asyncio.futures")
+
+    def being_set(owner, *args):
+        """Those who wait for one that follows it are told first."""
+        follower = chained.get(owner)
+        if follower is not None:
+            agent.record(operation, follower)
+        return future(owner)
+
+    for name in ("set_result", "set_exception"):
+        on_class(base.Future, name, observed(agent, "future.set", being_set, is_own=is_own))
     on_class(base, "wait", observed(agent, "future.wait", lambda *args, **options: Subject("futures"), limit(0)))
 
 
 def install_processes(agent, process) -> None:
     """`multiprocessing.process`."""
     is_own = own_behind(agent, "multiprocessing", "concurrent")
-    on_class(process.BaseProcess, "start", observed(agent, "process.start", named, is_own=is_own))
-    on_class(process.BaseProcess, "join", observed(agent, "process.wait", named, limit(0)))
+    cls = process.BaseProcess
+    on_class(cls, "start", measured_after(agent, "process.start", named, _pid, is_own=is_own))
+    on_class(cls, "join", measured_after(agent, "process.wait", named, _ended_pid, limit(0)))
+
+
+def _pid(process) -> int:
+    return process._popen.pid
+
+
+def _ended_pid(process) -> int:
+    return process._popen.pid if process._popen.returncode is not None else 0
 
 
 def install_semaphores(agent, synchronize) -> None:
@@ -122,16 +151,3 @@ def install_connections(agent, connection) -> None:
         "poll": ("queue.get", limit(0)),
     }
     observe_methods(agent, connection._ConnectionBase, "pipe", on_class, methods)
-
-
-def install_process_queues(agent, queues) -> None:
-    """`multiprocessing.queues`."""
-    methods = {
-        "put": ("queue.put", limit(2)),
-        "put_nowait": "queue.put",
-        "get": ("queue.get", limit(1)),
-        "get_nowait": "queue.get",
-        "join": "join",
-    }
-    for cls in (queues.Queue, queues.JoinableQueue, queues.SimpleQueue):
-        observe_methods(agent, cls, "queue", on_class, methods)

@@ -34,9 +34,10 @@ OPERATIONS = (
     "msg.send msg.recv db.read db.write db.commit"
 ).split()
 OBSERVED = (
-    "process.start process.wait thread.start thread.end thread.die task.start task.end task.die "
+    "process.start process.wait pipe.open pipe.write pipe.read thread.start thread.end thread.die task.start task.end task.die "
     "lock.acquire lock.release cond.wait cond.notify event.wait event.set sem.acquire sem.release barrier.wait "
-    "queue.put queue.get future.wait future.set join handover.give handover.take clock sleep timeout"
+    "queue.put queue.get future.wait future.set join handover.give handover.take clock sleep timeout "
+    "raw.send raw.recv stream.read poll"
 ).split()
 
 

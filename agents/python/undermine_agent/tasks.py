@@ -1,4 +1,6 @@
-"""Hooks of asyncio's tasks: their start, first step and end, and those that died of an exception nobody asks for.
+"""Hooks of asyncio's tasks: their start and end, and those that died of an exception nobody asks for.
+
+Their steps are seen where the loop runs them (`handover`).
 
 A task that fails is often awaited a moment later, so the verdict waits: half a second after its end, at the next
 hooked operation, the task is looked at again without marking its exception as retrieved. One that is collected
@@ -12,37 +14,27 @@ from time import monotonic_ns
 
 from undermine_agent.handover import name_of, without_us
 from undermine_agent.names import Subject
-from undermine_agent.observe import Marks, unique
-from undermine_agent.patch import on_class
+from undermine_agent.observe import Marks, by_address, unique
+from undermine_agent.patch import on_class, on_slot
 from undermine_agent.threads import death
 
 PATIENCE_NS = 500_000_000
+# What a loop's runner makes tasks of when all others have ended.
+_SHUTDOWN = frozenset(("shutdown_asyncgens", "shutdown_default_executor"))
 
 
 def install(agent, base_events) -> None:
-    watch = Watch(agent)
-    agent.check_tasks = watch.check
-    cls = base_events.BaseEventLoop
     handover = getattr(agent, "callback_marks", None)  # None where hand-over is not observed
-
-    def make_create(original):
-        def create_task(self, *args, **options):
-            if agent.off:
-                return original(self, *args, **options)
-            subject = watch.begin(args[0] if args else options.get("coro")) if handover is not None else None
-            task = without_us(original(self, *args, **options))
-            try:
-                task.add_done_callback(watch.done)
-                if subject is not None:
-                    watch.tasks.put(task, subject)
-                    first = self._ready[-1] if self._ready else None
-                    if getattr(getattr(first, "_callback", None), "__self__", None) is task:
-                        handover.marks.put(first, subject)
-            except Exception as error:
-                agent._note(error)
-            return task
-
-        return create_task
+    watch = Watch(agent, handover)
+    agent.check_tasks = watch.check
+    cls, tasks = base_events.BaseEventLoop, base_events.tasks
+    if handover is None:
+        on_class(cls, "create_task", _watching(agent, watch))
+    else:
+        handover.ended = watch.done
+        for kind in {tasks.Task, tasks._PyTask}:
+            replace = on_slot if kind.__module__ == "_asyncio" else on_class
+            replace(kind, "__init__", _following(agent, watch, handover, base_events))
 
     def make_handler(original):
         def call_exception_handler(self, context):
@@ -52,29 +44,84 @@ def install(agent, base_events) -> None:
 
         return call_exception_handler
 
-    on_class(cls, "create_task", make_create)
     on_class(cls, "call_exception_handler", make_handler)
+
+
+def _watching(agent, watch):
+    """A loop's `create_task`: the end of the task will be seen."""
+
+    def make(original):
+        def create_task(self, *args, **options):
+            task = without_us(original(self, *args, **options))
+            if not agent.off:
+                watch.born(task)
+            return task
+
+        return create_task
+
+    return make
+
+
+def _following(agent, watch, handover, base_events):
+    """A task is made, by a loop or without: it is known by its subject until its last step.
+
+    One that is eager takes its first step at once. Loops with ways of their own are left alone: their steps are not seen.
+    """
+    seen, running = base_events.BaseEventLoop, base_events.events._get_running_loop
+
+    def make(original):
+        def __init__(self, *args, **options):
+            loop = options.get("loop") or running()
+            subject = None
+            if not agent.off and isinstance(loop, seen):
+                subject = watch.begin(args[0] if args else options.get("coro"))
+            if subject is None:
+                return original(self, *args, **options)
+            watch.tasks.put(self, subject)
+            try:
+                if options.get("eager_start") and loop.is_running():
+                    handover.taken(subject, original, self, *args, **options)
+                else:
+                    original(self, *args, **options)
+            except BaseException:
+                watch.tasks.pop(self)
+                raise
+            without_us(self)
+            if self.done():
+                watch.done(self)
+
+        return __init__
+
+    return make
 
 
 class Watch:
     """The tasks that failed and may not have been noticed. `agent.lost_tasks` holds them."""
 
-    def __init__(self, agent):
+    def __init__(self, agent, handover):
         self.agent = agent
         self.operation = agent.operations["task.die"]
         self.start, self.end = agent.operations["task.start"], agent.operations["task.end"]
         self.reported: list = []
-        self.tasks = Marks()
+        self.tasks = handover.steps if handover is not None else Marks()
+        self.future, self.set = by_address("future"), agent.operations["future.set"]
+        self.has_waits = "sync" in agent.config.get("observe", ("sync",))
 
     def begin(self, coroutine):
-        """A task starts: its subject, if its coroutine is the target's own code."""
-        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
-        if frame is None or not self.agent.targets_own(frame):
+        """A task starts: its subject. What a library makes a task of may call the target's own code, so it counts too."""
+        if not hasattr(coroutine, "send") or getattr(coroutine, "__name__", None) in _SHUTDOWN:
             return None
         name = name_of(coroutine)
         subject = Subject(name, unique(name))
         self.agent.record(self.start, subject)
         return subject
+
+    def born(self, task) -> None:
+        """See to it that the task's end will be seen."""
+        try:
+            task.add_done_callback(self.done)
+        except Exception as error:
+            self.agent._note(error)
 
     def done(self, task) -> None:
         """The task ended. Runs in the target's loop: never raises, never marks the exception as retrieved."""
@@ -82,6 +129,8 @@ class Watch:
             subject = self.tasks.pop(task)
             if subject is not None and not self.agent.off:
                 self.agent.record(self.end, subject)
+                if self.has_waits:
+                    self.agent.record(self.set, self.future(task))
             if not self.agent.off and getattr(task, "_log_traceback", False) and not task.cancelled():
                 self._suspect(task._exception, _weakref.ref(task))
         except Exception as error:

@@ -37,17 +37,18 @@ def loads(text: str):
 def dumps(value) -> str:
     """JSON without spaces, keys in the order given; for what an agent says: no floats, no special cases."""
     if isinstance(value, str):
-        return _quoted(value)
+        return quoted(value)
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int):
         return str(value)
     if isinstance(value, dict):
-        return "{" + ",".join(_quoted(key) + ":" + dumps(item) for key, item in value.items()) + "}"
+        return "{" + ",".join(quoted(key) + ":" + dumps(item) for key, item in value.items()) + "}"
     return "[" + ",".join(map(dumps, value)) + "]"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as JSON."""
     if _json is None:
         import json
 

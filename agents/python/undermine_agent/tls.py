@@ -44,18 +44,22 @@ def _transfer(agent, sendall, op, size_of, measure):
 
     def make(original):
         nothing = ("drop", "corrupt") if original.__name__ in EXCHANGES else ()
+        ends = original.__name__ == "unwrap"
         operation = agent.table.without(op, *nothing)
         at_once = agent.table.without(op, "delay-operation", *nothing)
 
         def method(self, *args, **options):
             encrypts = not agent.off and self._sslobj is not None and _frame(1).f_code is not sendall
-            subject = agent.peers.of(self) if encrypts else None
+            subject = agent.peers.encrypted(self) if encrypts else None
             if subject is None:
                 return original(self, *args, **options)
             waits = net._gettimeout(self) != 0.0
-            do = net._transfer if waits or op == "net.send" else receive
+            do = net.transfer if waits or op == "net.send" else receive
             which, size = operation if waits else at_once, size_of(*args)
-            return do(agent, which, subject, size, measure, original, self, 0, args, options)
+            result = do(agent, which, subject, size, measure, original, self, 0, args, options)
+            if ends and self._sslobj is None:
+                agent.peers.encrypted(self, False)  # what follows is plain
+            return result
 
         return method
 
@@ -131,6 +135,7 @@ def _beginning(agent):
             sock = getattr(transport, "_sock", None)
             if not agent.off and counted(agent, sock) is not None:
                 agent.peers.quiet.put(sock, _BOTH)
+                agent.peers.encrypted(sock)
             return original(self, transport)
 
         return connection_made

@@ -43,8 +43,8 @@ typedef struct {
 static Core *core;
 static PyInterpreterState *main_interpreter;
 static PyObject *text_stack, *text_id, *text_codes, *text_decide_before, *text_decide_after, *text_check_tasks,
-    *text_carry_out, *text_refuse, *text_note, *text_thread_name, *text_targets_own, *text_after_fork, *agent_dir,
-    *error_name;
+    *text_carry_out, *text_refuse, *text_note, *text_thread_name, *text_targets_own, *text_after_fork, *text_callback,
+    *text_done, *agent_dir, *error_name;
 
 static PyTypeObject SubjectType, OperationType, CallType, LastingType;
 
@@ -479,6 +479,10 @@ enter(PyObject *operation, PyObject *subject, int64_t size, int64_t t_ns)
         done = PyObject_CallFunctionObjArgs(covered, operation, subject, NULL);
         Py_DECREF(covered);
         int part = done ? PyObject_IsTrue(done) : -1;
+        if (part > 0 && PyObject_TypeCheck(done, &OperationType)) { /* recorded all the same, as this one; the table keeps it */
+            operation = done;
+            part = 0;
+        }
         Py_XDECREF(done);
         if (part != 0) {
             if (part > 0) {
@@ -697,6 +701,7 @@ Core_record(PyObject *self, PyObject *const *args, Py_ssize_t count)
     char busy = s->busy;
     s->busy = 1;
     uint32_t stack_id = 0, seq = 0;
+    int64_t t_ns = now_ns();
     PyObject *stack = NULL;
     if (count == 3 && args[2] != Py_None) {
         PyObject *number = PyObject_GetAttr(args[2], text_id);
@@ -706,11 +711,11 @@ Core_record(PyObject *self, PyObject *const *args, Py_ssize_t count)
         stack = find_stack(s, thread, &stack_id);
     }
     if (!PyErr_Occurred()) {
-        seq = begin(s, (Operation *)args[0], (Subject *)args[1], 0, 0, stack_id);
+        seq = begin(s, (Operation *)args[0], (Subject *)args[1], 0, t_ns, stack_id);
     }
     Py_XDECREF(stack);
     if (seq != 0) {
-        put_end(s, seq, now_ns(), 0, 0);
+        put_end(s, seq, t_ns, 0, 0);
     } else {
         note_trouble();
     }

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -204,6 +205,7 @@ PyInit_fast(void)
         {&text_decide_after, "_decide_after"}, {&text_check_tasks, "check_tasks"}, {&text_carry_out, "carry_out"},
         {&text_refuse, "refuse"}, {&text_note, "_note"}, {&text_thread_name, "_thread_name"},
         {&text_targets_own, "targets_own"}, {&text_after_fork, "after_fork"},
+        {&text_callback, "_callback"}, {&text_done, "done"},
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
         *texts[i].text = PyUnicode_InternFromString(texts[i].name);

@@ -5,7 +5,7 @@
  * somebody has to decide about, goes to the Python hook. */
 
 enum { FORM_PLAIN, FORM_KEYWORDS, FORM_FAST, FORM_FAST_KEYWORDS, FORM_METHOD, FORMS };
-enum { NATIVE_NONE, NATIVE_OBSERVE, NATIVE_FD, NATIVE_RAW, NATIVE_SOCKET, NATIVE_PATH };
+enum { NATIVE_NONE, NATIVE_OBSERVE, NATIVE_FD, NATIVE_RAW, NATIVE_SOCKET, NATIVE_PATH, NATIVE_TAKE, NATIVE_PAIR, NATIVE_SOON };
 enum { SIZE_NONE, SIZE_NUMBER, SIZE_LENGTH };
 enum { MEASURE_NONE, MEASURE_RESULT, MEASURE_TRUE };
 
@@ -17,7 +17,10 @@ typedef struct {
     Operation *operation;
     PyObject *subject; /* of what is observed: a Subject, or a label for the object itself */
     PyObject *known;   /* descriptors, sockets or paths that are known: a dictionary */
-    PyObject *parts;   /* sockets of which operations are parts of others: a dictionary */
+    PyObject *parts;   /* sockets of which operations are parts of others; tasks of which steps are taken: a dictionary */
+    PyObject *others;  /* descriptors of pipes; callbacks whose handles are not known yet: a dictionary */
+    Operation *other;  /* what the operation is at a pipe */
+    PyObject *ended;   /* called with a task that has ended */
     PyObject *subjects;
 } Native;
 
@@ -430,23 +433,62 @@ typedef struct {
     int64_t timeout_ns;
 } Socket;
 
+static inline int
+has_others(const Native *native)
+{
+    return native->others != NULL && PyDict_GET_SIZE(native->others) > 0;
+}
+
+/* A read or write of a descriptor that led to a pipe when it was last seen. */
+static PyObject *
+on_pipe(const Raw *raw, const Native *native, PyThreadState *thread, State *s, int fd, PyObject *end,
+        PyObject *const *args, Py_ssize_t count)
+{
+    struct stat found;
+    char name[32];
+    int64_t size = asked_size(native, args, count);
+    if (s == NULL) {
+        return call_original(raw);
+    }
+    if (native->other == NULL || size < 0 || has_options(raw) || !PyObject_TypeCheck(end, &SubjectType) ||
+        !is_quiet(s, native->other) || fstat(fd, &found) != 0) {
+        return call_hook(raw);
+    }
+    snprintf(name, sizeof(name), "pipe:%llu", (unsigned long long)found.st_ino);
+    if (PyUnicode_CompareWithASCIIString(((Subject *)end)->resource, name) != 0) {
+        return call_hook(raw);
+    }
+    Native piped = *native;
+    piped.operation = native->other;
+    if ((fcntl(fd, F_GETFL) & O_NONBLOCK) == 0) {
+        return recorded(&piped, thread, s, end, size, pass_raw, raw);
+    }
+    return native->native == NATIVE_RAW ? call_hook(raw) : recorded_if_done(&piped, thread, end, size, raw);
+}
+
 static PyObject *
 on_descriptor(const Raw *raw, const Native *native, PyThreadState *thread, PyObject *const *args, Py_ssize_t count)
 {
-    PyObject *fd, *subject;
-    if (PyDict_GET_SIZE(native->known) == 0) {
+    PyObject *fd, *subject, *end = NULL;
+    if (PyDict_GET_SIZE(native->known) == 0 && !has_others(native)) {
         return call_original(raw);
     }
     State *s = state_to_record(thread); /* may run Python code: before anything is borrowed */
     if (native->native == NATIVE_RAW) {
         fd = PyLong_FromLong(((RawFile *)raw->self)->fd);
         subject = fd ? PyDict_GetItemWithError(native->known, fd) : NULL;
+        end = fd && subject == NULL && has_others(native) ? PyDict_GetItemWithError(native->others, fd) : NULL;
         Py_XDECREF(fd);
     } else {
         if (count == 0 || !PyLong_CheckExact(args[0])) {
             return call_hook(raw);
         }
         subject = PyDict_GetItemWithError(native->known, args[0]);
+        end = subject == NULL && has_others(native) ? PyDict_GetItemWithError(native->others, args[0]) : NULL;
+    }
+    if (end != NULL) {
+        int number = native->native == NATIVE_RAW ? ((RawFile *)raw->self)->fd : (int)PyLong_AsLong(args[0]);
+        return on_pipe(raw, native, thread, s, number, end, args, count);
     }
     if (subject == NULL) {
         PyErr_Clear();
@@ -512,6 +554,30 @@ is_importing(PyThreadState *thread)
            memcmp(PyUnicode_1BYTE_DATA(name), prefix, sizeof(prefix) - 1) == 0;
 }
 
+/* What is known of an object by its address: the subject (borrowed) in (weak reference, subject); NULL: nothing. */
+static inline PyObject *
+marked(PyObject *known, PyObject *object)
+{
+    if (known == NULL || object == NULL || PyDict_GET_SIZE(known) == 0) {
+        return NULL;
+    }
+    PyObject *key = PyLong_FromVoidPtr(object);
+    PyObject *entry = key ? PyDict_GetItemWithError(known, key) : NULL;
+    Py_XDECREF(key);
+    if (entry == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    PyObject *subject = PyTuple_CheckExact(entry) && PyTuple_GET_SIZE(entry) == 2 ? PyTuple_GET_ITEM(entry, 1) : NULL;
+    return subject != NULL && PyObject_TypeCheck(subject, &SubjectType) ? subject : NULL;
+}
+
+static inline int
+is_marked(PyObject *known, PyObject *object)
+{
+    return marked(known, object) != NULL;
+}
+
 static PyObject *
 redirected(int number, int form, PyObject *self, PyObject *arg, PyObject *const *args, Py_ssize_t count,
            PyObject *options, PyTypeObject *cls)
@@ -536,6 +602,9 @@ redirected(int number, int form, PyObject *self, PyObject *arg, PyObject *const 
     }
     PyObject *const *given;
     Py_ssize_t number_given = positional(&raw, &given);
+    if (slot->native.native == NATIVE_PAIR) {
+        return is_marked(slot->native.known, self) ? call_hook(&raw) : call_original(&raw);
+    }
     if (slot->native.native == NATIVE_SOCKET) {
         return on_socket(&raw, &slot->native, thread, given, number_given);
     }
@@ -610,7 +679,7 @@ form_of(int flags)
     }
 }
 
-/* (kind, operation, subject or dictionary, size, size_at, measure, args_max, parts), or None */
+/* (kind, operation, subject or dictionary, size, size_at, measure, args_max, parts, others, other, ended), or None */
 static int
 read_native(PyObject *description, Native *native)
 {
@@ -619,10 +688,14 @@ read_native(PyObject *description, Native *native)
         return 0;
     }
     PyObject *operation, *known;
-    if (!PyArg_ParseTuple(description, "iO!O|iiiiO!", &native->native, &OperationType, &operation, &known, &native->size,
-                          &native->size_at, &native->measure, &native->args_max, &PyDict_Type, &native->parts)) {
+    if (!PyArg_ParseTuple(description, "iO!O|iiiiO!O!O!O", &native->native, &OperationType, &operation, &known, &native->size,
+                          &native->size_at, &native->measure, &native->args_max, &PyDict_Type, &native->parts,
+                          &PyDict_Type, &native->others, &OperationType, &native->other, &native->ended)) {
         return -1;
     }
+    Py_XINCREF(native->ended);
+    Py_XINCREF(native->others);
+    Py_XINCREF(native->other);
     native->operation = (Operation *)operation;
     Py_INCREF(operation);
     Py_INCREF(known);
@@ -726,6 +799,97 @@ pass_forward_to_hook(const void *what)
     return without_us(PyObject_Vectorcall(f->method->hook, f->args, f->count, f->names));
 }
 
+/* The task with which a callback goes on (borrowed from it); NULL if it does something else. */
+static PyObject *
+task_of(PyObject *callback)
+{
+    if (PyCFunction_Check(callback)) {
+        PyCFunctionObject *function = (PyCFunctionObject *)callback;
+        return strcmp(function->m_ml->ml_name, "task_wakeup") == 0 ? function->m_self : NULL;
+    }
+    if (PyMethod_Check(callback)) {
+        PyObject *function = PyMethod_GET_FUNCTION(callback);
+        PyObject *name = PyFunction_Check(function) ? ((PyFunctionObject *)function)->func_name : NULL;
+        int is_step = name != NULL && (PyUnicode_CompareWithASCIIString(name, "__step") == 0 ||
+                                       PyUnicode_CompareWithASCIIString(name, "__wakeup") == 0);
+        return is_step ? PyMethod_GET_SELF(callback) : NULL;
+    }
+    if (PyFunction_Check(callback) || strstr(Py_TYPE(callback)->tp_name, "MethWrapper") == NULL) {
+        return NULL;
+    }
+    PyObject *task = PyObject_GetAttrString(callback, "__self__");
+    if (task == NULL) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(task); /* the callback has it */
+    return task;
+}
+
+/* After the step of a task: has it ended? What is raised there stays raised. */
+static void
+look_at_end(const Native *native, PyObject *task)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *done = PyObject_CallMethodObjArgs(task, text_done, NULL);
+    if (done == Py_True && native->ended != NULL) {
+        Py_XDECREF(PyObject_CallFunctionObjArgs(native->ended, task, NULL));
+    }
+    Py_XDECREF(done);
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+}
+
+/* The task of which this handle runs a step, if it is a known one: a new reference, and its subject (borrowed). */
+static PyObject *
+known_task(const Native *native, PyObject *handle, PyObject **subject)
+{
+    PyObject *callback = PyDict_GET_SIZE(native->parts) > 0 ? PyObject_GetAttr(handle, text_callback) : NULL;
+    if (callback == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    PyObject *task = task_of(callback);
+    *subject = marked(native->parts, task);
+    if (*subject == NULL) {
+        task = NULL;
+    }
+    Py_XINCREF(task);
+    Py_DECREF(callback);
+    return task;
+}
+
+/* Something that an event loop runs: a step of a task, or what was given to it by the handle that is called. */
+static PyObject *
+take(Method *self, PyThreadState *thread, const Forward *forward)
+{
+    const Native *native = &self->native;
+    if (PyVectorcall_NARGS(forward->count) == 0 || has_others(native)) {
+        return pass_forward_to_hook(forward);
+    }
+    State *s = state_to_record(thread); /* may run Python code: before anything is borrowed */
+    if (s == NULL) {
+        return pass_forward(forward);
+    }
+    PyObject *subject = NULL, *result, *task = known_task(native, forward->args[0], &subject);
+    if (subject == NULL) {
+        subject = marked(native->known, forward->args[0]);
+    }
+    if (subject == NULL) {
+        return pass_forward(forward);
+    }
+    if (!is_quiet(s, native->operation)) {
+        Py_XDECREF(task);
+        return pass_forward_to_hook(forward);
+    }
+    result = recorded(native, thread, s, subject, 0, pass_forward, forward);
+    if (task != NULL) {
+        look_at_end(native, task);
+        Py_DECREF(task);
+    }
+    return result;
+}
+
 static PyObject *
 Method_call(Method *self, PyObject *const *args, size_t count, PyObject *names)
 {
@@ -737,6 +901,12 @@ Method_call(Method *self, PyObject *const *args, size_t count, PyObject *names)
     if (self->native.native == NATIVE_OBSERVE) {
         PyObject *object = PyVectorcall_NARGS(count) > 0 ? args[0] : NULL;
         return observe(&self->native, thread, object, pass_forward, pass_forward_to_hook, &forward);
+    }
+    if (self->native.native == NATIVE_TAKE) {
+        return take(self, thread, &forward);
+    }
+    if (self->native.native == NATIVE_SOON && PyVectorcall_NARGS(count) > 1 && task_of(args[1]) != NULL) {
+        return pass_forward(&forward); /* the step of a task is known where it runs */
     }
     return pass_forward_to_hook(&forward);
 }

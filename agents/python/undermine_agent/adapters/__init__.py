@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 
 from undermine_agent.logical import layer_of
+from undermine_agent.stores import StoreCall
 
-BUILTIN = {"http": "http", "redis": "redis", "streams": "asyncio"}
+BUILTIN = {"http": "http", "redis": "redis", "streams": "asyncio", "tornado": "tornado"}
 """The adapters of the agent itself, and the package with whose import each is loaded."""
 
 
@@ -61,7 +62,18 @@ class Hooks:
         self._layer.agent.imports.add(module, lambda imported: self.attempt(act, imported))
 
     def function(
-        self, owner, name, op, kind=None, peer=None, size=None, error=None, dropped=None, of_result=False
+        self,
+        owner,
+        name,
+        op,
+        kind=None,
+        peer=None,
+        size=None,
+        error=None,
+        dropped=None,
+        of_result=False,
+        does=None,
+        got=None,
     ) -> None:
         """Each call of this function of a module or class is one operation.
 
@@ -72,6 +84,10 @@ class Hooks:
         what the caller is given when the message is dropped, or a function of the arguments that makes it or raises.
         With `of_result` the function returns what has come: `op`, `kind` and `size` are given its result (None if it
         raised) before the arguments, `dropped` too; without a `dropped`, the next message is waited for.
+
+        An operation on a store says by `does`, a function of the same arguments as `kind`, what it asks for: a
+        `hooks.store_call`. `got` is given what the function returned and the commands of that call; it answers with
+        a list of (key, values).
         """
         kind = name if kind is None else kind
         self._layer.hook(
@@ -84,7 +100,31 @@ class Hooks:
             error=error,
             dropped=dropped,
             of_result=of_result,
+            does=does,
+            got=got,
         )
+
+    def store_call(self, address, database, commands, kind="") -> StoreCall:
+        """What is asked of a store. All processes must name the store alike: `address` is a (host, port) or a text.
+
+        A command is (name, keys, values). Values are texts, bytes, numbers, or lists and dictionaries of them.
+        `kind` names the table in which the tool finds what the commands do; without one each does what its operation says.
+        """
+        if isinstance(address, (tuple, list)):
+            host, port = address[:2]
+            address = "%s:%s" % (self._layer.nodes.plain_host(host), port)
+        return StoreCall("%s/%s" % (address, database), commands, kind)
+
+    def reading(self, owner, name, sock) -> None:
+        """Each call of this method is a `stream.read`: it gives a future of bytes, or of their number, from a buffer.
+
+        `sock` is a function that is given the object and answers with the socket below it, or None.
+        """
+        agent = self._layer.agent
+        if "handover" in agent.config.get("observe", ("handover",)):
+            from undermine_agent import patch, reading  # not before the target uses sockets
+
+            patch.on_class(owner, name, reading.of_future(agent, sock))
 
     def caller(self) -> str:
         """The place in the target's code that has led here, as `module:function#ordinal`."""

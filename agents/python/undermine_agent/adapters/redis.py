@@ -17,8 +17,31 @@ READS = frozenset(
 MESSAGES = frozenset({"PUBLISH", "SPUBLISH", "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"})
 MESSAGES_IN = ("message", "pmessage", "smessage")
 KEYLESS = frozenset("AUTH CLIENT CONFIG DBSIZE ECHO INFO PING ROLE SCAN SCRIPT SELECT TIME UNWATCH WAIT".split())
-KEY_AT = {"BITOP": 2, "OBJECT": 2, "MEMORY": 2, "XINFO": 2, "XGROUP": 2}
-KEYS_AT_NUMBER = frozenset("EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO".split())
+# Where the keys are among a command's words. Without a place here: the first one.
+SECOND = frozenset("OBJECT MEMORY XINFO XGROUP".split())
+FIRST_TWO = frozenset("RPOPLPUSH BRPOPLPUSH LMOVE BLMOVE SMOVE RENAME RENAMENX COPY GEOSEARCHSTORE ZRANGESTORE".split())
+ALL = frozenset(
+    "DEL UNLINK EXISTS TOUCH MGET WATCH PFCOUNT PFMERGE SDIFF SINTER SUNION SDIFFSTORE SINTERSTORE SUNIONSTORE "
+    "SUBSCRIBE PSUBSCRIBE SSUBSCRIBE".split()
+)
+ALL_BUT_LAST = frozenset("BLPOP BRPOP BZPOPMIN BZPOPMAX".split())
+EVERY_OTHER = frozenset({"MSET", "MSETNX"})
+# Those that say how many keys follow, and at which place they do.
+COUNTED = {
+    "EVAL": 1, "EVALSHA": 1, "EVAL_RO": 1, "EVALSHA_RO": 1, "FCALL": 1, "FCALL_RO": 1, "LMPOP": 0, "ZMPOP": 0,
+    "BLMPOP": 1, "BZMPOP": 1, "ZDIFF": 0, "ZINTER": 0, "ZINTERCARD": 0, "ZUNION": 0, "SINTERCARD": 0,
+    "ZDIFFSTORE": 1, "ZINTERSTORE": 1, "ZUNIONSTORE": 1,
+}  # fmt: skip
+SCRIPTS = frozenset("EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO".split())
+# Commands whose answer holds values, which are noted; in those of the second line it names the key first.
+ANSWERS = SCRIPTS | frozenset(
+    "GET GETDEL GETEX GETRANGE GETSET SUBSTR MGET HGET HGETALL HMGET HVALS HKEYS HRANDFIELD HSCAN INCR INCRBY INCRBYFLOAT "
+    "DECR DECRBY HINCRBY HINCRBYFLOAT LINDEX LRANGE LPOP RPOP LMOVE BLMOVE RPOPLPUSH BRPOPLPUSH SMEMBERS SPOP SRANDMEMBER "
+    "SDIFF SINTER SUNION SSCAN SORT SORT_RO XADD XRANGE XREVRANGE XCLAIM XAUTOCLAIM ZPOPMIN ZPOPMAX ZRANGE ZRANGEBYLEX "
+    "ZRANGEBYSCORE ZRANDMEMBER ZREVRANGE ZREVRANGEBYLEX ZREVRANGEBYSCORE ZDIFF ZINTER ZUNION ZSCAN ZINCRBY".split()
+)
+NAMES_KEY = frozenset("BLPOP BRPOP BZPOPMIN BZPOPMAX LMPOP BLMPOP ZMPOP BZMPOP".split())
+STREAMS = frozenset({"XREAD", "XREADGROUP"})
 SAYS_OK = frozenset("SET SETEX PSETEX MSET HMSET RENAME LSET LTRIM FLUSHDB FLUSHALL".split())
 COMMANDS_MAX = 8
 
@@ -30,17 +53,43 @@ def install(hooks) -> None:
 
 def hook(hooks, module) -> None:
     """The classes have the same names in both modules."""
+
+    def asking(commands):
+        """What a call asks of which store; `commands` finds that in the call's arguments."""
+
+        def does(client, *args, **options):
+            place, database = where(client)
+            return hooks.store_call(place, database, commands(client, args), "redis")
+
+        return does
+
     common = {"peer": address, "error": as_library_error}
-    hooks.function(module.Redis, "execute_command", op_of, kind_of, dropped=dropped, **common)
-    pipeline = module.Pipeline
-    hooks.function(pipeline, "immediate_execute_command", op_of, kind_of, dropped=dropped, **common)
-    hooks.function(pipeline, "execute", "db.write", kind_of_pipeline, dropped=dropped_pipeline, **common)
-    hooks.function(module.PubSub, "execute_command", "msg.send", kind_of_subscribing, **common)
-    hooks.function(module.PubSub, "handle_message", "msg.recv", kind_of_message, **common)
+    one = {**common, "dropped": dropped, "does": asking(command_in), "got": got_by_one}
+    hooks.function(module.Redis, "execute_command", op_of, kind_of, **one)
+    hooks.function(module.Pipeline, "immediate_execute_command", op_of, kind_of, **one)
+    hooks.function(
+        module.Pipeline,
+        "execute",
+        "db.write",
+        kind_of_pipeline,
+        dropped=dropped_pipeline,
+        does=asking(commands_in_pipeline),
+        got=got_by_pipeline,
+        **common,
+    )
+    pubsub = module.PubSub
+    hooks.function(pubsub, "execute_command", "msg.send", kind_of_subscribing, does=asking(command_in), **common)
+    hooks.function(pubsub, "handle_message", "msg.recv", kind_of_message, does=asking(message_in), **common)
+
+
+def where(client):
+    """The address and the database from the settings of the client's connections."""
+    settings = client.connection_pool.connection_kwargs
+    return settings.get("path") or address(client), settings.get("db") or 0
 
 
 def address(client, *args, **options):
-    """Host and port from the settings of the client's connections."""
+    """Host and port, likewise."""
     settings = client.connection_pool.connection_kwargs
     return settings.get("host", "localhost"), settings.get("port", 6379)
 
@@ -69,19 +118,88 @@ def kind_of(client, *args, **options) -> str:
 
 def key_of(command: str, args):
     """The first key that the command is about, or its channel."""
-    if command in KEYLESS:
-        return None
-    if command in KEYS_AT_NUMBER:
-        return args[3] if len(args) > 3 and int(args[2]) > 0 else None
-    at = KEY_AT.get(command, 1)
-    if command in ("XREAD", "XREADGROUP"):
-        words = [text(word).upper() for word in args]
-        at = words.index("STREAMS") + 1
-    elif command in KEY_AT and " " in text(args[0]):
-        at -= 1
-    if len(args) <= at:
-        return None
-    return args[at][0] if isinstance(args[at], (list, tuple)) and args[at] else args[at]
+    keys = split(command, words_of(args))[0]
+    return keys[0] if keys else None
+
+
+def words_of(args) -> list:
+    """What follows the command's name, one by one."""
+    found: list = text(args[0]).split()[1:]
+    for arg in args[1:]:
+        found.extend(arg) if isinstance(arg, (list, tuple)) else found.append(arg)
+    return found
+
+
+def split(command: str, words: list):
+    """The keys among the words of a command, and all others."""
+    if command in COUNTED:
+        return split_counted(command, words)
+    if command in STREAMS:
+        return split_streams(words)
+    if command in ALL:
+        return words, []
+    if command in EVERY_OTHER:
+        return words[::2], words[1::2]
+    if command in ALL_BUT_LAST:
+        return words[:-1], words[-1:]
+    if command == "BITOP":
+        return words[1:], words[:1]
+    if command in SECOND:
+        return words[1:2], words[:1] + words[2:]
+    first = 0 if command in KEYLESS else 2 if command in FIRST_TWO else 1
+    return words[:first], words[first:]
+
+
+def split_counted(command: str, words: list):
+    """A script's own text is no value; where the result is stored comes before the number."""
+    at = COUNTED[command]
+    end = at + 1 + int(words[at]) if len(words) > at else 0
+    keys, values = words[at + 1 : end], words[end:]
+    return (words[:1] + keys if command.endswith("STORE") else keys), values
+
+
+def split_streams(words: list):
+    at = [text(word).upper() for word in words].index("STREAMS") + 1
+    half = at + (len(words) - at) // 2
+    return words[at:half], words[: at - 1] + words[half:]
+
+
+def command_in(client, args):
+    command = command_of(args)
+    return [(command, *split(command, words_of(args)))]
+
+
+def commands_in_pipeline(pipeline, args):
+    return [found for entry in pipeline.command_stack for found in command_in(pipeline, entry[0])]
+
+
+def message_in(pubsub, args):
+    """What has come: the channel and the data."""
+    response = args[0]
+    return [("MESSAGE", [response[-2]], [response[-1]])]
+
+
+def got_by_one(result, commands):
+    return got_by_pipeline([result], commands)
+
+
+def got_by_pipeline(results, commands):
+    """Keys and the values that were found there; a command that failed within a pipeline has none."""
+    found: list = []
+    for (command, keys, _), result in zip(commands, results or ()):
+        if not isinstance(result, Exception):
+            found.extend(values_in(command, keys, result))
+    return found
+
+
+def values_in(command: str, keys, result):
+    if command in NAMES_KEY:
+        return [(result[0], result[1:])] if result else []
+    if command in STREAMS:
+        return list(result.items() if isinstance(result, dict) else result or ())
+    if command == "MGET":
+        return list(zip(keys, result or ()))
+    return [(keys[0] if keys else "", result)] if command in ANSWERS else []
 
 
 def kind_of_pipeline(pipeline, *args, **options):

@@ -1,0 +1,160 @@
+"""What a trace of everything costs real systems, what the analysis makes of it, and how it fares with ten million events.
+
+Each system runs its pack's own workload through the tool, in turn without agents and with agents that record everything in nodes
+and clients. Figures are ratios of medians: the CPU of all processes of a run, and the time from the first client operation to the
+last. Then the last trace is analysed: how many of the bytes received between instrumented processes are paired, and what cannot
+be (cycles, edges backwards in time).
+
+    python -m bench.trace [ROUNDS [EVENTS [SYSTEM …]]]
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench import big_trace
+from bench.processes import children_cpu_s
+from undermine.analysis.analysing import analyse
+from undermine.analysis.trace_summary import summary
+from undermine.config import Config
+from undermine.config_load import load
+from undermine.model.codec import read_columns
+from undermine.rundir import RunDir, load_record, read_history
+from undermine.tracing import record
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SYSTEMS = ("granary", "pysyncobj", "dask", "rq", "zookeeper")
+BARE, TRACED = "bare", "traced"
+NS = 1_000_000_000
+
+
+def main(rounds: int = 5, events: int = 10_000_000, *systems: str) -> None:
+    found: dict[str, object] = {"bench": "trace", "rounds": rounds}
+    for name in systems or SYSTEMS:
+        found[name] = compare(name, rounds)
+        print(f"{name}: {json.dumps(found[name])}", file=sys.stderr)
+    if events:
+        found["large"] = measured("large", str(events))
+    print(json.dumps(found))
+
+
+def compare(name: str, rounds: int) -> dict[str, object]:
+    """One system, in turn bare and traced; the first round of each fills caches."""
+    setup = EXAMPLES / name / "setup.py"
+    if setup.exists():
+        subprocess.run([sys.executable, setup], check=True, stdout=subprocess.DEVNULL)
+    runs: dict[str, list[dict[str, Any]]] = {BARE: [], TRACED: []}
+    for number in range(rounds + 1):
+        for kind, some in runs.items():
+            one = measured("one", name, kind)
+            print(f"{name} {kind}: {json.dumps(one)}", file=sys.stderr)
+            if number:
+                some.append(one)
+    ratios = {}
+    for key in ("cpu_s", "workload_s"):
+        bare, traced = (statistics.median(one[key] for one in runs[kind]) for kind in (BARE, TRACED))
+        ratios[key] = {"bare": round(bare, 3), "traced": round(traced, 3), "ratio": round(traced / bare, 3)}
+    return {**ratios, **runs[TRACED][-1]["analysis"]}
+
+
+def measured(*words: str) -> dict[str, Any]:
+    """Done in a process of its own, so that its children's CPU and its memory are its own."""
+    done = subprocess.run([sys.executable, "-m", "bench.trace", *words], stdout=subprocess.PIPE, text=True, check=True)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+# --- in a process of its own
+
+
+def one(name: str, kind: str) -> dict[str, object]:
+    """One run of a system: CPU of all its processes, duration of its workload and, where it was traced, what that shows."""
+    with tempfile.TemporaryDirectory(prefix="um-bench-") as text:
+        home = Path(text, name)
+        home.mkdir()
+        for path in (EXAMPLES / name).iterdir():
+            if path.name != ".undermine":
+                (home / path.name).symlink_to(path)
+        config = load(home)
+        folder = record(config if kind == TRACED else without_agents(config), lambda _: None)
+        run = RunDir(folder)
+        ops = [op for op in read_history(run.history) if op.phase == "workload"]
+        times = [t for op in ops for t in (op.start_ns, op.end_ns) if t]
+        found: dict[str, object] = {
+            "cpu_s": round(children_cpu_s(), 2),
+            "workload_s": round((max(times) - min(times)) / NS, 3),
+            "outcome": load_record(run).workload.outcome,
+        }
+        if kind == TRACED:
+            found["analysis"] = analysed(folder)
+        return found
+
+
+def without_agents(config: Config) -> Config:
+    roles = {name: msgspec.structs.replace(role, agent="none", adapters=()) for name, role in config.roles.items()}
+    return msgspec.structs.replace(config, roles=roles)
+
+
+def analysed(folder: Path) -> dict[str, object]:
+    traced = analyse(read_columns(RunDir(folder).trace))
+    told = summary(traced)
+    paired = 100 * traced.bytes_paired / traced.bytes_received if traced.bytes_received else None
+    return {
+        "events": len(traced),
+        "received": traced.bytes_received,
+        "paired_percent": round(paired, 3) if paired is not None else None,
+        "messages": len(traced.messages),
+        "blocking": len(traced.blocking),
+        "problems": list(told.problems),
+    }
+
+
+def large(events: int) -> dict[str, object]:
+    """The analysis of a trace that was made up: seconds, and memory in all."""
+    folder = Path(tempfile.mkdtemp(prefix="um-bench-"))
+    try:
+        count = big_trace.write(folder, events)
+        begun = time.perf_counter()
+        columns = read_columns(folder)
+        read_s = time.perf_counter() - begun
+        read_mb = peak_mb()
+        traced = analyse(columns)
+        summary(traced)
+        total_s = time.perf_counter() - begun
+    finally:
+        shutil.rmtree(folder)
+    if traced.problems or traced.bytes_paired != traced.bytes_received:
+        sys.exit(f"the analysis is wrong: {traced.problems}, {traced.bytes_paired} of {traced.bytes_received} bytes")
+    return {
+        "events": count,
+        "read_s": round(read_s, 1),
+        "analyse_s": round(total_s - read_s, 1),
+        "events_per_s": round(count / total_s),
+        "read_peak_mb": round(read_mb),
+        "peak_mb": round(peak_mb()),
+    }
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    if words[:1] == ["one"]:
+        print(json.dumps(one(*words[1:])))
+    elif words[:1] == ["large"]:
+        print(json.dumps(large(int(words[1]))))
+    else:
+        main(*(int(word) for word in words[:2]), *words[2:])

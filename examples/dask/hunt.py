@@ -1,0 +1,242 @@
+"""What Undermine does with a Dask cluster: clients compute, and use what the scheduler keeps for them.
+
+Tasks are pure, so they may run as often as the scheduler likes; what they give must be right. A queue gives each item once, a
+lock has one holder, a variable has the value that was set last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import work
+
+import undermine
+from undermine import ledgers
+
+HERE = Path(__file__).resolve().parent
+PARTS = ("map", "chain", "queue", "lock", "variable")
+"""What `--set work=…` chooses from; `all` is everything."""
+ROUNDS = 4
+MAP_SIZE = 12
+CHAIN_LENGTH = 5
+OPERATION_S = 10.0
+LEASE_S = 6.0
+"""The scheduler's, in undermine.toml."""
+HOLD_S = 0.02
+ITEMS, DOOR, BOARD = "items", "door", "board"
+
+
+class NotSettled(Exception):
+    """The cluster is not yet as it must be in the end."""
+
+
+# -- the library -----------------------------------------------------------------------------------------
+
+
+def use_release(version: str) -> None:
+    """Import this release. It takes a second, so that of undermine.toml is imported once, when this file is loaded; each call of
+    Undermine is a process of its own, in which another one may take its place."""
+    versions = str(HERE / "versions")
+    folder = f"{versions}/{version}"
+    if folder not in sys.path:
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("dask", "distributed")]:
+            del sys.modules[name]
+        sys.path[:] = [folder, *(place for place in sys.path if not place.startswith(versions))]
+    import distributed
+
+    if distributed.__version__ != version:
+        raise ImportError(f"version {distributed.__version__} was found")
+
+
+def default_version() -> str:
+    return str(tomllib.loads((HERE / "undermine.toml").read_text())["params"]["version"])
+
+
+with contextlib.suppress(ImportError):
+    use_release(default_version())
+
+
+def connect(s: undermine.Session) -> Any:
+    """A client of the release under test."""
+    try:
+        use_release(s.params["version"])
+    except ImportError as error:
+        sys.exit(f"Dask is not there ({error}): run `python setup.py {s.params['version']}` where undermine.toml is")
+    import dask
+    import distributed
+
+    dask.config.set({"distributed.comm.timeouts.connect": "4s", "distributed.comm.timeouts.tcp": "11s"})
+    node = s.node("sched")
+    return distributed.Client(f"tcp://{node.host}:{node.port}", timeout=OPERATION_S)
+
+
+# -- workload --------------------------------------------------------------------------------------------
+
+
+def parts(text: str) -> set[str]:
+    """The parts of the workload that a text like `all` or `map,lock` names."""
+    words = {word.strip() for word in text.split(",")}
+    chosen = set(PARTS) if "all" in words else words
+    if unknown := sorted(chosen - set(PARTS)):
+        raise ValueError(f"there is no part {unknown[0]!r} of the workload; there are all, {', '.join(PARTS)}")
+    return chosen
+
+
+@undermine.workload
+def workload(s: undermine.Session) -> None:
+    client = connect(s)
+    uses: dict[str, list[Callable[..., None]]] = {
+        "map": [use_map],
+        "chain": [use_chain],
+        "queue": [put_items, get_items],
+        "lock": [use_lock, use_lock],
+        "variable": [use_variable],
+    }
+    wanted = [
+        (f"{part}{number}", use) for part in sorted(parts(s.params["work"])) for number, use in enumerate(uses[part])
+    ]
+    s.clients({name: lambda name=name, use=use: use(s, client, name) for name, use in wanted})
+
+
+def use_map(s: undermine.Session, client: Any, name: str) -> None:
+    """Many tasks at once, all of them gathered; and their sum, which some worker makes of what others have."""
+    for number in range(ROUNDS):
+        numbers = [100 * number + one for one in range(MAP_SIZE)]
+        right = [one * one for one in numbers]
+
+        def compute(numbers: list[int] = numbers) -> Any:
+            futures = client.map(work.square, numbers, pure=False)
+            return [client.gather(futures), client.submit(work.total, futures, pure=False).result(OPERATION_S)]
+
+        s.attempt("compute", compute, client=name, args={"right": [right, sum(right)]})
+
+
+def use_chain(s: undermine.Session, client: Any, name: str) -> None:
+    """Each task is sent to another worker than the one before, if that is there."""
+    workers = [node.id for node in s.role("worker")]
+    for number in range(ROUNDS):
+        items = [f"{number}-{link}" for link in range(CHAIN_LENGTH)]
+
+        def compute(items: list[str] = items) -> Any:
+            made: Any = []
+            for link, item in enumerate(items):
+                there = workers[link % len(workers)]
+                made = client.submit(work.extend, made, item, workers=[there], allow_other_workers=True, pure=False)
+            return made.result(OPERATION_S)
+
+        s.attempt("compute", compute, client=name, args={"right": items})
+
+
+def put_items(s: undermine.Session, client: Any, name: str) -> None:
+    from distributed import Queue
+
+    queue = Queue(ITEMS)
+    for number in range(2 * ROUNDS):
+        item = f"item-{number}"
+        s.attempt("put", lambda item=item: queue.put(item, timeout=OPERATION_S), client=name, args={"job": item})
+
+
+def get_items(s: undermine.Session, client: Any, name: str) -> None:
+    from distributed import Queue
+
+    queue = Queue(ITEMS)
+    for _ in range(2 * ROUNDS):
+        s.attempt("get", lambda: queue.get(timeout=OPERATION_S), client=name)
+
+
+def use_lock(s: undermine.Session, client: Any, name: str) -> None:
+    from distributed import Lock
+
+    for _ in range(ROUNDS):
+        lock = Lock(DOOR)  # an object is one holder
+        got = s.attempt(
+            "acquire", lambda lock=lock: lock.acquire(timeout=OPERATION_S), client=name, args={"lock": DOOR}
+        )
+        if got.value:
+            time.sleep(HOLD_S)
+        if got.value or got.status == "unknown":
+            s.attempt("release", lambda lock=lock: lock.release(), client=name, args={"lock": DOOR})
+
+
+def use_variable(s: undermine.Session, client: Any, name: str) -> None:
+    from distributed import Variable
+
+    board = Variable(BOARD)
+    for number in range(ROUNDS):
+        args = {"key": BOARD, "value": f"v{number}"}
+        s.attempt("set", lambda args=args: board.set(args["value"], timeout=OPERATION_S), client=name, args=args)
+        s.attempt("read", lambda: board.get(timeout=OPERATION_S), client=name, args={"key": BOARD})
+
+
+# -- after everything is healed --------------------------------------------------------------------------
+
+
+@undermine.final
+def final(s: undermine.Session) -> None:
+    """Every worker takes a task, and what was left in the queue is taken out. Whatever does not work ends this try."""
+    client = connect(s)
+    for node in s.role("worker"):
+        there = client.submit(work.whoami, workers=[node.id], pure=False)
+        need(s.attempt("compute", lambda there=there: there.result(5), client="final", args={"right": node.id}))
+    if "queue" in parts(s.params["work"]):
+        need(s.attempt("rest", drain, client="final"))
+    if "variable" in parts(s.params["work"]):
+        need(s.attempt("read", variable, client="final", args={"key": BOARD}))
+
+
+def drain() -> list[str]:
+    from distributed import Queue
+
+    queue = Queue(ITEMS)
+    return list(queue.get(timeout=2, batch=queue.qsize())) if queue.qsize() else []
+
+
+def variable() -> Any:
+    from distributed import Variable
+
+    return Variable(BOARD).get(timeout=2)
+
+
+def need(out: Any) -> None:
+    if not out.ok:
+        raise NotSettled(f"{out.status}: {out.error}")
+
+
+# -- checks ----------------------------------------------------------------------------------------------
+
+undermine.check(ledgers.no_acknowledged_write_lost(write="set", read="read", initial=None))
+undermine.check(ledgers.no_stale_read(write="set", read="read", initial=None))
+undermine.check(ledgers.mutual_exclusion(acquire="acquire", release="release", lock="lock", lease_s=LEASE_S))
+
+
+@undermine.checker
+def results_are_right(run: undermine.RunView) -> undermine.Verdict:
+    computed = [op for op in run.history if op.f == "compute" and op.status == "ok"]
+    for op in computed:
+        if op.value != op.args["right"]:
+            said = [f"{op.client} was given {op.value!r:.200}", f"right is {op.args['right']!r:.200}"]
+            return undermine.Verdict.fail("a computation gave something else", "wrong result", said)
+    return undermine.Verdict.ok() if computed else undermine.Verdict.unknown("nothing was computed")
+
+
+@undermine.checker
+def items_come_once(run: undermine.RunView) -> undermine.Verdict:
+    """What was put into the queue comes out of it once; what a client got without being told may be lost."""
+    gets = [op for op in run.history if op.f == "get"]
+    rests = [op for op in run.history if op.f == "rest" and op.phase == "final"]
+    left = [item for op in rests if op.status == "ok" for item in op.value]
+    came = Counter([*(op.value for op in gets if op.status == "ok"), *left])
+    if twice := sorted(item for item, times in came.items() if times > 1):
+        return undermine.Verdict.fail(f"came out of the queue twice: {', '.join(twice)}", "queue item twice", twice)
+    sure = all(op.status == "ok" for op in (*gets, *rests)) and bool(rests)
+    put = {op.args["job"] for op in run.history if op.f == "put" and op.status == "ok"}
+    if sure and (lost := sorted(put - set(came))):
+        return undermine.Verdict.fail(f"never came out of the queue: {', '.join(lost)}", "queue item lost", lost)
+    return undermine.Verdict.ok()

@@ -1,0 +1,28 @@
+"""What tasks do. Workers import this by name, as they would a user's own modules."""
+
+from __future__ import annotations
+
+import time
+
+TASK_S = 0.01
+
+
+def square(number: int) -> int:
+    time.sleep(TASK_S)
+    return number * number
+
+
+def total(numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+def extend(items: list[str], item: str) -> list[str]:
+    """One link of a chain: each task needs what the task before it left, mostly at another worker."""
+    return [*items, item]
+
+
+def whoami() -> str:
+    """The worker that runs this."""
+    from distributed import get_worker
+
+    return str(get_worker().name)

@@ -1,0 +1,65 @@
+"""One worker as the library makes it: it forks for each job, and looks after the queue's registries every now and then.
+
+Nothing here repairs or works around the library. Its timers are shorter than by default, so that a run shows maintenance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jobs
+
+try:
+    import redis
+    import rq
+    from rq import Queue, Worker
+except ImportError:
+    sys.exit("RQ is not there: run `python setup.py VERSION`, with the version of [params], where undermine.toml is")
+
+WORKER_TTL_S = 16
+"""A worker waits for a job for 15 seconds less than that at a time, then it looks whether maintenance is due."""
+MONITORING_S = 1
+
+
+class QuickWorker(Worker):
+    """Tries to reach a Redis that is gone every second, not ever more seldom."""
+
+    max_connection_wait_time = 1.0
+
+
+def make(options: argparse.Namespace) -> Any:
+    ttl = "worker_ttl" if "worker_ttl" in inspect.signature(Worker.__init__).parameters else "default_worker_ttl"
+    connection = redis.Redis(host=options.host, port=options.port)
+    return QuickWorker(
+        [Queue(options.queue, connection=connection)],
+        connection=connection,
+        name=f"{options.id}-{time.time_ns()}",  # one that was killed still has its name
+        maintenance_interval=options.maintenance_s,
+        job_monitoring_interval=MONITORING_S,
+        **{ttl: WORKER_TTL_S},
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("id", "host", "dir", "version", "queue"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--maintenance-s", type=float, required=True)
+    options = parser.parse_args()
+    if options.version != rq.VERSION:
+        sys.exit(f"RQ {rq.VERSION} was found: run `python setup.py {options.version}` where undermine.toml is")
+    os.environ[jobs.LOG] = f"{Path(options.dir)}.ran"
+    worker = make(options)
+    print(f"{worker.name} begins to work", flush=True)
+    worker.work(logging_level="INFO")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Small traces written down by hand for tests of the analyses: one call for each event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from undermine.model.columns import Columns, Numbers
+from undermine.model.event import AgentInfo, Event
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A pairing made by hand."""
+
+    send: Numbers
+    recv: Numbers
+
+
+class Story:
+    """Events with names, and the columns made of them. Each begins one moment after the one before, unless it is said when."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, Event] = {}
+        self.processes: dict[tuple[str, int, int], AgentInfo] = {}
+        self.now = 0
+        self.columns = Columns.of(())
+
+    def did(self, name: str, op: str, resource: str = "", *, thread: str = "T1", pid: int = 1, **more: Any) -> str:
+        """`t` and `end` are moments; without `end` it is over at once, `end=0`: never. `at`: its stack."""
+        t = more.pop("t", self.now + 1)
+        end = more.pop("end", t + 0.5)
+        self.now = max(self.now, t)
+        fields = {"node": f"n{pid}", "incarnation": 1, "result": 1 if op.endswith(("acquire", "recv", "read")) else 0, **more}
+        loc = fields.pop("at", f"app:{name}#1")
+        fields.setdefault("target", resource.partition("@")[0])
+        self.events[name] = Event(
+            role="store",
+            pid=pid,
+            seq=len(self.events) + 1,
+            t_ns=int(t * 1000),
+            end_ns=int(end * 1000),
+            op=op,
+            loc=loc,
+            line=1,
+            stack=(loc,),
+            resource=resource,
+            thread=thread,
+            **fields,
+        )
+        return name
+
+    def process(self, pid: int, ppid: int, node: str = "") -> None:
+        node = node or f"n{pid}"
+        self.processes[node, 1, pid] = AgentInfo(node, 1, pid, "a", "r", 2, role="store", ppid=ppid)
+
+    def tell(self) -> Columns:
+        names = sorted(self.events, key=lambda name: (self.events[name].t_ns, self.events[name].seq))
+        self._rows = {name: row for row, name in enumerate(names)}
+        self.columns = Columns.of((self.events[name] for name in names), tuple(self.processes.values()))
+        return self.columns
+
+    def row(self, name: str) -> int:
+        return self._rows[name]
+
+    def name(self, row: int) -> str:
+        return {row: name for name, row in self._rows.items()}.get(int(row), "")
+
+    def names(self, rows: Any) -> list[str]:
+        return [self.name(row) for row in rows]
+
+    def pairs(self, *pairs: tuple[str, str]) -> Pairs:
+        rows = np.array([(self.row(a), self.row(b)) for a, b in pairs], np.int64).reshape(-1, 2)
+        return Pairs(rows[:, 0], rows[:, 1])

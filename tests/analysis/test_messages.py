@@ -1,0 +1,261 @@
+"""Messages: by bytes, by logical operations, by order; their kinds, and the functions that handled them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from undermine.analysis.causality import causality
+from undermine.analysis.channels import pair
+from undermine.analysis.messages import (
+    BACKWARDS,
+    COUNTS_DIFFER,
+    NEVER_RECEIVED,
+    NO_AGENT,
+    NOT_KNOWN,
+    Messages,
+    messages,
+)
+from undermine.model.columns import Columns
+from undermine.model.event import Event
+from undermine.model.point import stack_id
+from undermine.testing import event
+
+A, B = "10.0.0.1:41200", "10.0.0.2:20001"
+SENDING = ("app:Peer.send#1", "app:main#3")
+LOOP = ("app:read_frame#2", "app:serve#1")
+
+
+def did(op: str, node: str, t: int, end: int = -1, **more: object) -> Event:
+    """An operation of the only thread of a node; over at once, unless it is said when it ends."""
+    fields = {"pid": int(node[1:]), "seq": t, "t_ns": t, "end_ns": t + 1 if end == -1 else end, "thread": "T", **more}
+    return event(op, node, resource=fields.pop("resource", "x"), target=fields.pop("target", "x"), **fields)
+
+
+def sends(t: int, size: int, op: str = "net.send", **more: object) -> Event:
+    more = {"stack": SENDING, "target": "peer:n2", **more}
+    return did(op, "n1", t, resource=f"{A}>{B}/1", size=size, result=size, **more)
+
+
+def takes(t: int, size: int, op: str = "net.recv", **more: object) -> Event:
+    more = {"stack": LOOP, "target": "peer:n1", **more}
+    return did(op, "n2", t, resource=f"{B}>{A}/1", size=999, result=size, **more)
+
+
+def says(t: int, end: int, kind: str, **more: object) -> Event:
+    return did("msg.send", "n1", t, end, target=f"{kind} peer:n2", stack=SENDING, **more)
+
+
+def hears(t: int, end: int, kind: str, **more: object) -> Event:
+    return did("msg.recv", "n2", t, end, target=f"{kind} peer:n1", stack=LOOP, **more)
+
+
+def found(*events: Event) -> Messages:
+    columns = Columns.of(events)
+    pairing = pair(columns)
+    known = causality(columns, pairing)
+    assert known.problems() == []
+    return messages(columns, pairing, known.contexts, known.causor)
+
+
+def pairs(some: Messages) -> list[tuple[int, int]]:
+    """By the numbers of the events, which are their times."""
+    seq = some.columns.seq
+    return [(int(seq[one.send]), int(seq[one.receive])) for one in some]
+
+
+def whys(some: Messages) -> list[tuple[int, str]]:
+    return [(int(some.columns.seq[one.index]), one.why) for one in some.unpaired]
+
+
+# --- by bytes
+
+
+def test_a_message_is_a_send_and_what_took_its_last_byte() -> None:
+    some = found(sends(1, 10), sends(3, 5), takes(11, 4), takes(13, 7), takes(15, 4))
+    assert pairs(some) == [(1, 13), (3, 15)]
+    assert some.bytes.tolist() == [10, 5]
+    assert (some[0].sender, some[0].receiver) == ("n1", "n2")
+    assert some[0].kind == f"app:Peer.send#1 {stack_id(SENDING)}"
+
+
+def test_what_was_received_in_part_only_is_no_message() -> None:
+    assert pairs(found(sends(1, 10), takes(11, 9))) == []
+
+
+def test_what_a_program_reads_at_a_stream_is_what_receives() -> None:
+    some = found(sends(1, 10), sends(3, 5), takes(11, 15), takes(13, 12, "stream.read"), takes(15, 3, "stream.read"))
+    assert pairs(some) == [(1, 13), (3, 15)]
+
+
+def test_senders_with_different_stacks_send_different_kinds() -> None:
+    other = ("app:Peer.send#1", "app:heartbeat#1")
+    some = found(sends(1, 10), sends(3, 5, stack=other), takes(11, 15))
+    assert len({one.kind for one in some}) == 2
+
+
+def test_no_messages() -> None:
+    some = found()
+    assert (len(some), whys(some)) == (0, [])
+    assert len(found(did("clock", "n1", 1))) == 0
+
+
+# --- logical operations
+
+
+def test_a_logical_operation_sends_all_its_bytes_and_says_the_kind() -> None:
+    some = found(says(1, 8, "vote"), sends(2, 4, "raw.send"), sends(5, 10, "raw.send"), takes(11, 14))
+    assert pairs(some) == [(1, 11)]
+    assert (some[0].kind, int(some.bytes[0])) == ("vote", 14)
+
+
+def test_a_logical_operation_of_which_a_part_was_not_received_is_no_message() -> None:
+    some = found(says(1, 8, "vote"), sends(2, 4, "raw.send"), sends(5, 10, "raw.send"), takes(11, 4))
+    assert pairs(some) == []
+    assert whys(some) == [(1, NEVER_RECEIVED)]
+
+
+def test_a_logical_operation_receives_the_bytes_within_it() -> None:
+    some = found(
+        *(says(1, 4, "vote"), sends(2, 4, "raw.send"), says(5, 9, "append"), sends(6, 6, "raw.send")),
+        *(hears(10, 20, "vote"), takes(12, 4, "raw.recv"), hears(21, 30, "append"), takes(23, 6, "raw.recv")),
+    )
+    assert pairs(some) == [(1, 10), (5, 21)]
+
+
+def test_what_was_left_in_a_buffer_is_received_by_those_that_follow() -> None:
+    said = [one for t in (1, 5, 9) for one in (says(t, t + 3, "vote"), sends(t + 1, 4, "raw.send"))]
+    some = found(*said, hears(20, 25, "vote"), takes(21, 12, "raw.recv"), hears(26, 27, "vote"), hears(28, 29, "vote"))
+    assert pairs(some) == [(1, 20), (5, 26), (9, 28)]
+
+
+def test_a_handler_is_found_in_what_the_receive_led_to() -> None:
+    some = found(
+        *(says(1, 4, "vote"), sends(2, 4, "raw.send"), takes(11, 4), hears(13, 20, "on_vote")),
+        did("file.write", "n2", 15, stack=("app:Log.add#1", "app:on_vote#1", *LOOP)),
+    )
+    assert pairs(some) == [(1, 13)]
+    assert (some[0].kind, some[0].handler) == ("vote", "app:on_vote")
+
+
+def test_a_handler_that_is_named_tells_the_kind_of_mere_sends() -> None:
+    some = found(sends(1, 4), sends(3, 10), takes(11, 14), hears(13, 20, "vote"))
+    assert pairs(some) == [(1, 13), (3, 13)]
+    assert {one.kind for one in some} == {"vote"}
+
+
+def test_a_send_to_somebody_else_is_no_part_of_a_logical_operation() -> None:
+    some = found(says(1, 8, "vote"), sends(2, 4, target="peer:n3"), takes(11, 4))
+    assert pairs(some) == [(2, 11)]
+    assert whys(some) == [(1, COUNTS_DIFFER)]
+
+
+def test_while_faults_last_the_raw_operations_to_the_same_peer_are_part_of_it() -> None:
+    some = found(says(1, 8, "vote"), sends(2, 4), takes(11, 4))
+    assert pairs(some) == [(1, 11)]
+
+
+def test_a_database_command_is_the_kind_of_its_bytes() -> None:
+    some = found(did("db.write", "n1", 1, 9, target="SET key peer:n2"), sends(2, 4, "raw.send"), takes(11, 4))
+    assert (pairs(some), some[0].kind) == ([(2, 11)], "SET key")
+
+
+# --- by order
+
+
+def test_logical_operations_without_bytes_are_paired_by_order_if_they_are_as_many() -> None:
+    some = found(says(1, 2, "a"), says(3, 4, "b"), says(5, 6, "a"), hears(11, 12, "b"), hears(13, 14, "a"), hears(15, 16, "a"))
+    assert pairs(some) == [(1, 13), (3, 11), (5, 15)]
+
+
+def test_kinds_may_have_other_names_at_the_other_end() -> None:
+    assert pairs(found(says(1, 2, "a"), says(3, 4, "b"), hears(11, 12, "on_a"), hears(13, 14, "on_b"))) == [(1, 11), (3, 13)]
+
+
+def test_handling_elsewhere_is_found_by_order_though_the_bytes_are_known() -> None:
+    some = found(says(1, 4, "a"), sends(2, 4, "raw.send"), takes(11, 4), hears(20, 21, "a", thread="other"))
+    assert pairs(some) == [(1, 20)]
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ([says(1, 2, "a"), says(3, 4, "a"), hears(11, 12, "a")], COUNTS_DIFFER),
+        ([says(20, 21, "a"), hears(11, 12, "a")], BACKWARDS),
+        ([did("msg.send", "n1", 1, target="a other")], NOT_KNOWN),
+        ([did("msg.send", "n1", 1, target="a peer:store")], NO_AGENT),
+    ],
+)
+def test_why_logical_operations_have_no_other_end(events: list[Event], why: str) -> None:
+    some = found(*events)
+    assert pairs(some) == []
+    assert {reason for _, reason in whys(some)} == {why}
+    assert len(some.unpaired) == len(events)
+
+
+def test_what_was_dropped_is_no_message_and_does_not_count() -> None:
+    some = found(says(1, 2, "a"), says(3, 4, "a", error="LOST"), hears(11, 12, "a"))
+    assert (pairs(some), whys(some)) == ([(1, 11)], [])
+
+
+# --- handlers
+
+
+def test_the_handler_is_the_outermost_function_that_was_called_because_of_the_receive() -> None:
+    some = found(
+        *(sends(1, 4), takes(11, 4), did("lock.acquire", "n2", 13, stack=("app:serve#2",))),
+        did("file.write", "n2", 15, stack=("app:Log.add#1", "app:Store.put#1", "app:serve#4")),
+    )
+    assert some[0].handler == "app:Store.put"
+
+
+def test_a_callback_is_a_handler_itself() -> None:
+    some = found(
+        *(sends(1, 4), takes(11, 4, stack=("asyncio.selector_events:_SelectorTransport._read#1",))),
+        did("file.write", "n2", 15, stack=("app:Log.add#1", "app:Protocol.data_received#1")),
+    )
+    assert some[0].handler == "app:Protocol.data_received"
+
+
+def test_who_receives_and_does_it_all_is_the_handler() -> None:
+    did_it = did("file.write", "n2", 15, stack=("app:serve#2",))
+    assert found(sends(1, 4), takes(11, 4), did_it)[0].handler == "app:serve"
+    assert found(sends(1, 4), takes(11, 4))[0].handler == "app:read_frame"
+
+
+def test_the_end_of_a_thread_is_no_handling() -> None:
+    end = did("thread.end", "n2", 15, stack=("threading:Thread._bootstrap#1",))
+    assert found(sends(1, 4), takes(11, 4), end)[0].handler == "app:read_frame"
+
+
+def test_what_comes_after_the_next_receive_is_none_of_the_handling() -> None:
+    later = did("file.write", "n2", 25, stack=("app:Store.put#1", "app:serve#4"))
+    some = found(sends(1, 4), takes(11, 4), sends(15, 4), takes(21, 4), later)
+    assert [one.handler for one in some] == ["app:read_frame", "app:Store.put"]
+
+
+# --- random
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_messages_in_frames_are_all_found(seed: int) -> None:
+    """Every message is sent by one or more sends; its bytes come in receives of any size, and then it is handled."""
+    chance, events, expected, t = random.Random(seed), [], [], 0
+    for number in range(60):
+        start, sizes = t + 1, [chance.randrange(1, 50) for _ in range(chance.randrange(1, 4))]
+        for at, size in enumerate(sizes):
+            events.append(sends(start + 2 + 3 * at, size, "raw.send"))
+        t = start + 20
+        events.append(says(start, t, f"kind{number % 3}"))
+        left = sum(sizes)
+        while left:
+            part = chance.randrange(1, left + 1)
+            t, left = t + 5, left - part
+            events.append(takes(t, part))
+        expected.append((start, t + 5))
+        events.append(hears(t + 5, t + 10, f"kind{number % 3}"))
+        t += 20
+    some = found(*events)
+    assert pairs(some) == expected
+    assert [one.kind for one in some] == [f"kind{number % 3}" for number in range(60)]

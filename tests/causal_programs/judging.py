@@ -1,0 +1,152 @@
+"""What the analysis found of a generated program, beside what is known of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from causal_programs.generator import Cause, Program, Wait
+
+from undermine.analysis.blocking import BLOCKS
+from undermine.analysis.causality import CAUSES, EXTENT, Causality, causality
+from undermine.analysis.channels import pair
+from undermine.analysis.holding import holding
+from undermine.model.codec import read_columns
+
+
+@dataclass
+class Verdict:
+    """How many edges of each kind there are, and how many were found; and what is wrong."""
+
+    wanted: Counter[str] = field(default_factory=Counter)
+    found: Counter[str] = field(default_factory=Counter)
+    false: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, other: Verdict) -> None:
+        self.wanted += other.wanted
+        self.found += other.found
+        self.false += other.false
+        self.missing += other.missing
+        self.problems += other.problems
+
+    def table(self) -> str:
+        lines = [f"{'edges':34} {'there':>6} {'found':>6} {'recall':>7}"]
+        for kind, wanted in sorted((+self.wanted).items()):
+            found = self.found[kind]
+            lines.append(f"{kind:34} {wanted:6} {found:6} {found / wanted:7.3f}")
+        return "\n".join([*lines, f"causors that are wrong: {len(self.false)}"])
+
+
+def judge(program: Program, trace_dir: Path) -> Verdict:
+    columns = read_columns(trace_dir)
+    return _Judge(program, causality(columns, pair(columns))).verdict()
+
+
+class _Judge:
+    def __init__(self, program: Program, found: Causality) -> None:
+        self.program, self.found, self.columns = program, found, found.columns
+        self.rows: dict[str, int] = {}
+        for row in self.columns.find("file.stat").tolist():
+            _, is_mark, name = self.columns.text(int(self.columns.resource[row])).rpartition("/mark-")
+            if is_mark:
+                self.rows[name] = row
+        self.frames: dict[int, list[str]] = {}
+        for name, row in sorted(self.rows.items(), key=lambda item: item[1]):
+            self.frames.setdefault(int(found.contexts.frame[row]), []).append(name)
+
+    def verdict(self) -> Verdict:
+        verdict = Verdict(problems=[*self.columns.problems, *self.found.problems()])
+        verdict.problems += [f"mark {name} was not seen" for name in self.program.causes if name not in self.rows]
+        for name, wanted in self.program.causes.items():
+            if name in self.rows:
+                self._cause(verdict, name, wanted)
+        for wait in self.program.waits:
+            self._wait(verdict, wait)
+        self._held(verdict)
+        return verdict
+
+    def _held(self, verdict: Verdict) -> None:
+        """The locks that were held at each mark, and whether there was a time limit."""
+        under = holding(self.columns, self.found.contexts)
+        knows_limits = len(self.columns.find("timeout")) > 0
+        for name, (locks, limited) in self.program.under.items():
+            row = self.rows.get(name, -1)
+            if row < 0:
+                continue
+            found = len(under.locks(row)), bool(under.deadline[row])
+            for label, wanted, got in (("lock held", locks, found[0]), ("limit in force", limited and knows_limits, found[1])):
+                verdict.wanted[label] += int(wanted)
+                verdict.found[label] += int(wanted and got == wanted)
+                if wanted != got:
+                    verdict.missing.append(f"{name} ({label}): {wanted}, found {got}")
+
+    def _cause(self, verdict: Verdict, name: str, wanted: Cause | None) -> None:
+        kinds, giver = self._caused_by(self.rows[name])
+        if wanted is None:
+            if giver:
+                verdict.false.append(f"{name}: nothing caused it, found {giver} by {kinds}")
+            return
+        label = f"{wanted.kinds[0]} {wanted.way}"
+        verdict.wanted[label] += 1
+        if giver == wanted.giver and set(kinds) == set(wanted.kinds):
+            verdict.found[label] += 1
+        elif giver:
+            verdict.false.append(f"{name} ({label}): {wanted.giver} caused it, found {giver} by {kinds}")
+        else:
+            verdict.missing.append(f"{name} ({label}): {wanted.giver} caused it")
+
+    def _caused_by(self, row: int) -> tuple[list[str], str]:
+        """The mark before the nearest operation of another one that led to it, and by what."""
+        kinds: list[str] = []
+        for later, earlier in zip(chain := self.found.chain(row), chain[1:], strict=False):
+            if self.found.cause[later] != EXTENT:
+                kinds.append(CAUSES[self.found.cause[later]])
+                giver = self._mark_before(earlier)
+                if giver:
+                    return kinds, giver
+        return kinds, ""
+
+    def _mark_before(self, row: int) -> str:
+        marks = self.frames.get(int(self.found.contexts.frame[row]), [])
+        return next((name for name in reversed(marks) if self.rows[name] < row), "")
+
+    def _wait(self, verdict: Verdict, wait: Wait) -> None:
+        """A wait that began too late was no wait: nobody ended it."""
+        label = f"{wait.kind} {wait.way}"
+        target = self._after(wait.target, wait.wait)
+        source = self._after(wait.source, wait.release, target)
+        if source < 0 or target < 0:
+            verdict.wanted[label] += 1
+            verdict.missing.append(f"{label}: {wait.release if source < 0 else wait.wait} was not seen")
+            return
+        if target > source and wait.kind not in ("join", "child"):
+            return
+        verdict.wanted[label] += 1
+        edges = self.found.blocking
+        there = (edges.source == source) & (edges.target == target) & (edges.kind == BLOCKS.index(wait.kind))
+        if wait.kind == "child":
+            same = self.columns.process[edges.source] == self.columns.process[source]
+            there = same & (edges.target == target) & (edges.source >= source)
+        if there.any():
+            verdict.found[label] += 1
+        else:
+            others = edges.source[edges.target == target].tolist()
+            verdict.missing.append(f"{label}: {source} ended {target}, found {others}")
+
+    def _after(self, mark: str, op: str, wait: int = -1) -> int:
+        """The first of this name that the thread or task of a mark did after it (`loop: `: or the loop that runs it, with what is
+        waited for); the mark itself for no name."""
+        row = self.rows.get(mark, -1)
+        if row < 0 or not op:
+            return row
+        rows = self.columns.find(op.removeprefix("loop: "))
+        whose = self.found.contexts.thread if op.startswith("loop: ") else self.found.context
+        mine = rows[(whose[rows] == whose[row]) & (rows > row)]
+        if op.startswith("loop: "):
+            mine = mine[self.columns.resource[mine] == self.columns.resource[wait]]
+        return int(mine[0]) if len(mine) else -1
+
+

@@ -1,0 +1,158 @@
+"""`undermine trace` on stored runs: what it prints and writes, and what it says when it cannot. Nothing is started."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import signal
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from report_campaigns import CampaignMaker, at_s, op, plan, point, record
+from test_spacetime import HOSTILE
+from traced_samples import done
+
+from undermine import cli
+from undermine.campaign_dirs import TRACES
+from undermine.model.event import Event
+from undermine.model.finding import Finding
+from undermine.model.plan import Crash, Plan
+from undermine.model.run import Conditions, Receipt
+from undermine.report.spacetime import unpacked
+
+TOML = """
+[roles.store]
+nodes = ["s1", "s2"]
+command = "{python} nothing.py"
+
+[workload]
+command = "true"
+"""
+A_TO_B, B_TO_A = "127.0.0.1:41200>127.0.0.1:20001/1", "127.0.0.1:20001>127.0.0.1:41200/1"
+
+
+def exchanged() -> list[Event]:
+    """s1 sends two messages over one connection to s2, which writes a file for each."""
+    return [
+        done(
+            "s1", 1, 1.00, "net.send", thread="main", resource=A_TO_B, target=f"peer:s2 {HOSTILE}", size=10, result=10
+        ),
+        done("s2", 1, 0.90, "net.recv", 0.11, thread="rpc", resource=B_TO_A, result=10),
+        done("s2", 2, 1.02, "file.write", thread="rpc", target="log", loc="app:Log.add#1"),
+        done("s1", 2, 1.10, "net.send", thread="main", resource=A_TO_B, size=20, result=20),
+        done("s2", 3, 1.05, "net.recv", 0.06, thread="rpc", resource=B_TO_A, result=20),
+        done("s2", 4, 1.12, "file.write", thread="rpc", target="log", loc="app:Log.add#1"),
+    ]
+
+
+class Project:
+    """A folder with one campaign of three runs: without faults, with one and without a trace."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "undermine.toml").write_text(TOML)
+        home = folder / ".undermine" / "campaigns" / "2026-01-01"
+        home.mkdir(parents=True)
+        campaign = CampaignMaker(home)
+        everything = Conditions(observe_all=True)
+        campaign.run("baseline", Plan(), made=record(1, Plan(), conditions=everything), events=exchanged())
+        what = plan(Crash(), point("s2", "file.write", "app:Log.add#1", "log"))
+        made = record(2, what, [Receipt(0, "s2", "crash", at_s(1.2))])
+        self.run_id = campaign.run("random", what, made=made, events=exchanged(), history=[op(0, "c1", "put", 1, 1.2)])
+        campaign.findings(Finding("F1", "lost", "a write is lost", what, (self.run_id,), ("random",), ()))
+        campaign.close()
+        (folder / ".undermine" / "latest").symlink_to("campaigns/2026-01-01")
+
+    def run(self, *args: str) -> tuple[Any, str, str]:
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        code: Any = None
+        try:
+            with (
+                contextlib.chdir(self.folder),
+                contextlib.redirect_stdout(out),
+                contextlib.redirect_stderr(err),
+                mock.patch.object(sys, "argv", ["undermine", "trace", *args]),
+            ):
+                cli.main()
+        except SystemExit as ended:
+            code = ended.code
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        said = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+        return code, said[0], said[1]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def test_a_run_is_summed_up_and_its_files_are_in_its_folder(project: Project) -> None:
+    code, out, err = project.run("--run", "1")
+    assert (code, err) == (0, "")
+    assert "run 1 of campaign 2026-01-01: 6 events" in out
+    assert "paired: 100.00 % of the 30 bytes" in out
+    assert "no cycle and no edge backwards in time" in out
+    assert "s1 → s2" in out
+    folder = project.folder / ".undermine/campaigns/2026-01-01/runs/000001"
+    for name in ("trace.html", "trace.perfetto.json", "trace.shiviz.log"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+        assert name in out
+    assert "\x1b" not in out
+
+
+def test_a_finding_is_drawn_with_its_fault(project: Project, tmp_path: Path) -> None:
+    code, out, err = project.run("--run", "f1", "--out", "drawn/here")
+    assert (code, err) == (0, "")
+    assert "which shows F1" in out
+    assert "recorded input and output only" in out
+    page = (tmp_path / "drawn" / "here" / "trace.html").read_text()
+    made = unpacked(page.split('data-picture="')[1].split('"')[0])
+    assert [(mark[3], made["lanes"][mark[0]]["name"]) for mark in made["marks"]] == [("crash", "s2")]
+    assert len(made["messages"]["a"]) == 2
+    assert "crash on s2" in (tmp_path / "drawn" / "here" / "trace.perfetto.json").read_text()
+    assert not (project.folder / ".undermine/campaigns/2026-01-01/runs/000002/trace.html").exists()
+
+
+def test_machines_get_one_document(project: Project) -> None:
+    code, out, _ = project.run("--run", "1", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert told["summary"]["operations"] == {"file.write": 2, "net.recv": 2, "net.send": 2}
+    assert told["summary"]["paired_percent"] == 100
+    assert [m["count"] for m in told["summary"]["messages"]] == [2]
+    assert told["summary"]["causal"]["message"] == 2
+    assert Path(told["html"]).is_file()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--run", "F9"], "there is no finding 'F9' in this campaign; there are: F1"),
+        (["--run", "77"], "there is no trace of run 77"),
+        (["--campaign", "2026-01-01"], "say which one with --run"),
+        (["--run", "1", "--campaign", "other"], "there is no campaign 'other'"),
+        (["--run", "1", "--out", "undermine.toml"], "cannot be made"),
+        (["-c", "nowhere", "--run", "1"], "nowhere"),
+    ],
+)
+def test_mistakes_are_said_in_a_sentence(project: Project, args: list[str], said: str) -> None:
+    code, out, err = project.run(*args)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert said in err
+
+
+def test_a_recorded_run_is_scratch() -> None:
+    """`undermine clean --all` removes it."""
+    from undermine.campaign_dirs import SCRATCH
+
+    assert TRACES in SCRATCH

@@ -1,0 +1,198 @@
+"""Whose each event is: the thread or task that did it, and the handed over call, callback or step that it is part of.
+
+A thread is what has one name in one process until its `thread.end`. What is taken (`handover.take`) is either an interval of
+its thread (a callback, a call, a step of a task) or a moment (a thread begins, an item leaves a queue). A task goes on over
+all its steps. A *frame* is what one line of control does: a task, one callback, an event loop between its callbacks, or a thread
+without those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from undermine.analysis.rows import NONE, Array, Groups, resources, stable_order, starts_of
+from undermine.model.columns import Columns, Ids, Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """For each event its thread or task, its frame and the taking that it is part of."""
+
+    context: Ids
+    """Numbers from 0; those from `threads` on are tasks."""
+    threads: int
+    count: int
+    """Of threads and tasks."""
+    frame: Ids
+    """A context; from `count` on a callback; from `loops` on what an event loop does itself in a thread, between all that."""
+    loops: int
+    take: Numbers
+    """The row of the innermost interval that the event is in, which is the row itself for its beginning; or NONE."""
+    thread: Ids
+    """The thread of each event, also where a task is its context."""
+    first: Numbers
+    """By thread: its `handover.take`, with which it began, or NONE."""
+    moments: Numbers
+    """Rows that took something without being an interval, but for the beginnings of threads."""
+    task_of: dict[tuple[int, int], int]
+    """The context of each task, by process and resource."""
+    order: Numbers
+    """All rows by context, each in time order."""
+
+    def is_task(self, context: int) -> bool:
+        return context >= self.threads
+
+
+def contexts(columns: Columns) -> Contexts:
+    thread, threads = _threads(columns)
+    by_thread = stable_order(thread, threads)
+    takes = columns.find("handover.take")
+    starts, moments = _moments(columns, takes)
+    first = np.full(threads, NONE, np.int64)
+    first[thread[starts[::-1]]] = starts[::-1]
+    intervals = np.setdiff1d(takes, np.concatenate((starts, moments)), assume_unique=True)
+    nest = _Nest(columns, thread, by_thread, intervals)
+    task, tasks = _tasks(columns, intervals, threads)
+    context, frame = thread.copy(), thread.copy()
+    count = threads + len(tasks)
+    inside = np.flatnonzero(nest.inner >= 0)
+    inner = nest.inner[inside]
+    whose = nest.inherited(task)[inner]
+    context[inside] = np.where(whose >= 0, whose, thread[inside])
+    frame[inside] = np.where(task[inner] >= 0, task[inner], count + inner)
+    loops = count + len(intervals)
+    frame = np.where(_in_loop(columns, frame, (frame < threads) | (frame >= count)), loops + frame, frame)
+    take = np.full(len(columns), NONE, np.int64)
+    take[inside] = intervals[inner]
+    order = stable_order(context, count)
+    return Contexts(context, threads, count, frame, loops, take, thread, first, moments, tasks, order)
+
+
+def _in_loop(columns: Columns, frame: Ids, outside: Array) -> Array:
+    """Whether each row is an event loop's own: between the start of a task, outside of all tasks, and the end of that task.
+
+    The loop may still have to do then: what was called from the same place as the end was is still its own.
+    """
+    starts, ends = columns.find("task.start"), columns.find("task.end")
+    starts, ends = starts[outside[starts]], ends[outside[ends]]
+    if not len(starts):
+        return np.zeros(len(columns), bool)
+    over = Groups(resources(columns, starts), starts, len(columns)).last_before(resources(columns, ends), ends)
+    fits = (over >= 0) & (frame[over] == frame[ends])
+    change = np.zeros(len(columns), np.int32)
+    change[ends[fits]] = -1
+    change[starts] = 1
+    order = np.argsort(frame, kind="stable")
+    under_way = np.cumsum(change[order])
+    first = starts_of(frame[order])
+    before = np.where(first > 0, under_way[first - 1], 0)
+    inside = under_way - np.maximum(change[order], 0) > before
+    for place in np.flatnonzero((change[order] < 0) & ~inside).tolist():
+        inside[place : _behind_loop(columns, frame, order, place)] = True
+    found = np.empty(len(columns), bool)
+    found[order] = inside
+    return found & outside
+
+
+def _behind_loop(columns: Columns, frame: Ids, order: Numbers, place: int) -> int:
+    """The first place after the end of a loop's task where its thread has left the loop."""
+    last = int(order[place])
+    loop = columns.stacks[int(columns.stack[last])]
+    place += 1
+    while place < len(order) and frame[order[place]] == frame[last]:
+        if columns.stacks[int(columns.stack[order[place]])][-len(loop) :] != loop:
+            break
+        place += 1
+    return place
+
+
+def _threads(columns: Columns) -> tuple[Ids, int]:
+    """The thread of each event. A name that comes again after its thread has ended is another thread."""
+    used = np.zeros(len(columns.strings) + 1, bool)
+    used[columns.thread] = True
+    rank = np.cumsum(used) - 1
+    named = columns.process.astype(np.int64) * max(1, int(used.sum())) + rank[columns.thread]
+    order = np.argsort(named, kind="stable")
+    ended = np.zeros(len(columns), bool)
+    ended[columns.find("thread.end")] = True
+    new = np.zeros(len(columns), bool)
+    named, ended = named[order], ended[order]
+    new[1:] = (named[1:] != named[:-1]) | ended[:-1]
+    thread = np.empty(len(columns), np.int32)
+    thread[order] = np.cumsum(new)
+    return thread, int(new.sum()) + 1 if len(columns) else 0
+
+
+def givers(columns: Columns, takes: Numbers) -> Numbers:
+    """What each taking took: the last giving, or start of a thread or task, of the same name before it; or NONE."""
+    gives = columns.find("handover.give", "thread.start", "task.start")
+    known = Groups(resources(columns, gives), gives, len(columns))
+    return known.last_before(resources(columns, takes), takes)
+
+
+def _moments(columns: Columns, takes: Numbers) -> tuple[Numbers, Numbers]:
+    """The takings with which threads begin, and the others that have no duration."""
+    gives = givers(columns, takes)
+    is_start = (gives >= 0) & (columns.op[gives] == columns.id_of("thread.start"))
+    is_moment = columns.end[takes] == columns.t[takes]
+    return takes[is_start], takes[is_moment & ~is_start]
+
+
+def _tasks(columns: Columns, intervals: Numbers, threads: int) -> tuple[Ids, dict[tuple[int, int], int]]:
+    """The task of each interval that is a step of one (else NONE), and all tasks."""
+    keys = resources(columns, intervals)
+    steps = np.isin(keys, resources(columns, columns.find("task.start")))
+    tasks, number = np.unique(keys[steps], return_inverse=True)
+    found = np.full(len(intervals), NONE, np.int32)
+    found[steps] = threads + number
+    known = {divmod(key, len(columns.strings)): threads + n for n, key in enumerate(tasks.tolist())}
+    return found, known
+
+
+class _Nest:
+    """Intervals of threads, one in another: `inner` is the number of the innermost one of each event, or NONE."""
+
+    def __init__(self, columns: Columns, thread: Ids, by_thread: Numbers, intervals: Numbers) -> None:
+        places = np.empty(len(columns), np.int64)
+        places[by_thread] = np.arange(len(columns))
+        begins = places[intervals]
+        ends = self._ends(columns, thread, by_thread, intervals)
+        steps = np.zeros(len(columns) + 1, np.int32)
+        steps[begins] += 1
+        np.subtract.at(steps, np.maximum(ends, begins + 1), 1)
+        depths = np.cumsum(steps)[:-1]
+        self._order = np.argsort(begins, kind="stable")
+        self._begins = begins[self._order]
+        self._depths = depths[self._begins] if len(begins) else depths[:0]
+        inner = np.full(len(columns), NONE, np.int32)
+        for depth in range(1, int(depths.max(initial=0)) + 1):
+            there = np.flatnonzero(depths == depth)
+            inner[there] = self._at(depth, there)
+        self.inner = np.empty(len(columns), np.int32)
+        self.inner[by_thread] = inner
+
+    @staticmethod
+    def _ends(columns: Columns, thread: Ids, by_thread: Numbers, intervals: Numbers) -> Numbers:
+        """The place behind the last event of each interval."""
+        ends = columns.end[intervals]
+        rows = np.where(ends == 0, len(columns), np.searchsorted(columns.t, ends))
+        span = len(columns) + 1
+        keys = thread[by_thread].astype(np.int64) * span + by_thread
+        return np.searchsorted(keys, thread[intervals].astype(np.int64) * span + rows)
+
+    def _at(self, depth: int, places: Array) -> Numbers:
+        """The interval of this depth that began last before each place: it is under way there."""
+        numbers = np.flatnonzero(self._depths == depth)
+        return self._order[numbers[np.searchsorted(self._begins[numbers], places, side="right") - 1]]
+
+    def inherited(self, task: Ids) -> Ids:
+        """The task of each interval: its own, or that of the step which it is in."""
+        found = task.copy()
+        for depth in range(2, int(self._depths.max(initial=0)) + 1):
+            numbers = np.flatnonzero(self._depths == depth)
+            outer = self._at(depth - 1, self._begins[numbers])
+            mine = self._order[numbers]
+            found[mine] = np.where(task[mine] >= 0, task[mine], found[outer])
+        return found

@@ -1,0 +1,166 @@
+"""Time limits: until when each event had to be over, and which event said so.
+
+A wait has its own limit. A scope with a time limit (`timeout`) is in force for all that its thread or task does until it
+ends; one that awaits a task which it started itself is in force for that task too. A socket's limit counts anew for each
+operation on the connection. Of several the earliest is the one in force.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undermine.analysis.contexts import Contexts
+from undermine.analysis.rows import NONE, Array, Groups, resources
+from undermine.model.columns import Columns, Numbers
+
+LIMITED = (
+    "lock.acquire",
+    "sem.acquire",
+    "cond.wait",
+    "event.wait",
+    "barrier.wait",
+    "queue.get",
+    "queue.put",
+    "future.wait",
+    "join",
+    "process.wait",
+    "poll",
+)
+_SOCKET = "socket"
+_USES = ("net.send", "net.recv", "net.accept", "net.connect", "raw.send", "raw.recv")
+_FAR = np.iinfo(np.int64).max
+
+
+def deadlines(columns: Columns, known: Contexts) -> tuple[Numbers, Numbers]:
+    """For each event the end of its time (0: it has any) and the row that set it (NONE)."""
+    found = _Deadlines(columns, known)
+    found.scopes()
+    found.waits()
+    found.sockets()
+    return found.result()
+
+
+class _Deadlines:
+    def __init__(self, columns: Columns, known: Contexts) -> None:
+        self.columns, self.known = columns, known
+        self.until = np.full(len(columns), _FAR, np.int64)
+        self.by = np.full(len(columns), NONE, np.int64)
+
+    def result(self) -> tuple[Numbers, Numbers]:
+        return np.where(self.by >= 0, self.until, 0), self.by
+
+    def _limit(self, rows: Array, by: Array) -> None:
+        """These rows have the limits of those, counted from when they themselves begin."""
+        until = _sum(self.columns.t[rows], self.columns.size[by])
+        sooner = until < self.until[rows]
+        self.until[rows[sooner]] = until[sooner]
+        self.by[rows[sooner]] = by[sooner]
+
+    def waits(self) -> None:
+        rows = self.columns.find(*LIMITED)
+        rows = rows[self.columns.size[rows] > 0]
+        self._limit(rows, rows)
+
+    def scopes(self) -> None:
+        """The later a scope's time is over, the earlier it is written, so that the others go over it."""
+        columns, known = self.columns, self.known
+        rows = self._timeouts(socket=False)
+        rows = rows[columns.size[rows] > 0]
+        if not len(rows):
+            return
+        starts, owners = self._started(rows)
+        rows, where = np.concatenate((rows, owners)), np.concatenate((rows, starts))
+        context = known.context[where]
+        inner = self._tasks(starts)
+        context[len(context) - len(starts) :] = np.where(inner >= 0, inner, context[len(context) - len(starts) :])
+        ends = columns.end[rows]
+        last = np.where(ends == 0, len(columns), np.searchsorted(columns.t, ends))
+        span = len(columns) + 1
+        keys = known.context[known.order].astype(np.int64) * span + known.order
+        begin = np.searchsorted(keys, context.astype(np.int64) * span + where)
+        end = np.searchsorted(keys, context.astype(np.int64) * span + last)
+        times = _sum(columns.t[rows], columns.size[rows])
+        until, by = np.full(len(columns), _FAR, np.int64), np.full(len(columns), NONE, np.int64)
+        for n in np.argsort(-times, kind="stable").tolist():
+            until[begin[n] : end[n]] = times[n]
+            by[begin[n] : end[n]] = rows[n]
+        self.until[known.order], self.by[known.order] = until, by
+
+    def _started(self, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """The tasks that scopes started to await them: right at their beginning, at the same place in the code."""
+        columns, known = self.columns, self.known
+        place = np.empty(len(columns), np.int64)
+        place[known.order] = np.arange(len(columns))
+        following = known.order[np.minimum(place[rows] + 1, len(columns) - 1)]
+        fits = (columns.op[following] == columns.id_of("task.start")) & (
+            columns.stack[following] == columns.stack[rows]
+        )
+        fits &= known.context[following] == known.context[rows]
+        return following[fits], rows[fits]
+
+    def _tasks(self, starts: Numbers) -> Numbers:
+        pairs = zip(self.columns.process[starts].tolist(), self.columns.resource[starts].tolist(), strict=True)
+        return np.array([self.known.task_of.get(pair, NONE) for pair in pairs], np.int64)
+
+    def _timeouts(self, socket: bool) -> Numbers:
+        rows = self.columns.find("timeout")
+        of_sockets = self.columns.target[rows] == self.columns.id_of(_SOCKET)
+        found: Numbers = rows[of_sockets == socket]
+        return found
+
+    def sockets(self) -> None:
+        """The last limit that a connection was given; one that has no connection yet is that of the next to connect."""
+        columns = self.columns
+        limits = self._timeouts(socket=True)
+        if not len(limits):
+            return
+        uses = columns.find(*_USES)
+        connecting = self._unconnected(limits)
+        connects = np.array(sorted(connecting), np.int64)
+        self._limit(connects, np.array([connecting[row] for row in connects.tolist()], np.int64))
+        firsts = self._first_uses(uses)
+        made = [(row, use) for row in connects.tolist() if (use := self._use(row, firsts)) >= 0]
+        pairs = np.array(made, np.int64).reshape(-1, 2)
+        groups = np.concatenate((resources(columns, limits), resources(columns, pairs[:, 1])))
+        rows = np.concatenate((limits, pairs[:, 0]))
+        last = Groups(groups, rows, len(columns)).last_before(resources(columns, uses), uses)
+        uses, last = uses[last >= 0], last[last >= 0]
+        last = np.array([connecting.get(row, row) for row in last.tolist()], np.int64)
+        limited = columns.size[last] > 0
+        self._limit(uses[limited], last[limited])
+
+    def _unconnected(self, limits: Numbers) -> dict[int, int]:
+        """Limits of sockets before they were connected, by the connecting that followed."""
+        columns, known = self.columns, self.known
+        texts = {number: columns.text(number) for number in np.unique(columns.resource[limits]).tolist()}
+        early = limits[[">" not in texts[number] for number in columns.resource[limits].tolist()]]
+        connects = columns.find("net.connect")
+        following = Groups(known.context[connects], connects, len(columns)).first_after(known.context[early], early)
+        pairs = zip(early.tolist(), following.tolist(), strict=True)
+        return {connect: limit for limit, connect in pairs if connect >= 0}
+
+    def _first_uses(self, uses: Numbers) -> dict[tuple[int, str], list[int]]:
+        """The first row of each connection, by process and remote address."""
+        columns = self.columns
+        _, first = np.unique(resources(columns, uses), return_index=True)
+        found: dict[tuple[int, str], list[int]] = {}
+        for row in sorted(uses[first].tolist()):
+            _, arrow, rest = columns.text(int(columns.resource[row])).partition(">")
+            if arrow:
+                found.setdefault((int(columns.process[row]), rest.partition("/")[0]), []).append(row)
+        return found
+
+    def _use(self, connect: int, firsts: dict[tuple[int, str], list[int]]) -> int:
+        """The first use of the connection that this one made; each is given once."""
+        columns = self.columns
+        known = firsts.get((int(columns.process[connect]), columns.text(int(columns.resource[connect]))), [])
+        for row in known:
+            if row > connect:
+                known.remove(row)
+                return row
+        return NONE
+
+
+def _sum(times: Array, sizes: Array) -> Numbers:
+    """Without going over the greatest number."""
+    return np.where(sizes > _FAR - 1 - times, _FAR - 1, times + np.minimum(sizes, _FAR - 1 - times))

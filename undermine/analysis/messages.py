@@ -1,0 +1,380 @@
+"""Messages: what was sent, what received it whole, of which kind it is, and which function handled it.
+
+A message is one send, or one logical operation (`msg.send`) with all that was sent within it. It is received by what took its
+last byte: a receive, a read at a stream, or the logical operation (`msg.recv`) that this belongs to. Logical operations
+whose bytes are not known (somebody else sent them later) are paired by their order. See docs/causality.md.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from undermine.analysis.channels import STREAM, Flags, Pairing, Unpaired
+from undermine.analysis.connections import UDP
+from undermine.analysis.contexts import Contexts
+from undermine.analysis.handlers import handlers
+from undermine.analysis.rows import NONE, Groups
+from undermine.model.columns import Columns, Ids, Names, Numbers
+from undermine.model.point import stack_id
+
+LOGICAL = ("msg.send", "msg.recv", "db.read", "db.write", "db.commit")
+_RECEIVES = ("net.recv", "raw.recv", "stream.read", "pipe.read")
+_NESTED_MAX = 3
+_HANDED_MAX = 8
+
+NEVER_RECEIVED = "never received"
+NO_AGENT = "the other end has no agent"
+NOT_KNOWN = "its peer is not known"
+COUNTS_DIFFER = "the numbers of messages sent and received differ"
+BACKWARDS = "in their order, a message would have been received before it was sent"
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message: rows of the columns, its kind, the nodes, and the function that handled it."""
+
+    send: int
+    receive: int
+    kind: str
+    sender: str
+    receiver: str
+    handler: str
+
+
+@dataclass(frozen=True, eq=False)
+class Messages(Sequence[Message]):
+    """All messages of a run, in the order of their sends; `kind` and `handler` are numbers of `texts`."""
+
+    columns: Columns
+    send: Numbers
+    receive: Numbers
+    bytes: Numbers
+    kind: Ids
+    handler: Ids
+    texts: Sequence[str]
+    unpaired: tuple[Unpaired, ...] = ()
+    """Logical operations that have no other end."""
+
+    def __len__(self) -> int:
+        return len(self.send)
+
+    def __getitem__(self, at: int) -> Message:  # type: ignore[override]
+        send, receive = int(self.send[at]), int(self.receive[at])
+        sender, receiver = (self.columns.processes[int(self.columns.process[row])].node for row in (send, receive))
+        kind, handler = self.texts[self.kind[at]], self.texts[self.handler[at]]
+        return Message(send, receive, kind, sender, receiver, handler)
+
+
+def messages(columns: Columns, pairing: Pairing, known: Contexts, causor: Numbers) -> Messages:
+    """All messages of a run. `causor`: for each event the row whose extent it is in, or NONE."""
+    logical = _Logical(columns, known, causor)
+    units = _units(columns, pairing, logical)
+    send, receive, size = logical.handled(units)
+    texts = Names("")
+    kind = _kinds(columns, logical, send, receive, texts)
+    handler = handlers(columns, known, causor, receive, texts)
+    order = np.lexsort((receive, send))
+    left = tuple(sorted(logical.unpaired, key=lambda one: one.index))
+    return Messages(columns, send[order], receive[order], size[order], kind[order], handler[order], texts.all, left)
+
+
+# --- what was sent
+
+
+@dataclass(frozen=True, eq=False)
+class _Units:
+    """Sends, or logical operations with all their sends; and what took the last byte of each."""
+
+    send: Numbers
+    receive: Numbers
+    bytes: Numbers
+
+
+def _units(columns: Columns, pairing: Pairing, logical: _Logical) -> _Units:
+    """Messages as far as bytes tell. Of the layers at which a send was received, that nearest to the program counts."""
+    pairs = _nearest(pairing)
+    owner = logical.sender_of(pairing.send[pairs])
+    owned = np.flatnonzero(owner >= 0)
+    if not len(owned):
+        return _mere(columns, pairing, pairs)
+    mere = _mere(columns, pairing, pairs[owner < 0])
+    more = _together(pairing, pairs[owned], owner[owned], logical)
+    both = ((getattr(mere, name), getattr(more, name)) for name in ("send", "receive", "bytes"))
+    return _Units(*map(np.concatenate, both))
+
+
+def _mere(columns: Columns, pairing: Pairing, pairs: Numbers) -> _Units:
+    """A message for each send; a datagram can be received by several."""
+    totals = np.zeros(len(columns), np.int64)
+    np.add.at(totals, pairing.send[pairs], pairing.last[pairs] - pairing.first[pairs])
+    pairs = pairs[pairing.complete[pairs]]
+    send, last = pairing.send[pairs], pairing.last[pairs]
+    datagrams = np.array([channel.layer == UDP for channel in pairing.channels] or [False])
+    return _Units(send, pairing.recv[pairs], np.where(datagrams[pairing.channel[pairs]], last, totals[send]))
+
+
+def _together(pairing: Pairing, pairs: Numbers, owner: Numbers, logical: _Logical) -> _Units:
+    """A message for each logical operation that sent something: it is whole with the last byte of its last send."""
+    order = np.lexsort((pairing.last[pairs], pairing.send[pairs], owner))
+    pairs, owner = pairs[order], owner[order]
+    starts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
+    totals = np.add.reduceat(pairing.last[pairs] - pairing.first[pairs], starts)
+    last = np.append(starts[1:], len(owner)) - 1
+    whole = pairing.complete[pairs[last]] & (pairing.send[pairs[last]] == logical.last_send(owner[last]))
+    last = last[whole]
+    return _Units(owner[last], pairing.recv[pairs[last]], totals[whole])
+
+
+def _nearest(pairing: Pairing) -> Numbers:
+    """The pairs without those at sockets whose bytes were read at a stream, too."""
+    layers = np.array([channel.layer == STREAM for channel in pairing.channels], bool)
+    if not layers.any():
+        return np.arange(len(pairing))
+    at_stream: Flags = layers[pairing.channel]
+    read = np.zeros(int(pairing.send.max()) + 1, bool)
+    read[pairing.send[at_stream]] = True
+    return np.flatnonzero(at_stream | ~read[pairing.send])
+
+
+# --- logical operations
+
+
+class _Logical:
+    """The logical operations of a run: which transfers are part of which, and which belong together."""
+
+    def __init__(self, columns: Columns, known: Contexts, causor: Numbers) -> None:
+        self.columns, self.context, self.causor = columns, known.context, causor
+        self.rows = columns.find(*LOGICAL)
+        self.groups = Groups(self.context[self.rows], self.rows, len(columns))
+        self.unpaired: list[Unpaired] = []
+
+    def around(self, rows: Numbers) -> Numbers:
+        """The innermost logical operation with the same peer in which each row happened, or NONE."""
+        columns = self.columns
+        found = np.full(len(rows), NONE, np.int64)
+        at = rows
+        for _ in range(_NESTED_MAX if len(self.rows) else 0):
+            at = self.groups.last_before(self.context[rows], at)
+            under_way = (at >= 0) & ((columns.end[at] == 0) | (columns.end[at] >= columns.t[rows]))
+            mine = under_way & (found < 0) & self._has_peer(rows, at)
+            found[mine] = at[mine]
+            if not (at >= 0).any():
+                break
+        return found
+
+    def _has_peer(self, rows: Numbers, around: Numbers) -> Flags:
+        """What is recorded as hidden is part of the operation; other transfers are if they go to its peer."""
+        columns = self.columns
+        hidden: Flags = np.isin(columns.op[rows], [columns.id_of("raw.send"), columns.id_of("raw.recv")])
+        peers = self._peers[columns.target[rows]]
+        same: Flags = (peers > 0) & (peers == self._peers[columns.target[around]])
+        return hidden | same
+
+    @cached_property
+    def _peers(self) -> Ids:
+        """The number of the peer that each text names; 0: none."""
+        names = Names("")
+        return np.array([names.number(_peer(text)) for text in self.columns.strings], np.int32)
+
+    def last_send(self, owners: Numbers) -> Numbers:
+        """The last send that is part of each of these."""
+        last = np.full(len(self.columns), NONE, np.int64)
+        part = self._sent_in >= 0
+        last[self._sent_in[part]] = self._sends[part]  # in the order of time: the last one stays
+        found: Numbers = last[owners]
+        return found
+
+    @cached_property
+    def _sends(self) -> Numbers:
+        rows = self.columns.find("net.send", "raw.send", "pipe.write")
+        found: Numbers = rows[self.columns.error[rows] == 0]
+        return found
+
+    @cached_property
+    def _sent_in(self) -> Numbers:
+        """The `msg.send` that each of all sends is part of."""
+        return self.sender_of(self._sends)
+
+    def sender_of(self, sends: Numbers) -> Numbers:
+        """The `msg.send` that each send is part of, or NONE."""
+        around = self.around(sends)
+        return np.where(self._is(around, "msg.send"), around, NONE)
+
+    def _is(self, rows: Numbers, op: str) -> Flags:
+        found: Flags = (rows >= 0) & (self.columns.op[rows] == self.columns.id_of(op))
+        return found
+
+    @cached_property
+    def owners(self) -> dict[int, list[int]]:
+        """By receive the `msg.recv`s that it belongs to: it happened in them, or they in its extent."""
+        receives = self.columns.find(*_RECEIVES)
+        around = self.around(receives)
+        inside = self._is(around, "msg.recv")
+        pairs = list(zip(receives[inside].tolist(), around[inside].tolist(), strict=True))
+        having = {row for _, row in pairs}
+        received = set(receives.tolist())
+        pairs += [(self._opener(row, received), row) for row in self._good("msg.recv").tolist() if row not in having]
+        found: dict[int, list[int]] = defaultdict(list)
+        for receive, row in sorted(pairs):
+            found[receive].append(row)
+        return found
+
+    def _opener(self, row: int, receives: Container[int]) -> int:
+        """The receive that led to a row in its process, maybe by way of a queue or a call that was handed over; or NONE."""
+        for _ in range(_HANDED_MAX):
+            above = int(self.causor[row])
+            if above < 0 or self.columns.process[above] != self.columns.process[row]:
+                break
+            if above in receives:
+                return above
+            row = above
+        return NONE
+
+    def _good(self, op: str) -> Numbers:
+        """Those that were not dropped and did not fail."""
+        rows = self.columns.find(op)
+        found: Numbers = rows[self.columns.error[rows] == 0]
+        return found
+
+    def handled(self, units: _Units) -> tuple[Numbers, Numbers, Numbers]:
+        """All messages: rows of sends and receives, and bytes. Where a receive belongs to logical ones, those receive."""
+        if not len(self.rows):
+            return units.send, units.receive, units.bytes
+        receive = units.receive.copy()
+        self._give_to_owners(units, receive)
+        waiting = self._is(units.send, "msg.send") & ~self._is(receive, "msg.recv")
+        number_of = {int(units.send[at]): at for at in np.flatnonzero(waiting).tolist()}
+        late: list[tuple[int, int]] = []
+        for pair in self._by_order(self._without_end(units.send, number_of), receive, number_of):
+            if pair[0] in number_of:
+                receive[number_of[pair[0]]] = pair[1]
+            else:
+                late.append(pair)
+        table = np.array(late, np.int64).reshape(-1, 2)
+        sends, receives = np.concatenate((units.send, table[:, 0])), np.concatenate((receive, table[:, 1]))
+        return sends, receives, np.concatenate((units.bytes, self.columns.size[table[:, 0]]))
+
+    def _without_end(self, sent: Numbers, waiting: Iterable[int]) -> Numbers:
+        """The `msg.send`s that no `msg.recv` has yet, without those whose bytes were sent and never received."""
+        sends = self._without(self._good("msg.send"), sent)
+        silent = self._without(sends, self._sent_in[self._sent_in >= 0])
+        lost = self._without(sends, silent)
+        self.unpaired += [Unpaired(row, int(self.columns.size[row]), NEVER_RECEIVED) for row in lost.tolist()]
+        return np.sort(np.append(silent, np.array(list(waiting), np.int64)))
+
+    def _without(self, rows: Numbers, others: Numbers | list[int]) -> Numbers:
+        """The rows that are not among the others, of which there can be very many."""
+        marks = np.zeros(len(self.columns), bool)
+        marks[others] = True
+        found: Numbers = rows[~marks[rows]]
+        return found
+
+    def _give_to_owners(self, units: _Units, receive: Numbers) -> None:
+        """Of as many messages as a receive has owners, each one has its own; one owner has all that are mere sends."""
+        if not self.owners:
+            return
+        at = np.flatnonzero(np.isin(receive, list(self.owners)))
+        at = at[np.argsort(units.send[at], kind="stable")]
+        mere = ~self._is(units.send, "msg.send")
+        by_receive: dict[int, list[int]] = defaultdict(list)
+        for number in at.tolist():
+            by_receive[int(receive[number])].append(number)
+        for row, numbers in by_receive.items():
+            owners = self.owners[row]
+            if len(owners) == len(numbers):
+                receive[numbers] = owners
+            elif len(owners) == 1 and mere[numbers].all():
+                receive[numbers] = owners[0]
+
+    def _by_order(self, sends: Numbers, received: Numbers, known: Container[int]) -> Iterator[tuple[int, int]]:
+        """Logical operations of which bytes do not say it: as many from one node to another, in their order; those of one
+        kind first. `known`: those that were received, if by no logical operation."""
+        receives = self._without(self._good("msg.recv"), received)
+        whys: dict[int, str] = {}
+        for with_kind in (True, False):
+            some, others = (self._by_peers(rows, with_kind, whys) for rows in (sends, receives))
+            for key in sorted(some.keys() | others.keys()):
+                mine, theirs = some.get(key, []), others.get(key, [])
+                why = self._why_not(mine, theirs)
+                whys.update(dict.fromkeys((*mine, *theirs), why))
+                if not why:
+                    yield from zip(mine, theirs, strict=True)
+            paired = [row for row, why in whys.items() if not why]
+            sends, receives = self._without(sends, paired), self._without(receives, paired)
+        left = [row for row in np.concatenate((sends, receives)).tolist() if row not in known]
+        self.unpaired += [Unpaired(row, int(self.columns.size[row]), whys[row]) for row in left]
+
+    def _by_peers(self, rows: Numbers, with_kind: bool, whys: dict[int, str]) -> dict[tuple[str, str, str], list[int]]:
+        """By sender, receiver and kind."""
+        send = self.columns.id_of("msg.send")
+        found: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+        for row in rows.tolist():
+            target = self.columns.strings[int(self.columns.target[row])]
+            here = self.columns.processes[int(self.columns.process[row])].node
+            peer = _peer(target).removeprefix("peer:")
+            if peer not in self._nodes:
+                whys[row] = NO_AGENT if peer else NOT_KNOWN
+                continue
+            kind = _kind(target) if with_kind else ""
+            sends = self.columns.op[row] == send
+            found[(here, peer, kind) if sends else (peer, here, kind)].append(row)
+        return found
+
+    @cached_property
+    def _nodes(self) -> set[str]:
+        return {process.node for process in self.columns.processes}
+
+    def _why_not(self, sends: list[int], receives: list[int]) -> str:
+        columns = self.columns
+        if len(sends) != len(receives):
+            return COUNTS_DIFFER
+        ends = columns.end[receives]
+        return BACKWARDS if ((ends > 0) & (columns.t[sends] > ends)).any() else ""
+
+
+def _peer(target: str) -> str:
+    """`peer:NODE` at the end of a target, or nothing."""
+    last = target.rpartition(" ")[2]
+    return last if last.startswith("peer:") else ""
+
+
+def _kind(target: str) -> str:
+    """What a logical operation's target says besides the peer."""
+    kind, _, last = target.rpartition(" ")
+    return kind if last.startswith("peer:") or last in ("other", "accepted") else target
+
+
+# --- kinds
+
+
+def _kinds(columns: Columns, logical: _Logical, send: Numbers, receive: Numbers, texts: Names) -> Ids:
+    """What the logical operation says that sent the message, or else handled it; else the sender's stack."""
+    around = logical.around(send)
+    named = np.where(np.isin(columns.op[send], _ids(columns, LOGICAL)), send, around)
+    handled = np.isin(columns.op[receive], _ids(columns, ("msg.recv",)))
+    named = np.where((named < 0) & handled, receive, named)
+    found = np.zeros(len(send), np.int32)
+    has = named >= 0
+    found[has] = _numbered(columns.target[named[has]], lambda target: _kind(columns.strings[target]), texts)
+    found[~has] = _numbered(columns.stack[send[~has]], lambda stack: _stack_kind(columns.stacks[stack]), texts)
+    return found
+
+
+def _stack_kind(stack: tuple[str, ...]) -> str:
+    """A message is known by the whole stack of its sender; the innermost place is for people."""
+    return f"{stack[0]} {stack_id(stack)}"
+
+
+def _ids(columns: Columns, ops: Iterable[str]) -> list[int]:
+    return [number for op in ops if (number := columns.id_of(op)) >= 0]
+
+
+def _numbered(ids: Ids, name: Callable[[int], str], texts: Names) -> Ids:
+    """Numbers of texts for ids that have a name."""
+    used, inverse = np.unique(ids, return_inverse=True)
+    return np.array([texts.number(name(one)) for one in used.tolist()] or [0], np.int32)[inverse.reshape(-1)]

@@ -1,0 +1,85 @@
+"""Rows of columns in groups: which one of a group comes last before, or first after, another row.
+
+Rows are in time order, so a row stands for its time. Groups are numbers; one below 0 is no group.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undermine.model.columns import Columns, Numbers
+
+Array = npt.NDArray[Any]
+NONE = -1
+
+
+def resources(columns: Columns, rows: Array) -> Numbers:
+    """The group of each row: what it works on, told apart by process."""
+    process = columns.process[rows].astype(np.int64)
+    found: Numbers = process * len(columns.strings) + columns.resource[rows]
+    return found
+
+
+def stable_order(groups: Array, count: int) -> Numbers:
+    """Rows by group, each group in time order; numbers that are small are sorted much faster."""
+    kind = np.uint16 if count <= 0xFFFF else np.int32
+    return np.argsort(groups.astype(kind), kind="stable")
+
+
+def until(columns: Columns, rows: Array, ends: Array | None = None) -> Numbers:
+    """The first row that begins after each of these has ended; behind all rows where one never did."""
+    ends = columns.end[rows] if ends is None else ends
+    found: Numbers = np.searchsorted(columns.t, ends, side="right")
+    return np.where(ends == 0, len(columns), found)
+
+
+class Groups:
+    """Some rows, by group."""
+
+    def __init__(self, groups: Array, rows: Array, length: int) -> None:
+        self._span = length + 1
+        keys = groups.astype(np.int64) * self._span + rows
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._rows = keys[order], np.asarray(rows, np.int64)[order]
+
+    def last_before(self, groups: Array, rows: Array) -> Numbers:
+        """The last row of each group that is before this one, or NONE."""
+        return self._pick(groups, np.searchsorted(self._keys, self._wanted(groups, rows)) - 1)
+
+    def first_after(self, groups: Array, rows: Array) -> Numbers:
+        """The first row of each group that is after this one, or NONE."""
+        return self._pick(groups, np.searchsorted(self._keys, self._wanted(groups, rows), side="right"))
+
+    def _wanted(self, groups: Array, rows: Array) -> Numbers:
+        wanted: Numbers = np.asarray(groups, np.int64) * self._span + rows
+        return wanted
+
+    def _pick(self, groups: Array, at: Array) -> Numbers:
+        if not len(self._keys):
+            return np.full(len(at), NONE, np.int64)
+        inside = np.clip(at, 0, len(self._keys) - 1)
+        fits = (inside == at) & (self._keys[inside] // self._span == groups) & (np.asarray(groups) >= 0)
+        return np.where(fits, self._rows[inside], NONE)
+
+
+def last_marked(marked: Array, starts: Array) -> Numbers:
+    """For each place, the last marked place before it that is not before its own start; NONE if there is none."""
+    places = np.arange(len(marked), dtype=np.int64)
+    seen = np.maximum.accumulate(np.where(marked, places, NONE)) if len(marked) else places
+    found = np.full(len(marked), NONE, np.int64)
+    found[1:] = seen[:-1]
+    return np.where(found >= starts, found, NONE)
+
+
+def starts_of(sorted_groups: Array) -> Numbers:
+    """For each place of sorted groups, where its group starts."""
+    places = np.arange(len(sorted_groups), dtype=np.int64)
+    if not len(places):
+        return places
+    new = np.ones(len(places), bool)
+    new[1:] = sorted_groups[1:] != sorted_groups[:-1]
+    found: Numbers = np.maximum.accumulate(np.where(new, places, 0))
+    return found

@@ -1,0 +1,196 @@
+"""What the commands of external stores do with their keys and values: tables, by the names of the commands.
+
+`stores.py` relates operations with their help. Another kind of store is another entry of `TABLES`; a command that no table knows
+does what its operation says (`BY_OPERATION`), which is enough for most. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+Texts = Sequence[str]
+Pick = Callable[[Texts], Texts]
+"""Which of a command's values are meant."""
+
+
+def nothing(values: Texts) -> Texts:
+    return ()
+
+
+def everything(values: Texts) -> Texts:
+    return values
+
+
+def first(values: Texts) -> Texts:
+    return values[:1]
+
+
+def last(values: Texts) -> Texts:
+    return values[-1:]
+
+
+def odd(values: Texts) -> Texts:
+    """The first, third, … one."""
+    return values[::2]
+
+
+def even(values: Texts) -> Texts:
+    """The second, fourth, … one."""
+    return values[1::2]
+
+
+class Does(msgspec.Struct, frozen=True):
+    """What one command does."""
+
+    puts: Pick = nothing
+    """Items that it puts to its last key: they can be taken out again, or read."""
+    writes: Pick = nothing
+    """Values that it writes to its keys."""
+    drops: Pick = nothing
+    """Items that it takes out of its key without anybody getting them."""
+    parts: Pick = nothing
+    """Names of parts of the key (fields of a hash): of those written, or of the one that is read."""
+    takes: bool = False
+    """What comes back was taken out of the key."""
+    moves: bool = False
+    """It puts what it took to its last key."""
+    reads: bool = False
+    """What comes back is in the key still."""
+    as_items: bool = False
+    """Such a read is a notification: a consumer group's."""
+    asks: bool = False
+    """It learns something about its keys, but no value."""
+    makes: bool = False
+    """What comes back is what it has put or written: a counter's new value, an entry's id."""
+    ends: bool = False
+    """Its keys are gone."""
+    clears: bool = False
+    """All keys of the database are gone."""
+    touches: bool = False
+    """It changes its keys, with no value that could be read."""
+    publishes: bool = False
+    listens: bool = False
+    """From now on what is published on its channels arrives here."""
+    arrives: bool = False
+    """It is what was published, with the channel as its key."""
+    anything: bool = False
+    """A script: it may do everything with its keys, values and answers."""
+    side: str = ""
+    """At which end of a list it puts or takes; the newest comes first where both are the same."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether somebody who reads its keys later may see that."""
+        picks = (self.puts, self.writes, self.drops)
+        flags = (self.takes, self.moves, self.makes, self.ends, self.clears, self.touches, self.anything)
+        return any(flags) or any(pick is not nothing for pick in picks)
+
+    @property
+    def answers(self) -> bool:
+        """Whether values that come back are written down for it."""
+        return self.takes or self.reads or self.makes or self.anything
+
+
+class Commands:
+    """The commands of one kind of store. `shared_channels`: channels belong to all databases of a store together."""
+
+    def __init__(self, table: Mapping[str, Does], *, shared_channels: bool = False) -> None:
+        self.table = table
+        self.shared_channels = shared_channels
+
+    def does(self, name: str) -> Does | None:
+        return self.table.get(name)
+
+
+BY_OPERATION = {
+    "db.read": Does(reads=True),
+    "db.write": Does(writes=everything),
+    "db.commit": Does(writes=everything),
+    "msg.send": Does(publishes=True),
+    "msg.recv": Does(arrives=True),
+}
+"""What a command does that no table knows."""
+
+
+# --- Redis
+
+_ZADD_WORDS = frozenset({"NX", "XX", "GT", "LT", "CH", "INCR"})
+
+
+def _members(values: Texts) -> Texts:
+    """Of ZADD: score and member in turn, after the options."""
+    start = next((at for at, value in enumerate(values) if value.upper() not in _ZADD_WORDS), len(values))
+    return values[start + 1 :: 2]
+
+
+def _all_of(names: str, does: Does) -> dict[str, Does]:
+    return dict.fromkeys(names.split(), does)
+
+
+_LEFT, _RIGHT = "left", "right"
+_TABLE = {
+    # lists and sets
+    **_all_of("LPUSH LPUSHX", Does(puts=everything, side=_LEFT)),
+    **_all_of("RPUSH RPUSHX", Does(puts=everything, side=_RIGHT)),
+    **_all_of("SADD", Does(puts=everything)),
+    **_all_of("LINSERT", Does(puts=last)),
+    **_all_of("ZADD", Does(puts=_members)),
+    **_all_of("ZINCRBY", Does(puts=last)),
+    **_all_of("LPOP BLPOP", Does(takes=True, side=_LEFT)),
+    **_all_of("RPOP BRPOP", Does(takes=True, side=_RIGHT)),
+    **_all_of("LMPOP BLMPOP SPOP ZPOPMIN ZPOPMAX BZPOPMIN BZPOPMAX ZMPOP BZMPOP", Does(takes=True)),
+    **_all_of("RPOPLPUSH BRPOPLPUSH", Does(takes=True, moves=True)),
+    **_all_of("LMOVE BLMOVE", Does(takes=True, moves=True)),
+    **_all_of("SMOVE", Does(puts=everything)),
+    **_all_of("LREM", Does(drops=last)),
+    **_all_of("SREM ZREM", Does(drops=everything)),
+    # streams
+    "XADD": Does(makes=True),
+    **_all_of("XREADGROUP XCLAIM XAUTOCLAIM XREAD", Does(reads=True, as_items=True)),
+    **_all_of("XRANGE XREVRANGE", Does(reads=True)),
+    # values
+    **_all_of("SET SETNX APPEND", Does(writes=first)),
+    **_all_of("GETSET", Does(writes=first, reads=True)),
+    **_all_of("MSET MSETNX", Does(writes=everything)),
+    **_all_of("SETEX PSETEX SETRANGE LSET", Does(writes=last)),
+    **_all_of("HSET HMSET HSETNX", Does(writes=even, parts=odd)),
+    "HGET": Does(reads=True, parts=first),
+    "GETDEL": Does(takes=True, ends=True),
+    **_all_of("INCR INCRBY INCRBYFLOAT DECR DECRBY", Does(makes=True)),
+    **_all_of("HINCRBY HINCRBYFLOAT", Does(makes=True, parts=first)),
+    **_all_of(
+        "GET GETEX GETRANGE SUBSTR MGET HGETALL HMGET HVALS HKEYS HRANDFIELD HSCAN LINDEX LRANGE SMEMBERS SRANDMEMBER SDIFF "
+        "SINTER SUNION SSCAN SORT SORT_RO ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANDMEMBER ZREVRANGE ZREVRANGEBYLEX "
+        "ZREVRANGEBYSCORE ZDIFF ZINTER ZUNION ZSCAN",
+        Does(reads=True),
+    ),
+    # about keys
+    **_all_of(
+        "EXISTS TYPE TTL PTTL EXPIRETIME PEXPIRETIME DUMP STRLEN HLEN HEXISTS HSTRLEN LLEN LPOS SISMEMBER SMISMEMBER SCARD "
+        "SINTERCARD XLEN XPENDING XINFO ZRANK ZREVRANK ZSCORE ZMSCORE ZCARD ZCOUNT ZLEXCOUNT ZINTERCARD WATCH OBJECT "
+        "BITCOUNT BITPOS GETBIT PFCOUNT",
+        Does(asks=True),
+    ),
+    **_all_of("DEL UNLINK", Does(ends=True)),
+    **_all_of("FLUSHDB FLUSHALL", Does(clears=True)),
+    **_all_of(
+        "EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST RENAME RENAMENX COPY RESTORE HDEL LTRIM SETBIT BITOP BITFIELD PFADD "
+        "PFMERGE XACK XDEL XTRIM XGROUP SDIFFSTORE SINTERSTORE SUNIONSTORE ZDIFFSTORE ZINTERSTORE ZUNIONSTORE ZRANGESTORE "
+        "ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREMRANGEBYLEX GEOADD GEOSEARCHSTORE",
+        Does(touches=True),
+    ),
+    # channels and scripts
+    **_all_of("PUBLISH SPUBLISH", Does(publishes=True)),
+    **_all_of("SUBSCRIBE PSUBSCRIBE SSUBSCRIBE", Does(listens=True)),
+    "MESSAGE": Does(arrives=True),
+    **_all_of("EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO", Does(anything=True)),
+    # neither
+    **_all_of("PING ECHO INFO AUTH CLIENT CONFIG SELECT SCRIPT TIME ROLE WAIT UNWATCH SCAN KEYS DBSIZE TOUCH", Does()),
+    **_all_of("UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE", Does()),
+}
+REDIS = Commands(_TABLE, shared_channels=True)
+
+TABLES = {"redis": REDIS}
+"""By the kind of store that an adapter names."""

@@ -1,0 +1,415 @@
+"""Which operation on an external store made another one possible: related by key and by value.
+
+A store without an agent (Redis, a database, etcd) is a resource that processes use, not a process. Adapters write down what
+each operation asks of it and what comes back (`protocol/README.md`, "Operations on a store"); a pipeline or transaction is one
+operation. What commands do is in tables (`store_commands.py`).
+
+An operation takes effect at some moment between its begin and its end, so one can have made another one possible only if it
+began before the other ended. That is the order in which they are gone through: what an operation changes counts from its begin,
+what it was given is looked up at its end. Pure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from undermine.analysis.store_commands import BY_OPERATION, TABLES, Commands, Does
+from undermine.model.columns import Columns, Numbers
+from undermine.model.event import GOT
+
+OPERATIONS = ("db.read", "db.write", "db.commit", "msg.send", "msg.recv")
+LOST = "LOST"
+KINDS = ("item", "message", "value", "key")
+"""`item`: it was put there and taken out (a queue). `message`: it was published, and arrived. `value`: it was written, and
+read. `key`: the newest change of what is read, where no value says more: a count, nothing found, a value that nobody was seen
+to write. The first two are notifications, in which one causes the other; the others say what a reader depends on."""
+ITEM, MESSAGE, VALUE, KEY = range(len(KINDS))
+NOTIFICATIONS = (ITEM, MESSAGE)
+_MARK = '{"store":'
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Pairs of operations, by row: `source` made `target` possible, in a way that `kind` (a number of `KINDS`) tells.
+
+    Sorted by target, then source. An operation may have several of both. `source` began before `target` ended.
+    """
+
+    source: Numbers
+    target: Numbers
+    kind: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def of(self, *kinds: int) -> Links:
+        """Those of some kinds alone."""
+        chosen = np.isin(self.kind, kinds)
+        return Links(self.source[chosen], self.target[chosen], self.kind[chosen])
+
+    @property
+    def notifications(self) -> Links:
+        """Those in which one causes the other."""
+        return self.of(*NOTIFICATIONS)
+
+
+class StoreUse(msgspec.Struct, frozen=True):
+    """A store as the processes of a run used it."""
+
+    store: str
+    node: str
+    """The node that it is, "" if it is none of the run's."""
+    operations: int
+    commands: dict[str, int]
+    users: tuple[str, ...]
+    """The nodes and clients that used it."""
+
+
+# --- operations as they are written down
+
+
+class Command(NamedTuple):
+    """One command of an operation, and what it does."""
+
+    does: Does
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    name: str
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    store: str
+    kind: str = ""
+    do: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
+
+
+class _Got(msgspec.Struct, frozen=True):
+    store: str
+    got: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+_ASKED, _GOT = msgspec.json.Decoder(_Asked), msgspec.json.Decoder(_Got)
+
+
+class Operation(NamedTuple):
+    """One operation on a store. `got`: (key, values) in the order of its commands."""
+
+    row: int
+    t: int
+    end: int
+    who: tuple[int, int]
+    """The process and its thread."""
+    store: str
+    channels: str
+    """Where its channels are: in the whole store, or in one of its databases."""
+    commands: tuple[Command, ...]
+    got: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+class _Reader:
+    """Reads texts of operations; the same text is read once."""
+
+    def __init__(self, columns: Columns, tables: Mapping[str, Commands]) -> None:
+        self._columns = columns
+        self._tables = tables
+        self._asked: dict[tuple[int, int], tuple[str, str, tuple[Command, ...]] | None] = {}
+
+    def operations(self) -> Iterator[Operation]:
+        """All that happened or may have; in time order."""
+        columns, answers, lost = self._columns, self._answers(), self._columns.id_of(LOST)
+        rows = columns.find(*OPERATIONS)
+        names = ("t", "end", "seq", "op", "resource", "process", "thread", "error")
+        values = (getattr(columns, name)[rows].tolist() for name in names)
+        for row, t, end, seq, op, resource, process, thread, error in zip(rows.tolist(), *values, strict=True):
+            asked = self._asked_by(resource, op)
+            if asked is not None and error != lost:
+                got = answers.get((process, seq), ())
+                yield Operation(row, t, end, (process, thread), *asked, got)
+
+    def _answers(self) -> dict[tuple[int, int], tuple[tuple[str, tuple[str, ...]], ...]]:
+        """What came back, by process and number of the operation."""
+        columns, found = self._columns, {}
+        rows = columns.find(GOT)
+        values = (getattr(columns, name)[rows].tolist() for name in ("resource", "process", "size"))
+        for resource, process, number in zip(*values, strict=True):
+            with contextlib.suppress(msgspec.MsgspecError):
+                found[process, number] = _GOT.decode(columns.text(resource)).got
+        return found
+
+    def _asked_by(self, resource: int, op: int) -> tuple[str, str, tuple[Command, ...]] | None:
+        key = (resource, op)
+        if key not in self._asked:
+            self._asked[key] = self._read(self._columns.text(resource), self._columns.text(op))
+        return self._asked[key]
+
+    def _read(self, text: str, op: str) -> tuple[str, str, tuple[Command, ...]] | None:
+        if not text.startswith(_MARK):
+            return None
+        try:
+            asked = _ASKED.decode(text)
+        except msgspec.MsgspecError:
+            return None  # cut, or not an adapter's
+        table = self._tables.get(asked.kind)
+        channels = asked.store.rpartition("/")[0] if table and table.shared_channels else asked.store
+        commands = tuple(Command(_does(table, name, op), keys, values, name) for name, keys, values in asked.do)
+        return asked.store, channels, commands
+
+
+def _does(table: Commands | None, name: str, op: str) -> Does:
+    return (table.does(name) if table else None) or BY_OPERATION[op]
+
+
+# --- links
+
+
+def links(columns: Columns, tables: Mapping[str, Commands] = TABLES) -> Links:
+    """All links between operations on stores. `tables`: what commands do, by the kind of store."""
+    operations = list(_Reader(columns, tables).operations())
+    ledger = _Ledger()
+    for _, phase, number in sorted(_moments(operations)):
+        ledger.steps[phase](operations[number])
+    return ledger.links()
+
+
+_BEGINS, _ENDS = 0, 1
+
+
+def _moments(operations: Iterable[Operation]) -> Iterator[tuple[int, int, int]]:
+    for number, operation in enumerate(operations):
+        yield operation.t, _BEGINS, number
+        if operation.end:
+            yield operation.end, _ENDS, number
+
+
+class _Put(NamedTuple):
+    """An item that is in a key, and who put it there."""
+
+    row: int
+    end: int
+    side: str
+
+
+class _Publication(NamedTuple):
+    row: int
+    end: int
+
+
+class _Ledger:
+    """What is known of all stores at a moment, and the links found so far."""
+
+    def __init__(self) -> None:
+        self.steps = (self._begin, self._end)
+        self._items: dict[tuple[str, str, str], list[_Put]] = defaultdict(list)
+        self._texts: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._written: dict[tuple[str, ...], int] = {}
+        self._changed: dict[tuple[str, str], int] = {}
+        self._published: dict[tuple[str, str, str], list[_Publication]] = defaultdict(list)
+        self._arrived: dict[tuple[tuple[int, int], str, str, str], int] = {}
+        self._listening: dict[tuple[int, str], int] = {}
+        self._found: set[tuple[int, int, int]] = set()
+
+    def links(self) -> Links:
+        found = np.array(sorted(self._found), np.int64).reshape(-1, 3)
+        return Links(found[:, 1].copy(), found[:, 0].copy(), found[:, 2].astype(np.uint8))
+
+    def _link(self, source: int, target: Operation, kind: int) -> None:
+        if source != target.row:
+            self._found.add((target.row, source, kind))
+
+    # --- what an operation changes
+
+    def _begin(self, operation: Operation) -> None:
+        answers = _Answers(operation)
+        for command in operation.commands:
+            got = answers.of(command)
+            self._change(operation, command, got)
+            if command.does.publishes:
+                self._publish(operation, command)
+            if command.does.listens:
+                self._listening.setdefault((operation.who[0], operation.channels), operation.t)
+
+    def _change(self, operation: Operation, command: Command, got: Sequence[tuple[str, tuple[str, ...]]]) -> None:
+        does, keys = command.does, command.keys
+        given = [text for _, values in got for text in values]
+        if does.anything:
+            for key in keys:
+                self._put(operation, key, command.values, "")
+        self._put(operation, keys[-1] if keys else "", does.puts(command.values), does.side)
+        if does.moves and keys:
+            self._put(operation, keys[-1], given, "")
+        if does.makes and keys:
+            self._put(operation, keys[0], given[:1], "")
+            for part, text in zip(does.parts(command.values), given, strict=False):
+                self._written[operation.store, keys[0], part, text] = operation.row
+        for key, part, text in _writes(command):
+            self._written[operation.store, key, text] = operation.row
+            self._written[operation.store, key, part, text] = operation.row
+        for key in keys if does.changes and not does.takes else ():
+            self._changed[operation.store, key] = operation.row
+
+    def _put(self, operation: Operation, key: str, texts: Sequence[str], side: str) -> None:
+        for text in texts:
+            self._items[operation.store, key, text].append(_Put(operation.row, operation.end, side))
+            self._texts[operation.store, key].add(text)
+            self._written[operation.store, key, text] = operation.row
+
+    def _publish(self, operation: Operation, command: Command) -> None:
+        for channel in command.keys:
+            for text in command.values:
+                place = (operation.channels, channel, text)
+                self._published[place].append(_Publication(operation.row, operation.end))
+
+    # --- what an operation was given
+
+    def _end(self, operation: Operation) -> None:
+        answers = _Answers(operation)
+        for command in operation.commands:
+            does, got = command.does, answers.of(command)
+            if does.takes or does.anything:
+                self._take(operation, command, got)
+            if does.reads or does.asks:
+                self._look(operation, command, got)
+            if does.arrives:
+                self._arrive(operation, command)
+            for key in command.keys:
+                self._forget(
+                    operation, key, self._ended_in(operation.store, key) if does.ends else does.drops(command.values)
+                )
+            if does.clears:
+                for store, key in list(self._texts):
+                    if store == operation.store:
+                        self._forget(operation, key, self._ended_in(store, key))
+
+    def _take(self, operation: Operation, command: Command, got: Sequence[tuple[str, tuple[str, ...]]]) -> None:
+        """Items are taken once. A script's answer may also be a value that stays."""
+        for key, texts in got:
+            for text in texts:
+                self._changed[operation.store, key] = operation.row
+                source = self._taken(operation, key, text, command.does.side)
+                if source is not None:
+                    self._link(source, operation, ITEM)
+                elif (writer := self._written.get((operation.store, key, text))) is not None:
+                    self._link(writer, operation, VALUE)
+
+    def _taken(self, operation: Operation, key: str, text: str, side: str) -> int | None:
+        """The oldest such item; the newest if it was put to the end that it is taken from."""
+        puts = self._items.get((operation.store, key, text))
+        at = [number for number, put in enumerate(puts or ()) if put.row != operation.row]
+        if not puts or not at:
+            return None
+        newest = side and puts[at[-1]].side == side
+        return puts.pop(at[-1] if newest else at[0]).row
+
+    def _look(self, operation: Operation, command: Command, got: Sequence[tuple[str, tuple[str, ...]]]) -> None:
+        kind = ITEM if command.does.as_items else VALUE
+        part = (command.does.parts(command.values) or ("",))[0]
+        explained = set()
+        for key, texts in got:
+            for text in texts:
+                place = (operation.store, key, part, text) if part else (operation.store, key, text)
+                if (source := self._written.get(place)) is not None:
+                    self._link(source, operation, kind)
+                    explained.add(key)
+        for key in command.keys:
+            changed = self._changed.get((operation.store, key))
+            if key not in explained and changed is not None:
+                self._link(changed, operation, KEY)
+
+    def _arrive(self, operation: Operation, command: Command) -> None:
+        for channel, text in ((channel, text) for channel in command.keys for text in command.values):
+            source = self._sent(operation, channel, text)
+            if source is None:
+                source = self._written.get((operation.store, channel, text))
+            if source is not None:
+                self._link(source, operation, MESSAGE)
+
+    def _sent(self, operation: Operation, channel: str, text: str) -> int | None:
+        """The oldest publication of this that has not arrived here yet, of those since this process listens."""
+        place = (operation.channels, channel, text)
+        since = self._listening.get((operation.who[0], place[0]), 0)
+        published = self._published.get(place, ())
+        at = self._arrived.get((operation.who, *place), 0)
+        while at < len(published) and 0 < published[at].end < since:
+            at += 1
+        if at >= len(published):
+            return None
+        self._arrived[(operation.who, *place)] = at + 1
+        return published[at].row
+
+    # --- what is gone
+
+    def _ended_in(self, store: str, key: str) -> tuple[str, ...]:
+        return tuple(self._texts.get((store, key), ()))
+
+    def _forget(self, operation: Operation, key: str, texts: Sequence[str]) -> None:
+        """Items that were certainly there before this operation are gone after it."""
+        for text in texts:
+            place = (operation.store, key, text)
+            if puts := self._items.get(place):
+                self._items[place] = [put for put in puts if not 0 < put.end <= operation.t]
+
+
+class _Answers:
+    """What came back for each command of an operation: entries stand in the order of the commands."""
+
+    def __init__(self, operation: Operation) -> None:
+        self._left = list(operation.got)
+
+    def of(self, command: Command) -> list[tuple[str, tuple[str, ...]]]:
+        """One for each of its keys, if there is one."""
+        if not command.does.answers:
+            return []
+        found = []
+        keys = command.keys or ("",)
+        for key in keys[:1] if command.does.moves else keys:
+            at = next((at for at, entry in enumerate(self._left) if entry[0] == key), None)
+            if at is not None:
+                found.append(self._left.pop(at))
+        return found
+
+
+def _writes(command: Command) -> Iterator[tuple[str, str, str]]:
+    """Key, part and text of everything that a command writes; keys and texts in pairs if it has as many of both."""
+    texts, parts = command.does.writes(command.values), command.does.parts(command.values)
+    if len(command.keys) == len(texts) > 1:
+        yield from ((key, "", text) for key, text in zip(command.keys, texts, strict=True))
+        return
+    for key in command.keys:
+        for number, text in enumerate(texts):
+            yield key, parts[number] if number < len(parts) else "", text
+
+
+# --- a summary
+
+
+def uses(columns: Columns) -> tuple[StoreUse, ...]:
+    """The stores that the processes of a run used, by name."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    operations: Counter[str] = Counter()
+    users: dict[str, set[str]] = defaultdict(set)
+    nodes: dict[str, str] = {}
+    for operation in _Reader(columns, {}).operations():
+        operations[operation.store] += 1
+        counts[operation.store].update(command.name for command in operation.commands)
+        users[operation.store].add(columns.processes[operation.who[0]].node)
+        peer = columns.text(columns.target[operation.row]).rpartition(" ")[2]
+        if peer.startswith("peer:"):
+            nodes[operation.store] = peer.removeprefix("peer:")
+    return tuple(
+        StoreUse(
+            store,
+            nodes.get(store, ""),
+            operations[store],
+            dict(counts[store].most_common()),
+            tuple(sorted(users[store])),
+        )
+        for store in sorted(operations)
+    )

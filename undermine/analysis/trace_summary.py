@@ -1,0 +1,179 @@
+"""What is in a trace, in numbers: operations, messages, handlers, what was not paired, edges. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from undermine.analysis.stores import StoreUse, uses
+from undermine.analysis.traced import NO_CAUSE, Traced
+from undermine.model.columns import Ids
+
+_PLACES_MAX = 3
+_MESSAGES_MAX = 200
+_HANDLERS_MAX = 200
+
+
+class MessageCount(msgspec.Struct, frozen=True):
+    """Messages of one kind from one node to another."""
+
+    kind: str
+    sender: str
+    receiver: str
+    count: int
+    bytes: int
+
+
+class HandlerCount(msgspec.Struct, frozen=True):
+    """A function that handled messages: how many, and how many operations those caused directly."""
+
+    handler: str
+    messages: int
+    operations: int
+
+
+class UnpairedCount(msgspec.Struct, frozen=True):
+    """Bytes that have no other end, by reason; and where most of them were seen."""
+
+    why: str
+    events: int
+    bytes: int
+    places: tuple[str, ...] = ()
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """What the agents of some nodes do not see."""
+
+    nodes: tuple[str, ...]
+    gaps: tuple[str, ...]
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """A trace in numbers."""
+
+    events: int
+    nodes: tuple[str, ...]
+    processes: int
+    contexts: int
+    duration_s: float
+    operations: dict[str, int]
+    messages: tuple[MessageCount, ...]
+    messages_total: int
+    handlers: tuple[HandlerCount, ...]
+    bytes_received: int
+    bytes_paired: int
+    unpaired: tuple[UnpairedCount, ...]
+    causal: dict[str, int]
+    blocking: dict[str, int]
+    holding_locks: int
+    """Events at which a lock was held, and at which a time limit was in force."""
+    under_deadline: int
+    stores: tuple[StoreUse, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What cannot be: cycles, edges backwards in time."""
+    unread: tuple[str, ...] = ()
+    """What could not be read of the files of the agents."""
+    analysis_s: float = 0.0
+
+    @property
+    def paired_percent(self) -> float:
+        return 100.0 * self.bytes_paired / self.bytes_received if self.bytes_received else 100.0
+
+    @property
+    def events_per_s(self) -> float:
+        return self.events / self.analysis_s if self.analysis_s else 0.0
+
+
+def summary(traced: Traced) -> Summary:
+    columns = traced.columns
+    last = int(max(columns.t.max(), columns.end.max())) if len(columns) else 0
+    return Summary(
+        events=len(columns),
+        nodes=tuple(sorted(set(traced.nodes))),
+        processes=len(columns.processes),
+        contexts=len(np.unique(traced.context)),
+        duration_s=(last - int(columns.t[0])) / 1e9 if len(columns) else 0.0,
+        operations=_counted(columns.op, columns.strings),
+        messages=tuple(_messages(traced))[:_MESSAGES_MAX],
+        messages_total=len(traced.messages),
+        handlers=tuple(_handlers(traced))[:_HANDLERS_MAX],
+        bytes_received=traced.bytes_received,
+        bytes_paired=traced.bytes_paired,
+        unpaired=tuple(_unpaired(traced)),
+        causal={name: n for name, n in _counted(traced.cause, traced.causes).items() if name != NO_CAUSE},
+        blocking=_counted(traced.blocking.kind, traced.blocking.kinds),
+        holding_locks=int((traced.held > 0).sum()),
+        under_deadline=int((traced.deadline > 0).sum()),
+        stores=uses(columns),
+        gaps=tuple(_gaps(traced)),
+        problems=traced.problems,
+        unread=tuple(columns.problems),
+        analysis_s=traced.analysis_s,
+    )
+
+
+def _counted(ids: Any, names: Any) -> dict[str, int]:
+    """How often each name is there, the most frequent first."""
+    counts = np.bincount(ids, minlength=1) if len(ids) else np.zeros(1, np.int64)
+    found = {names[number]: int(count) for number, count in enumerate(counts.tolist()) if count}
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _messages(traced: Traced) -> Iterator[MessageCount]:
+    messages = traced.messages
+    if not len(messages):
+        return
+    names = sorted(set(traced.nodes))
+    numbers = np.array([names.index(node) for node in traced.nodes], np.int64)
+    sender = numbers[traced.columns.process[messages.send]]
+    receiver = numbers[traced.columns.process[messages.receive]]
+    keys = np.stack([messages.kind.astype(np.int64), sender, receiver])
+    found, inverse, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
+    sizes = np.bincount(np.asarray(inverse).reshape(-1), weights=messages.bytes)
+    order = np.argsort(-counts, kind="stable")
+    for at in order.tolist():
+        kind, a, b = found[:, at].tolist()
+        yield MessageCount(messages.texts[kind] or "?", names[a], names[b], int(counts[at]), int(sizes[at]))
+
+
+def _handlers(traced: Traced) -> Iterator[HandlerCount]:
+    """By name: receives that took several messages are handled once."""
+    messages = traced.messages
+    receives, first = np.unique(messages.receive, return_index=True)
+    handlers: Ids = messages.handler[first]
+    caused = traced.causor[traced.causor >= 0]
+    operations = np.bincount(caused, minlength=len(traced))[receives] if len(receives) else np.zeros(0, np.int64)
+    by_handler: Counter[int] = Counter(messages.handler.tolist())
+    for number, count in by_handler.most_common():
+        if messages.texts[number]:
+            yield HandlerCount(messages.texts[number], count, int(operations[handlers == number].sum()))
+
+
+def _unpaired(traced: Traced) -> Iterator[UnpairedCount]:
+    events: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    places: dict[str, Counter[tuple[int, str]]] = {}
+    columns = traced.columns
+    for one in itertools.chain(traced.unpaired, traced.unpaired_messages):
+        events[one.why] += 1
+        sizes[one.why] += one.bytes
+        places.setdefault(one.why, Counter())[int(columns.stack[one.index]), traced.node(one.index)] += one.bytes
+    for why, _ in sizes.most_common():
+        most = places[why].most_common(_PLACES_MAX)
+        shown = tuple(f"{node}: {columns.stacks[stack][0]}" for (stack, node), _ in most)
+        yield UnpairedCount(why, events[why], sizes[why], shown)
+
+
+def _gaps(traced: Traced) -> Iterator[Gap]:
+    by_gaps: dict[tuple[str, ...], set[str]] = {}
+    for process in traced.columns.processes:
+        by_gaps.setdefault(tuple(process.gaps), set()).add(process.node)
+    for gaps, nodes in sorted(by_gaps.items()):
+        if gaps:
+            yield Gap(tuple(sorted(nodes)), gaps)

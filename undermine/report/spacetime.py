@@ -1,0 +1,439 @@
+"""The space-time diagram: nodes as lanes, operations as marks, messages as arrows, the fault. One diagram for `undermine trace`
+and for the findings of a report.
+
+What is drawn is packed into an attribute of one element, and `spacetime.js` draws it: by the window of time that is looked at,
+with threads and tasks as lanes of their own where somebody wants them. Readers without scripts see the still picture of
+`timeline.py`, which is made of the same scene. Pure: a run in, text out. A target's texts are only ever data: packed here, text
+nodes there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from undermine.analysis.traced import Arrows, Traced
+from undermine.model.columns import Columns, Names, Numbers
+from undermine.model.run import END, Op, RunView
+from undermine.report.scene import OPS_MAX as OPS_MAX_OF_STILL
+from undermine.report.scene import Life, Scene, scene_of
+from undermine.report.text import clip
+from undermine.report.timeline import BANDS, OUTCOMES, end_of_op, kinds, timeline
+
+EVENTS_MAX = 100_000
+EVENTS_MAX_IN_REPORT = 2_500
+OPS_MAX = 4_000
+OPS_MAX_IN_REPORT = 400
+CLIENTS_MAX = 40
+SUBS_MAX = 40
+_TEXT_MAX = 600
+_STACK_MAX = 40
+_STEPS_UP_MAX = 12
+_PROBLEMS_MAX = 3
+
+GROUPS = (
+    ("net", "network", ("net", "raw")),
+    ("store", "stores and messages", ("db", "msg")),
+    ("file", "files", ("file",)),
+    ("life", "threads, tasks, processes, pipes", ("thread", "task", "process", "pipe")),
+    ("sync", "locks and waits", ("lock", "sem", "cond", "event", "future", "queue", "barrier", "join")),
+    ("handover", "hand-overs and polls", ("handover", "poll", "stream")),
+    ("time", "clocks and limits", ("clock", "sleep", "timeout")),
+    ("other", "other", ()),
+)
+"""Key, words and families of the kinds of operations that have a colour of their own."""
+_GROUP_OF = {family: number for number, (_, _, families) in enumerate(GROUPS) for family in families}
+_LEFT_OUT_FIRST = ("time", "handover", "sync")
+"""Where there are too many events: the most frequent ones that say the least."""
+_HIDDEN_FIRST = ("time", "handover")
+"""Kinds that are drawn only when somebody asks for them."""
+_LATE = re.compile(r".*\.(recv|read|wait|accept|get|take|acquire)|join|poll")
+"""Operations that wait for something: what counts is when it came."""
+_TIMED = ("lock", "sem", "cond", "event", "future", "queue", "barrier", "join", "poll", "sleep", "timeout", "clock")
+"""Families whose size is a time limit."""
+_NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+")
+
+
+def family(op: str) -> str:
+    return op.partition(".")[0]
+
+
+def group(op: str) -> int:
+    """The number of an operation's kind."""
+    return _GROUP_OF.get(family(op), len(GROUPS) - 1)
+
+
+def is_late(op: str) -> bool:
+    """Does it count when it ends, rather than when it begins?"""
+    return bool(_LATE.fullmatch(op)) and not op.startswith("file.") and op != "handover.take"
+
+
+def diagram(view: RunView, traced: Traced | None, *, page: bool = False) -> str:
+    """The diagram as one element of a page; `page` for one that has the page for itself."""
+    still = timeline(view, traced.columns if traced else None)
+    made = picture(view, traced, EVENTS_MAX, OPS_MAX, OPS_MAX) if page else picture(view, traced)
+    if made is None:
+        return still
+    return f'<div class="st{" st-page" if page else ""}" data-picture="{packed(made)}">{still}</div>'
+
+
+def packed(made: dict[str, Any]) -> str:
+    """As letters and digits only, so that nothing in it can end the attribute that it stands in."""
+    text = json.dumps(made, separators=(",", ":"), ensure_ascii=True)
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpacked(text: str) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
+    return made
+
+
+def picture(
+    view: RunView,
+    traced: Traced | None,
+    events_max: int = EVENTS_MAX_IN_REPORT,
+    ops_max: int = OPS_MAX_IN_REPORT,
+    ops_at_first: int = OPS_MAX_OF_STILL,
+) -> dict[str, Any] | None:
+    """What the diagram shows, as plain data; nothing if nothing with a time was recorded. Times are in nanoseconds since the
+    start of the run. One looks at first where so many operations of clients are that matter most."""
+    columns = traced.columns if traced else None
+    scene, first = scene_of(view, columns, ops_max), scene_of(view, columns, ops_at_first)
+    if scene is None or first is None:
+        return None
+    if traced is None:
+        traced = Traced(
+            Columns.of(()), np.empty(0, np.int32), (), np.empty(0, np.int64), np.empty(0, np.uint8), ("none",)
+        )
+    made = _Picture(scene, traced, events_max).made()
+    made["view"] = [first.from_ns - scene.origin_ns, first.to_ns - scene.origin_ns]
+    if made["notes"] and events_max < EVENTS_MAX:
+        made["notes"].append(f"undermine trace --run {view.record.id} draws more of this run.")
+    return made
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The events that are drawn, in time order, and what is said of those that are not."""
+
+    rows: Numbers
+    note: str = ""
+
+
+def choose(columns: Columns, events_max: int, centre_ns: int, centre: str = "the fault") -> Chosen:
+    """All events if there is room; else without the frequent kinds that say little; else those nearest to a moment."""
+    total = len(columns)
+    rows = np.arange(total)
+    if total <= events_max:
+        return Chosen(rows)
+    groups = np.array([group(name) for name in columns.strings], np.int32)[columns.op]
+    left_out = []
+    for key in _LEFT_OUT_FIRST:
+        number = next(i for i, (name, _, _) in enumerate(GROUPS) if name == key)
+        if len(rows) <= events_max or not len(kept := rows[groups[rows] != number]):
+            break
+        left_out += [GROUPS[number][1]] if len(kept) < len(rows) else []
+        rows = kept
+    words = f"without {'; '.join(left_out)}" if left_out else ""
+    if len(rows) > events_max:
+        near = np.argsort(np.abs(columns.t[rows] - centre_ns), kind="stable")[:events_max]
+        rows = np.sort(rows[near])
+        words = f"{words + ', ' if words else ''}those nearest to {centre}"
+    return Chosen(rows, f"{len(rows):,} of {total:,} events are drawn: {words}.")
+
+
+def _first_steps(arrows: Arrows) -> Arrows:
+    """What was started is drawn once: each further step of a task has the same start."""
+    _, first = np.unique(np.stack([arrows.source, arrows.kind.astype(np.int64)]), axis=1, return_index=True)
+    first = np.sort(first)
+    return Arrows(arrows.source[first], arrows.target[first], arrows.kind[first], arrows.kinds)
+
+
+class _Picture:
+    """Puts the data of one diagram together."""
+
+    def __init__(self, scene: Scene, traced: Traced, events_max: int) -> None:
+        self.scene = scene
+        self.traced = traced
+        self.columns = traced.columns
+        self.origin_ns = scene.origin_ns
+        self.texts = Names("")
+        struck = [mark.t_ns for mark in scene.marks if mark.action != END]
+        begun = scene.ops[0].start_ns if scene.ops else scene.from_ns
+        around = (min(struck), "the fault") if struck else (begun, "the first operation of a client")
+        self.chosen = choose(self.columns, events_max, *around)
+        self.rows = self.chosen.rows
+        self.place = np.full(len(self.columns) + 1, -1, np.int64)  # the last one stands for "none"
+        self.place[self.rows] = np.arange(len(self.rows))
+        self.lanes = self._lanes()
+        self.lane_of = {lane["name"]: number for number, lane in enumerate(self.lanes)}
+        self.subs: list[tuple[int, str]] = []
+        self.sub_of = self._subs()
+
+    def made(self) -> dict[str, Any]:
+        scene = self.scene
+        events, stacks, held = self._events()
+        edges, edge_kinds = self._edges()
+        messages = self._messages()
+        names = self.columns.strings
+        op_texts = sorted({int(op) for op in np.unique(self.columns.op[self.rows])}) if len(self.rows) else []
+        ops = {self._text(names[op]): names[op] for op in op_texts}
+        return {
+            "title": f"Space-time diagram of {len(scene.nodes)} nodes, {len(self.rows)} events, {len(messages['a'])} messages",
+            "span": self._span(),
+            "lanes": self.lanes,
+            "subs": self.subs,
+            "lives": [self._life(life) for life in scene.lives],
+            "ops": list(self._client_ops()),
+            "marks": list(self._marks()),
+            "deaths": [[self.lane_of[d.node], self._at(d.t_ns), clip(d.text, 300)] for d in scene.deaths],
+            "health": [[self.lane_of[h.node], self._at(h.t_ns), clip(h.answer, 200)] for h in scene.health],
+            "healed": self._at(scene.healed_ns) if scene.healed_ns else None,
+            "stalled": self._at(scene.stalled_ns) if scene.stalled_ns else None,
+            "signs": [list(sign) for sign in kinds(scene)],
+            "events": events,
+            "messages": messages,
+            "edges": edges,
+            "edgeKinds": edge_kinds,
+            "causes": list(self.traced.causes),
+            "groups": [{"key": key, "words": words, "hidden": key in _HIDDEN_FIRST} for key, words, _ in GROUPS],
+            "groupOf": {text: group(name) for text, name in ops.items()},
+            "late": [text for text, name in ops.items() if is_late(name)],
+            "timed": [text for text, name in ops.items() if family(name) in _TIMED or name == "process.wait"],
+            "stacks": stacks,
+            "held": held,
+            "texts": self.texts.all,
+            "notes": list(self._notes()),
+        }
+
+    def _at(self, t_ns: int) -> int:
+        return int(t_ns) - self.origin_ns
+
+    def _text(self, text: str) -> int:
+        return self.texts.number(clip(text, _TEXT_MAX) if text else "")
+
+    def _span(self) -> list[int]:
+        """From the first to the last thing that is drawn."""
+        first, last = self.scene.from_ns, self.scene.to_ns
+        if len(self.rows):
+            first = min(first, int(self.columns.t[self.rows[0]]))
+            last = max(last, int(self.columns.t[self.rows].max()))
+            ends = self.columns.end[self.rows]
+            last = max(last, int(ends.max()) if int(ends.max()) < last + 60_000_000_000 else last)
+        return [self._at(first), max(self._at(last), self._at(first) + 1)]
+
+    # --- lanes
+
+    def _lanes(self) -> list[dict[str, Any]]:
+        roles = {process.node: process.role for process in self.columns.processes}
+        nodes = list(self.scene.nodes)
+        clients = sorted(node for node, role in roles.items() if role == "client")  # near the nodes: they have messages
+        clients += [op.client for op in sorted(self.scene.ops, key=lambda op: (op.phase == "final", op.client))]
+        clients = list(dict.fromkeys(client for client in clients if client not in nodes))[:CLIENTS_MAX]
+        others = sorted(set(roles) - set(nodes) - set(clients)) if len(nodes) < 100 else []
+        named = [(name, "node", roles.get(name, "")) for name in nodes]
+        named += [(name, "client", "client") for name in clients]
+        named += [(name, "node", roles[name]) for name in others]
+        return [{"name": name, "kind": kind, "note": clip(note, 80), "subs": []} for name, kind, note in named]
+
+    def _subs(self) -> Numbers:
+        """The sub-lane of each event that is drawn: its thread or task; those that differ in a number share one."""
+        traced = self.traced
+        contexts, nodes = traced.context[self.rows], self.columns.process[self.rows]
+        pairs, inverse = np.unique(
+            np.stack([nodes.astype(np.int64), contexts.astype(np.int64)]), axis=1, return_inverse=True
+        )
+        numbers: dict[tuple[int, str], int] = {}
+        room = [SUBS_MAX] * len(self.lanes)
+        sub_of = []
+        for process, context in pairs.T.tolist():
+            lane = self.lane_of.get(traced.nodes[process], -1)
+            if lane < 0:
+                sub_of.append(-1)
+                continue
+            name = _NUMBERS.sub("#", clip(traced.contexts[context], 80)) or "main"
+            if (lane, name) not in numbers and not room[lane]:
+                name = "others"
+            if (lane, name) not in numbers:
+                room[lane] = max(0, room[lane] - 1)
+                numbers[lane, name] = len(self.subs)
+                self.lanes[lane]["subs"].append(len(self.subs))
+                self.subs.append((lane, name))
+            sub_of.append(numbers[lane, name])
+        if not sub_of:
+            return np.empty(0, np.int64)
+        found = np.array(sub_of, np.int64)[np.asarray(inverse).reshape(-1)]
+        if (found < 0).any():  # of nodes that have no room
+            self.rows = self.rows[found >= 0]
+            self.place[:] = -1
+            self.place[self.rows] = np.arange(len(self.rows))
+        return np.asarray(found[found >= 0])
+
+    # --- operations
+
+    def _events(self) -> tuple[dict[str, list[int]], list[list[int]], list[list[int]]]:
+        columns, rows = self.columns, self.rows
+        t = columns.t[rows] - self.origin_ns
+        end = columns.end[rows]
+        took = np.where(end > 0, np.maximum(0, end - columns.t[rows]), -1)
+        held, held_texts = self._held()
+        deadline, limit = self._deadlines()
+        stack, stacks = self._stacks()
+        result = columns.result[rows]
+        moved = np.where((result > 0) & (result != columns.size[rows]), result, 0)
+        moved[~self._moves_bytes()] = 0
+        texts = {name: self._texts_of(getattr(columns, name)[rows]) for name in ("op", "target", "resource", "error")}
+        by = self._causors()
+        return (
+            {
+                "t": np.diff(t, prepend=0).tolist(),
+                "d": took.tolist(),
+                "s": self.sub_of.tolist(),
+                **texts,
+                "size": columns.size[rows].tolist(),
+                "bytes": moved.tolist(),
+                "stack": stack,
+                "held": held,
+                "deadline": deadline,
+                "limit": limit,
+                "by": by.tolist(),
+                "why": self.traced.cause[rows].tolist(),
+            },
+            stacks,
+            held_texts,
+        )
+
+    def _moves_bytes(self) -> Any:
+        moving = re.compile(r"(net|raw|msg|pipe|stream|file)\.(send|recv|read|write|map_read|map_write)")
+        return np.array([bool(moving.fullmatch(name)) for name in self.columns.strings])[self.columns.op[self.rows]]
+
+    def _texts_of(self, ids: Any) -> list[int]:
+        found, inverse = np.unique(ids, return_inverse=True)
+        numbers = np.array([self._text(self.columns.strings[int(number)]) for number in found], np.int64)
+        return numbers[inverse].tolist() if len(found) else []
+
+    def _stacks(self) -> tuple[list[int], list[list[int]]]:
+        found, inverse = np.unique(self.columns.stack[self.rows], return_inverse=True)
+        stacks = []
+        for number in found.tolist():
+            locs = self.columns.stacks[number][:_STACK_MAX]
+            line = self.columns.lines[number]
+            first = f"{locs[0]}, line {line}" if line else locs[0]
+            stacks.append([self._text(first), *(self._text(loc) for loc in locs[1:])])
+        return inverse.tolist(), stacks
+
+    def _held(self) -> tuple[list[int], list[list[int]]]:
+        """For each event the number of a set of locks, and the sets in words."""
+        if not len(self.traced.held):
+            return [0] * len(self.rows), [[]]
+        found, inverse = np.unique(self.traced.held[self.rows], return_inverse=True)
+        sets = [[self._text(self._lock(row)) for row in self.traced.held_sets[number]] for number in found.tolist()]
+        return inverse.tolist(), sets
+
+    def _lock(self, row: int) -> str:
+        columns = self.columns
+        name = columns.text(int(columns.target[row])) or columns.text(int(columns.resource[row]))
+        return f"{name}, taken at {columns.stacks[int(columns.stack[row])][0]}"
+
+    def _deadlines(self) -> tuple[list[int], list[int]]:
+        if not len(self.traced.deadline):
+            return [0] * len(self.rows), [0] * len(self.rows)
+        deadline = self.traced.deadline[self.rows]
+        shown = np.where(deadline > 0, deadline - self.origin_ns, 0)
+        setters, inverse = np.unique(self.traced.deadline_of[self.rows], return_inverse=True)
+        words = [self._text(self._setter(row)) if row >= 0 else 0 for row in setters.tolist()]
+        return shown.tolist(), (np.array(words, np.int64)[inverse].tolist() if words else [])
+
+    def _setter(self, row: int) -> str:
+        return f"{self.columns.name(row)} at {self.columns.stacks[int(self.columns.stack[row])][0]}"
+
+    def _causors(self) -> Numbers:
+        """The causor of each event; where that is not drawn, what caused it in turn."""
+        causor = self.traced.causor
+        up = causor[self.rows]
+        for _ in range(_STEPS_UP_MAX):
+            lost = (up >= 0) & (self.place[up] < 0)
+            if not lost.any():
+                break
+            up = np.where(lost, causor[np.maximum(up, 0)], up)
+        return np.asarray(np.where(up >= 0, self.place[up], -1))
+
+    # --- what is between them
+
+    def _messages(self) -> dict[str, list[int]]:
+        messages = self.traced.messages
+        a, b = self.place[messages.send], self.place[messages.receive]
+        wanted = np.flatnonzero((a >= 0) & (b >= 0))
+        wanted = wanted[np.argsort(a[wanted], kind="stable")]
+        texts = [self._text(text) for text in messages.texts] if len(wanted) else [0]
+        numbers = np.array(texts, np.int64)
+        return {
+            "a": np.diff(a[wanted], prepend=0).tolist(),
+            "b": b[wanted].tolist(),
+            "bytes": messages.bytes[wanted].tolist(),
+            "kind": numbers[messages.kind[wanted]].tolist(),
+            "handler": numbers[messages.handler[wanted]].tolist(),
+        }
+
+    def _edges(self) -> tuple[dict[str, list[int]], list[list[str]]]:
+        made: dict[str, list[int]] = {"a": [], "b": [], "kind": []}
+        names: list[list[str]] = []
+        for arrows, sort in ((_first_steps(self.traced.causal()), "causal"), (self.traced.blocking, "blocking")):
+            a, b = self.place[arrows.source], self.place[arrows.target]
+            wanted = np.flatnonzero((a >= 0) & (b >= 0))
+            made["a"] += a[wanted].tolist()
+            made["b"] += b[wanted].tolist()
+            made["kind"] += (arrows.kind[wanted] + len(names)).tolist()
+            names += [[name, sort] for name in arrows.kinds]
+        return made, names
+
+    # --- clients and faults
+
+    def _life(self, life: Life) -> list[Any]:
+        when = self.lane_of[life.node], life.incarnation, self._at(life.start_ns), self._at(life.end_ns)
+        return [*when, life.end, int(life.expected), clip(life.unready, 200)]
+
+    def _client_ops(self) -> Iterator[list[Any]]:
+        for op in self.scene.ops:
+            if op.client in self.lane_of:
+                end_ns = end_of_op(op, 0)
+                yield [
+                    self.lane_of[op.client],
+                    self._at(op.start_ns),
+                    self._at(end_ns) if end_ns else -1,
+                    op.status,
+                    clip(f"{op.f}{' at ' + op.node if op.node else ''}: {OUTCOMES[op.status]}", 120),
+                    self._op_words(op),
+                ]
+
+    def _op_words(self, op: Op) -> str:
+        took = f"took {(op.end_ns - op.start_ns) / 1e9:.3f} s" if op.end_ns else "no answer by the end"
+        said = f"; {op.error}" if op.error else ""
+        args = f" {op.args}" if op.args else ""
+        return clip(f"{op.client} at {self._at(op.start_ns) / 1e9:.3f} s:{args} {took}{said}", 300)
+
+    def _marks(self) -> Iterable[list[Any]]:
+        for mark in self.scene.marks:
+            if mark.node not in self.lane_of:
+                continue
+            band = "" if mark.action == END else BANDS.get(mark.action, BANDS["delay"])[0]
+            spent = f", {(mark.until_ns - mark.t_ns) / 1e9:.3f} s" if mark.until_ns > mark.t_ns else ""
+            words = f"{mark.node} at {self._at(mark.t_ns) / 1e9:.6f} s{spent}. {mark.detail}"
+            at = [self.lane_of[mark.node], self._at(mark.t_ns), self._at(mark.until_ns)]
+            yield [*at, clip(mark.label, 60), clip(words, 400), mark.action, band]
+
+    def _notes(self) -> Iterator[str]:
+        if self.chosen.note:
+            yield self.chosen.note
+        yield from self.traced.problems[:_PROBLEMS_MAX]
+        if left_out := self.scene.ops_total - len(self.scene.ops):
+            yield f"{left_out} of {self.scene.ops_total} client operations are left out."
+        if self.scene.nodes_left_out:
+            yield f"{self.scene.nodes_left_out} more nodes are not shown."

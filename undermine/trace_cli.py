@@ -1,0 +1,186 @@
+"""The command `undermine trace`: its options, and what a person sees of a trace in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from undermine import tracing
+from undermine.analysis.trace_summary import Summary
+from undermine.config import FILE_NAME, Config
+from undermine.display import console, plain
+from undermine.experiments import Listener
+from undermine.model.errors import UserError
+
+_ROWS_MAX = 12
+
+Load = Callable[..., Config]
+Listening = Callable[..., AbstractContextManager[Listener]]
+
+
+def register(app: typer.Typer, load: Load, listening: Listening, print_json: Callable[[Any], None]) -> None:
+    """Add the command to the application, with the means of all commands."""
+
+    @app.command("trace")
+    def trace_command(
+        config: Annotated[
+            Path, typer.Option("--config", "-c", help="The undermine.toml, or its folder.", metavar="PATH")
+        ] = Path(FILE_NAME),
+        run: Annotated[
+            str,
+            typer.Option(
+                "--run",
+                help="Draw this stored run, with its fault: a run's number or a finding's id. Runs nothing.",
+                metavar="ID",
+                show_default=False,
+            ),
+        ] = "",
+        out: Annotated[
+            Path | None,
+            typer.Option(
+                "--out", "-o", help="Where to write the files; the run's folder by default.", show_default=False
+            ),
+        ] = None,
+        campaign: Annotated[
+            str,
+            typer.Option("--campaign", help="With --run: of this campaign, not the latest one.", show_default=False),
+        ] = "",
+        params: Annotated[
+            list[str] | None,
+            typer.Option("--set", help="Override a value of [params].", metavar="NAME=VALUE", show_default=False),
+        ] = None,
+        json: Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")] = False,
+    ) -> int:
+        """Record one run without faults, everything observed: who caused what, across threads, tasks and nodes.
+
+        Prints what was seen and writes `trace.html` (the space-time diagram, one file), `trace.perfetto.json` (open it at
+        ui.perfetto.dev) and `trace.shiviz.log`. With `--run` it draws a stored run instead, with its fault.
+
+        Examples: `undermine trace`, `undermine trace --run F1`, `undermine trace --run 17 -o drawn`
+        """
+        if campaign and not run:
+            raise UserError("--campaign says where a stored run is; say which one with --run, or leave it out")
+        with listening(json, title="trace") as listener:
+            if run:
+                result = tracing.trace_stored(load(config, params, programs=False), run, listener, out, campaign)
+            else:
+                result = tracing.trace(load(config, params), listener, out)
+        if json:
+            told = result.summary
+            numbers = {"paired_percent": told.paired_percent, "events_per_s": told.events_per_s}
+            print_json({**msgspec.to_builtins(result), "summary": {**msgspec.to_builtins(told), **numbers}})
+        else:
+            show(result)
+        return 0
+
+
+def show(result: tracing.TraceResult) -> None:
+    """The summary, for people."""
+    out = console()
+    told = result.summary
+    for warning in result.warnings:
+        out.print(f"[yellow]warning:[/yellow] {plain(warning)}")
+    out.print(
+        f"[bold]{plain(result.run)}[/bold]: {told.events:,} events in {told.duration_s:.1f} s of "
+        f"{len(told.nodes)} nodes and clients, {told.processes} processes, {told.contexts:,} threads and tasks"
+    )
+    for part in (_operations(told), _messages(told), _handlers(told), _unpaired(told), _edges(told), _stores(told)):
+        if part.row_count:
+            out.print(part)
+    for line in _lines(told):
+        out.print(line)
+    _show_files(out, result)
+
+
+def _table(title: str, *columns: str, numbers: int) -> Table:
+    """The last `numbers` columns are numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.caption_justify = "left"
+    for place, name in enumerate(columns):
+        right = place >= len(columns) - numbers
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right, style="")
+    return table
+
+
+def _fill(table: Table, rows: Sequence[tuple[str, ...]], what: str) -> Table:
+    for row in rows[:_ROWS_MAX]:
+        table.add_row(*(plain(cell) for cell in row))
+    if len(rows) > _ROWS_MAX:
+        more = len(rows) - _ROWS_MAX
+        table.caption = f"{more} more {what}; --json has them all"
+    return table
+
+
+def _operations(told: Summary) -> Table:
+    """By family, with the operations of each."""
+    families: dict[str, list[tuple[str, int]]] = {}
+    for op, number in told.operations.items():
+        families.setdefault(op.partition(".")[0], []).append((op.partition(".")[2] or op, number))
+    sums = sorted(((sum(n for _, n in ops), family) for family, ops in families.items()), reverse=True)
+    rows = [(f, ", ".join(f"{op} {n:,}" for op, n in families[f]), f"{total:,}") for total, f in sums]
+    return _fill(_table("\nOperations", "family", "", "events", numbers=1), rows, "families")
+
+
+def _messages(told: Summary) -> Table:
+    rows = [(m.kind, f"{m.sender} → {m.receiver}", f"{m.count:,}", f"{m.bytes:,}") for m in told.messages]
+    title = f"\nMessages: {told.messages_total:,}"
+    return _fill(_table(title, "kind", "", "messages", "bytes", numbers=2), rows, "kinds and pairs")
+
+
+def _handlers(told: Summary) -> Table:
+    rows = [(h.handler, f"{h.messages:,}", f"{h.operations:,}") for h in told.handlers]
+    table = _table("\nHandlers, and the operations that they began", "function", "messages", "operations", numbers=2)
+    return _fill(table, rows, "handlers")
+
+
+def _unpaired(told: Summary) -> Table:
+    rows = [("; ".join((u.why, *u.places[:1])), f"{u.events:,}", f"{u.bytes:,}") for u in told.unpaired]
+    table = _table("\nSends and receives without another end", "why", "events", "bytes", numbers=2)
+    return _fill(table, rows, "reasons")
+
+
+def _edges(told: Summary) -> Table:
+    rows = [(kind, ", ".join(f"{name} {n:,}" for name, n in edges.items()), f"{sum(edges.values()):,}")
+            for kind, edges in (("causal", told.causal), ("blocking", told.blocking)) if edges]  # fmt: skip
+    return _fill(_table("\nEdges", "kind", "", "edges", numbers=1), rows, "kinds")
+
+
+def _stores(told: Summary) -> Table:
+    rows = [
+        (s.store, ", ".join(s.users), ", ".join(f"{c} {n:,}" for c, n in s.commands.items()), f"{s.operations:,}")
+        for s in told.stores
+    ]
+    return _fill(_table("\nStores", "store", "used by", "", "operations", numbers=1), rows, "stores")
+
+
+def _lines(told: Summary) -> Iterator[str]:
+    colour = "green" if told.paired_percent >= 99 else "yellow"
+    paired = f"[{colour}]{told.paired_percent:.2f} %[/{colour}]"
+    yield f"\npaired: {paired} of the {told.bytes_received:,} bytes received between instrumented processes"
+    yield f"held: locks at {told.holding_locks:,} events, a time limit in force at {told.under_deadline:,}"
+    for gap in told.gaps:
+        yield f"what the agents in {plain(', '.join(gap.nodes))} do not see:"
+        yield from (f"  [dim]{plain(text)}[/dim]" for text in gap.gaps)
+    for text in told.unread:
+        yield f"[yellow]not read:[/yellow] {plain(text)}"
+    for problem in told.problems:
+        yield f"[red]contradiction:[/red] {plain(problem)}"
+    if not told.problems:
+        yield "no cycle and no edge backwards in time"
+    yield f"analysed in {told.analysis_s:.2f} s, {told.events_per_s:,.0f} events a second"
+
+
+def _show_files(out: Console, result: tracing.TraceResult) -> None:
+    for path, what in (
+        (result.html, "the space-time diagram"),
+        (result.perfetto, "for ui.perfetto.dev"),
+        (result.shiviz, f"for ShiViz, {result.shiviz_events:,} events"),
+    ):
+        out.print(f"{plain(path)}  [dim]{what}[/dim]", soft_wrap=True)

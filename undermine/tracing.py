@@ -1,0 +1,157 @@
+"""`undermine trace`: one run without faults in which agents record everything, or a stored run; analysed, summed up, drawn.
+
+The story of `trace`:
+
+1. A fault-free run, with all families of operations observed and with agents in the workload's clients too.
+2. Its events as columns, and what they say: pairs, contexts, causes, locks and time limits, stores, messages.
+3. A summary, and three files in the run's folder or where the user says: `trace.html`, `trace.perfetto.json`, `trace.shiviz.log`.
+
+`trace_stored` does 2 and 3 for a run that a campaign has kept, with its fault.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from undermine import jvm
+from undermine.analysis.analysing import analyse
+from undermine.analysis.trace_summary import Summary, summary
+from undermine.campaign_dirs import TRACES, campaign_dir, find_finding, open_store
+from undermine.config import Config
+from undermine.deployments.sweep import sweep
+from undermine.engine import open_engine
+from undermine.experiments import Listener, News
+from undermine.model.codec import read_columns
+from undermine.model.errors import ClusterError, UserError
+from undermine.model.plan import Plan
+from undermine.model.run import Conditions, RunView
+from undermine.model.text import printable
+from undermine.report import perfetto, shiviz
+from undermine.report.html import write_file
+from undermine.report.scene import origin_of
+from undermine.report.trace_page import page
+from undermine.rundir import RunDir, load_view, tidy
+
+STRATEGY = "trace"
+HTML, PERFETTO, SHIVIZ = "trace.html", "trace.perfetto.json", "trace.shiviz.log"
+
+
+class TraceResult(msgspec.Struct, frozen=True):
+    """What a trace is made of, and where its files are."""
+
+    run: str
+    """In words: which run it is."""
+    folder: str
+    summary: Summary
+    html: str
+    perfetto: str
+    shiviz: str
+    shiviz_events: int
+    warnings: tuple[str, ...] = ()
+
+
+def trace(config: Config, listener: Listener, out: Path | None = None) -> TraceResult:
+    """Record a fault-free run and draw it."""
+    if out:
+        _folder(out)  # before anything is started for it
+    folder = record(config, listener)
+    name = config.campaign.name or Path(config.path).resolve().parent.name
+    return draw(folder, f"{name}: a run without faults", listener, out)
+
+
+def trace_stored(
+    config: Config, what: str, listener: Listener, out: Path | None = None, campaign: str = ""
+) -> TraceResult:
+    """Draw a run of a campaign: by its number, or the one that shows a finding best."""
+    folder, words = stored_run(config, what, campaign)
+    return draw(folder, words, listener, out)
+
+
+def stored_run(config: Config, what: str, campaign: str = "") -> tuple[Path, str]:
+    """The folder of a stored run, and which one it is in words."""
+    home = campaign_dir(config, campaign)
+    with open_store(home) as store:
+        if what.isascii() and what.isdigit():
+            run, words = int(what), f"run {int(what)}"
+        else:
+            found = find_finding(store, what)
+            run = found.shown_by or found.runs[0]
+            words = f"run {run}, which shows {found.id}"
+    folder = home / "runs" / f"{run:06d}"
+    if not RunDir(folder).trace.is_dir():
+        raise UserError(f"there is no trace of run {run} in {home}; `undermine report` says which runs there are")
+    return folder, f"{words} of campaign {home.name}"
+
+
+# --- recording
+
+
+def record(config: Config, listener: Listener) -> Path:
+    """Run the workload once without a fault, with everything observed; the run's folder."""
+    if any(config.agent(role) == "jvm" for role in config.roles):
+        jvm.agent_jar(lambda text: listener(News("building", text)))
+    sweep(config.dir)
+    home = config.dir / TRACES
+    plan = Plan(seed=config.hunt.seed, strategy=STRATEGY, why="what causes what in a correct run")
+    with open_store(home, exclusive=True, fresh=True), open_engine(config, home) as engine:
+        folder = home / "runs" / "000001"
+        told = {"run": 1, "strategy": STRATEGY}
+        listener(News("run", "without faults, everything observed", told))
+        view = engine.runner.execute(folder, 1, plan, None, Conditions(observe_all=True))
+        tidy(folder, keep_data=False)
+        record = view.record
+        if record.status == "broken":
+            raise ClusterError(f"the cluster fails without any fault: {record.reason}")
+        listener(News("done", "without faults, everything observed", {**told, "status": record.status, "symptom": ""}))
+    return folder
+
+
+# --- drawing
+
+
+def draw(folder: Path, words: str, listener: Listener, out: Path | None = None) -> TraceResult:
+    """Analyse the run in a folder and write the three files."""
+    target = _folder(out or folder)
+    view = load_view(RunDir(folder))
+    columns = read_columns(RunDir(folder).trace)
+    listener(News("building", f"analysing {len(columns):,} events"))
+    traced = analyse(columns)
+    told = summary(traced)
+    origin_ns = origin_of(view.record, view.history) or (int(columns.t[0]) if len(columns) else 0)
+    listener(News("building", f"drawing {len(columns):,} events"))
+    warnings = tuple(_warnings(view, told))
+    html = write_file(target / HTML, lambda stream: stream.write(page(view, traced, told, words, warnings)), "--out")
+    fuller = write_file(target / PERFETTO, lambda stream: perfetto.write(stream, view, traced, origin_ns), "--out")
+    written: list[int] = []
+    log = write_file(
+        target / SHIVIZ, lambda stream: written.append(shiviz.write(stream, view, traced, origin_ns)[0]), "--out"
+    )
+    return TraceResult(words, str(folder), told, str(html), str(fuller), str(log), sum(written), warnings)
+
+
+def _folder(path: Path) -> Path:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"the folder {path} cannot be made ({error.strerror}); choose another one with --out"
+        ) from error
+    return path
+
+
+def _warnings(view: RunView, told: Summary) -> list[str]:
+    """What a reader should know before believing the rest."""
+    record = view.record
+    said = []
+    if not told.events:
+        said.append("no agent recorded anything; see `undermine check`")
+    if not record.conditions.observe_all and told.events:
+        said.append("this run recorded input and output only: no locks, no hand-overs, no clients")
+    if record.workload.outcome not in ("ok", "not_run") and not record.receipts:
+        said.append(f"the workload {record.workload.outcome}: {printable(record.workload.detail, 200)}")
+    missing = [info.id for info in record.nodes if info.id not in told.nodes]
+    if missing and told.events:
+        said.append(f"no agent in {', '.join(missing)}: what it does is not in the trace")
+    return said
