@@ -35,6 +35,8 @@ from undermine.tracing import record
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SYSTEMS = ("granary", "pysyncobj", "dask", "rq", "zookeeper")
+PROGRAMS = Path(__file__).parents[1] / "tests" / "causal_programs" / "many.py"
+PROGRAMS_COUNT = 200
 BARE, TRACED = "bare", "traced"
 NS = 1_000_000_000
 
@@ -45,6 +47,7 @@ def main(rounds: int = 5, events: int = 10_000_000, *systems: str) -> None:
         found[name] = compare(name, rounds)
         print(f"{name}: {json.dumps(found[name])}", file=sys.stderr)
     if events:
+        found["programs"] = programs()
         found["large"] = measured("large", str(events))
     print(json.dumps(found))
 
@@ -66,6 +69,14 @@ def compare(name: str, rounds: int) -> dict[str, object]:
         bare, traced = (statistics.median(one[key] for one in runs[kind]) for kind in (BARE, TRACED))
         ratios[key] = {"bare": round(bare, 3), "traced": round(traced, 3), "ratio": round(traced / bare, 3)}
     return {**ratios, **runs[TRACED][-1]["analysis"]}
+
+
+def programs() -> dict[str, Any]:
+    """The recall for each kind of edge in small concurrent programs whose graph is known."""
+    argv = [sys.executable, PROGRAMS, str(PROGRAMS_COUNT), "--fast"]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def measured(*words: str) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 import pytest
 
 MAPPED = """
@@ -210,3 +213,37 @@ def test_links_and_looks_at_paths_can_fail(tool):
         """
     ).ok()
     assert outcome.out == "28 file soft\nFalse False True\n"
+
+
+def test_creating_what_is_there_already_is_creating_and_fails(tool, any_python):
+    tool.python = any_python
+    outcome = tool.run(
+        """
+        import io, os
+        open("lock", "x").close()
+        for create in (
+            lambda: open("lock", "x"),
+            lambda: os.open("lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY),
+            lambda: io.FileIO("lock", "x"),
+        ):
+            try:
+                create()
+            except FileExistsError:
+                pass
+            else:
+                raise AssertionError
+        """
+    ).ok()
+    made = [(e.op, e.error) for e in outcome.trace if e.op in ("file.create", "file.open")]
+    assert made == [("file.create", ""), *[("file.create", "EEXIST")] * 3]
+
+
+def test_only_its_user_can_read_what_an_agent_writes(tool):
+    before = os.umask(0)
+    try:
+        tool.run("open('x', 'w').close()").ok()
+    finally:
+        os.umask(before)
+    files = [path for path in tool.trace_dir.iterdir() if path.is_file()]
+    assert files
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}

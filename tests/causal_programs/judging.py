@@ -39,6 +39,15 @@ class Verdict:
             lines.append(f"{kind:34} {wanted:6} {found:6} {found / wanted:7.3f}")
         return "\n".join([*lines, f"causors that are wrong: {len(self.false)}"])
 
+    def figures(self) -> dict[str, object]:
+        """The recall for each kind of edge, whatever way leads to it."""
+        wanted, found = Counter[str](), Counter[str]()
+        for kind, number in self.wanted.items():
+            wanted[kind.partition(" ")[0]] += number
+            found[kind.partition(" ")[0]] += self.found[kind]
+        recall = {kind: round(found[kind] / number, 4) for kind, number in sorted((+wanted).items())}
+        return {"edges": wanted.total(), "recall": recall, "wrong": len(self.false), "problems": len(self.problems)}
+
 
 def judge(program: Program, trace_dir: Path) -> Verdict:
     columns = read_columns(trace_dir)

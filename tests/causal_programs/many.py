@@ -1,8 +1,9 @@
-"""Many generated programs, and the recall for each kind of edge: `python tests/causal_programs/many.py 200`."""
+"""Many generated programs, and the recall for each kind of edge; the last line is JSON: `many.py 200`."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -31,6 +32,7 @@ def main() -> int:
         made = program(seed, options.steps, options.depth)
         total.add(judged(f"seed {seed}", made, options.python, options.fast))
     print(total.table())
+    print(json.dumps({"programs": options.programs, **total.figures()}))
     return 1 if total.false or total.missing or total.problems else 0
 
 

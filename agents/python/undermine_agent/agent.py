@@ -259,7 +259,7 @@ def note_error(config: dict, error: BaseException) -> None:
             where = "%s:%d" % (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
             traceback = traceback.tb_next
         line = "%s: %s at %s\n" % (type(error).__name__, error, where)
-        fd = _open(os.path.join(config["trace_dir"], name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        fd = _open(os.path.join(config["trace_dir"], name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             _write(fd, line.encode("utf-8", "backslashreplace"))
         finally:

@@ -17,7 +17,7 @@ from undermine_agent.names import pair
 from undermine_agent.patch import on_module, on_slot, on_type
 from undermine_agent.sites import AGENT_DIR
 
-_CREATING = os.O_CREAT
+_CREATING, _EXCLUSIVE = os.O_CREAT, os.O_EXCL
 
 
 # Where the same functions read and write pipes.
@@ -98,7 +98,7 @@ def _hook_open(agent) -> None:
                 if fds:
                     fds.pop(result.fileno(), None)
                 return result
-            creates = "r" not in mode and not _exists(agent, file)
+            creates = "x" in mode or "r" not in mode and not _exists(agent, file)
             return _opened(
                 agent,
                 create if creates else plain,
@@ -130,7 +130,7 @@ def _hook_os_open(agent) -> None:
                 if fds:
                     fds.pop(fd, None)
                 return fd
-            creates = flags & _CREATING and not _exists(agent, path, dir_fd)
+            creates = flags & _CREATING and (flags & _EXCLUSIVE or not _exists(agent, path, dir_fd))
             return _opened(
                 agent,
                 create if creates else plain,
@@ -165,7 +165,7 @@ def _hook_raw_open(agent) -> None:
                 if fds:
                     fds.pop(fileno(self), None)
                 return None
-            creates = "r" not in mode and not _exists(agent, file)
+            creates = "x" in mode or "r" not in mode and not _exists(agent, file)
             return _opened(
                 agent,
                 create if creates else plain,

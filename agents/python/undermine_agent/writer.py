@@ -72,7 +72,7 @@ class Writer:
         self.string_ids, self.frame_ids, self.stack_ids = count(1), count(1), count(1)
         self.sequence = count(1)
         # Never an existing file: another program may have been here under the same pid, or still have it mapped.
-        _close(_open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+        _close(_open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     def take(self):
         try:

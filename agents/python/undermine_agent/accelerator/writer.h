@@ -305,7 +305,7 @@ Writer_init(Writer *w, PyObject *args, PyObject *options)
         return -1;
     }
     /* Never an existing file: another program may have been here under the same pid, or still have it mapped. */
-    int fd = open(PyBytes_AS_STRING(path), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    int fd = open(PyBytes_AS_STRING(path), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         PyErr_SetFromErrno(PyExc_OSError);
         Py_DECREF(path);
