@@ -162,8 +162,8 @@ def _stores(told: Summary) -> Table:
 
 def _lines(told: Summary) -> Iterator[str]:
     colour = "green" if told.paired_percent >= 99 else "yellow"
-    paired = f"[{colour}]{told.paired_percent:.2f} %[/{colour}]"
-    yield f"\npaired: {paired} of the {told.bytes_received:,} bytes received between instrumented processes"
+    paired = f"[{colour}]{told.paired_percent:.2f} %[/{colour}] of the {told.bytes_received:,} bytes received"
+    yield f"\npaired: {paired if told.bytes_received else 'nothing was received'} between processes with an agent"
     yield f"held: locks at {told.holding_locks:,} events, a time limit in force at {told.under_deadline:,}"
     for gap in told.gaps:
         yield f"what the agents in {plain(', '.join(gap.nodes))} do not see:"

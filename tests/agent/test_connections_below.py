@@ -9,6 +9,9 @@ import pytest
 from bytes_moved import ASYNCIO, BLOCKING, CONTEXTS, PAIR, SENDS, assert_balanced, ledger, moved
 from fake_tool import free_port, partition
 
+from undermine.analysis.channels import pair
+from undermine.model.columns import Columns
+
 RAW = """
     class Peer:
         def __init__(self, address):
@@ -218,3 +221,49 @@ def test_tornado(tool, tls, key):
     reads = outcome.of("stream.read")
     assert sum(e.result for e in reads) == size
     assert {e.resource for e in reads if e.result} == {e.resource for e in outcome.of("net.recv") if e.result}
+
+
+GIVES_UP = """
+    client, server = pair()
+    client.sendall(b"one")
+    client.setblocking(False)
+    try:
+        client.sendall(bytes(20_000_000))
+    except BlockingIOError:
+        pass
+    try:
+        client.send(b"no room")
+    except BlockingIOError:
+        pass
+    server.setblocking(False)
+    while True:
+        try:
+            server.recv(1_000_000)
+        except BlockingIOError:
+            break
+    client.sendall(b"two")
+    server.setblocking(True)
+    read_all(server, 3)
+"""
+
+
+@pytest.mark.parametrize("step", [None, {"fault": "delay", "delay_s": 0.1}], ids=["nobody asks", "a step waits"])
+def test_who_sends_all_without_waiting_may_have_sent_a_part(tool, step):
+    if step:
+        tool.step(step, {"op": "net.send", "nth": 99})
+    outcome = tool.run(PAIR + GIVES_UP).ok()
+    assert [(e.size, e.error) for e in outcome.of("net.send")] == [(3, ""), (20_000_000, "EAGAIN"), (3, "")]
+    columns = Columns.of(outcome.trace)
+    pairing = pair(columns)
+    assert pairing.received == pairing.paired > 100_000
+    assert {columns.event(int(row)).size for row in pairing.send} == {3, 20_000_000}
+
+
+def test_so_may_who_writes_to_a_pair_of_sockets(tool):
+    source = GIVES_UP.replace("= pair()", "= socket.socketpair()")
+    outcome = tool.run(PAIR + source).ok()
+    writes = outcome.of("pipe.write")
+    assert [(e.size, e.error) for e in writes] == [(3, ""), (20_000_000, "EAGAIN"), (3, "")]
+    pairing = pair(Columns.of(outcome.trace))
+    assert len(set(pairing.send.tolist())) == 3
+    assert not len(pairing.unpaired)

@@ -386,6 +386,33 @@ def test_only_the_configured_packages_count(tool):
     assert {e.stack for e in outcome.of("file.create")} == {("granary.store:keep#1",)}
 
 
+def test_the_tool_that_calls_a_client_is_no_part_of_it(tool):
+    package = tool.folder / "undermine"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "workloads.py").write_text(
+        "import threading\nlock = threading.Lock()\n"
+        "def attempt(do):\n    with lock:\n        pass\n    do()\n"
+        "def client(do):\n    thread = threading.Thread(target=attempt, args=(do,))\n    thread.start()\n    thread.join()\n"
+    )
+    outcome = tool.run(
+        """
+        from undermine.workloads import attempt, client
+
+        def put():
+            open("x", "w").close()
+
+        attempt(put)
+        client(put)
+        """,
+        python_path=str(tool.folder),
+    ).ok()
+    assert outcome.of("lock.acquire") == []
+    stacks = [event.stack for event in outcome.of("file.create", "file.open")]
+    assert stacks == [("__main__:put#0", "__main__:<module>#0"), ("__main__:put#0",)]
+    assert [event.op for event in outcome.of("thread.start", "handover.take")] == ["thread.start", "handover.take"]
+
+
 def test_a_module_run_by_name_is_called_as_when_imported(tool):
     (tool.folder / "server.py").write_text("def main():\n    open('x', 'w').close()\nmain()\n")
     outcome = tool.run("import server", python_path=str(tool.folder)).ok()

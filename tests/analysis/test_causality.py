@@ -81,6 +81,17 @@ def test_a_receive_causes_what_follows_up_to_the_next_poll_or_receive(story: Sto
     assert story.names(causality(story.columns).extent(story.row("recv"))) == ["a", "b"]
 
 
+def test_what_began_before_the_bytes_came_is_not_caused_by_them(story: Story) -> None:
+    story.did("send", "net.send", pid=2)
+    story.did("before", "net.recv", t=2)
+    story.did("read", "stream.read", t=3, end=6)
+    story.did("awaits", "future.wait", t=4)
+    story.did("work", "file.write", t=7)
+    found = causes(story, ("send", "read"))
+    assert found["awaits"] == ("none", "")
+    assert found["work"] == ("extent", "read")
+
+
 def test_of_several_sends_in_one_receive_the_last_is_the_causor(story: Story) -> None:
     for n in (1, 2):
         story.did(f"send{n}", "net.send", pid=2)

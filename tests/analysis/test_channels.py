@@ -204,6 +204,41 @@ def test_a_part_is_never_more_than_the_send_had() -> None:
     assert whys(pairing) == [(47, "no send of these bytes was recorded")]
 
 
+AGAIN = {"error": "EAGAIN", "result": 0}
+IN_DOUBT = "a send before these bytes failed, and it is not known how much of it was sent"
+
+
+def test_a_part_that_was_sent_before_others_is_what_was_received_beyond_them() -> None:
+    pairing, pairs = paired(sent(1, 3), sent(2, 100, **AGAIN), sent(4, 5), got(10, 50))
+    assert pairs == [(1, 10, 0, 3), (2, 10, 3, 45), (4, 10, 45, 50)]
+    assert whys(pairing) == []
+
+
+def test_a_send_that_failed_sent_nothing_if_all_the_others_are_what_was_received() -> None:
+    _, pairs = paired(sent(1, 3), sent(2, 100, **AGAIN), sent(4, 100), got(10, 103))
+    assert pairs == [(1, 10, 0, 3), (4, 10, 3, 103)]
+
+
+@pytest.mark.parametrize(
+    ("middle", "received"),
+    [([sent(2, 100, **AGAIN)], 40), ([sent(2, 100, **AGAIN), sent(3, 9, **AGAIN)], 60)],
+    ids=["not all was received", "two have failed"],
+)
+def test_what_follows_a_send_of_which_nobody_knows_the_part_is_paired_with_nothing(
+    middle: list[Event], received: int
+) -> None:
+    pairing, pairs = paired(sent(1, 3), *middle, sent(4, 50), got(10, received))
+    assert pairs == [(1, 10, 0, 3)]
+    assert whys(pairing) == [(50, IN_DOUBT), (received - 3, IN_DOUBT)]
+    assert (pairing.received, pairing.paired) == (received, 3)
+
+
+def test_doubt_about_one_channel_is_none_about_others() -> None:
+    other = f"{A.replace('41200', '41201')}>{B}/2", f"{B}>{A.replace('41200', '41201')}/2"
+    _, pairs = paired(sent(1, 9, **AGAIN), sent(2, 9), got(3, 5), sent(4, 6, other[0]), got(5, 6, other[1]))
+    assert pairs == [(4, 5, 0, 6)]
+
+
 def test_what_was_dropped_does_not_count_even_if_it_is_the_last() -> None:
     pairing, pairs = paired(sent(1, 3), sent(2, 9, error="LOST", result=0), got(10, 5))
     assert pairs == [(1, 10, 0, 3)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from undermine.analysis.causality import causality
 from undermine.analysis.channels import pair
@@ -17,6 +18,7 @@ from undermine.analysis.messages import (
     Messages,
     messages,
 )
+from undermine.analysis.naming import sent_from
 from undermine.model.columns import Columns
 from undermine.model.event import Event
 from undermine.model.point import stack_id
@@ -40,7 +42,7 @@ def sends(t: int, size: int, op: str = "net.send", **more: object) -> Event:
 
 def takes(t: int, size: int, op: str = "net.recv", **more: object) -> Event:
     more = {"stack": LOOP, "target": "peer:n1", **more}
-    return did(op, "n2", t, resource=f"{B}>{A}/1", size=999, result=size, **more)
+    return did(op, "n2", t, more.pop("end", -1), resource=f"{B}>{A}/1", size=999, result=size, **more)
 
 
 def says(t: int, end: int, kind: str, **more: object) -> Event:
@@ -77,7 +79,7 @@ def test_a_message_is_a_send_and_what_took_its_last_byte() -> None:
     assert pairs(some) == [(1, 13), (3, 15)]
     assert some.bytes.tolist() == [10, 5]
     assert (some[0].sender, some[0].receiver) == ("n1", "n2")
-    assert some[0].kind == f"app:Peer.send#1 {stack_id(SENDING)}"
+    assert some[0].kind == f"app:main > Peer.send#1 {stack_id(SENDING)}"
 
 
 def test_what_was_received_in_part_only_is_no_message() -> None:
@@ -194,6 +196,12 @@ def test_why_logical_operations_have_no_other_end(events: list[Event], why: str)
     assert len(some.unpaired) == len(events)
 
 
+def test_what_a_store_got_was_received_by_somebody_without_an_agent() -> None:
+    subscribes = did("msg.send", "n1", 1, 8, target="SUBSCRIBE peer:redis", stack=SENDING)
+    hidden = did("raw.send", "n1", 2, resource=f"{A}>10.0.0.9:6379/1", target="peer:redis", size=4, result=4)
+    assert whys(found(subscribes, hidden)) == [(1, NO_AGENT)]
+
+
 def test_what_was_dropped_is_no_message_and_does_not_count() -> None:
     some = found(says(1, 2, "a"), says(3, 4, "a", error="LOST"), hears(11, 12, "a"))
     assert (pairs(some), whys(some)) == ([(1, 11)], [])
@@ -233,6 +241,77 @@ def test_what_comes_after_the_next_receive_is_none_of_the_handling() -> None:
     later = did("file.write", "n2", 25, stack=("app:Store.put#1", "app:serve#4"))
     some = found(sends(1, 4), takes(11, 4), sends(15, 4), takes(21, 4), later)
     assert [one.handler for one in some] == ["app:read_frame", "app:Store.put"]
+
+
+def test_a_pool_that_takes_its_socket_back_is_not_the_handler() -> None:
+    asking = ("rpc:Pool.call#1", "app:Shard.push#1", "app:main#1")
+    reply = takes(11, 4, stack=("rpc:read_frame#2", *asking))
+    back = did("lock.acquire", "n2", 13, stack=("rpc:Pool._give_back#1", *asking))
+    assert found(sends(1, 4), reply, back)[0].handler == "app:Shard.push"
+    goes_on = did("lock.release", "n2", 15, stack=("app:Shard.push#2", "app:main#1"))
+    assert found(sends(1, 4), reply, back, goes_on)[0].handler == "app:Shard.push"
+    calls = did("file.write", "n2", 15, stack=("log:Log.add#1", "app:Shard.push#2", "app:main#1"))
+    assert found(sends(1, 4), reply, back, calls)[0].handler == "log:Log.add"
+
+
+def test_who_dispatches_is_not_the_handler_but_whom_it_calls() -> None:
+    serve = ("rpc:Server._serve#1", "process:spawn.<locals>.run#1")
+    request = takes(11, 4, stack=("rpc:read_frame#2", *serve))
+    called = ("shard:Shard.put#1", "shard:methods.<locals>.<lambda>#1", "rpc:Server._answer#1", *serve)
+    assert found(sends(1, 4), request, did("lock.acquire", "n2", 13, stack=called))[0].handler == "shard:Shard.put"
+    answers = did("net.send", "n2", 13, stack=("rpc:send_frame#1", *serve))
+    assert found(sends(1, 4), request, answers)[0].handler == "rpc:Server._serve"
+
+
+def test_once_the_function_that_polled_has_returned_the_handling_is_over() -> None:
+    tick = ("app:tick#2", "app:run#1")
+    polled = did("poll", "n2", 5, stack=("poller:Poller.poll#1", *tick))
+    got = takes(11, 4, stack=("net:Link.read#1", "poller:Poller.poll#2", *tick))
+    handles = did("file.write", "n2", 13, stack=("journal:add#1", "app:on_message#1", "poller:Poller.poll#2", *tick))
+    next_tick = did("file.write", "n2", 15, stack=("journal:flush#1", "app:tick#3", "app:run#1"))
+    assert found(sends(1, 4), polled, got, handles, next_tick)[0].handler == "app:on_message"
+    again = [replace(one, t_ns=one.t_ns + 20, end_ns=one.end_ns + 20, seq=one.seq + 20) for one in (polled, got, next_tick)]
+    both = found(sends(1, 4), polled, got, handles, next_tick, sends(21, 4), *again)
+    assert [one.handler for one in both] == ["app:on_message", "net:Link.read"]
+    assert found(sends(1, 4), polled, got, next_tick)[0].handler == "journal:flush", "a poller that only fetches"
+
+
+def test_clocks_say_who_handled_a_message_only_where_nothing_else_does() -> None:
+    got = takes(11, 4, stack=("net:Link.read#1", "core:serve#1"))
+    decodes = did("clock", "n2", 13, stack=("codec:decode#1", "core:serve#1"))
+    counts = did("clock", "n2", 15, stack=("state:finished#1", "core:serve#1"))
+    writes = did("file.write", "n2", 17, stack=("state:keep#1", "core:serve#1"))
+    rests = did("sleep", "n2", 16, stack=("core:serve#2",))
+    assert found(sends(1, 4), got, decodes, counts)[0].handler == "state:finished"
+    assert found(sends(1, 4), got, decodes, counts, writes)[0].handler == "state:keep"
+    assert found(sends(1, 4), got, decodes, counts, rests, writes)[0].handler == "state:finished"
+    assert found(sends(1, 4), got, rests, writes)[0].handler == "core:serve"
+
+
+def test_what_was_done_while_receiving_is_no_handling() -> None:
+    got = takes(11, 4, "stream.read", end=20, stack=("app:read#1", "app:serve#1"))
+    inside = did("future.set", "n2", 15, stack=("library:finish#1", "app:read#1", "app:serve#1"))
+    assert found(sends(1, 4), takes(8, 4), got, inside)[0].handler == "app:read"
+
+
+# --- where messages were sent
+
+
+@pytest.mark.parametrize(
+    ("stack", "words"),
+    [
+        (("m:f#1",), "m:f#1"),
+        (("rpc:send_frame#3", "rpc:Pool.call#1", "shard:Shard.push#2"), "shard:Shard.push > send_frame#3"),
+        (("rpc:send_frame#3", "rpc:Server.serve#1", "process:spawn.<locals>.run#0"), "rpc:Server.serve > send_frame#3"),
+        (
+            ("tcp:Tcp.flush#0", "tcp:Tcp.send#7", "net:Net.send#2", "raft:Raft.vote#1", "raft:Raft.tick#1"),
+            "raft:Raft.vote > Net.send > Tcp.flush#0",
+        ),
+        (("a.B$Writer:run#1", "a.B:send#1", "a.C:lambda$go$0#1", "a.C:vote#1"), "a.C:vote > run#1"),
+    ],
+)
+def test_a_sender_is_named_with_those_that_it_sends_for(stack: tuple[str, ...], words: str) -> None:
+    assert sent_from(stack) == words
 
 
 # --- random

@@ -12,17 +12,20 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import msgspec
 import pytest
 from report_campaigns import CampaignMaker, at_s, op, plan, point, record
 from test_spacetime import HOSTILE
-from traced_samples import done
+from traced_samples import done, traced
 
-from undermine import cli
+from undermine import cli, trace_cli
+from undermine.analysis.trace_summary import summary
 from undermine.campaign_dirs import TRACES
 from undermine.model.event import Event
 from undermine.model.finding import Finding
 from undermine.model.plan import Crash, Plan
 from undermine.model.run import Conditions, Receipt
+from undermine.report import trace_page
 from undermine.report.spacetime import unpacked
 
 TOML = """
@@ -106,6 +109,13 @@ def test_a_run_is_summed_up_and_its_files_are_in_its_folder(project: Project) ->
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
         assert name in out
     assert "\x1b" not in out
+    assert _picture(folder / "trace.html")["healed"] is None, "there was nothing to heal"
+    assert "healed" not in (folder / "trace.perfetto.json").read_text() + (folder / "trace.shiviz.log").read_text()
+
+
+def _picture(path: Path) -> dict[str, Any]:
+    """What the page of a trace draws."""
+    return unpacked(path.read_text().split('data-picture="')[1].split('"')[0])
 
 
 def test_a_finding_is_drawn_with_its_fault(project: Project, tmp_path: Path) -> None:
@@ -113,8 +123,8 @@ def test_a_finding_is_drawn_with_its_fault(project: Project, tmp_path: Path) -> 
     assert (code, err) == (0, "")
     assert "which shows F1" in out
     assert "recorded input and output only" in out
-    page = (tmp_path / "drawn" / "here" / "trace.html").read_text()
-    made = unpacked(page.split('data-picture="')[1].split('"')[0])
+    made = _picture(tmp_path / "drawn" / "here" / "trace.html")
+    assert made["healed"]
     assert [(mark[3], made["lanes"][mark[0]]["name"]) for mark in made["marks"]] == [("crash", "s2")]
     assert len(made["messages"]["a"]) == 2
     assert "crash on s2" in (tmp_path / "drawn" / "here" / "trace.perfetto.json").read_text()
@@ -149,6 +159,12 @@ def test_mistakes_are_said_in_a_sentence(project: Project, args: list[str], said
     assert out == ""
     assert err.startswith("error: ")
     assert said in err
+
+
+def test_where_nothing_was_received_no_share_of_it_is_said() -> None:
+    told = msgspec.structs.replace(summary(traced()), bytes_received=0, bytes_paired=0)
+    assert next(iter(trace_cli._lines(told))) == "\npaired: nothing was received between processes with an agent"
+    assert ("0", "bytes between nodes") in trace_page._facts(told)
 
 
 def test_a_recorded_run_is_scratch() -> None:

@@ -239,7 +239,7 @@ class _Maker:
             opener = np.where(newer, order[mail_at], opener)
         found = np.empty(len(columns), np.int64)
         found[order] = opener
-        found[ends] = NONE
+        found[ends | (columns.t < columns.end[found])] = NONE  # it began before anything was received
         return self._within_loops(found)
 
     def _within_loops(self, openers: Numbers) -> Numbers:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from undermine.analysis.connections import UDP, End, User, address, connections
 from undermine.analysis.datagrams import Flow, paired_datagrams
-from undermine.analysis.transfers import ANY, READ, RECV, SEND, Transfers, sums, transfers_of, users_of
+from undermine.analysis.transfers import ANY, GIVEN_UP, READ, RECV, SEND, Transfers, sums, transfers_of, users_of
 from undermine.model.columns import Columns, Ids, Numbers
 
 Flags = npt.NDArray[np.bool_]
@@ -36,8 +36,9 @@ WHYS = (
     "the other end is not in the trace",
     "the two ends count bytes of different layers",
     "the connection has no name",
+    "a send before these bytes failed, and it is not known how much of it was sent",
 )
-_NO_SEND, _NEVER, _NO_AGENT, _NOT_FOUND, _OTHER_LAYER, _NO_NAME = range(6)
+_NO_SEND, _NEVER, _NO_AGENT, _NOT_FOUND, _OTHER_LAYER, _NO_NAME, _IN_DOUBT = range(7)
 _DATAGRAM = -1
 
 
@@ -134,8 +135,9 @@ def pair(columns: Columns) -> Pairing:
     transfers = transfers_of(columns)
     users = users_of(columns, transfers)
     routes = _routes(columns, transfers, users)
-    _allow_for_parts(columns, transfers, routes)
+    in_doubt = _allow_for_parts(columns, transfers, routes)
     result = _Result(columns, transfers, routes)
+    result.leave_out(in_doubt)
     result.add_bytes(RECV, routes.into)
     result.add_bytes(READ, routes.read)
     result.add_strays()
@@ -157,6 +159,8 @@ class _Routes:
         self.stream_of: dict[int, int] = {}
         self.lopsided: list[int] = []
         """Channels whose two ends count different layers."""
+        self.in_doubt: list[int] = []
+        """Channels of which it is not known from some byte on who sent it."""
 
     def new(self, channel: Channel) -> int:
         self.channels.append(channel)
@@ -240,22 +244,42 @@ def _opened(columns: Columns) -> Iterator[tuple[str, str]]:
             yield written, read
 
 
-def _allow_for_parts(columns: Columns, transfers: Transfers, routes: _Routes) -> None:
+def _allow_for_parts(columns: Columns, transfers: Transfers, routes: _Routes) -> Numbers:
     """A send that failed, or whose process was killed in it, may have sent a part: what was received beyond all other
-    sends counts as that part, if nothing was sent after it."""
+    sends counts as that part, if nothing was sent after it, or if it was the only one in its channel that gave up midway.
+    Gives the sends that follow where the part is not known. (As much was received as sent: then it was nothing.)
+    """
     if not len(transfers.unsure) or not routes.channels:
-        return
+        return transfers.unsure[:0]
     missing = _missing(transfers, routes)
     last = np.full(len(missing), -1, np.int64)
     counted = np.flatnonzero((transfers.code == SEND) & (transfers.bytes > 0) & (routes.out[transfers.user] >= 0))
     last[routes.out[transfers.user[counted]]] = counted  # in the order of time: the last one stays
+    amid: dict[int, list[int]] = defaultdict(list)
     for position in transfers.unsure.tolist():
         number = int(routes.out[transfers.user[position]])
-        if number >= 0 and missing[number] > 0 and position > last[number]:
-            size = int(columns.size[transfers.rows[position]])
-            part = min(size if size > 0 else ANY, int(missing[number]))
-            transfers.bytes[position] = part
-            missing[number] -= part
+        if number >= 0 and position < last[number]:
+            if columns.strings[columns.error[transfers.rows[position]]] in GIVEN_UP:
+                amid[number].append(position)
+        elif number >= 0 and missing[number] > 0 and number not in amid:
+            missing[number] -= _give_part(columns, transfers, position, int(missing[number]))
+    doubtful = np.zeros(len(transfers.rows), bool)
+    for number, positions in amid.items():
+        if missing[number] > 0 and len(positions) == 1:
+            _give_part(columns, transfers, positions[0], int(missing[number]))
+        elif missing[number]:
+            behind = counted[routes.out[transfers.user[counted]] == number]
+            doubtful[behind[behind > positions[0]]] = True
+            routes.in_doubt += [number, *filter(None, [routes.stream_of.get(number)])]
+    return np.flatnonzero(doubtful)
+
+
+def _give_part(columns: Columns, transfers: Transfers, position: int, missing: int) -> int:
+    """Count as many of the missing bytes as a send had."""
+    size = int(columns.size[transfers.rows[position]])
+    part = min(size if size > 0 else ANY, missing)
+    transfers.bytes[position] = part
+    return part
 
 
 def _missing(transfers: Transfers, routes: _Routes) -> Numbers:
@@ -338,6 +362,12 @@ class _Result:
     def leave(self, position: Numbers, count: Numbers, why: npt.NDArray[np.int8]) -> None:
         self.left.append((self.transfers.rows[position], count, why))
 
+    def leave_out(self, position: Numbers) -> None:
+        """Sends of which it is not known which bytes of their channel they are."""
+        transfers = self.transfers
+        self.leave(position, transfers.bytes[position], np.full(len(position), _IN_DOUBT, np.int8))
+        transfers.bytes[position] = 0
+
     def cover(self, layer: str, received: int, paired: int) -> None:
         before = self.coverage.get(layer, (0, 0))
         if received:
@@ -370,8 +400,9 @@ class _Result:
 
     def _leave(self, side: _Side, rest: Numbers, why: int) -> None:
         left = np.flatnonzero(rest)
-        lopsided = np.isin(side.channel[left], self.routes.lopsided)
-        self.leave(side.position[left], rest[left], np.where(lopsided, _OTHER_LAYER, why).astype(np.int8))
+        whys = np.where(np.isin(side.channel[left], self.routes.lopsided), _OTHER_LAYER, why)
+        whys[np.isin(side.channel[left], self.routes.in_doubt) & (why == _NO_SEND)] = _IN_DOUBT
+        self.leave(side.position[left], rest[left], whys.astype(np.int8))
 
     def _cover(self, receives: _Side, rest: Numbers) -> None:
         count = len(self.routes.channels)

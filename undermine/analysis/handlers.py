@@ -1,37 +1,61 @@
 """Which function handled what was received: the first one that the program called because of it.
 
-Of the operations in the extent of a receive, the first that was done by a function which was not under way at the receive
-decides: the outermost such function is the handler. A callback (`data_received`) is one itself: nothing of the
-program is under way when its event loop receives. Where the receiving function itself does everything, it is the handler.
+Of the operations in the extent of a receive, the first that says who acted decides. It does so if it was done outside the
+module that receives: there, by a function that was not under way at the receive (the outermost of them), or by one that was and
+goes on with what it got. Within that module, framing and pools are not the handler: a function there counts if it does more than
+to send, lock or close. A callback (`data_received`) is a handler itself: nothing of the program is under way when its
+event loop receives. Clocks say something only where nothing else does. Once the thread sleeps, or the function that polled and
+calls the handlers has returned, the handling is over.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from undermine.analysis.contexts import Contexts
+from undermine.analysis.naming import has_own_name, module, telling
+from undermine.analysis.rows import NONE, Groups
 from undermine.model.columns import Columns, Ids, Names, Numbers
 from undermine.model.event import functions
 
 _LOOKED_AT = 16
-"""How many operations after a receive are looked at for one that was done by another function."""
+"""How many operations after a receive are looked at."""
 _SILENT = ("thread.end", "task.end", "handover.take")
 """Not done by a function of the program."""
 _ENDS = ("net.recv", "stream.read", "pipe.read", "msg.recv", "poll", "net.accept", "queue.get")
 """Where the extent of a receive is over."""
 
+_CLASSES = 5
+_ACT, _SEND, _AID, _CLOCK, _SLEEP = range(_CLASSES)
+_SENDS = ("net.send", "raw.send", "pipe.write")
+_CLOCKS = ("clock", "timeout")
+_AIDS = ("lock", "sem", "cond", "event", "future", "handover", "net.close", "join")
+"""Operations, or families of them, that a program needs around what it does."""
+
+_NOTHING, _AT_LEAST, _GOES_ON, _MAYBE, _DECIDED = range(5)
+"""How much an operation says of the handler."""
+
 
 def handlers(columns: Columns, known: Contexts, causor: Numbers, receives: Numbers, texts: Names) -> Ids:
     """For each receive the number of its handler's name in `texts`."""
     rows, inverse = np.unique(receives, return_inverse=True)
-    finder = _Finder(columns, texts)
+    finder = _Finder(columns, known, rows, texts)
+    _search(columns, known, causor, finder, np.arange(len(rows)))
+    _search(columns, known, causor, finder, finder.handled_later())
+    return finder.names()[inverse.reshape(-1)].astype(np.int32)
+
+
+def _search(columns: Columns, known: Contexts, causor: Numbers, finder: _Finder, open_: Numbers) -> None:
+    """Look at the operations that followed the receives with these numbers, one after the other."""
+    rows = finder.rows
     silent, ends = _marked(columns, _SILENT), _marked(columns, _ENDS)
-    found, at_least = np.zeros(len(rows), np.int32), np.zeros(len(rows), np.int32)
     place = np.empty(len(columns), np.int64)
     place[known.order] = np.arange(len(columns))
     places = place[rows]
-    open_ = np.arange(len(rows))
     for step in range(1, _LOOKED_AT + 1):
         open_ = open_[places[open_] + step < len(columns)]
         after, mine = known.order[places[open_] + step], rows[open_]
@@ -40,14 +64,8 @@ def handlers(columns: Columns, known: Contexts, causor: Numbers, receives: Numbe
         if not len(open_):
             break
         part = ((causor[after] == mine) | _within(columns, mine, after)) & ~silent[columns.op[after]]
-        new, common = finder.between(columns.stack[mine[part]], columns.stack[after[part]])
-        found[open_[part]] = new
-        first = at_least[open_[part]] == 0
-        at_least[open_[part][first]] = common[first]
-        open_ = open_[found[open_] == 0]
-    own = finder.own(columns.stack[rows])
-    best = np.where(found > 0, found, np.where(at_least > 0, at_least, own))
-    return best[inverse.reshape(-1)].astype(np.int32)
+        finder.look(open_[part], after[part])
+        open_ = open_[~finder.done[open_]]
 
 
 def _marked(columns: Columns, ops: tuple[str, ...]) -> npt.NDArray[np.bool_]:
@@ -64,34 +82,95 @@ def _within(columns: Columns, around: Numbers, rows: Numbers) -> Numbers:
     return inside
 
 
+def _class_of(op: str) -> int:
+    if op in _SENDS:
+        return _SEND
+    if op in _CLOCKS or op == "sleep":
+        return _SLEEP if op == "sleep" else _CLOCK
+    return _AID if op in _AIDS or op.partition(".")[0] in _AIDS else _ACT
+
+
 class _Finder:
-    """Compares stacks; there are few different ones."""
+    """What is known so far of the handler of each receive. Stacks are compared once: there are few different ones."""
 
-    def __init__(self, columns: Columns, texts: Names) -> None:
-        self.stacks, self.texts = columns.stacks, texts
-        self._known: dict[tuple[int, int], tuple[int, int]] = {}
+    def __init__(self, columns: Columns, known: Contexts, rows: Numbers, texts: Names) -> None:
+        self.columns, self.rows, self.texts = columns, rows, texts
+        self.done = np.zeros(len(rows), bool)
+        self._says = np.full(len(rows), _NOTHING, np.int8)
+        self._name = np.zeros(len(rows), np.int32)
+        self._class_of = np.array([_class_of(text) for text in columns.strings], np.int64)
+        polls = columns.find("poll")
+        before = Groups(known.context[polls], polls, len(columns)).last_before(known.context[rows], rows)
+        poll = np.where(before == NONE, len(columns.stacks), columns.stack[before])
+        places = columns.stack[rows].astype(np.int64) * (len(columns.stacks) + 1) + poll
+        hows, number = np.unique(places * 2 + (known.frame[rows] >= known.loops), return_inverse=True)
+        self._hows, self._how = hows.tolist(), number.reshape(-1)
+        """Where receives were done, where their threads polled before, and whether an event loop did it; by receive which."""
+        self._compare = cache(self._compared)
 
-    def between(self, receiving: Ids, doing: Ids) -> tuple[Ids, Ids]:
-        """For each pair of stacks: the outermost function that is only in the second (0: none), the innermost in both."""
-        keys = receiving.astype(np.int64) * len(self.stacks) + doing
-        pairs, inverse = np.unique(keys, return_inverse=True)
-        table = [self._compare(*divmod(pair, len(self.stacks))) for pair in pairs.tolist()]
-        found = np.array(table or [(0, 0)], np.int32)[inverse.reshape(-1)]
-        return found[:, 0], found[:, 1]
+    def handled_later(self) -> Numbers:
+        """Receives by pollers that only fetch: nothing was ever handled before they returned. Their polls are forgotten."""
+        nowhere = len(self.columns.stacks)
+        poll = np.array([how // 2 % (nowhere + 1) for how in self._hows] or [0], np.int64)
+        handles = np.zeros(nowhere + 1, bool)
+        handles[poll[self._how[self._says >= _MAYBE]]] = True
+        handles[nowhere] = True
+        left = np.flatnonzero(~handles[poll[self._how]])
+        if len(left):
+            self._hows += [how + 2 * (nowhere - int(poll[n])) for n, how in enumerate(self._hows)]
+            self._how[left] += len(poll)
+        self._says[left], self._name[left], self.done[left] = _NOTHING, 0, False
+        return left
 
-    def _compare(self, receiving: int, doing: int) -> tuple[int, int]:
-        key = receiving, doing
-        if key not in self._known:
-            old, new = (functions(self.stacks[number])[::-1] for number in key)
-            same = 0
-            while same < min(len(old), len(new)) and old[same] == new[same]:
-                same += 1
-            deeper = self.texts.number(new[same]) if same < len(new) else 0
-            self._known[key] = deeper, self.texts.number(new[same - 1]) if same else 0
-        return self._known[key]
+    def look(self, numbers: Numbers, doing: Numbers) -> None:
+        """Take in one more operation of each of these receives."""
+        columns = self.columns
+        keys = (self._how[numbers] * len(columns.stacks) + columns.stack[doing]) * _CLASSES
+        kinds, inverse = np.unique(keys + self._class_of[columns.op[doing]], return_inverse=True)
+        table = np.array([self._compare(key) for key in kinds.tolist()] or [(0, 0, False)], np.int32)
+        says, name, over = table[inverse.reshape(-1)].T
+        # the last clock says more than the first, which was read while the message was decoded
+        better = (says > self._says[numbers]) | (says == _MAYBE) & (self._says[numbers] == _MAYBE)
+        self._says[numbers[better]], self._name[numbers[better]] = says[better], name[better]
+        self.done[numbers] = (over > 0) | (says == _DECIDED)
 
-    def own(self, stacks: Ids) -> Ids:
-        """The innermost function of each stack."""
-        used, inverse = np.unique(stacks, return_inverse=True)
-        names = [self.texts.number(functions(self.stacks[number])[0]) for number in used.tolist()]
-        return np.array(names or [0], np.int32)[inverse.reshape(-1)]
+    def _compared(self, key: int) -> tuple[int, int, bool]:
+        """What an operation says of the handler: how much, the number of a name, and whether the handling is over."""
+        key, kind = divmod(key, _CLASSES)
+        how, doing = divmod(key, len(self.columns.stacks))
+        places, by_loop = divmod(self._hows[how], 2)
+        receiving, poll = divmod(places, len(self.columns.stacks) + 1)
+        old, new, polled = map(self._outermost_first, (receiving, doing, poll))
+        if old[: len(polled)] == polled != new[: len(polled)]:
+            return _NOTHING, 0, True
+        same = 0
+        while same < min(len(old), len(new)) and old[same] == new[same]:
+            same += 1
+        says, name = _judged(old, new, same, kind, "" if by_loop else module(old[-1]))
+        return says, self.texts.number(name), kind == _SLEEP and same == len(new)
+
+    def _outermost_first(self, stack: int) -> Sequence[str]:
+        """The functions of a stack; none of the one behind the last."""
+        return functions(self.columns.stacks[stack])[::-1] if stack < len(self.columns.stacks) else ()
+
+    def names(self) -> Ids:
+        """Where nothing was done, the function that received."""
+        used, inverse = np.unique(self.columns.stack[self.rows], return_inverse=True)
+        own = [self.texts.number(functions(self.columns.stacks[number])[0]) for number in used.tolist()]
+        return np.where(self._name > 0, self._name, np.array(own or [0], np.int32)[inverse.reshape(-1)])
+
+
+def _judged(old: Sequence[str], new: Sequence[str], same: int, kind: int, receives: str) -> tuple[int, str]:
+    """`same`: how many functions were under way at the receive and still are. `receives`: the module that does."""
+    began, goes_on = new[same:], new[same - 1] if same else ""
+    outside = [function for function in began or (goes_on,) if function and module(function) != receives]
+    if outside and kind != _CLOCK:
+        return _DECIDED if began or kind != _SLEEP else _GOES_ON, telling(outside)
+    if outside and began:
+        return _MAYBE, telling(outside)
+    merely_sends = kind == _SEND and len(began) == 1 and same < len(old)
+    if began and kind in (_ACT, _SEND, _SLEEP) and not merely_sends:
+        return _DECIDED, telling(began)
+    if kind == _AID:  # somebody who asked has got the answer, it seems, and the connection is given back
+        goes_on = next((f for f in reversed(new[:same]) if module(f) != receives and has_own_name(f)), goes_on)
+    return _AT_LEAST if goes_on else _NOTHING, goes_on

@@ -18,6 +18,7 @@ from undermine.analysis.channels import STREAM, Flags, Pairing, Unpaired
 from undermine.analysis.connections import UDP
 from undermine.analysis.contexts import Contexts
 from undermine.analysis.handlers import handlers
+from undermine.analysis.naming import sent_from
 from undermine.analysis.rows import NONE, Groups
 from undermine.model.columns import Columns, Ids, Names, Numbers
 from undermine.model.point import stack_id
@@ -264,8 +265,12 @@ class _Logical:
         sends = self._without(self._good("msg.send"), sent)
         silent = self._without(sends, self._sent_in[self._sent_in >= 0])
         lost = self._without(sends, silent)
-        self.unpaired += [Unpaired(row, int(self.columns.size[row]), NEVER_RECEIVED) for row in lost.tolist()]
+        self.unpaired += [Unpaired(row, int(self.columns.size[row]), self._why_lost(row)) for row in lost.tolist()]
         return np.sort(np.append(silent, np.array(list(waiting), np.int64)))
+
+    def _why_lost(self, row: int) -> str:
+        peer = _peer(self.columns.strings[int(self.columns.target[row])]).removeprefix("peer:")
+        return NO_AGENT if peer and peer not in self._nodes else NEVER_RECEIVED
 
     def _without(self, rows: Numbers, others: Numbers | list[int]) -> Numbers:
         """The rows that are not among the others, of which there can be very many."""
@@ -366,8 +371,8 @@ def _kinds(columns: Columns, logical: _Logical, send: Numbers, receive: Numbers,
 
 
 def _stack_kind(stack: tuple[str, ...]) -> str:
-    """A message is known by the whole stack of its sender; the innermost place is for people."""
-    return f"{stack[0]} {stack_id(stack)}"
+    """A message is known by the whole stack of its sender; the words are for people."""
+    return f"{sent_from(stack)} {stack_id(stack)}"
 
 
 def _ids(columns: Columns, ops: Iterable[str]) -> list[int]:

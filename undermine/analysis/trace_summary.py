@@ -15,8 +15,6 @@ from undermine.analysis.traced import NO_CAUSE, Traced
 from undermine.model.columns import Ids
 
 _PLACES_MAX = 3
-_MESSAGES_MAX = 200
-_HANDLERS_MAX = 200
 
 
 class MessageCount(msgspec.Struct, frozen=True):
@@ -100,9 +98,9 @@ def summary(traced: Traced) -> Summary:
         contexts=len(np.unique(traced.context)),
         duration_s=(last - int(columns.t[0])) / 1e9 if len(columns) else 0.0,
         operations=_counted(columns.op, columns.strings),
-        messages=tuple(_messages(traced))[:_MESSAGES_MAX],
+        messages=tuple(_messages(traced)),
         messages_total=len(traced.messages),
-        handlers=tuple(_handlers(traced))[:_HANDLERS_MAX],
+        handlers=tuple(_handlers(traced)),
         bytes_received=traced.bytes_received,
         bytes_paired=traced.bytes_paired,
         unpaired=tuple(_unpaired(traced)),

@@ -22,6 +22,8 @@ _CODES = {
     "net.close": CLOSE,
 }
 LOST = "LOST"
+GIVEN_UP = ("EAGAIN", "TimeoutError", "timeout", "SSLWantReadError", "SSLWantWriteError")
+"""Errors of a send that may have sent a part, on a connection that goes on: it does not wait (any longer)."""
 ANY = 1 << 40
 """More than anybody moves at once: what a damaged file says, and the size of a failed send where it is not known."""
 

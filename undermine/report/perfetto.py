@@ -79,7 +79,7 @@ class _Export:
             words = short_fault(steps[receipt.step].fault) if known and receipt.proves else receipt.action
             args = {"node": receipt.node, "detail": clip(receipt.detail, 300), "step": receipt.step + 1}
             yield self._instant(f"{words} on {receipt.node}", receipt.begun_ns, args)
-        if view.record.healed_ns:
+        if view.record.healed_ns and view.receipts:
             yield self._instant("healed", view.record.healed_ns, {})
         for op in view.history:
             if op.end_ns > op.start_ns > 0:

@@ -91,7 +91,7 @@ def _faults(view: RunView | None) -> Iterator[tuple[int, str]]:
     if view is not None:
         for receipt in view.receipts:
             yield receipt.begun_ns, _line(f"{receipt.action} on {receipt.node}: {receipt.detail}")
-        if view.record.healed_ns:
+        if view.record.healed_ns and view.receipts:
             yield view.record.healed_ns, "healed"
 
 

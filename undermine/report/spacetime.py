@@ -195,7 +195,7 @@ class _Picture:
             "marks": list(self._marks()),
             "deaths": [[self.lane_of[d.node], self._at(d.t_ns), clip(d.text, 300)] for d in scene.deaths],
             "health": [[self.lane_of[h.node], self._at(h.t_ns), clip(h.answer, 200)] for h in scene.health],
-            "healed": self._at(scene.healed_ns) if scene.healed_ns else None,
+            "healed": self._at(scene.healed_ns) if scene.healed_ns and (scene.marks or scene.deaths) else None,
             "stalled": self._at(scene.stalled_ns) if scene.stalled_ns else None,
             "signs": [list(sign) for sign in kinds(scene)],
             "events": events,

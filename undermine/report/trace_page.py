@@ -31,13 +31,13 @@ def page(view: RunView, traced: Traced, told: Summary, words: str, warnings: Seq
 
 
 def _facts(told: Summary) -> list[tuple[str, str]]:
-    received = f"of {told.bytes_received:,} bytes between nodes paired"
+    paired = f"{told.paired_percent:.1f} %", f"of {told.bytes_received:,} bytes between nodes paired"
     return [
         (f"{told.events:,}", "events"),
         (str(len(told.nodes)), f"nodes and clients, {count(told.processes, 'process', 'processes')}"),
         (f"{told.contexts:,}", "threads and tasks"),
         (f"{told.messages_total:,}", "messages"),
-        (f"{told.paired_percent:.1f} %", received),
+        paired if told.bytes_received else ("0", "bytes between nodes"),
         (f"{sum(told.causal.values()):,}", "causal edges"),
         (f"{sum(told.blocking.values()):,}", "blocking edges"),
         (str(len(told.problems)), "contradictions"),

@@ -1,7 +1,8 @@
 """Hooks of TCP and UDP sockets, put on `socket.socket` once the target has imported it.
 
 Whom they talk to and what connections are called: see `peers`. A non-blocking
-call that would block leaves no trace: how often a program asks in vain is an accident that does not recur.
+call that would block leaves no trace: how often a program asks in vain is an accident that does not recur. Only `sendall`
+does, with its error: it may have sent a part, and nobody knows how much.
 Therefore a non-blocking call is recorded after it was done, unless a step waits before it: then the socket
 is asked first whether it is ready. Unix sockets and the agent's own connection are never seen.
 """
@@ -94,16 +95,17 @@ def must_decide(agent, operation) -> bool:
 def _without_blocking(agent, operation, subject, size, measure, original, sock, args, options):
     """A call on a non-blocking socket. See the module's docstring."""
     lasting = agent.lasting
+    in_parts = measure is None and operation.name == "net.send"
     if must_decide(agent, operation):
-        if lasting.error_of(operation.name, subject) or _ready(sock, operation.name == "net.send"):
+        if in_parts or lasting.error_of(operation.name, subject) or _ready(sock, operation.name == "net.send"):
             return agent.perform(operation, subject, size, measure, original, sock, *args, **options)
         return original(sock, *args, **options)
     t_ns = monotonic_ns()
     try:
         result = original(sock, *args, **options)
-    except WOULD_BLOCK:
-        raise
     except BaseException as error:
+        if not in_parts and isinstance(error, WOULD_BLOCK):
+            raise
         call = agent.enter(operation, subject, size, t_ns)
         if call is not None:
             agent.leave(call, 0, error)

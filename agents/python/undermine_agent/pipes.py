@@ -92,15 +92,15 @@ def _is_local(fd: int) -> bool:
 
 
 def partly(agent):
-    """As `agent.perform`, for what does not wait: a call that would have to wait leaves no trace."""
+    """As `agent.perform`, for what does not wait: a call that would have to wait leaves no trace, but for `sendall`."""
 
     def perform(operation, subject, size, measure, original, *args, **options):
         begun, error, result = monotonic_ns(), None, None
         try:
             result = original(*args, **options)
-        except (BlockingIOError, InterruptedError):
-            raise
         except BaseException as raised:
+            if measure is not None and isinstance(raised, (BlockingIOError, InterruptedError)):
+                raise
             error = raised
         if error is not None or result is not None or measure is None:  # raw files say so by None
             call = agent.enter(operation, subject, size, begun)

@@ -131,7 +131,7 @@ class Sites:
 
     def _counts(self, filename: str, names: dict) -> bool:
         if not self.packages:
-            return is_hosts(filename)
+            return is_hosts(filename) and not _is_tools(module_name(names))
         if filename.startswith(("<frozen ", AGENT_DIR)):
             return False
         module = module_name(names)
@@ -185,6 +185,11 @@ def is_hosts(filename: str) -> bool:
     if filename.startswith(("<frozen ", AGENT_DIR)):
         return False
     return not filename.startswith(_LIBRARY_DIR) or any(part in filename for part in _PACKAGE_DIRS)
+
+
+def _is_tools(module: str) -> bool:
+    """True for the tool's own code, which calls that of a workload's clients: it is nobody's who did not ask for it."""
+    return module == "undermine" or module.startswith("undermine.")
 
 
 def module_name(names: dict) -> str:

@@ -501,7 +501,8 @@
       const taken = [];
       for (const [m, ax, ay, bx, by] of lines) {
         const x = (ax + bx) / 2 + 5, y = (ay + by) / 2 + 3, kind = this.p.texts[this.p.messages.kind[m]];
-        const words = this.short(kind.replace(/ [0-9a-f]{12}$/, ""), 32);
+        // the kind of a stack: without its number, and without the module in front
+        const words = this.short(kind.replace(/^[^:]*:(.*) [0-9a-f]{12}$/, "$1"), 32);
         const width = words.length * 6;
         if (Math.abs(by - ay) < 12 || taken.some(([u, v, w]) => Math.abs(v - y) < 12 && x < u + w && u < x + width)) continue;
         taken.push([x, y, width]);

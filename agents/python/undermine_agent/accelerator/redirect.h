@@ -327,7 +327,8 @@ recorded(const Native *native, PyThreadState *thread, State *s, PyObject *subjec
     return result;
 }
 
-/* As above for what does not wait: a call that would have to wait leaves no trace. */
+/* As above for what does not wait: a call that would have to wait leaves no trace, but for `sendall`, which may have sent a
+ * part: the only one that does not say how much. */
 static inline PyObject *
 recorded_if_done(const Native *native, PyThreadState *thread, PyObject *subject, int64_t size, const Raw *raw)
 {
@@ -335,7 +336,7 @@ recorded_if_done(const Native *native, PyThreadState *thread, PyObject *subject,
     Py_INCREF(subject);
     PyObject *result = call_original(raw);
     State *s = NULL;
-    if (result != NULL ||
+    if (result != NULL || native->measure == MEASURE_NONE ||
         !(PyErr_ExceptionMatches(PyExc_BlockingIOError) || PyErr_ExceptionMatches(PyExc_InterruptedError))) {
         s = state_to_record(thread);
     }
