@@ -50,6 +50,7 @@ class UserlandClient:
         self._lock = threading.Lock()
         self._ids = itertools.count(1)
         self._calls: dict[int, Call] = {}
+        self._is_over = False
         self._log = open(log, "ab")  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
             [sys.executable, "-m", "undermine.userland", str(plugins or "")],
@@ -89,7 +90,11 @@ class UserlandClient:
         with self._lock:
             call = Call(self, next(self._ids))
             self._calls[call.id] = call
-        self._send({"id": call.id, "call": kind, **parameters})
+            is_over = self._is_over
+        if is_over:  # it may take a dead helper a moment longer to stop taking requests than to stop answering
+            self._end_all()
+        else:
+            self._send({"id": call.id, "call": kind, **parameters})
         return call
 
     def kill(self, call_id: int) -> None:
@@ -124,6 +129,8 @@ class UserlandClient:
                 call = self._calls.pop(answer["id"], None)
             if call:
                 call.end(answer["exit"])
+        with self._lock:
+            self._is_over = True
         self._end_all()
 
     def _end_all(self) -> None:
