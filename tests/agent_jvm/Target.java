@@ -43,6 +43,17 @@ public class Target {
 
     // --- files
 
+    static void exclusive() throws Exception {
+        for (int i = 0; i < 2; i++) {
+            try {
+                Files.createFile(Paths.get("e"));
+            } catch (java.nio.file.FileAlreadyExistsException there) {
+                System.out.println("there");
+            }
+        }
+        new File("e").createNewFile();
+    }
+
     static void streams() throws Exception {
         try (FileOutputStream out = new FileOutputStream("a")) {
             out.write(new byte[5]);
@@ -253,6 +264,19 @@ public class Target {
         }
     }
 
+    /** Several buffers are one datagram. */
+    static void gathered() throws Exception {
+        try (java.nio.channels.DatagramChannel one = java.nio.channels.DatagramChannel.open();
+                java.nio.channels.DatagramChannel two = java.nio.channels.DatagramChannel.open()) {
+            one.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+            two.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+            one.connect(two.getLocalAddress());
+            two.connect(one.getLocalAddress());
+            one.write(new ByteBuffer[] {ByteBuffer.allocate(3), ByteBuffer.allocate(2)});
+            two.read(new ByteBuffer[] {ByteBuffer.allocate(1), ByteBuffer.allocate(9)});
+        }
+    }
+
     /** The first argument of the program's `keys` property is a key store with the password "secret". */
     static void secure() throws Exception {
         java.security.KeyStore keys = java.security.KeyStore.getInstance("PKCS12");
@@ -345,6 +369,29 @@ public class Target {
     static void named() throws Exception {
         new Channel().send(new Message(Kind.HELLO, "s2"), new byte[11]);
         new Channel().receive();
+    }
+
+    /** A method of the JDK itself. */
+    static void queue() throws Exception {
+        new java.util.concurrent.LinkedBlockingQueue<Object>().put("hello");
+    }
+
+    /** What does something when it is initialised. */
+    static class Late {
+        static int value = told();
+
+        static int told() {
+            System.out.println("initialised");
+            return 7;
+        }
+    }
+
+    static void early() throws Exception {
+        Class.forName("Target$Late", false, Target.class.getClassLoader());
+        datagrams();
+        System.out.println("now");
+        Late.value = 8;
+        datagrams();
     }
 
     // --- by virtual threads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -157,3 +158,55 @@ def test_logical_operations(target: Any) -> None:
     assert outcome.of("msg.send")[0].size == 11
     assert outcome.of("msg.send")[0].loc == ":Target.named#2"
     assert "there is no such method" in target.troubles()
+
+
+def test_methods_of_the_jdk_may_be_named_too(target: Any) -> None:
+    operations = [
+        {"function": "java.util.concurrent:LinkedBlockingQueue.put", "op": "msg.send", "kind": {"argument": "0"}},
+        {"function": "java.lang:Thread.run", "op": "msg.recv"},
+    ]
+    target.tool.more_config["operations"] = operations
+    outcome = target.run("queue")
+    assert outcome.code == 0, outcome.err
+    assert outcome.short("msg.") == ["msg.send hello other"]
+    assert outcome.of("msg.send")[0].loc.startswith(":Target.queue#")
+    assert "the agent itself needs java.lang" in target.troubles()
+
+
+def test_what_must_be_new_is_created_or_fails(target: Any) -> None:
+    outcome = target.run("exclusive").ok()
+    assert outcome.out == "there\n"
+    seen = [(event.op, event.target, event.error) for event in outcome.of("file.create", "file.open")]
+    assert seen == [("file.create", "e", ""), ("file.create", "e", "EEXIST"), ("file.create", "e", "")]
+
+
+def test_several_buffers_are_one_datagram(target: Any) -> None:
+    outcome = target.run("gathered").ok()
+    assert target.troubles() == ""
+    assert _results(outcome, "net.send") == ["net.send other 5"]
+    assert _results(outcome, "net.recv") == ["net.recv other 5"]
+
+
+def test_what_accepts_is_known_by_its_address(target: Any) -> None:
+    outcome = target.run("sockets", "adaptors").ok()
+    places = [event.resource for event in outcome.of("net.accept")]
+    assert len(set(places)) == len(places)
+    assert all(place.startswith("127.0.0.1:") and not place.endswith(":0") for place in places)
+
+
+def test_reading_a_variable_initialises_no_class(target: Any) -> None:
+    target.tool.variables = [{"slot": 0, "node": "s1", "name": "x", "path": ":Target.Late.value"}]
+    outcome = target.run("early").ok()
+    assert outcome.out.splitlines() == ["now", "initialised"]
+    assert target.tool.slot(0) == "8"
+
+
+def test_nobody_else_may_read_what_the_agent_writes(target: Any) -> None:
+    target.tool.more_config["operations"] = [{"function": ":Target.nothing", "op": "msg.recv"}]
+    before = os.umask(0)
+    try:
+        assert target.run("streams").code == 0
+    finally:
+        os.umask(before)
+    files = {path.suffix: path.stat().st_mode & 0o777 for path in target.tool.trace_dir.iterdir()}
+    assert files == {".events": 0o600, ".agent-error": 0o600}

@@ -8,10 +8,13 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.RandomAccessFile;
+import java.net.DatagramPacket;
+import java.net.DatagramSocket;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.ByteBuffer;
+import java.nio.channels.DatagramChannel;
 import java.nio.channels.FileChannel;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
@@ -23,12 +26,17 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.StandardOpenOption;
+import java.security.cert.X509Certificate;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeSet;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLSocket;
+import javax.net.ssl.TrustManager;
+import javax.net.ssl.X509TrustManager;
 
 /**
  * A target that does what it is told, line by line: driver.py speaks the same language and says how it goes.
@@ -37,6 +45,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 public final class Driver {
     private static boolean other;
 
+    private volatile String mood = "calm";
     private final Map<String, Object> open = new ConcurrentHashMap<>();
     private final Map<String, BlockingQueue<String[]>> queues = new ConcurrentHashMap<>();
     private final Map<String, Thread> threads = new ConcurrentHashMap<>();
@@ -273,6 +282,85 @@ public final class Driver {
         return null;
     }
 
+    /** Whoever the other one is. */
+    private String tls(String name, int port) throws Exception {
+        SSLContext context = SSLContext.getInstance("TLS");
+        context.init(null, new TrustManager[] {new Trusting()}, null);
+        SSLSocket socket = (SSLSocket) context.getSocketFactory().createSocket("127.0.0.1", port);
+        socket.startHandshake();
+        open.put(name, socket);
+        return null;
+    }
+
+    private static final class Trusting implements X509TrustManager {
+        @Override
+        public void checkClientTrusted(X509Certificate[] chain, String kind) {
+        }
+
+        @Override
+        public void checkServerTrusted(X509Certificate[] chain, String kind) {
+        }
+
+        @Override
+        public X509Certificate[] getAcceptedIssuers() {
+            return new X509Certificate[0];
+        }
+    }
+
+    private String say(String name, String text) throws IOException {
+        ((Socket) open.get(name)).getOutputStream().write(text.getBytes(StandardCharsets.UTF_8));
+        return null;
+    }
+
+    private String hear(String name, int size) throws IOException {
+        byte[] room = new byte[size];
+        int count = ((Socket) open.get(name)).getInputStream().read(room);
+        return count < 0 ? "end" : text(room, count);
+    }
+
+    private String datagram(String name) throws IOException {
+        open.put(name, other ? DatagramChannel.open().bind(at(0)) : new DatagramSocket(at(0)));
+        return null;
+    }
+
+    private String sendto(String name, int port, String text) throws IOException {
+        byte[] data = text.getBytes(StandardCharsets.UTF_8);
+        if (other) {
+            ((DatagramChannel) open.get(name)).send(ByteBuffer.wrap(data), at(port));
+        } else {
+            ((DatagramSocket) open.get(name)).send(new DatagramPacket(data, data.length, at(port)));
+        }
+        return null;
+    }
+
+    private String recvfrom(String name, int size) throws IOException {
+        byte[] room = new byte[size];
+        if (other) {
+            ByteBuffer buffer = ByteBuffer.wrap(room);
+            ((DatagramChannel) open.get(name)).receive(buffer);
+            return text(room, buffer.position());
+        }
+        DatagramPacket packet = new DatagramPacket(room, size);
+        ((DatagramSocket) open.get(name)).receive(packet);
+        return text(room, packet.getLength());
+    }
+
+    // --- what triggers and configurations name
+
+    private String feel(String word) {
+        mood = word;
+        return null;
+    }
+
+    private String report(String connection, String kind, String peer) throws IOException {
+        message(kind, peer, connection);
+        return null;
+    }
+
+    private void message(String kind, String peer, String connection) throws IOException {
+        ((Socket) open.get(connection)).getOutputStream().write(kind.getBytes(StandardCharsets.UTF_8));
+    }
+
     private static String text(byte[] room, int count) {
         return new String(room, 0, count, StandardCharsets.UTF_8);
     }
@@ -366,6 +454,14 @@ public final class Driver {
             case "send": return send(words[1], words[2]);
             case "recv": return recv(words[1], Integer.parseInt(words[2]));
             case "nonblocking": return nonblocking(words[1]);
+            case "tls": return tls(words[1], Integer.parseInt(words[2]));
+            case "say": return say(words[1], words[2]);
+            case "hear": return hear(words[1], Integer.parseInt(words[2]));
+            case "datagram": return datagram(words[1]);
+            case "sendto": return sendto(words[1], Integer.parseInt(words[2]), words[3]);
+            case "recvfrom": return recvfrom(words[1], Integer.parseInt(words[2]));
+            case "feel": return feel(words[1]);
+            case "report": return report(words[1], words[2], words[3]);
             case "end": return end(words[1]);
             case "die": return die(words[1], words[2]);
             case "another": return another(words[1]);

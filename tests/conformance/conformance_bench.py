@@ -56,6 +56,11 @@ class Kind:
     def is_jvm(self) -> bool:
         return self.agent == "jvm"
 
+    @property
+    def driver(self) -> str:
+        """The driver's class, as configurations name it."""
+        return "conformance:Driver" if self.is_jvm else "__main__:Driver"
+
 
 def python_kind(fast: bool) -> Kind:
     name = "python-fast" if fast else "python-pure"
@@ -200,15 +205,20 @@ class Bench:
         self._servers.append(listener)
         return listener
 
-    def plan(self, *steps: Step) -> None:
-        """What is to happen; before the driver starts."""
+    def plan(self, *steps: Step, **variables: str) -> None:
+        """What is to happen, with the members of the driver that triggers name; before the driver starts."""
+        self._slots = {f"s1.{name}": slot for slot, name in enumerate(variables)}
+        self._variables = [
+            {"slot": slot, "node": "s1", "name": name, "path": f"{self.kind.driver}.{variables[name]}"}
+            for slot, name in enumerate(variables)
+        ]
         self._close_server()
         if hasattr(self, "state"):
             self.state.close()
         self._plan = Plan(steps)
         self.controller = Controller(self._plan, NODES)
         (self.folder / "state").unlink(missing_ok=True)
-        self.state = SharedState(self.folder / "state", len(steps), ports=True)
+        self.state = SharedState(self.folder / "state", len(steps), ports=True, variables=len(variables))
         self.server: Server | None = Server(self.controller, self.socket_path, self.state, self.actions)
 
     def _close_server(self) -> None:
@@ -251,8 +261,8 @@ class Bench:
             "observe": [],
             "operations": [],
             "adapters": [],
-            "variables": [],
-            "steps": compile_steps(self._plan, "s1", {}),
+            "variables": self._variables,
+            "steps": compile_steps(self._plan, "s1", self._slots),
             **self.more,
         }
 

@@ -11,6 +11,7 @@ import errno
 import os
 import queue
 import socket
+import ssl
 import sys
 import threading
 from typing import Any
@@ -76,6 +77,7 @@ class Driver:
     def __init__(self) -> None:
         self.open_ones: dict[str, Any] = {}
         self.threads: dict[str, queue.Queue[list[str]]] = {}
+        self.mood = "calm"
 
     # --- files
 
@@ -160,6 +162,43 @@ class Driver:
 
     def nonblocking(self, name: str) -> None:
         self.open_ones[name].setblocking(False)
+
+    def tls(self, name: str, port: str) -> None:
+        """Whoever the other one is."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        self.open_ones[name] = context.wrap_socket(socket.create_connection(("127.0.0.1", int(port))))
+
+    def say(self, name: str, text: str) -> None:
+        """Where `sendmsg` is no choice."""
+        self.open_ones[name].send(text.encode())
+
+    def hear(self, name: str, size: str) -> Any:
+        return self.open_ones[name].recv(int(size)).decode() or "end"
+
+    def datagram(self, name: str) -> None:
+        self.open_ones[name] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.open_ones[name].bind(("127.0.0.1", 0))
+
+    def sendto(self, name: str, port: str, text: str) -> None:
+        self.open_ones[name].sendto(text.encode(), ("127.0.0.1", int(port)))
+
+    def recvfrom(self, name: str, size: str) -> Any:
+        if not OTHER:
+            return self.open_ones[name].recvfrom(int(size))[0].decode()
+        room = bytearray(int(size))
+        return room[: self.open_ones[name].recvfrom_into(room)[0]].decode()
+
+    # --- what triggers and configurations name
+
+    def feel(self, mood: str) -> None:
+        self.mood = mood
+
+    def report(self, connection: str, kind: str, peer: str) -> None:
+        self.message(kind, peer, connection)
+
+    def message(self, kind: str, peer: str, connection: str) -> None:
+        self.open_ones[connection].send(kind.encode())
 
     # --- threads
 

@@ -142,6 +142,26 @@ def test_connections(bench: Bench, way: str) -> None:
     assert rest == ["net.accept listen", *(f"net.{op} accepted" for op in ("recv", "send", "recv", "close"))]
     assert [(event.size, event.result) for event in outcome.of("net.send")] == [(5, 5), (3, 3)]
     assert [event.result for event in outcome.of("net.recv")] == [5, 2, 0]
+    assert [event.resource for event in outcome.of("net.accept")] == [f"127.0.0.1:{bench.own_port}"]
+
+
+@WAYS
+def test_a_connection_has_a_name(bench: Bench, way: str) -> None:
+    with bench.start(way) as target:
+        assert target.all(f"connect c {bench.peer_port}", "send c hello", "close c") == ["ok"] * 3
+        called = bench.called().getpeername()[1]
+        assert target.do(f"listen l {bench.own_port}") == "ok"
+        caller = bench.caller()
+        caller.sendall(b"hi")
+        assert target.all("accept a l", "recv a 2", "close a") == ["ok", "ok hi", "ok"]
+        calling = caller.getsockname()[1]
+    outcome = bench.outcome().ok()
+    assert [event.resource for event in outcome.of("net.connect")] == [f"127.0.0.1:{bench.peer_port}"]
+    names = [event.resource.partition("/") for event in outcome.of("net.send", "net.recv", "net.close")]
+    out, into = f"127.0.0.1:{called}>127.0.0.1:{bench.peer_port}", f"127.0.0.1:{bench.own_port}>127.0.0.1:{calling}"
+    assert [name for name, _, _ in names] == [out, out, into, into]
+    numbers = [int(number) for _, _, number in names]
+    assert numbers[0] == numbers[1] != numbers[2] == numbers[3]
 
 
 @WAYS

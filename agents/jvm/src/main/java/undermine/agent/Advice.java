@@ -23,6 +23,8 @@ class Advice extends MethodVisitor {
     private final Type returned;
     private final Point point;
     private final List<Label> ranges = new ArrayList<Label>();
+    private final Label entering = new Label();
+    private final Label entered = new Label();
     private Label start = new Label();
 
     Advice(MethodVisitor next, String owner, boolean isStatic, String descriptor, Point point) {
@@ -41,7 +43,10 @@ class Advice extends MethodVisitor {
             call(point.entry, "V");
             return;
         }
+        super.visitMethodInsn(Opcodes.INVOKESTATIC, HOOKS, "enter", "()V", false);
+        super.visitLabel(entering);
         enter();
+        super.visitLabel(entered);
         Label goOn = new Label();
         super.visitJumpInsn(Opcodes.IFEQ, goOn);
         answerNothing();
@@ -51,7 +56,7 @@ class Advice extends MethodVisitor {
         super.visitLabel(start);
     }
 
-    /** Calls the hook at the entry, which leaves true on the stack if the method is to answer nothing at once. */
+    /** Calls the hook at the entry, which leaves true on the stack if the method is to answer with nothing at once. */
     void enter() {
         call(point.entry, "Z");
     }
@@ -60,12 +65,17 @@ class Advice extends MethodVisitor {
         return point != null && point.entry.hasNoEnd;
     }
 
+    /** Nothing, or the number that the hook has left for its caller. */
     private void answerNothing() {
         switch (returned.getSort()) {
             case Type.VOID:
                 break;
             case Type.LONG:
-                super.visitInsn(Opcodes.LCONST_0);
+            case Type.INT:
+                super.visitMethodInsn(Opcodes.INVOKESTATIC, HOOKS, "answer", "()J", false);
+                if (returned.getSort() == Type.INT) {
+                    super.visitInsn(Opcodes.L2I);
+                }
                 break;
             case Type.OBJECT:
             case Type.ARRAY:
@@ -147,8 +157,17 @@ class Advice extends MethodVisitor {
                 super.visitTryCatchBlock(ranges.get(i), ranges.get(i + 1), stop, null);
             }
         }
+        raise("failed");
+        Label refused = new Label();
+        super.visitLabel(refused);
+        super.visitTryCatchBlock(entering, entered, refused, null);
+        raise("abandoned");
+    }
+
+    /** What was raised is raised again when this hook has been told of it. */
+    private void raise(String hook) {
         super.visitFrame(Opcodes.F_FULL, 0, null, 1, new Object[] {"java/lang/Throwable"});
-        super.visitMethodInsn(Opcodes.INVOKESTATIC, HOOKS, "failed", "(Ljava/lang/Throwable;)Ljava/lang/Throwable;", false);
+        super.visitMethodInsn(Opcodes.INVOKESTATIC, HOOKS, hook, "(Ljava/lang/Throwable;)Ljava/lang/Throwable;", false);
         super.visitInsn(Opcodes.ATHROW);
     }
 

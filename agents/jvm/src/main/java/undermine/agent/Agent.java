@@ -8,6 +8,7 @@ import java.io.RandomAccessFile;
 import java.lang.instrument.Instrumentation;
 import java.lang.reflect.Method;
 import java.nio.channels.FileChannel;
+import java.nio.channels.SeekableByteChannel;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -27,12 +28,16 @@ public final class Agent {
     private static final long GREETING_MS_MAX = 2000;
     /** What this agent does not see, and why. */
     static final List<String> GAPS = Collections.unmodifiableList(Arrays.asList(
-            "sync, time, handover and process: these families are not observed",
+            "process: this family is not observed",
+            "locks: both sides of a ReadWriteLock are locks of their own, attempts at a StampedLock are not seen",
+            "hand-over: stages of two futures (thenCombine and the like), and executors that are neither the JDK's nor Netty's",
+            "what is called by reflection, of locks, queues, waits and clocks",
             "mapped files: memory has no hook",
             "asynchronous channels: another implementation of sockets and files",
-            "sendfile: what FileChannel.transferTo sends is seen as a read of the file only",
+            "sendfile: what FileChannel.transferTo or Netty sends so is a send only, and no read of the file",
             "TLS by SSLEngine: its bytes are seen as they are on the wire",
-            "native transports of Netty: their code is in C",
+            "Netty over io_uring: what it does is asked of the kernel by a queue",
+            "Files.copy: it is one operation, the making of the copy",
             "files made by File.createTempFile: a native method",
             "the end of virtual threads: no method to hook"));
 
@@ -51,7 +56,9 @@ public final class Agent {
     final ThreadNames threadNames;
     final Variables variables;
     private final WovenClasses kept;
+    private Weaver weaver;
     volatile boolean off;
+    private volatile boolean hasNetty;
     private volatile Thread greeting;
     private int troubles;
 
@@ -93,7 +100,7 @@ public final class Agent {
         if (!variables.isEmpty()) {
             table.lookFirst(variables);
         }
-        Ops.find(table);
+        Ops.find(table, config);
         link = new Link(config.socket, hello());
         lasting = new Lasting(state, link);
         file = newFile();
@@ -109,12 +116,29 @@ public final class Agent {
         greet();
         Named.install(this);
         open(instrumentation);
-        Weaver weaver = new Weaver(this, kept, JdkMethods.FILES, JdkMethods.NETWORK, JdkMethods.THREADS);
+        weaver = new Weaver(this, kept, tables());
         prepare();
+        prepareObserved();
+        Class.forName("sun.nio.ch.SocketChannelImpl", false, null); // the greeting may be loading it just now, unwoven
         current = this;
         instrumentation.addTransformer(weaver, true);
         instrumentation.retransformClasses(weaver.wanted(instrumentation.getAllLoadedClasses()));
         watch();
+    }
+
+    /** The methods of the JDK to weave: those of families that are only observed if somebody wants them. */
+    private String[][][] tables() {
+        List<String[][]> found = new ArrayList<String[][]>();
+        found.add(JdkMethods.FILES);
+        found.add(JdkMethods.NETWORK);
+        found.add(JdkMethods.THREADS);
+        if (config.observes("handover")) {
+            found.add(JdkMethods.HANDOVER);
+        }
+        if (config.observes("sync")) {
+            found.add(JdkMethods.SYNC);
+        }
+        return found.toArray(new String[0][][]);
     }
 
     /**
@@ -170,9 +194,27 @@ public final class Agent {
     /** Loads what hooks need, so that no hook is met while it is loaded. */
     private static void prepare() throws ClassNotFoundException {
         String[] names = {"Hooks", "FileHooks", "NetHooks", "ThreadHooks", "Named", "Core", "Results", "Undo", "Inside",
-            "Instead", "Scope", "Frame", "Call"};
+            "Instead", "Scope", "Frame", "Call", "Connection", "Connections"};
         for (String name : names) {
             Class.forName("undermine.agent." + name, true, null);
+        }
+    }
+
+    /** The same for the families that are only observed. */
+    private void prepareObserved() throws ClassNotFoundException {
+        String[] names = {"Watch", "Things", "Items", "HandoverHooks", "MonitorHooks", "InsteadLocks", "InsteadWaits",
+            "InsteadQueues", "InsteadTimes", "InsteadPolls", "CallWeaver", "Guarded", "Held", "Bases"};
+        for (int i = 0; config.observesCalls() && i < names.length; i++) {
+            Class.forName("undermine.agent." + names[i], true, null);
+        }
+    }
+
+    /** Loads what hooks in Netty need: programs without it do not wait for that. */
+    void meetNetty() throws ClassNotFoundException {
+        if (!hasNetty) {
+            Class.forName("undermine.agent.NettySide", true, null);
+            Class.forName("undermine.agent.NettyHooks", true, null);
+            hasNetty = true;
         }
     }
 
@@ -212,7 +254,10 @@ public final class Agent {
                     StackDump.write(config, threadNames, sites);
                 }
                 faults.look(cursor(own));
-                kept.save();
+                if (hasNetty) {
+                    NettyHooks.wake();
+                }
+                weaver.save();
             } catch (Throwable trouble) {
                 note(trouble);
             }
@@ -323,7 +368,12 @@ public final class Agent {
             String where = frames.length > 0 ? frames[0].toString() : "?";
             String message = String.valueOf(trouble.getMessage()).replace('\n', ' ');
             String line = trouble.getClass().getName() + ": " + message + " at " + where + "\n";
-            FileOutputStream stream = new FileOutputStream(config.stem() + ".agent-error", true);
+            String path = config.stem() + ".agent-error";
+            SeekableByteChannel made = Private.create(java.nio.file.Paths.get(path));
+            if (made != null) {
+                made.close();
+            }
+            FileOutputStream stream = new FileOutputStream(path, true);
             try {
                 stream.write(line.getBytes(StandardCharsets.UTF_8));
             } finally {

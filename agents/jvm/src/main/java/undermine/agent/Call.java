@@ -13,6 +13,8 @@ final class Call {
     boolean nonBlocking;
     /** Set for such a channel: nothing has arrived, or nothing can be sent, for now. */
     boolean wouldBlock;
+    /** Set for a datagram that gets lost: its sender is told that it was sent. */
+    boolean isLost;
     /** Who has to hear of the operation's end: the stream or channel, or null. */
     Object subjectOf;
 

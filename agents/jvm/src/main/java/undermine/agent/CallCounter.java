@@ -11,6 +11,8 @@ import java.util.List;
  */
 final class CallCounter {
     private static final String AGENT = "undermine/agent/";
+    /** Called instead of something else. */
+    private static final String INSTEAD = "Instead";
     private static final int MAGIC = 0xCAFEBABE;
     private static final int SYNTHETIC = 0x1000;
     private static final int WIDE = 0xc4;
@@ -275,16 +277,21 @@ final class CallCounter {
             || code == 0xc5;
     }
 
-    /** True if the method called is the agent's own: woven in, and not counted. */
+    /** True if the method called is the agent's own and was added: such calls are not counted. */
     private boolean isAgents(int operand) {
         int reference = constants[halfAt(operand)];
         int owner = halfAt(constants[halfAt(reference)]);
         int from = constants[owner];
-        if (halfAt(from) < AGENT.length()) {
+        return begins(from + 2, halfAt(from), AGENT)
+            && !begins(from + 2 + AGENT.length(), halfAt(from) - AGENT.length(), INSTEAD);
+    }
+
+    private boolean begins(int from, int length, String text) {
+        if (length < text.length()) {
             return false;
         }
-        for (int i = 0; i < AGENT.length(); i++) {
-            if (bytes[from + 2 + i] != AGENT.charAt(i)) {
+        for (int i = 0; i < text.length(); i++) {
+            if (bytes[from + i] != text.charAt(i)) {
                 return false;
             }
         }

@@ -55,7 +55,11 @@ final class Code {
         }
     }
 
+    /** Not of what is woven in Netty: an operation is recorded at the method's entry or at one of its ends. */
     private static CallCounter read(Class<?> type) {
+        if (NettyMethods.isOne(type.getName().replace('.', '/'))) {
+            return null;
+        }
         byte[] bytes = ClassBytes.of(type);
         return bytes == null ? null : parse(bytes);
     }

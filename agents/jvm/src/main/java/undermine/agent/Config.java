@@ -24,6 +24,8 @@ final class Config {
     final String accelerator;
     /** Where changed classes are kept, or nothing. */
     final String woven;
+    /** Families to observe besides files and network; null: all. */
+    final List<String> observe;
     final List<Map<String, Object>> operations;
     final List<Map<String, Object>> variables;
     final List<Map<String, Object>> steps;
@@ -48,12 +50,22 @@ final class Config {
         cgroup = text(json, "cgroup");
         accelerator = text(json, "accelerator");
         woven = text(json, "woven");
+        observe = json.containsKey("observe") ? Config.<String>list(json, "observe") : null;
         operations = list(json, "operations");
         variables = list(json, "variables");
         steps = list(json, "steps");
         if (number(json, "version") != VERSION) {
             throw new IllegalArgumentException("protocol version " + json.get("version"));
         }
+    }
+
+    boolean observes(String family) {
+        return observe == null || observe.contains(family);
+    }
+
+    /** True if a family is observed for which the target's own classes are woven. */
+    boolean observesCalls() {
+        return observes("sync") || observes("handover") || observes("time");
     }
 
     /** Where files of this process are put, without their ending. */

@@ -9,26 +9,33 @@ final class Core {
     }
 
     /**
-     * An operation begins in a method whose frame was just pushed. True: do not do it, answer with nothing.
+     * An operation begins in a method whose frame was just pushed. True: do not do it, answer with nothing; the frame is
+     * popped then.
      *
-     * Throws what was decided to be raised instead; the frame is popped then.
+     * Throws what was decided to be raised instead; woven code pops the frame then.
      */
     static boolean enter(ThreadState state, Frame frame, Operation operation, Subject subject, long size, int answer) {
         Agent agent = Agent.current;
-        if (!isSeen(agent, state, operation, subject)) {
+        Operation seen = seen(agent, state, operation, subject);
+        if (seen == null) {
             return false;
         }
         frame.size = size;
         frame.answer = answer;
-        Call call = begin(agent, state, operation, subject, size, 0, frame.thing, false);
+        Call call = begin(agent, state, seen, subject, size, 0, frame.thing, false, isOfCaller(frame));
         return call != null && proceed(agent, state, frame, call);
     }
 
-    static boolean isSeen(Agent agent, ThreadState state, Operation operation, Subject subject) {
+    /** What an operation is recorded as: itself or, below a logical one, as what moves its bytes; null: it is not. */
+    static Operation seen(Agent agent, ThreadState state, Operation operation, Subject subject) {
         if (subject == null || state.busy || state.inside > 0 || agent == null || agent.off) {
-            return false;
+            return null;
         }
-        return state.scope == null || !state.scope.covers(operation.name, subject) || hasLasting(agent, state);
+        boolean isCovered = state.scope != null && state.scope.covers(operation.name, subject);
+        if (!isCovered || hasLasting(agent, state)) {
+            return operation;
+        }
+        return operation == Ops.send ? Ops.rawSend : operation == Ops.recv ? Ops.rawRecv : null;
     }
 
     /** While lasting faults are in force, what is part of a logical operation is seen, since they meet it. */
@@ -44,13 +51,16 @@ final class Core {
         }
     }
 
-    /** Record the beginning and decide; null if it could not be recorded. */
-    static Call begin(Agent agent, ThreadState state, Operation operation, Subject subject, long size, long since,
-            Object thing, boolean isNonBlocking) {
-        return begin(agent, state, operation, subject, size, since, thing, isNonBlocking, false);
+    /** True if the woven method may itself be one of the target's: then the place is where it is called. */
+    static boolean isOfCaller(Frame frame) {
+        return frame.side != null && frame.side.isTargets;
     }
 
-    /** If it is of the caller, the target's innermost frame is the operation itself, and not where it is called. */
+    /**
+     * Record the beginning and decide; null if it could not be recorded.
+     *
+     * If it is of the caller, the target's innermost frame is the operation itself, and not where it is called.
+     */
     static Call begin(Agent agent, ThreadState state, Operation operation, Subject subject, long size, long since,
             Object thing, boolean isNonBlocking, boolean isOfCaller) {
         Call call = null;
@@ -89,17 +99,39 @@ final class Core {
         return sites.stack(cursor, frames, count, hash);
     }
 
-    private static Call write(Agent agent, ThreadState state, Cursor cursor, Operation operation, Subject subject,
+    /** The agent must be at work in this thread. */
+    static Call write(Agent agent, ThreadState state, Cursor cursor, Operation operation, Subject subject,
             Stack stack, long size, long since) {
         EventFile file = agent.file;
         if (state.nameId == 0) {
             state.name = agent.threadNames.take(Thread.currentThread());
             state.nameId = file.string(cursor, state.name);
+            Subject begun = Ops.take == null ? null : ThreadHooks.begun(Thread.currentThread());
+            if (begun != null) { // the first that the thread does
+                recordBeginning(agent, state, cursor, begun, stack, since);
+            }
+        }
+        if (operation.nameId == 0) {
+            operation.nameId = file.string(cursor, operation.name);
+        }
+        if (!subject.isDefined) {
+            subject.targetId = file.string(cursor, subject.target);
+            String resource = subject.resource;
+            subject.resourceId = subject.isUnique ? file.define(cursor, resource) : file.string(cursor, resource);
+            subject.isDefined = true;
         }
         int seq = file.nextSeq();
-        file.begin(cursor, seq, since == 0 ? Clock.now() : since, file.string(cursor, operation.name), stack.id,
-                file.string(cursor, subject.target), file.string(cursor, subject.resource), state.nameId, size);
+        file.begin(cursor, seq, since == 0 ? Clock.now() : since, operation.nameId, stack.id, subject.targetId,
+                subject.resourceId, state.nameId, size);
         return new Call(operation, subject, stack, seq, cursor);
+    }
+
+    /** A thread took what was given by its start: before the first that it does, without duration. */
+    private static void recordBeginning(
+            Agent agent, ThreadState state, Cursor cursor, Subject subject, Stack stack, long since) {
+        long at = since == 0 ? Clock.now() : since;
+        Call call = write(agent, state, cursor, Ops.take, subject, stack, 0, at);
+        agent.file.end(cursor, call.seq, at, 0, 0);
     }
 
     /** Go on as was decided before the operation. */
@@ -109,15 +141,29 @@ final class Core {
         }
         if (call.wouldBlock) {
             leave(agent, state, call, 0, "EAGAIN");
-            state.pop();
             if (call.error != null) { // asked for after it
-                Core.<RuntimeException>raise(call.error);
+                Core.<RuntimeException>raise(raised(frame, call));
             }
+            state.pop();
             return true;
+        }
+        if (call.isLost) {
+            return lose(agent, state, frame, call);
         }
         frame.call = call;
         state.inside++;
         return false;
+    }
+
+    /** The sender is told that all of it, or the first of several datagrams, was sent. */
+    private static boolean lose(Agent agent, ThreadState state, Frame frame, Call call) {
+        leave(agent, state, call, 0, "LOST");
+        if (call.error != null) {
+            Core.<RuntimeException>raise(raised(frame, call));
+        }
+        state.answer = Math.max(1, frame.size);
+        state.pop();
+        return true;
     }
 
     private static boolean refuse(Agent agent, ThreadState state, Frame frame, Call call) {
@@ -128,16 +174,18 @@ final class Core {
             state.inside++;
             return false;
         }
-        boolean isAnswer = frame.answer == Frame.ANSWER;
-        state.pop();
-        if (!isAnswer) {
+        if (frame.answer != Frame.ANSWER) {
             Core.<RuntimeException>raise(error);
         }
+        state.pop();
         return true;
     }
 
     /** The error as the method raises it. */
     private static Throwable raised(Frame frame, Call call) {
+        if (frame.side != null) {
+            return frame.side.raised(call);
+        }
         if (frame.answer == Frame.RAISE_SYNC) {
             return Errors.bare(new SyncFailedException("sync failed"));
         }
@@ -171,10 +219,13 @@ final class Core {
 
     /** What is to be raised instead, or null. */
     private static Throwable ended(Agent agent, ThreadState state, Frame frame, long result, Throwable error) {
+        if (frame.isPoll) {
+            state.polls--;
+        }
         if (frame.late != null) {
             recordLate(agent, state, frame, result, error);
         }
-        if (frame.call != null || frame.atEnd != null) {
+        if (frame.call != null && !frame.isTaking || frame.atEnd != null) {
             state.inside--;
         }
         Call call = frame.call;
@@ -186,7 +237,7 @@ final class Core {
             return null;
         }
         if (error == null && frame.thing != null) {
-            undo(agent, state, call.operation, frame.thing);
+            undo(agent, state, call.operation, frame.isDescriptor ? frame.side.accepted((int) result) : frame.thing);
         }
         return raised(frame, call);
     }
@@ -202,15 +253,20 @@ final class Core {
         if (frame.isValue) {
             return frame.size;
         }
-        return result < 0 ? 0 : frame.isOneByte ? 1 : frame.datagram != null ? frame.received() : result;
+        if (frame.isPoll) {
+            return Math.max(0, frame.isPacked ? result >> 32 : result);
+        }
+        return result < 0 ? 0 : frame.isOneByte ? 1 : frame.datagram != null ? frame.received(result) : result;
     }
 
     /** What a channel that does not block was asked for, and was not in vain. */
     private static void recordLate(Agent agent, ThreadState state, Frame frame, long result, Throwable error) {
-        if (result == 0 && error == null || agent == null || agent.off) {
+        boolean isInVain = frame.isDescriptor ? result < 0 : result == 0;
+        if (isInVain && error == null || agent == null || agent.off) {
             return;
         }
-        Call call = begin(agent, state, frame.late, frame.subject, frame.size, frame.since, frame.thing, true);
+        Call call = begin(agent, state, frame.late, frame.subject, frame.size, frame.since, frame.thing, true,
+                isOfCaller(frame));
         if (call != null) {
             frame.call = call;
             state.inside++;
@@ -262,13 +318,23 @@ final class Core {
         try {
             Cursor cursor = agent.cursor(state);
             Stack stack = at == null ? agent.sites.here(cursor) : agent.sites.of(cursor, at);
-            Call call = write(agent, state, cursor, operation, subject, stack, 0, 0);
-            agent.file.end(cursor, call.seq, Clock.now(), 0, 0);
+            recordAt(agent, state, cursor, operation, subject, stack, 0, 0, 0);
         } catch (Throwable trouble) {
             agent.note(trouble);
         } finally {
             state.busy = wasBusy;
         }
+    }
+
+    /**
+     * The same, at a place that is known. If it was begun at a time that is known, it ends now; else it has no duration. The
+     * agent must be at work in this thread.
+     */
+    static void recordAt(Agent agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack,
+            long size, long since, long result) {
+        long now = Clock.now();
+        Call call = write(agent, state, cursor, operation, subject, stack, size, since == 0 ? now : since);
+        agent.file.end(cursor, call.seq, now, result, 0);
     }
 
     /** Raise what the method may not declare. */

@@ -5,6 +5,7 @@ import java.net.Socket;
 import java.net.SocketException;
 import java.net.SocketOptions;
 import java.nio.channels.Channel;
+import java.nio.channels.DatagramChannel;
 import java.nio.channels.InterruptibleChannel;
 
 /** What can be told of a connection by the object that stands for it, whichever layer that is of. */
@@ -28,6 +29,11 @@ final class Endpoint {
             return timeoutOf((SocketOptions) thing) >= 0;
         }
         return true;
+    }
+
+    /** The agent must be at work in this thread. */
+    static boolean isOfDatagrams(Object thing) {
+        return thing instanceof DatagramChannel || NettySide.isOf(thing) && NettySide.of(thing).isOfDatagrams(thing);
     }
 
     /** How long a receiving may wait; 0: for ever, or not known. */

@@ -37,6 +37,11 @@ final class Errors {
         "EADDRNOTAVAIL", "Cannot assign requested address", "ENOTCONN", "Transport endpoint is not connected",
         "EMSGSIZE", "Message too long", "EPROTO", "Protocol error", "EDESTADDRREQ", "Destination address required",
     };
+    /** The numbers of the same errors in Linux, where nothing says otherwise. */
+    private static final int[] NUMBERS = {
+        5, 28, 2, 13, 17, 30, 122, 24, 23, 20, 21, 39, 1, 22, 9, 27, 36, 40, 18, 16, 116, 4, 11, 12, 105, 32,
+        104, 111, 103, 113, 101, 100, 110, 98, 99, 107, 90, 71, 89,
+    };
     private static final Map<String, String> TEXT_OF = new HashMap<String, String>();
     private static final Map<String, String> NAME_OF = new HashMap<String, String>();
     private static final String OWN = "undermine.agent.";
@@ -126,6 +131,9 @@ final class Errors {
         } else if (error instanceof IOException && !error.getClass().getName().startsWith("javax.net.ssl.")) {
             name = ofMessage(error.getMessage());
         }
+        if (name == null && error instanceof NoRouteToHostException) { // Netty says no more than that
+            name = "EHOSTUNREACH";
+        }
         if (name != null) {
             return name;
         }
@@ -152,7 +160,17 @@ final class Errors {
         return error instanceof FileSystemLoopException ? "ELOOP" : ofMessage(error.getReason());
     }
 
-    /** `text`, `path (text)`, and `text (what failed)` of older JDKs. */
+    /** The number of an error in Linux; that of EIO for one that is not known. */
+    static int numberOf(String name) {
+        for (int i = 0; i < TEXTS.length; i += 2) {
+            if (TEXTS[i].equals(name)) {
+                return NUMBERS[i / 2];
+            }
+        }
+        return NUMBERS[0];
+    }
+
+    /** `text`, `path (text)`, `text (what failed)` of older JDKs, and `what failed: text` of Netty. */
     private static String ofMessage(String message) {
         if (message == null) {
             return null;
@@ -163,6 +181,7 @@ final class Errors {
             name = NAME_OF.get(message.substring(open + 2, message.length() - 1));
             name = name == null ? NAME_OF.get(message.substring(0, open)) : name;
         }
-        return name;
+        int colon = message.lastIndexOf(": ");
+        return name == null && colon >= 0 ? NAME_OF.get(message.substring(colon + 2)) : name;
     }
 }

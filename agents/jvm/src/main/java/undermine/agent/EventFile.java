@@ -1,12 +1,12 @@
 package undermine.agent;
 
-import java.io.File;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
+import java.nio.channels.SeekableByteChannel;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Iterator;
@@ -59,9 +59,11 @@ final class EventFile {
     EventFile(String path) throws IOException {
         this.path = path;
         strings.put("", 0);
-        if (!new File(path).createNewFile()) {
+        SeekableByteChannel file = Private.create(java.nio.file.Paths.get(path));
+        if (file == null) {
             throw new IOException(path + " exists");
         }
+        file.close();
     }
 
     /** Where a thread that has just made its cursor writes to. */
@@ -171,11 +173,17 @@ final class EventFile {
         if (known != null) {
             return known;
         }
-        int id = stringIds.incrementAndGet();
-        defineString(cursor.place, id, Texts.utf8(text));
+        int id = define(cursor, text);
         if (strings.size() < INTERNED_MAX) {
             strings.putIfAbsent(text, id);
         }
+        return id;
+    }
+
+    /** A text that is never asked for again. */
+    int define(Cursor cursor, String text) {
+        int id = stringIds.incrementAndGet();
+        defineString(cursor.place, id, Texts.utf8(text));
         return id;
     }
 

@@ -68,7 +68,7 @@ final class Faults {
     boolean mustWait(Operation operation, Subject subject, Object channel, Cursor cursor) {
         boolean isHeld = isSlow(channel, operation, cursor);
         if (!isHeld && lasting.any() && lasting.errorOf(operation, subject) == null) {
-            isHeld = lasting.holds(operation, subject);
+            isHeld = lasting.holds(operation, subject) && !isLost(operation, channel);
         }
         if (isHeld) {
             Hold.sleep(SPIN_NS);
@@ -92,13 +92,20 @@ final class Faults {
         if (name != null) {
             call.error = Errors.make(name, call.operation, call.subject);
         } else if (lasting.holds(call.operation, call.subject)) {
-            if (call.nonBlocking) {
+            if (isLost(call.operation, call.subjectOf)) {
+                call.isLost = true;
+            } else if (call.nonBlocking) {
                 call.wouldBlock = true;
                 Hold.sleep(SPIN_NS);
             } else {
                 waitForPeer(call);
             }
         }
+    }
+
+    /** What is kept from a datagram is kept for ever. */
+    private static boolean isLost(Operation operation, Object thing) {
+        return operation.name.equals("net.send") && Endpoint.isOfDatagrams(thing);
     }
 
     /** Behind a silent partition: nothing can be sent or arrives; time limits, closing and interrupts are as ever. */

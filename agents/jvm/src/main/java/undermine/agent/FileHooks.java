@@ -2,6 +2,7 @@ package undermine.agent;
 
 import java.io.File;
 import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
 
 /**
  * Entries of the JDK's lowest methods for files. True: the method is to answer false, 0 or nothing at once.
@@ -17,26 +18,27 @@ public final class FileHooks {
     // --- opening
 
     public static boolean openRead(Object descriptor, Object path) {
-        return open(descriptor, (String) path, false, Frame.RAISE);
+        return open(descriptor, (String) path, false, false, Frame.RAISE);
     }
 
     public static boolean openWrite(Object descriptor, Object path) {
-        return open(descriptor, (String) path, true, Frame.RAISE);
+        return open(descriptor, (String) path, true, false, Frame.RAISE);
     }
 
     /** The mode is 1 for reading only. */
     public static boolean openRandom(Object descriptor, Object path, int mode) {
-        return open(descriptor, (String) path, (mode & 1) == 0, Frame.RAISE);
+        return open(descriptor, (String) path, (mode & 1) == 0, false, Frame.RAISE);
     }
 
     /** Relative to the folder of a descriptor, if there is one: that does not count. */
     public static boolean openPath(int folder, Object path, boolean creates, boolean createsNew) {
-        return open(null, folder >= 0 ? null : path.toString(), creates || createsNew, Frame.RAISE_NIO);
+        return open(null, folder >= 0 ? null : path.toString(), creates, createsNew, Frame.RAISE_NIO);
     }
 
-    private static boolean open(Object descriptor, String path, boolean mayCreate, int answer) {
+    /** What must be new is created, also if it turns out that it is there already. */
+    private static boolean open(Object descriptor, String path, boolean mayCreate, boolean mustCreate, int answer) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         Subject subject = subject(state, path);
         if (subject == null) {
             return false;
@@ -45,7 +47,7 @@ public final class FileHooks {
             FILES.put(descriptor, subject);
             frame.thing = descriptor;
         }
-        boolean isNew = mayCreate && !isThere(state, path);
+        boolean isNew = mustCreate || mayCreate && !isThere(state, path);
         return Core.enter(state, frame, isNew ? Ops.create : Ops.open, subject, 0, answer);
     }
 
@@ -81,7 +83,7 @@ public final class FileHooks {
 
     public static boolean readOne(Object descriptor) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         frame.isOneByte = true;
         return onDescriptor(state, frame, Ops.read, descriptor, 1);
     }
@@ -102,6 +104,12 @@ public final class FileHooks {
         return onDescriptor(Ops.read, descriptor, size);
     }
 
+    /** What goes to a connection is sent, else it is read. */
+    public static boolean transferTo(Object descriptor, long size, Object channel) {
+        Subject subject = channel instanceof SocketChannel ? NetHooks.connected((SocketChannel) channel) : null;
+        return subject == null ? read(descriptor, size) : NetHooks.sendFile((SocketChannel) channel, subject);
+    }
+
     /** A number of these bytes, whatever number the method returns. */
     public static boolean read2(Object descriptor) {
         return readNumber(descriptor, 2);
@@ -117,7 +125,7 @@ public final class FileHooks {
 
     private static boolean readNumber(Object descriptor, int size) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         frame.isValue = true;
         return onDescriptor(state, frame, Ops.read, descriptor, size);
     }
@@ -161,7 +169,7 @@ public final class FileHooks {
     /** By FileDescriptor.sync. */
     public static boolean sync(Object descriptor) {
         ThreadState state = ThreadState.get();
-        return onDescriptor(state, state.push(), Ops.fsync, descriptor, 0, Frame.RAISE_SYNC);
+        return onDescriptor(state, state.top(), Ops.fsync, descriptor, 0, Frame.RAISE_SYNC);
     }
 
     public static boolean force(Object descriptor) {
@@ -175,7 +183,7 @@ public final class FileHooks {
     /** The descriptor is given up even where the answer is an error, as on a real device. */
     public static boolean close(Object descriptor) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         if (descriptor == null || state.busy || FILES.get(descriptor) == null) {
             return false;
         }
@@ -184,7 +192,7 @@ public final class FileHooks {
 
     private static boolean onDescriptor(Operation operation, Object descriptor, long size) {
         ThreadState state = ThreadState.get();
-        return onDescriptor(state, state.push(), operation, descriptor, size);
+        return onDescriptor(state, state.top(), operation, descriptor, size);
     }
 
     private static boolean onDescriptor(
@@ -244,7 +252,7 @@ public final class FileHooks {
     /** The number that the method returns, a length or a time, is none of bytes that went anywhere. */
     public static boolean stat(Object path) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         frame.isValue = true;
         return onPath(state, frame, Ops.stat, path, Frame.ANSWER);
     }
@@ -274,7 +282,7 @@ public final class FileHooks {
 
     public static boolean copyPath(Object from, Object to) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         Subject target = subject(state, to.toString());
         if (target != null) {
             boolean isNew = !isThere(state, to.toString());
@@ -293,7 +301,7 @@ public final class FileHooks {
 
     private static boolean onPath(Operation operation, Object path, int answer) {
         ThreadState state = ThreadState.get();
-        return onPath(state, state.push(), operation, path, answer);
+        return onPath(state, state.top(), operation, path, answer);
     }
 
     private static boolean onPath(ThreadState state, Frame frame, Operation operation, Object path, int answer) {
@@ -302,7 +310,7 @@ public final class FileHooks {
 
     private static boolean remove(String path, int answer) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         Subject subject = subject(state, path);
         if (subject == null) {
             return false;
@@ -323,7 +331,7 @@ public final class FileHooks {
 
     private static boolean renamed(String from, String to, int answer) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         Subject source = subject(state, from);
         Subject target = subject(state, to);
         boolean counts = source != null || target != null;

@@ -26,8 +26,18 @@ final class Frame {
     boolean isOneByte;
     /** True if it is a value that was read: as many bytes as were asked for. */
     boolean isValue;
-    /** What a datagram is received into: a buffer, or a packet. */
+    /** True if the method's number is the descriptor of what was accepted, or less than 0. */
+    boolean isDescriptor;
+    /** True if what is done meanwhile is no part of it: it was handed over, and is run. */
+    boolean isTaking;
+    /** True for a wait of Netty's for descriptors: its number is how many there are. */
+    boolean isPoll;
+    /** If it is in the upper half of the number only. */
+    boolean isPacked;
+    /** What a datagram is received into: a buffer, a packet, or several ones of Netty; or Netty's address of who sent it. */
     Object datagram;
+    /** In a method of Netty: what can be told of its class; else null. */
+    NettySide side;
     /** What is opened, connected or listened on by this operation. */
     Object thing;
     /** Raised when the method ends, whatever it does. */
@@ -38,8 +48,11 @@ final class Frame {
     Named.Method named;
     Object[] arguments;
 
-    /** The bytes of the datagram that has come. */
-    long received() {
+    /** The bytes of the datagram that has come, or of so many. */
+    long received(long count) {
+        if (side != null) {
+            return side.received(datagram, count);
+        }
         if (datagram instanceof DatagramPacket) {
             return ((DatagramPacket) datagram).getLength();
         }
@@ -55,7 +68,12 @@ final class Frame {
         answer = RAISE;
         isOneByte = false;
         isValue = false;
+        isDescriptor = false;
+        isTaking = false;
+        isPoll = false;
+        isPacked = false;
         datagram = null;
+        side = null;
         thing = null;
         atEnd = null;
         outer = null;

@@ -3,10 +3,35 @@ package undermine.agent;
 /**
  * What woven methods call when they end. What they call when they are entered is in FileHooks, NetHooks and so on.
  *
- * Each entry pushes a frame of its thread's state, each end pops it: woven code needs no variables of its own.
+ * Woven code pushes a frame of its thread's state before it calls its entry; each end pops it, and so does an entry that
+ * says that the method is to answer at once. So woven code needs no variables of its own.
  */
 public final class Hooks {
     private Hooks() {
+    }
+
+    /** A woven method is entered: its frame is the innermost one from now on. The hook of its own comes next. */
+    public static void enter() {
+        ThreadState.get().push();
+    }
+
+    /** The number that a method answers which is not to be done. */
+    public static long answer() {
+        ThreadState state = ThreadState.get();
+        long answer = state.answer;
+        state.answer = 0;
+        return answer;
+    }
+
+    /** An exception left the hook of its own: what was decided to be raised, or an error of the JVM. The method is not begun. */
+    public static Throwable abandoned(Throwable error) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.top();
+        if (frame.named != null && frame.arguments != null) {
+            state.scope = frame.outer;
+        }
+        state.pop();
+        return error;
     }
 
     public static void left() {

@@ -2,16 +2,22 @@ package undermine.agent;
 
 import java.io.FileDescriptor;
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.net.InetSocketAddress;
+import java.net.Socket;
 import java.net.SocketImpl;
 
 /** What the JDK does not tell the public of its sockets. Opened to us by Modules; if that fails, nothing is known. */
 final class Inside {
     private static final short POLL_IN = 1;
     private static final short POLL_OUT = 4;
+    private static final int SOL_SOCKET = 1;
     private static Method poll;
     private static Method localAddress;
+    private static Method remoteAddress;
+    private static Method intOption;
+    private static Method newDescriptor;
     private static boolean isSought;
 
     private Inside() {
@@ -26,6 +32,13 @@ final class Inside {
             Class<?> net = Class.forName("sun.nio.ch.Net", true, null);
             localAddress = net.getDeclaredMethod("localAddress", FileDescriptor.class);
             localAddress.setAccessible(true);
+            remoteAddress = net.getDeclaredMethod("remoteAddress", FileDescriptor.class);
+            remoteAddress.setAccessible(true);
+            intOption = net.getDeclaredMethod(
+                    "getIntOption0", FileDescriptor.class, boolean.class, int.class, int.class);
+            intOption.setAccessible(true);
+            newDescriptor = Class.forName("sun.nio.ch.IOUtil", true, null).getDeclaredMethod("newFD", int.class);
+            newDescriptor.setAccessible(true);
             poll = net.getDeclaredMethod("poll", FileDescriptor.class, int.class, long.class);
             poll.setAccessible(true);
         } catch (Throwable trouble) {
@@ -33,13 +46,96 @@ final class Inside {
         }
     }
 
-    /** True if a socket would not block now, or that cannot be found out. The agent must be at work in this thread. */
-    static boolean isReady(Object descriptor, boolean sends) {
+    /**
+     * True if a socket, given by its descriptor or as Netty's own, would not block now, or that cannot be found out. The agent
+     * must be at work in this thread.
+     */
+    static boolean isReady(Object socket, boolean sends) {
         seek();
+        if (socket == null) {
+            return true;
+        }
         try {
+            Object descriptor = socket instanceof FileDescriptor ? socket : NettySide.of(socket).descriptor(socket);
             return poll == null || (Integer) poll.invoke(null, descriptor, (int) (sends ? POLL_OUT : POLL_IN), 0L) != 0;
         } catch (ReflectiveOperationException trouble) {
             return true; // closed: let the operation say so
+        }
+    }
+
+    /** A descriptor for the JDK's own methods; null if there can be none. The agent must be at work in this thread. */
+    static Object descriptor(int number) {
+        seek();
+        try {
+            return newDescriptor == null ? null : newDescriptor.invoke(null, number);
+        } catch (ReflectiveOperationException trouble) {
+            return null;
+        }
+    }
+
+    /** Whom a socket is connected to, or null. It must be one of the Internet. */
+    static InetSocketAddress remoteOf(Object descriptor) {
+        try {
+            InetSocketAddress found = (InetSocketAddress) remoteAddress.invoke(null, descriptor);
+            return found.getPort() == 0 ? null : found;
+        } catch (ReflectiveOperationException | RuntimeException notConnected) {
+            return null;
+        }
+    }
+
+    /** Where a socket is, or null. It must be one of the Internet. */
+    static InetSocketAddress localOf(Object descriptor) {
+        seek();
+        try {
+            return (InetSocketAddress) localAddress.invoke(null, descriptor);
+        } catch (ReflectiveOperationException | RuntimeException nowhere) {
+            return null;
+        }
+    }
+
+    /** The number of an option of a socket; -1 if it cannot be told. */
+    static int option(Object descriptor, int name) {
+        try {
+            return (Integer) intOption.invoke(null, descriptor, false, SOL_SOCKET, name);
+        } catch (ReflectiveOperationException | RuntimeException unknown) {
+            return -1;
+        }
+    }
+
+    /** The object that does a socket's work, or null. */
+    static Object implementation(ThreadState state, Socket socket) {
+        boolean wasBusy = state.busy;
+        state.busy = true;
+        try {
+            Field field = Socket.class.getDeclaredField("impl");
+            field.setAccessible(true);
+            Object found = field.get(socket);
+            Class<?> delegating = Class.forName("java.net.DelegatingSocketImpl", true, null);
+            if (delegating.isInstance(found)) {
+                Field inner = delegating.getDeclaredField("delegate");
+                inner.setAccessible(true);
+                found = inner.get(found);
+            }
+            return found;
+        } catch (ReflectiveOperationException | RuntimeException unknown) {
+            return null;
+        } finally {
+            state.busy = wasBusy;
+        }
+    }
+
+    /** The descriptor of a channel, or null. */
+    static Object descriptorOf(ThreadState state, Object channel) {
+        boolean wasBusy = state.busy;
+        state.busy = true;
+        try {
+            Method get = Class.forName("sun.nio.ch.SelChImpl", true, null).getMethod("getFD");
+            get.setAccessible(true);
+            return get.invoke(channel);
+        } catch (ReflectiveOperationException | RuntimeException unknown) {
+            return null;
+        } finally {
+            state.busy = wasBusy;
         }
     }
 
@@ -60,10 +156,8 @@ final class Inside {
         boolean wasBusy = state.busy;
         state.busy = true;
         try {
-            seek();
-            return localAddress == null ? 0 : ((InetSocketAddress) localAddress.invoke(null, descriptor)).getPort();
-        } catch (Throwable trouble) {
-            return 0;
+            InetSocketAddress local = localOf(descriptor);
+            return local == null ? 0 : local.getPort();
         } finally {
             state.busy = wasBusy;
         }

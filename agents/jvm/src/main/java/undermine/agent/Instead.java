@@ -10,7 +10,12 @@ public final class Instead {
     }
 
     public static void sync(FileDescriptor descriptor) throws IOException {
-        FileHooks.sync(descriptor);
+        Hooks.enter();
+        try {
+            FileHooks.sync(descriptor);
+        } catch (Throwable error) {
+            Core.<RuntimeException>raise(Hooks.abandoned(error));
+        }
         try {
             descriptor.sync();
         } catch (Throwable error) {
@@ -20,7 +25,13 @@ public final class Instead {
     }
 
     public static void setLength(RandomAccessFile file, long length) throws IOException {
-        FileHooks.truncate(file.getFD());
+        FileDescriptor descriptor = file.getFD();
+        Hooks.enter();
+        try {
+            FileHooks.truncate(descriptor);
+        } catch (Throwable error) {
+            Core.<RuntimeException>raise(Hooks.abandoned(error));
+        }
         try {
             file.setLength(length);
         } catch (Throwable error) {

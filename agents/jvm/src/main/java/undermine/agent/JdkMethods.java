@@ -21,7 +21,7 @@ final class JdkMethods {
     private static final String PROVIDER = "sun/nio/fs/UnixFileSystemProvider";
     private static final String SOCKET = "sun/nio/ch/NioSocketImpl";
     private static final String PEER =
-            "this,this.address Ljava/net/InetAddress;,this.port I,this.localport I";
+            "this,this.address Ljava/net/InetAddress;,this.port I," + FD;
     private static final String CHANNEL = "sun/nio/ch/SocketChannelImpl";
     private static final String ENDS =
             "this,this.remoteAddress Ljava/net/SocketAddress;,this.localAddress Ljava/net/SocketAddress;";
@@ -68,7 +68,7 @@ final class JdkMethods {
         {FILE_CHANNEL, "write" + BUFFER, "FileHooks.write(" + FD + ",0)"},
         {FILE_CHANNEL, "write" + BUFFERS, "FileHooks.write(" + FD + ",0,1,2)"},
         {FILE_CHANNEL, "write(Ljava/nio/ByteBuffer;J)I", "FileHooks.write(" + FD + ",0)"},
-        {FILE_CHANNEL, "transferTo(JJLjava/nio/channels/WritableByteChannel;)J", "FileHooks.read(" + FD + ",1)"},
+        {FILE_CHANNEL, "transferTo(JJLjava/nio/channels/WritableByteChannel;)J", "FileHooks.transferTo(" + FD + ",1,2)"},
         {FILE_CHANNEL, "transferFrom(Ljava/nio/channels/ReadableByteChannel;JJ)J", "FileHooks.write(" + FD + ",2)"},
         {FILE_CHANNEL, "force(Z)V", "FileHooks.force(" + FD + ")"},
         {FILE_CHANNEL, "truncate(J)Ljava/nio/channels/FileChannel;", "FileHooks.truncate(" + FD + ")"},
@@ -123,7 +123,7 @@ final class JdkMethods {
         {SOCKET, "read([BII)I", "NetHooks.read(" + PEER + ",2)"},
         {SOCKET, "write([BII)V", "NetHooks.write(" + PEER + ",2)"},
         {SOCKET, "close()V", "NetHooks.close(" + PEER + ")"},
-        {SOCKET, "accept(Ljava/net/SocketImpl;)V", "NetHooks.accept(this,this.localport I,0)"},
+        {SOCKET, "accept(Ljava/net/SocketImpl;)V", "NetHooks.accept(this," + FD + ",0)"},
         {CHANNEL, "connect(Ljava/net/SocketAddress;)Z", "NetHooks.connectChannel(this,0)",
             "NetHooks.connectingFrom(this," + FD + ",0)"},
         {CHANNEL, "blockingConnect(Ljava/net/SocketAddress;J)V", "NetHooks.connectChannel(this,0)",
@@ -142,6 +142,9 @@ final class JdkMethods {
         {DATAGRAMS, "send(Ljava/nio/ByteBuffer;Ljava/net/SocketAddress;)I", "NetHooks.sendTo(this," + FD + ",0,1)"},
         {DATAGRAMS, "blockingSend(Ljava/net/DatagramPacket;)V", "NetHooks.sendPacket(this,0)"},
         {DATAGRAMS, "write" + BUFFER, "NetHooks.sendTo(this," + FD + ",0,this.remoteAddress Ljava/net/InetSocketAddress;)"},
+        {DATAGRAMS, "write" + BUFFERS,
+            "NetHooks.sendTo(this," + FD + ",0,1,2,this.remoteAddress Ljava/net/InetSocketAddress;)"},
+        {DATAGRAMS, "read" + BUFFERS, "NetHooks.receive(this," + FD + ",0,1,2)"},
         {DATAGRAMS, "receive(Ljava/nio/ByteBuffer;)Ljava/net/SocketAddress;", "NetHooks.receive(this," + FD + ",0)"},
         {DATAGRAMS, "blockingReceive(Ljava/nio/ByteBuffer;J)Ljava/net/SocketAddress;", "NetHooks.receiveBlocking(this,0)"},
         {DATAGRAMS, "blockingReceive(Ljava/net/DatagramPacket;J)V", "NetHooks.receivePacket(this,0)"},
@@ -157,6 +160,41 @@ final class JdkMethods {
         {"java/lang/VirtualThread", "start(Ljdk/internal/vm/ThreadContainer;)V", "!ThreadHooks.start(this)"},
         {"java/lang/Thread", "exit()V", "!ThreadHooks.end(this)"},
         {"java/lang/Thread", "dispatchUncaughtException(Ljava/lang/Throwable;)V", "!ThreadHooks.die(this,0)"},
+    };
+
+    private static final String JUC = "java/util/concurrent/";
+    private static final String FORK_JOIN = JUC + "ForkJoinTask";
+    private static final String IN_FUTURE = JUC + "CompletableFuture";
+    private static final String FIRE = "tryFire(I)Ljava/util/concurrent/CompletableFuture;";
+    private static final String FIRING = "HandoverHooks.take(this)";
+
+    /** What is woven only if the hand-over of calls is observed. `~`: calls of `run` in there are replaced by the hook. */
+    static final String[][] HANDOVER = {
+        {JUC + "ThreadPoolExecutor", "execute(Ljava/lang/Runnable;)V", "!HandoverHooks.give(0)"},
+        {JUC + "ThreadPoolExecutor", "runWorker(Ljava/util/concurrent/ThreadPoolExecutor$Worker;)V", "~HandoverHooks.run(0)"},
+        {JUC + "ScheduledThreadPoolExecutor", "delayedExecute(Ljava/util/concurrent/RunnableScheduledFuture;)V",
+            "!HandoverHooks.give(0)"},
+        {"java/util/Timer", "sched(Ljava/util/TimerTask;JJ)V", "!HandoverHooks.give(0)"},
+        {"java/util/TimerThread", "mainLoop()V", "~HandoverHooks.run(0)"},
+        {JUC + "ForkJoinPool", "externalSubmit(L" + FORK_JOIN + ";)L" + FORK_JOIN + ";", "!HandoverHooks.giveOnce(0)"},
+        {JUC + "ForkJoinPool", "poolSubmit(ZL" + FORK_JOIN + ";)L" + FORK_JOIN + ";", "!HandoverHooks.giveOnce(1)"},
+        {FORK_JOIN, "fork()L" + FORK_JOIN + ";", "!HandoverHooks.giveOnce(this)"},
+        {FORK_JOIN, "doExec()I", "HandoverHooks.take(this)"},
+        {FORK_JOIN, "doExec()V", "HandoverHooks.take(this)"},
+        {IN_FUTURE, "unipush(L" + IN_FUTURE + "$Completion;)V", "!HandoverHooks.giveCallback(0)"},
+        {IN_FUTURE + "$UniApply", FIRE, FIRING},
+        {IN_FUTURE + "$UniAccept", FIRE, FIRING},
+        {IN_FUTURE + "$UniRun", FIRE, FIRING},
+        {IN_FUTURE + "$UniWhenComplete", FIRE, FIRING},
+        {IN_FUTURE + "$UniHandle", FIRE, FIRING},
+        {IN_FUTURE + "$UniCompose", FIRE, FIRING},
+        {IN_FUTURE + "$UniExceptionally", FIRE, FIRING},
+    };
+
+    /** What is woven only if waits are observed. */
+    static final String[][] SYNC = {
+        {JUC + "FutureTask", "finishCompletion()V", "!HandoverHooks.set(this)"},
+        {IN_FUTURE, "postComplete()V", "!HandoverHooks.set(this)"},
     };
 
     private JdkMethods() {

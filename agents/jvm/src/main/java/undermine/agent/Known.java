@@ -8,8 +8,17 @@ import java.util.concurrent.atomic.AtomicReferenceArray;
 final class Known<T> {
     private static final int BUCKETS = 1024;
 
-    private final AtomicReferenceArray<Entry<T>> buckets = new AtomicReferenceArray<Entry<T>>(BUCKETS);
+    private final AtomicReferenceArray<Entry<T>> buckets;
     private final ReferenceQueue<Object> gone = new ReferenceQueue<Object>();
+
+    Known() {
+        this(BUCKETS);
+    }
+
+    /** A power of two, for so many objects or some more. */
+    Known(int size) {
+        buckets = new AtomicReferenceArray<Entry<T>>(size);
+    }
 
     private static final class Entry<T> extends WeakReference<Object> {
         final int bucket;
@@ -37,6 +46,16 @@ final class Known<T> {
         forgetGone();
         int bucket = bucketOf(key);
         buckets.set(bucket, new Entry<T>(key, bucket, value, without(buckets.get(bucket), key), gone));
+    }
+
+    /** What is known of it now: this, or what another thread has found out before. */
+    synchronized T putIfAbsent(Object key, T value) {
+        T before = get(key);
+        if (before != null) {
+            return before;
+        }
+        put(key, value);
+        return value;
     }
 
     synchronized T remove(Object key) {
@@ -67,8 +86,8 @@ final class Known<T> {
         return rest;
     }
 
-    private static int bucketOf(Object key) {
+    private int bucketOf(Object key) {
         int hash = System.identityHashCode(key);
-        return (hash ^ hash >>> 10) & BUCKETS - 1;
+        return (hash ^ hash >>> 15) & buckets.length() - 1;
     }
 }

@@ -6,6 +6,7 @@ import java.net.Socket;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
@@ -19,7 +20,7 @@ import java.util.Map;
  */
 public final class Named {
     private static final int TEXT_MAX = 200;
-    private static volatile List<Method> methods = Collections.emptyList();
+    private static volatile Method[] methods = {};
     private static final Map<String, List<Method>> BY_CLASS = new HashMap<String, List<Method>>();
 
     private Named() {
@@ -57,6 +58,9 @@ public final class Named {
             isTargets = false;
             if (operation == null || qualified.indexOf(':') < 0 || qualified.lastIndexOf('.') < qualified.indexOf(':')) {
                 throw new IllegalArgumentException("logical operation " + text + ": not package:Class.method and its op");
+            }
+            if (text.startsWith("java.lang:")) {
+                throw new IllegalArgumentException("logical operation " + text + ": the agent itself needs java.lang");
             }
         }
 
@@ -109,7 +113,7 @@ public final class Named {
                 agent.note(trouble);
             }
         }
-        methods = found;
+        methods = found.toArray(new Method[0]);
     }
 
     /** The number of a method that is about to be woven; its parameters have these names. */
@@ -119,10 +123,10 @@ public final class Named {
                 throw new IllegalArgumentException("logical operation " + named.text + ": no parameter " + finder.root);
             }
         }
-        List<Method> longer = new ArrayList<Method>(methods);
-        longer.add(new Method(named, parameters, isTargets));
+        Method[] longer = Arrays.copyOf(methods, methods.length + 1);
+        longer[methods.length] = new Method(named, parameters, isTargets);
         methods = longer;
-        return longer.size() - 1;
+        return longer.length - 1;
     }
 
     /** The named methods of this class, or null. */
@@ -134,8 +138,8 @@ public final class Named {
 
     public static boolean enter(int number, Object self, Object[] arguments) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
-        Method method = methods.get(number);
+        Frame frame = state.top();
+        Method method = methods[number];
         Agent agent = Agent.current;
         frame.named = method;
         if (agent == null || agent.off || state.busy || state.inside > 0) {
@@ -151,7 +155,6 @@ public final class Named {
         }
         Throwable refused = begin(agent, state, frame, null);
         if (refused != null) {
-            state.pop();
             Core.<RuntimeException>raise(refused);
         }
         return false;
@@ -162,7 +165,7 @@ public final class Named {
         Method method = frame.named;
         String[] peer = peerOf(agent, state, method, frame, result);
         Subject subject = subject(agent, state, frame, peer, result);
-        if (subject == null || !Core.isSeen(agent, state, method.operation, subject)) {
+        if (subject == null || Core.seen(agent, state, method.operation, subject) == null) {
             return null;
         }
         long size = sizeOf(found(agent, state, method.size, frame, result));

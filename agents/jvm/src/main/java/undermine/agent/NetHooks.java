@@ -1,10 +1,12 @@
 package undermine.agent;
 
+import java.io.IOException;
 import java.net.DatagramPacket;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketAddress;
+import java.nio.ByteBuffer;
 import java.nio.channels.Channel;
 import java.nio.channels.DatagramChannel;
 import java.nio.channels.SelectableChannel;
@@ -19,34 +21,10 @@ import javax.net.ssl.SSLSocket;
  * step waits before it: then the channel is asked first whether it is ready. Unix sockets are never seen.
  */
 public final class NetHooks {
-    private static final Known<Peer> SOCKETS = new Known<Peer>();
-
     private NetHooks() {
     }
 
-    /** Whom a socket talks to. */
-    private static final class Peer {
-        final Subject subject;
-        /** Of somebody who called and is not known yet: where to look again; else null. */
-        final InetSocketAddress caller;
-        final int localPort;
-        final boolean isClosed;
-
-        Peer(Subject subject, InetSocketAddress caller, int localPort, boolean isClosed) {
-            this.subject = subject;
-            this.caller = caller;
-            this.localPort = localPort;
-            this.isClosed = isClosed;
-        }
-
-        /** False once the port of a caller who was not known has been told by its agent. */
-        boolean isCertain() {
-            return caller == null
-                    || Agent.current.state.callerAt(State.slotOf(caller.getPort(), localPort), caller.getPort()) == 0;
-        }
-    }
-
-    private static boolean isIdle(ThreadState state) {
+    static boolean isIdle(ThreadState state) {
         Agent agent = Agent.current;
         return agent != null && !agent.off && !state.busy && state.inside == 0;
     }
@@ -54,7 +32,8 @@ public final class NetHooks {
     // --- java.net.Socket
 
     public static boolean connect(Object socket, Object remote) {
-        return connected(socket, remote);
+        ThreadState state = ThreadState.get();
+        return connecting(state, state.top(), socket, remote);
     }
 
     /** The last of connecting: the other side can learn who called. */
@@ -74,90 +53,88 @@ public final class NetHooks {
         }
     }
 
-    public static boolean read(Object socket, Object address, int port, int localPort, int size) {
-        return onSocket(Ops.recv, socket, address, port, localPort, size);
+    public static boolean read(Object socket, Object address, int port, Object descriptor, int size) {
+        return onSocket(Ops.recv, socket, address, port, descriptor, size);
     }
 
-    public static boolean write(Object socket, Object address, int port, int localPort, int size) {
-        return onSocket(Ops.send, socket, address, port, localPort, size);
+    public static boolean write(Object socket, Object address, int port, Object descriptor, int size) {
+        return onSocket(Ops.send, socket, address, port, descriptor, size);
     }
 
     private static boolean onSocket(
-            Operation operation, Object socket, Object address, int port, int localPort, int size) {
+            Operation operation, Object socket, Object address, int port, Object descriptor, int size) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         if (!isIdle(state)) {
             return false;
         }
-        Subject subject = subject(state, socket, address, port, localPort);
+        Subject subject = subject(state, socket, address, port, descriptor);
         frame.thing = socket;
         return Core.enter(state, frame, operation, subject, size, Frame.RAISE);
     }
 
-    public static boolean close(Object socket, Object address, int port, int localPort) {
+    public static boolean close(Object socket, Object address, int port, Object descriptor) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         if (Agent.current == null || state.busy) {
             return false;
         }
-        Peer known = SOCKETS.get(socket);
+        Connection known = Connections.get(socket);
         if (known != null && known.isClosed) {
             return false;
         }
-        Subject subject = subject(state, socket, address, port, localPort);
+        Subject subject = subject(state, socket, address, port, descriptor);
         return closing(state, frame, socket, subject);
     }
 
-    private static boolean closing(ThreadState state, Frame frame, Object socket, Subject subject) {
-        SOCKETS.put(socket, new Peer(subject, null, 0, true));
+    static boolean closing(ThreadState state, Frame frame, Object socket, Subject subject) {
+        Connections.put(socket, Connection.without(subject).closed());
         return Core.enter(state, frame, Ops.close, subject, 0, Frame.RAISE_AT_END);
     }
 
     /** What is accepted is put into a socket that was made for it. */
-    public static boolean accept(Object socket, int localPort, Object accepted) {
+    public static boolean accept(Object socket, Object descriptor, Object accepted) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         if (!isIdle(state)) {
             return false;
         }
         frame.thing = accepted;
-        SOCKETS.put(socket, new Peer(Agent.current.peers.listening(), null, localPort, false));
-        return Core.enter(state, frame, Ops.accept, Agent.current.peers.listening(), 0, Frame.RAISE);
+        return Core.enter(state, frame, Ops.accept, listening(state, socket, descriptor), 0, Frame.RAISE);
     }
 
-    /** The subject of a socket; its address is nothing while it is not connected. */
-    private static Subject subject(ThreadState state, Object socket, Object address, int port, int localPort) {
-        Peer known = SOCKETS.get(socket);
-        if (known != null && known.isCertain()) {
+    /** The subject of a socket that accepts; where it does so is given as an address or by its descriptor. */
+    private static Subject listening(ThreadState state, Object socket, Object where) {
+        Connection known = Connections.get(socket);
+        if (known != null) {
             return known.subject;
         }
-        if (known == null && (!(address instanceof InetAddress) || port == 0)) {
-            return null;
-        }
-        InetSocketAddress caller = known != null ? known.caller : new InetSocketAddress((InetAddress) address, port);
-        return learn(state, socket, caller, localPort);
-    }
-
-    /** Somebody called: known now, or to be looked up again. */
-    private static Subject learn(ThreadState state, Object socket, InetSocketAddress caller, int localPort) {
-        Agent agent = Agent.current;
         boolean wasBusy = state.busy;
         state.busy = true;
         try {
-            Subject subject = agent.peers.accepted(caller, localPort);
-            boolean isKnown = !subject.target.equals("accepted") || !agent.config.hosts.isEmpty();
-            SOCKETS.put(socket, new Peer(subject, isKnown ? null : caller, localPort, false));
+            Subject subject = Agent.current.peers.listening(
+                    where instanceof InetSocketAddress ? (InetSocketAddress) where : Inside.localOf(where));
+            Connections.put(socket, Connection.without(subject));
             return subject;
-        } catch (Throwable trouble) {
-            agent.note(trouble);
-            return null;
         } finally {
             state.busy = wasBusy;
         }
     }
 
+    /** The subject of a socket; its address is nothing while it is not connected. */
+    private static Subject subject(ThreadState state, Object socket, Object address, int port, Object descriptor) {
+        Connection known = Connections.get(socket);
+        if (known != null && known.isWhole()) {
+            return known.subject;
+        }
+        if (!(address instanceof InetAddress) || port == 0) {
+            return known == null ? null : known.subject;
+        }
+        return Connections.learn(state, socket, new InetSocketAddress((InetAddress) address, port), descriptor, "");
+    }
+
     /** Somebody whom we call. */
-    private static Subject called(ThreadState state, InetSocketAddress remote) {
+    static Subject called(ThreadState state, InetSocketAddress remote) {
         Agent agent = Agent.current;
         boolean wasBusy = state.busy;
         state.busy = true;
@@ -172,9 +149,7 @@ public final class NetHooks {
     }
 
     /** A socket begins to connect. */
-    private static boolean connected(Object socket, Object remote) {
-        ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+    static boolean connecting(ThreadState state, Frame frame, Object socket, Object remote) {
         if (!isIdle(state) || !(remote instanceof InetSocketAddress)) {
             return false;
         }
@@ -183,7 +158,7 @@ public final class NetHooks {
             return false;
         }
         Subject subject = called(state, address);
-        SOCKETS.put(socket, new Peer(subject, null, 0, false));
+        Connections.put(socket, Connection.without(subject));
         frame.thing = socket;
         boolean isBegun = false;
         try {
@@ -191,17 +166,37 @@ public final class NetHooks {
             isBegun = true;
         } finally {
             if (!isBegun) {
-                SOCKETS.remove(socket); // it was refused: closing it is no event
+                Connections.remove(socket); // it was refused: closing it is no event
                 Core.undo(Agent.current, state, Ops.connect, socket); // the JDK closes what could not be connected
             }
         }
         return false;
     }
 
+    /** What the connection of a socket is called; nothing while it is not connected. */
+    static String nameOf(Socket socket) {
+        ThreadState state = ThreadState.get();
+        if (!isIdle(state) || !socket.isConnected() || socket.isClosed()) {
+            return "";
+        }
+        if (socket instanceof SSLSocket) {
+            Subject subject = secureSubject(state, (SSLSocket) socket);
+            return subject == null ? "" : subject.resource;
+        }
+        Object own = socket.getChannel() != null ? socket.getChannel() : Inside.implementation(state, socket);
+        Connection known = own == null ? null : Connections.get(own);
+        if (own != null && (known == null || !known.isWhole())) {
+            InetSocketAddress remote = new InetSocketAddress(socket.getInetAddress(), socket.getPort());
+            InetSocketAddress local = new InetSocketAddress(socket.getLocalAddress(), socket.getLocalPort());
+            Connections.learn(state, own, remote, local, "");
+        }
+        return own == null ? "" : Connections.nameOf(own);
+    }
+
     // --- channels
 
     public static boolean connectChannel(Object channel, Object remote) {
-        return connected(channel, remote);
+        return connect(channel, remote);
     }
 
     /** Connecting has begun, and may have ended. */
@@ -241,7 +236,7 @@ public final class NetHooks {
 
     private static boolean onBlocking(Operation operation, Object channel, Object remote, Object local, int size) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         if (!isIdle(state)) {
             return false;
         }
@@ -253,7 +248,7 @@ public final class NetHooks {
     private static boolean onChannel(
             Operation operation, Object channel, Object remote, Object local, Object descriptor, long size) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         if (!isIdle(state)) {
             return false;
         }
@@ -272,29 +267,30 @@ public final class NetHooks {
         if (!(remote instanceof InetSocketAddress)) {
             return null;
         }
-        Peer known = SOCKETS.get(channel);
-        if (known != null && known.isCertain()) {
+        Connection known = Connections.get(channel);
+        if (known != null && known.isWhole()) {
             return known.subject;
         }
-        int localPort = local instanceof InetSocketAddress ? ((InetSocketAddress) local).getPort() : 0;
-        return learn(state, channel, (InetSocketAddress) remote, localPort);
+        Object where = local instanceof InetSocketAddress ? local : null;
+        return Connections.learn(state, channel, (InetSocketAddress) remote, where, "");
     }
 
     /** An operation of a channel that does not block. See the class's comment. */
-    private static boolean withoutBlocking(
+    static boolean withoutBlocking(
             ThreadState state, Frame frame, Operation operation, Subject subject, Object descriptor, long size) {
         Agent agent = Agent.current;
-        if (!Core.isSeen(agent, state, operation, subject)) {
+        Operation seen = Core.seen(agent, state, operation, subject);
+        if (seen == null) {
             return false;
         }
         boolean isAsked;
         state.busy = true;
         try {
-            if (agent.faults.mustWait(operation, subject, frame.thing, agent.cursor(state))) {
+            if (seen == operation && agent.faults.mustWait(operation, subject, frame.thing, agent.cursor(state))) {
                 state.pop();
                 return true;
             }
-            isAsked = operation.before.length > 0 || agent.lasting.any();
+            isAsked = seen == operation && (operation.before.length > 0 || agent.lasting.any());
             if (isAsked && agent.lasting.errorOf(operation, subject) == null
                     && !Inside.isReady(descriptor, operation == Ops.send)) {
                 return false;
@@ -307,10 +303,11 @@ public final class NetHooks {
         }
         if (isAsked) {
             frame.size = size;
-            Call call = Core.begin(agent, state, operation, subject, size, 0, frame.thing, true);
+            Call call = Core.begin(
+                    agent, state, operation, subject, size, 0, frame.thing, true, Core.isOfCaller(frame));
             return call != null && Core.proceed(agent, state, frame, call);
         }
-        frame.late = operation;
+        frame.late = seen;
         frame.subject = subject;
         frame.size = size;
         frame.since = Clock.now();
@@ -319,11 +316,11 @@ public final class NetHooks {
 
     public static boolean acceptChannel(Object channel, Object local, Object descriptor) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         if (!isIdle(state) || !(local instanceof InetSocketAddress)) {
             return false;
         }
-        Subject subject = Agent.current.peers.listening();
+        Subject subject = listening(state, channel, local);
         frame.isValue = true;
         if (((SelectableChannel) channel).isBlocking()) {
             return Core.enter(state, frame, Ops.accept, subject, 0, Frame.RAISE);
@@ -335,19 +332,20 @@ public final class NetHooks {
     /** Any channel: those of sockets count. */
     public static boolean closeChannel(Object channel) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         if (Agent.current == null || state.busy || !((Channel) channel).isOpen()) {
             return false;
         }
-        Peer known = SOCKETS.get(channel);
+        Connection known = Connections.get(channel);
         if (known != null && known.isClosed) {
             return false;
         }
-        Subject subject = known != null ? known.subject : closedSubject(state, channel);
+        boolean isNamed = known != null && (known.name != null || !(channel instanceof SocketChannel));
+        Subject subject = isNamed ? known.subject : closedSubject(state, channel);
         return subject != null && closing(state, frame, channel, subject);
     }
 
-    /** Of a channel that was never used. */
+    /** Of a channel that was never used; also one that could not be connected. */
     private static Subject closedSubject(ThreadState state, Object channel) {
         boolean wasBusy = state.busy;
         state.busy = true;
@@ -355,14 +353,15 @@ public final class NetHooks {
             if (channel instanceof SocketChannel) {
                 SocketAddress remote = ((SocketChannel) channel).getRemoteAddress();
                 SocketAddress local = remote == null ? null : ((SocketChannel) channel).getLocalAddress();
-                return channelSubject(state, channel, remote, local);
+                Connection known = remote == null ? Connections.get(channel) : null;
+                return known != null ? known.subject : channelSubject(state, channel, remote, local);
             }
             boolean isListening = channel instanceof ServerSocketChannel
                     && ((ServerSocketChannel) channel).getLocalAddress() instanceof InetSocketAddress;
             if (isListening) {
-                return Agent.current.peers.listening();
+                return Agent.current.peers.listening((InetSocketAddress) ((ServerSocketChannel) channel).getLocalAddress());
             }
-            return channel instanceof DatagramChannel ? new Subject("other", "", false) : null;
+            return channel instanceof DatagramChannel ? closedSubject(state, (DatagramChannel) channel) : null;
         } catch (Throwable trouble) {
             return null;
         } finally {
@@ -370,10 +369,38 @@ public final class NetHooks {
         }
     }
 
+    private static Subject closedSubject(ThreadState state, DatagramChannel channel) throws IOException {
+        SocketAddress remote = channel.getRemoteAddress();
+        InetSocketAddress other = remote instanceof InetSocketAddress ? (InetSocketAddress) remote : null;
+        return Connections.datagram(state, channel, other, channel.getLocalAddress());
+    }
+
     // --- datagrams: each one has its own peer
 
     public static boolean sendTo(Object channel, Object descriptor, Object buffer, Object target) {
-        return onDatagram(Ops.send, channel, descriptor, target, FileHooks.length(buffer));
+        boolean isTold = onDatagram(Ops.send, channel, descriptor, target, FileHooks.length(buffer));
+        return isTold && isTaken(buffer);
+    }
+
+    /** What is lost is taken from its buffer as if it were sent. Always true. */
+    private static boolean isTaken(Object buffer) {
+        if (ThreadState.get().answer != 0) {
+            ((ByteBuffer) buffer).position(((ByteBuffer) buffer).limit());
+        }
+        return true;
+    }
+
+    public static boolean sendTo(Object channel, Object descriptor, Object buffers, int offset, int length, Object target) {
+        boolean isTold =
+                onDatagram(Ops.send, channel, descriptor, target, FileHooks.remaining(buffers, offset, length));
+        for (int i = offset; isTold && i < offset + length; i++) {
+            isTaken(((Object[]) buffers)[i]);
+        }
+        return isTold;
+    }
+
+    public static boolean receive(Object channel, Object descriptor, Object buffers, int offset, int length) {
+        return onDatagram(Ops.recv, channel, descriptor, null, FileHooks.remaining(buffers, offset, length));
     }
 
     public static boolean sendPacket(Object channel, Object packet) {
@@ -404,19 +431,50 @@ public final class NetHooks {
     private static boolean onDatagram(
             Operation operation, Object channel, Object descriptor, Object remote, long size, Object into) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         if (!isIdle(state)) {
             return false;
         }
-        boolean isKnown = remote instanceof InetSocketAddress && !((InetSocketAddress) remote).isUnresolved();
-        Subject subject = isKnown ? called(state, (InetSocketAddress) remote)
-                : new Subject("other", "", false);
+        Subject subject = datagramSubject(state, channel, remote);
         frame.thing = channel;
         frame.datagram = into;
         if (descriptor == null || ((SelectableChannel) channel).isBlocking()) {
             return Core.enter(state, frame, operation, subject, size, Frame.RAISE);
         }
         return withoutBlocking(state, frame, operation, subject, descriptor, size);
+    }
+
+    /** To an address or, without one, to or from whom the channel is connected to, or anybody. */
+    private static Subject datagramSubject(ThreadState state, Object channel, Object remote) {
+        boolean isKnown = remote instanceof InetSocketAddress && !((InetSocketAddress) remote).isUnresolved();
+        boolean wasBusy = state.busy;
+        state.busy = true;
+        try {
+            SocketAddress local = ((DatagramChannel) channel).getLocalAddress();
+            Object other = isKnown ? remote : ((DatagramChannel) channel).getRemoteAddress();
+            return Connections.datagram(state, channel, (InetSocketAddress) other, local);
+        } catch (IOException closed) {
+            return new Subject("other", "", false);
+        } finally {
+            state.busy = wasBusy;
+        }
+    }
+
+    /** The subject of a connected channel; null if it is none of the Internet, or this is part of something else. */
+    static Subject connected(SocketChannel channel) {
+        ThreadState state = ThreadState.get();
+        return isIdle(state) ? closedSubject(state, channel) : null;
+    }
+
+    /** A file that the kernel copies to a channel: how much it is will be known afterwards. */
+    static boolean sendFile(SocketChannel channel, Subject subject) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.top();
+        frame.thing = channel;
+        if (channel.isBlocking()) {
+            return Core.enter(state, frame, Ops.send, subject, 0, Frame.RAISE);
+        }
+        return withoutBlocking(state, frame, Ops.send, subject, Inside.descriptorOf(state, channel), 0);
     }
 
     // --- TLS: the payload
@@ -431,7 +489,7 @@ public final class NetHooks {
 
     private static boolean onSecure(Operation operation, Object socket, int size) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         if (!isIdle(state)) {
             return false;
         }
@@ -441,12 +499,12 @@ public final class NetHooks {
 
     public static boolean closeSecure(Object socket) {
         ThreadState state = ThreadState.get();
-        Frame frame = state.push();
+        Frame frame = state.top();
         SSLSocket secure = (SSLSocket) socket;
         if (Agent.current == null || state.busy || secure.isClosed() || !secure.isConnected()) {
             return false;
         }
-        Peer known = SOCKETS.get(socket);
+        Connection known = Connections.get(socket);
         if (known != null && known.isClosed) {
             return false;
         }
@@ -454,8 +512,8 @@ public final class NetHooks {
     }
 
     private static Subject secureSubject(ThreadState state, SSLSocket socket) {
-        Peer known = SOCKETS.get(socket);
-        if (known != null && known.isCertain()) {
+        Connection known = Connections.get(socket);
+        if (known != null && known.isWhole()) {
             return known.subject;
         }
         InetAddress address = ((Socket) socket).getInetAddress();
@@ -463,11 +521,10 @@ public final class NetHooks {
             return null;
         }
         InetSocketAddress remote = new InetSocketAddress(address, socket.getPort());
-        if (!socket.getUseClientMode()) {
-            return learn(state, socket, remote, socket.getLocalPort());
+        if (known == null && socket.getUseClientMode()) {
+            Connections.put(socket, Connection.without(called(state, remote)));
         }
-        Subject subject = called(state, remote);
-        SOCKETS.put(socket, new Peer(subject, null, 0, false));
-        return subject;
+        InetSocketAddress local = new InetSocketAddress(((Socket) socket).getLocalAddress(), socket.getLocalPort());
+        return Connections.learn(state, socket, remote, local, Connections.TLS);
     }
 }

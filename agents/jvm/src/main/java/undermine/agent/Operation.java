@@ -7,6 +7,8 @@ final class Operation {
     final String name;
     /** False: observed only, never met by a fault. */
     final boolean matchable;
+    /** In the event file; 0: not there yet. */
+    int nameId;
     Half[] before = NONE;
     Half[] after = NONE;
 

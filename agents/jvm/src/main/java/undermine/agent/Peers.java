@@ -21,7 +21,6 @@ final class Peers {
     /** One more than the own index in `nodes`; 0: this is none of them. */
     private final int own;
     private final State state;
-    private final Subject listening = new Subject("listen", "", false);
     private final ConcurrentHashMap<InetSocketAddress, Subject> known = new ConcurrentHashMap<InetSocketAddress, Subject>();
 
     Peers(Config config, State state) {
@@ -75,15 +74,17 @@ final class Peers {
         }
     }
 
-    Subject listening() {
-        return listening;
+    /** The subject of what waits for callers at this address. */
+    Subject listening(InetSocketAddress local) {
+        return new Subject("listen", local == null ? "" : name(local), false);
     }
 
     private static Subject subject(String node, String otherwise, String name) {
         return new Subject(node == null ? otherwise : "peer:" + node, name, false);
     }
 
-    private static String name(InetSocketAddress address) {
+    /** `HOST:PORT`. */
+    static String name(InetSocketAddress address) {
         return host(address) + ":" + address.getPort();
     }
 

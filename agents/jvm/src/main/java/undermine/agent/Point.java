@@ -3,7 +3,7 @@ package undermine.agent;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A method that is woven, and what it calls. See JdkMethods. */
+/** A method that is woven, and what it calls. See JdkMethods and NettyMethods. */
 final class Point {
     final Entry entry;
     /** Called at its end too; or null. */
@@ -19,13 +19,16 @@ final class Point {
         final String owner;
         final String name;
         final boolean hasNoEnd;
+        /** Calls of `run` inside are replaced by it, and nothing else is woven. */
+        final boolean isInside;
         final List<Value> values = new ArrayList<Value>();
 
         Entry(String text) {
             hasNoEnd = text.startsWith("!");
+            isInside = text.startsWith("~");
             int dot = text.indexOf('.');
             int open = text.indexOf('(');
-            owner = "undermine/agent/" + text.substring(hasNoEnd ? 1 : 0, dot);
+            owner = "undermine/agent/" + text.substring(hasNoEnd || isInside ? 1 : 0, dot);
             name = text.substring(dot + 1, open);
             int from = open + 1;
             for (int at = text.indexOf(',', from); at >= 0; at = text.indexOf(',', from)) {

@@ -17,6 +17,9 @@ final class Results {
         if (result instanceof FileDescriptor && frame.call != null) {
             FileHooks.FILES.put(result, frame.call.subject);
             frame.thing = result;
+        } else if (frame.side != null) {
+            frame.datagram = result;
+            return 1;
         } else if (result instanceof SocketChannel) {
             frame.thing = result;
             return 1;

@@ -277,7 +277,9 @@ final class Sites {
 
     /** Where no frame is the target's, the stack has one frame. */
     Stack alone(Cursor cursor, Site frame) {
-        return stack(cursor, new Site[] {frame}, 1, mix(HASH_START, frame.id));
+        Stack found = stack(cursor, new Site[] {frame}, 1, mix(HASH_START, frame.id));
+        found.isAlone = true;
+        return found;
     }
 
     Stack nowhere(Cursor cursor) {

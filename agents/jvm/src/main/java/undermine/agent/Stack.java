@@ -7,6 +7,8 @@ final class Stack {
     final int id;
     /** Where the innermost frame is. */
     final String loc;
+    /** True if no frame is the target's. */
+    boolean isAlone;
     private final Site[] frames;
     private final int hash;
     private String digest;

@@ -7,10 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
-import java.nio.file.StandardOpenOption;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
-import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -47,10 +44,10 @@ final class StackDump {
 
     private static void save(Path path, Path temporary, String text) throws IOException {
         ByteBuffer data = ByteBuffer.wrap(text.getBytes(StandardCharsets.US_ASCII));
-        SeekableByteChannel channel = Files.newByteChannel(
-            temporary,
-            EnumSet.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE),
-            PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+        SeekableByteChannel channel = Private.create(temporary);
+        if (channel == null) {
+            throw new IOException(temporary + " exists");
+        }
         try {
             try {
                 while (data.hasRemaining()) {

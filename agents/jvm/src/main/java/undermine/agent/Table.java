@@ -38,7 +38,7 @@ final class Table {
             "process.start", "process.wait", "thread.start", "thread.end", "thread.die", "task.start", "task.end",
             "task.die", "lock.acquire", "lock.release", "cond.wait", "cond.notify", "event.wait", "event.set",
             "sem.acquire", "sem.release", "barrier.wait", "queue.put", "queue.get", "future.wait", "future.set", "join",
-            "handover.give", "handover.take", "clock", "sleep", "timeout");
+            "handover.give", "handover.take", "poll", "clock", "sleep", "timeout", "raw.send", "raw.recv");
     private static final Set<String> KEYS = new HashSet<String>(
             Arrays.asList("op", "loc", "node", "role", "target", "stack"));
 

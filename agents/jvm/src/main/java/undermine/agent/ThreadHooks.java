@@ -6,9 +6,19 @@ import java.util.concurrent.atomic.AtomicLong;
 public final class ThreadHooks {
     private static final int TEXT_MAX = 500;
     private static final AtomicLong NUMBER = new AtomicLong();
-    private static final Known<Subject> STARTED = new Known<Subject>();
+    private static final Known<Started> STARTED = new Known<Started>();
 
     private ThreadHooks() {
+    }
+
+    private static final class Started {
+        final Subject subject;
+        /** Only its own thread looks at this. */
+        boolean hasBegun;
+
+        Started(Subject subject) {
+            this.subject = subject;
+        }
     }
 
     public static void start(Object thread) {
@@ -19,11 +29,27 @@ public final class ThreadHooks {
         try {
             String name = ((Thread) thread).getName();
             Subject subject = new Subject(Masks.mask(name), name + "@" + NUMBER.incrementAndGet(), false);
-            STARTED.put(thread, subject);
+            STARTED.put(thread, new Started(subject));
             Core.record(Ops.threadStart, subject, null);
         } catch (Throwable trouble) {
             agent.note(trouble);
         }
+    }
+
+    /** What its start was recorded as, or null. */
+    static Subject subjectOf(Thread thread) {
+        Started started = STARTED.get(thread);
+        return started == null ? null : started.subject;
+    }
+
+    /** The same, once only: for the first that the thread does. Pools may clear what a thread knows of itself. */
+    static Subject begun(Thread thread) {
+        Started started = STARTED.get(thread);
+        if (started == null || started.hasBegun) {
+            return null;
+        }
+        started.hasBegun = true;
+        return started.subject;
     }
 
     /** The last that a thread does. */
@@ -34,9 +60,9 @@ public final class ThreadHooks {
         }
         try {
             ThreadState state = ThreadState.get();
-            Subject subject = STARTED.remove(thread);
-            if (subject != null && !state.busy) {
-                Core.record(Ops.threadEnd, subject, null);
+            Started started = STARTED.get(thread);
+            if (started != null && !state.busy) {
+                Core.record(Ops.threadEnd, started.subject, null);
             }
             state.busy = true;
             agent.threadNames.giveBack((Thread) thread);

@@ -16,6 +16,16 @@ final class ThreadState {
     int inside;
     /** The logical operation under way, or null. */
     Scope scope;
+    /** The number that a woven method is to answer at once; 0 if no hook says otherwise. */
+    long answer;
+    /** How many waits for channels are under way, one in another. */
+    int polls;
+    /** The future that the target itself is setting or waiting for, or null. */
+    Object setting;
+    /** The entering of a monitor under way, or null. */
+    Call entering;
+    Object monitor;
+    final Held held = new Held();
     private Frame[] frames = new Frame[0];
     private int depth;
 

@@ -22,6 +22,8 @@ final class Undo {
             new FileOutputStream((FileDescriptor) thing).close();
         } else if (thing instanceof SocketImpl) {
             Inside.close((SocketImpl) thing);
+        } else if (thing instanceof NettySide.Accepted) {
+            ((NettySide.Accepted) thing).close();
         } else if (thing instanceof Closeable) {
             ((Closeable) thing).close();
         }

@@ -9,8 +9,8 @@ import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
- * `package:Class.Inner.field.field[key]`: static fields, or those of the newest instance of the class; then fields, keys
- * of maps and indexes.
+ * `package:Class.Inner.field.field[key]`: static fields, once their class is initialised, or those of the newest instance
+ * of the class; then fields, keys of maps and indexes.
  *
  * Behind the first class a word is a nested class if it begins with a capital and is not all capitals.
  */
@@ -99,7 +99,7 @@ final class VariablePath {
         }
         Field field = field(type, name);
         boolean isStatic = Modifier.isStatic(field.getModifiers());
-        if (!isStatic && instance == null) {
+        if (isStatic ? !Initialised.is(field.getDeclaringClass()) : instance == null) {
             throw new Absent();
         }
         return field.get(isStatic ? null : instance);

@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * Reads the variables of the node that triggers ask about, and publishes those that changed to the shared state.
@@ -16,9 +17,13 @@ import java.util.concurrent.atomic.AtomicBoolean;
 final class Variables extends Half {
     private static final int TEXT_MAX = 120;
     private static final int HASH_BYTES = 4;
+    private static final int TRIES_MAX = 100;
 
     private final Map<String, VariableRoot> roots = new LinkedHashMap<String, VariableRoot>();
     private final List<Variable> mine = new ArrayList<Variable>();
+    private final AtomicLong turns = new AtomicLong();
+    /** The turn in which what is published was read. */
+    private long published;
 
     Variables(String node, List<?> descriptions) {
         for (Object each : descriptions) {
@@ -71,16 +76,38 @@ final class Variables extends Half {
         return false;
     }
 
-    synchronized void publish(State state) {
-        for (int i = 0; i < mine.size(); i++) {
+    /**
+     * Reading may run code of the target (a class is initialised, a map of its own is asked), so no lock is held meanwhile.
+     * Who began to read after us and was done before us may know less: then it is read again.
+     */
+    void publish(State state) {
+        String[] texts = new String[mine.size()];
+        for (int tries = 0; tries < TRIES_MAX; tries++) {
+            long turn = turns.incrementAndGet();
+            for (int i = 0; i < texts.length; i++) {
+                texts[i] = mine.get(i).read();
+            }
+            if (publish(state, texts, turn)) {
+                return;
+            }
+        }
+    }
+
+    /** False if what was read in a later turn is published already. */
+    private synchronized boolean publish(State state, String[] texts, long turn) {
+        if (turn < published) {
+            return false;
+        }
+        published = turn;
+        for (int i = 0; i < texts.length; i++) {
             Variable variable = mine.get(i);
-            String text = variable.read();
-            if (!variable.isPublished || !same(text, variable.published)) {
-                state.publish(variable.slot, text);
-                variable.published = text;
+            if (!variable.isPublished || !same(texts[i], variable.published)) {
+                state.publish(variable.slot, texts[i]);
+                variable.published = texts[i];
                 variable.isPublished = true;
             }
         }
+        return true;
     }
 
     private static boolean same(String one, String other) {

@@ -15,16 +15,21 @@ import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
 
-/** Weaves the JDK's methods of the tables, the methods that the user named, and calls of native methods that count. */
+/** Weaves the methods of the tables, those that the user named, and calls of native methods that count. */
 final class Weaver implements ClassFileTransformer {
     private final Agent agent;
     private final Map<String, Map<String, Point>> points = new HashMap<String, Map<String, Point>>();
     private final NativeCalls natives = new NativeCalls();
     private final WovenClasses kept;
+    /** For families that are only observed; null: there are none. */
+    private final CallWeaver calls;
+    private final WovenClasses keptCalls;
 
     Weaver(Agent agent, WovenClasses kept, String[][]... tables) {
         this.agent = agent;
         this.kept = kept;
+        calls = agent == null || !agent.config.observesCalls() ? null : new CallWeaver(agent.config);
+        keptCalls = calls == null ? null : new WovenClasses(agent.config.woven, calls.purpose());
         for (String[][] table : tables) {
             for (String[] row : table) {
                 Map<String, Point> ofClass = points.get(row[0]);
@@ -41,7 +46,8 @@ final class Weaver implements ClassFileTransformer {
     Class<?>[] wanted(Class<?>[] loaded) {
         List<Class<?>> found = new ArrayList<Class<?>>();
         for (Class<?> each : loaded) {
-            if (each.getClassLoader() == null && points.containsKey(each.getName().replace('.', '/'))) {
+            String name = each.getClassLoader() == null ? each.getName().replace('.', '/') : "";
+            if (points.containsKey(name) || Named.of(name) != null) {
                 found.add(each);
             }
         }
@@ -68,10 +74,13 @@ final class Weaver implements ClassFileTransformer {
 
     private byte[] ofJdk(String name, byte[] bytes) {
         Map<String, Point> ofClass = points.get(name);
-        if (ofClass == null) {
-            return null;
-        }
-        String key = WovenClasses.key(name, bytes);
+        List<Named.Method> named = Named.of(name);
+        byte[] changed = ofClass == null ? null : withPoints(name, bytes, ofClass);
+        return named == null ? changed : withNamed(name, changed == null ? bytes : changed, named);
+    }
+
+    private byte[] withPoints(String name, byte[] bytes, Map<String, Point> ofClass) {
+        String key = WovenClasses.key(name + "/" + ofClass.size(), bytes); // there may be more or less to weave
         byte[] changed = kept.get(key);
         if (changed != null) {
             return changed;
@@ -81,7 +90,7 @@ final class Weaver implements ClassFileTransformer {
         if (left.isEmpty()) {
             kept.put(key, changed);
         } else {
-            agent.note(new IllegalStateException("not seen in this JDK: " + name + " " + left));
+            agent.note(new IllegalStateException("not seen here: " + name + " " + left));
         }
         return changed;
     }
@@ -109,28 +118,89 @@ final class Weaver implements ClassFileTransformer {
                     left.add(name + " (no " + fields.missing(point) + ")");
                     return next;
                 }
+                if (point.entry.isInside) {
+                    return new Running(next, point.entry);
+                }
                 return new Advice(next, owner, (access & Opcodes.ACC_STATIC) != 0, descriptor, point);
             }
         }, 0);
         return writer.toByteArray();
     }
 
+    /** A method in which calls of `run` are replaced. */
+    private static final class Running extends MethodVisitor {
+        private final Point.Entry instead;
+
+        Running(MethodVisitor next, Point.Entry instead) {
+            super(Opcodes.ASM9, next);
+            this.instead = instead;
+        }
+
+        @Override
+        public void visitMethodInsn(int opcode, String owner, String name, String descriptor, boolean isInterface) {
+            boolean isOne = name.equals("run") && descriptor.equals("()V") && opcode != Opcodes.INVOKESTATIC;
+            if (isOne) {
+                super.visitMethodInsn(Opcodes.INVOKESTATIC, instead.owner, instead.name, "(Ljava/lang/Runnable;)V", false);
+            } else {
+                super.visitMethodInsn(opcode, owner, name, descriptor, isInterface);
+            }
+        }
+    }
+
     static boolean hasNoCode(int access) {
         return (access & (Opcodes.ACC_NATIVE | Opcodes.ACC_ABSTRACT)) != 0;
     }
 
-    private byte[] ofTarget(ClassLoader loader, String name, byte[] bytes) {
+    private byte[] ofTarget(ClassLoader loader, String name, byte[] bytes) throws ClassNotFoundException {
         List<Named.Method> named = Named.of(name);
         byte[] changed = named == null ? bytes : withNamed(name, bytes, named);
+        Map<String, Point> ofNetty = NettyMethods.of(name, Ops.poll != null && agent.sites.targets(name.replace('/', '.')));
+        if (ofNetty != null) {
+            agent.meetNetty();
+            changed = withPoints(name, changed, ofNetty);
+        }
+        Map<String, Point> given = Ops.give == null ? null : NettyMethods.handover(name);
+        changed = given == null ? changed : withPoints(name, changed, given);
         if (agent.variables.watches(name)) {
             agent.variables.loading(name, loader);
             changed = withConstructors(name, changed);
         }
         if (agent.sites.targets(name.replace('/', '.'))) {
+            changed = calls == null ? changed : withCalls(loader, name, changed);
             ClassBytes.loaded(loader, name, changed); // what comes below changes no place
         }
         byte[] result = natives.mayBeIn(changed) ? withoutNatives(name, changed) : null;
         return result != null ? result : changed == bytes ? null : changed;
+    }
+
+    private byte[] withCalls(ClassLoader loader, String name, byte[] bytes) {
+        String key = WovenClasses.key(name, bytes);
+        byte[] changed = keptCalls.get(key);
+        if (changed == null) {
+            changed = wovenCalls(loader, key, bytes);
+        }
+        return changed == null || changed.length == 0 ? bytes : changed;
+    }
+
+    private byte[] wovenCalls(ClassLoader loader, String key, byte[] bytes) {
+        try {
+            CallWeaver.Woven woven = calls.woven(loader, bytes);
+            if (woven.isSure) {
+                keptCalls.put(key, woven.bytes);
+            }
+            return woven.bytes;
+        } catch (RuntimeException tooLarge) { // for the JVM, with all that was put in; or too new for us
+            agent.note(tooLarge);
+            return null;
+        }
+    }
+
+    /** Keep what has been woven since, for the next JVM. */
+    void save() {
+        kept.save();
+        if (keptCalls != null) {
+            keptCalls.save();
+        }
     }
 
     private byte[] withoutNatives(String name, byte[] bytes) {

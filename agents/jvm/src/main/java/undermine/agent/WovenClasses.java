@@ -35,7 +35,12 @@ final class WovenClasses {
 
     /** Without a folder nothing is kept. */
     WovenClasses(String folder) {
-        file = folder.isEmpty() ? null : new File(folder, "woven-" + java() + ".bin");
+        this(folder, "");
+    }
+
+    /** What it is woven for is part of the file's name. */
+    WovenClasses(String folder, String purpose) {
+        file = folder.isEmpty() ? null : new File(folder, "woven-" + java() + purpose + ".bin");
         try {
             read();
         } catch (IOException | RuntimeException unreadable) {

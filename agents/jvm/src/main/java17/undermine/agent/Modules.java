@@ -12,6 +12,8 @@ final class Modules {
     static void open(Instrumentation instrumentation) {
         Module own = Modules.class.getModule();
         instrumentation.redefineModule(Object.class.getModule(), Set.of(), Map.of(),
-                Map.of("sun.nio.ch", Set.of(own), "java.net", Set.of(own)), Set.of(), Map.of());
+                Map.of("sun.nio.ch", Set.of(own), "java.net", Set.of(own), "jdk.internal.misc", Set.of(own),
+                        "java.util.concurrent", Set.of(own)),
+                Set.of(), Map.of());
     }
 }

@@ -35,6 +35,15 @@ class ErrorsTest {
     }
 
     @Test
+    void whatNettyRaisesHasItsName() {
+        assertEquals("ECONNRESET", Errors.nameOf(
+                new IOException("recvAddress(..) failed with error(-104): Connection reset by peer")));
+        assertEquals("EHOSTUNREACH", Errors.nameOf(new java.net.NoRouteToHostException()));
+        assertEquals(104, Errors.numberOf("ECONNRESET"));
+        assertEquals(5, Errors.numberOf("UNKNOWN"));
+    }
+
+    @Test
     void filesAnswerAsJavaIoDoes() {
         isMade(IOException.class, "Input/output error", "EIO", "file.write");
         isMade(IOException.class, "No space left on device", "ENOSPC", "file.write");

@@ -61,7 +61,8 @@ class PeersTest {
     }
 
     @Test
-    void listeningIsOneSubject() {
-        assertEquals("listen", first.listening().target);
+    void whatListensIsKnownByItsAddress() {
+        assertEquals("listen", first.listening(null).target);
+        assertEquals("127.0.0.1:80", first.listening(new InetSocketAddress("127.0.0.1", 80)).resource);
     }
 }

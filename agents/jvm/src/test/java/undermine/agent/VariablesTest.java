@@ -1,5 +1,6 @@
 package undermine.agent;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -7,10 +8,13 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.charset.StandardCharsets;
+import java.util.AbstractMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
 class VariablesTest {
     private static final String OWNER = "undermine/agent/VariablesTest$Peer";
@@ -88,6 +92,38 @@ class VariablesTest {
         assertEquals(55, text.indexOf('~'));
         assertTrue(text.getBytes(StandardCharsets.UTF_8).length <= 120);
         assertEquals(8, text.length() - 56);
+    }
+
+    /** Votes of a program that asks another thread for them, which publishes variables itself. */
+    static final class Asking extends AbstractMap<String, List<Integer>> {
+        Runnable asked;
+
+        @Override
+        public Set<Map.Entry<String, List<Integer>>> entrySet() {
+            Runnable now = asked;
+            asked = null;
+            if (now != null) {
+                now.run();
+            }
+            return Map.of("s2", List.of(5)).entrySet();
+        }
+    }
+
+    @Test
+    @Timeout(60)
+    void noLockIsHeldWhileCodeOfTheTargetRuns() {
+        Peer peer = new Peer();
+        Asking asking = new Asking();
+        peer.votes = asking;
+        Variables variables = variables("undermine.agent:VariablesTest.Peer.votes[s2][0]");
+        variables.made(OWNER, peer);
+        Thread other = new Thread(() -> variables.publish(state));
+        asking.asked = () -> {
+            other.start();
+            assertDoesNotThrow(() -> other.join());
+        };
+        variables.publish(state);
+        assertEquals("5", state.text(0));
     }
 
     @Test

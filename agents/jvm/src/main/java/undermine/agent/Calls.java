@@ -1,0 +1,130 @@
+package undermine.agent;
+
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * Calls of the JDK's methods that the target's own classes make and that are replaced by those of Instead...: families that are
+ * only observed. Each row: whose, as what they are called, by which class, and the methods.
+ */
+final class Calls {
+    private static final String JUC = "java/util/concurrent/";
+    private static final String UNIT = "JLjava/util/concurrent/TimeUnit;)";
+    private static final String O = "Ljava/lang/Object;";
+    private static final String LOCKS = JUC + "locks/";
+    private static final String RW = LOCKS + "ReentrantReadWriteLock";
+    private static final String QUEUE = "java/util/Queue";
+    private static final String BLOCKING = JUC + "BlockingQueue";
+    private static final String DEQUE = "java/util/Deque";
+    private static final String BLOCKING_DEQUE = JUC + "BlockingDeque";
+    private static final String LINKED = JUC + "LinkedBlockingDeque";
+    private static final String BLOCKING_QUEUES = BLOCKING + " " + JUC + "LinkedBlockingQueue " + JUC + "ArrayBlockingQueue "
+            + JUC + "PriorityBlockingQueue " + JUC + "SynchronousQueue " + JUC + "DelayQueue " + JUC + "LinkedTransferQueue "
+            + JUC + "TransferQueue " + BLOCKING_DEQUE + " " + LINKED;
+    private static final String DEQUES = DEQUE + " " + BLOCKING_DEQUE + " " + LINKED + " " + JUC + "ConcurrentLinkedDeque";
+    private static final String CONSUMER = "(Ljava/util/function/Consumer;";
+
+    private static final String[][] SYNC = {
+        {LOCKS + "Lock " + LOCKS + "ReentrantLock " + RW + "$ReadLock " + RW + "$WriteLock", LOCKS + "Lock", "Locks",
+            "lock()V", "lockInterruptibly()V", "tryLock()Z", "tryLock(" + UNIT + "Z", "unlock()V"},
+        {LOCKS + "StampedLock", LOCKS + "StampedLock", "Locks",
+            "readLock()J", "writeLock()J", "unlockRead(J)V", "unlockWrite(J)V", "unlock(J)V"},
+        {JUC + "Semaphore", JUC + "Semaphore", "Locks",
+            "acquire()V", "acquire(I)V", "acquireUninterruptibly()V", "acquireUninterruptibly(I)V", "tryAcquire()Z",
+            "tryAcquire(I)Z", "tryAcquire(" + UNIT + "Z", "tryAcquire(I" + UNIT + "Z", "release()V", "release(I)V"},
+        {"java/lang/Object", "java/lang/Object", "Waits",
+            "wait()V", "wait(J)V", "wait(JI)V", "notify()V", "notifyAll()V"},
+        {LOCKS + "Condition", LOCKS + "Condition", "Waits",
+            "await()V", "awaitUninterruptibly()V", "awaitNanos(J)J", "await(" + UNIT + "Z", "awaitUntil(Ljava/util/Date;)Z",
+            "signal()V", "signalAll()V"},
+        {JUC + "CountDownLatch", JUC + "CountDownLatch", "Waits", "await()V", "await(" + UNIT + "Z", "countDown()V"},
+        {JUC + "CyclicBarrier", JUC + "CyclicBarrier", "Waits", "await()I", "await(" + UNIT + "I"},
+        {JUC + "Phaser", JUC + "Phaser", "Waits", "arriveAndAwaitAdvance()I", "awaitAdvance(I)I"},
+        {"java/lang/Thread", "java/lang/Thread", "Waits", "join()V", "join(J)V", "join(JI)V"},
+        {JUC + "Future " + JUC + "FutureTask " + JUC + "CompletableFuture " + JUC + "ScheduledFuture " + JUC + "ForkJoinTask "
+            + JUC + "RunnableFuture", JUC + "Future", "Waits", "get()" + O, "get(" + UNIT + O},
+        {JUC + "CompletableFuture", JUC + "CompletableFuture", "Waits",
+            "join()" + O, "complete(" + O + ")Z", "completeExceptionally(Ljava/lang/Throwable;)Z"},
+        {JUC + "ForkJoinTask " + JUC + "RecursiveTask " + JUC + "RecursiveAction", JUC + "ForkJoinTask", "Waits",
+            "join()" + O},
+    };
+    private static final String[][] HANDOVER = {
+        {"java/nio/channels/Selector", "java/nio/channels/Selector", "Polls", "select()I", "select(J)I", "selectNow()I"},
+        {"java/nio/channels/Selector", "java/nio/channels/Selector", "Modern",
+            "select" + CONSUMER + ")I", "select" + CONSUMER + "J)I", "selectNow" + CONSUMER + ")I"},
+        {BLOCKING_QUEUES, BLOCKING, "Queues",
+            "put(" + O + ")V", "offer(" + O + UNIT + "Z", "take()" + O, "poll(" + UNIT + O,
+            "drainTo(Ljava/util/Collection;)I", "drainTo(Ljava/util/Collection;I)I"},
+        {BLOCKING_QUEUES + " " + QUEUE + " " + DEQUES + " " + JUC + "ConcurrentLinkedQueue", QUEUE, "Queues",
+            "offer(" + O + ")Z", "add(" + O + ")Z", "poll()" + O, "remove()" + O},
+        {JUC + "TransferQueue " + JUC + "LinkedTransferQueue", JUC + "TransferQueue", "Queues", "transfer(" + O + ")V"},
+        {DEQUES, DEQUE, "Queues",
+            "addFirst(" + O + ")V", "addLast(" + O + ")V", "offerFirst(" + O + ")Z", "offerLast(" + O + ")Z",
+            "pollFirst()" + O, "pollLast()" + O, "removeFirst()" + O, "removeLast()" + O},
+        {BLOCKING_DEQUE + " " + LINKED, BLOCKING_DEQUE, "Queues",
+            "putFirst(" + O + ")V", "putLast(" + O + ")V", "takeFirst()" + O, "takeLast()" + O},
+    };
+    private static final String[][] TIME = {
+        {"java/lang/System", "", "Times", "currentTimeMillis()J", "nanoTime()J"},
+        {"java/time/Instant", "", "Times", "now()Ljava/time/Instant;"},
+        {"java/lang/Thread", "", "Times", "sleep(J)V", "sleep(JI)V"},
+        {JUC + "TimeUnit", JUC + "TimeUnit", "Times", "sleep(J)V"},
+        {LOCKS + "LockSupport", "", "Times", "parkNanos(J)V", "parkNanos(" + O + "J)V"},
+        {"java/net/Socket javax/net/ssl/SSLSocket", "java/net/Socket", "Times",
+            "setSoTimeout(I)V", "connect(Ljava/net/SocketAddress;I)V"},
+    };
+
+    /** By owner, then by name and descriptor. */
+    private final Map<String, Map<String, Call>> byOwner = new HashMap<String, Map<String, Call>>();
+    private final Set<String> names = new HashSet<String>();
+
+    /** What a call is replaced by. */
+    static final class Call {
+        final String owner;
+        final String descriptor;
+
+        Call(String receiver, String owner, String descriptor) {
+            this.owner = "undermine/agent/Instead" + owner;
+            this.descriptor = receiver.isEmpty() ? descriptor : "(L" + receiver + ";" + descriptor.substring(1);
+        }
+    }
+
+    Calls(Config config) {
+        add(config, "sync", SYNC);
+        add(config, "handover", HANDOVER);
+        add(config, "time", TIME);
+    }
+
+    private void add(Config config, String family, String[][] rows) {
+        for (int i = 0; config.observes(family) && i < rows.length; i++) {
+            for (String owner : rows[i][0].split(" ")) {
+                add(owner, rows[i]);
+            }
+        }
+    }
+
+    private void add(String owner, String[] row) {
+        Map<String, Call> methods = byOwner.get(owner);
+        if (methods == null) {
+            methods = new HashMap<String, Call>();
+            byOwner.put(owner, methods);
+        }
+        for (int i = 3; i < row.length; i++) {
+            names.add(row[i]);
+            methods.put(row[i], new Call(row[1], row[2], row[i].substring(row[i].indexOf('('))));
+        }
+    }
+
+    /** True if a method is called as one of them, whose ever it is. */
+    boolean isNamed(String name, String descriptor) {
+        return names.contains(name + descriptor);
+    }
+
+    /** Null if a call stays as it is. */
+    Call instead(String owner, String name, String descriptor) {
+        Map<String, Call> methods = byOwner.get(owner);
+        return methods == null ? null : methods.get(name + descriptor);
+    }
+}

@@ -1,0 +1,163 @@
+package undermine.agent;
+
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
+import java.util.concurrent.locks.StampedLock;
+
+/** Called by the target instead of the methods of locks: they do the same, and are recorded. See Calls. */
+public final class InsteadLocks {
+    private InsteadLocks() {
+    }
+
+    /** Several may have a lock for reading. */
+    private static Subject nameOf(Lock lock) {
+        return Things.of(lock instanceof ReentrantReadWriteLock.ReadLock ? "readlock" : "rlock", lock);
+    }
+
+    public static void lock(Lock lock) {
+        Call call = Watch.begin(Ops.acquire, nameOf(lock), 0);
+        try {
+            lock.lock();
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 1);
+    }
+
+    public static void lockInterruptibly(Lock lock) throws InterruptedException {
+        Call call = Watch.begin(Ops.acquire, nameOf(lock), 0);
+        try {
+            lock.lockInterruptibly();
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 1);
+    }
+
+    public static boolean tryLock(Lock lock) {
+        Call call = Watch.begin(Ops.acquire, nameOf(lock), 1);
+        try {
+            return Watch.end(call, lock.tryLock());
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+    }
+
+    public static boolean tryLock(Lock lock, long time, TimeUnit unit) throws InterruptedException {
+        Call call = Watch.begin(Ops.acquire, nameOf(lock), Math.max(1, Watch.limit(time, unit)));
+        try {
+            return Watch.end(call, lock.tryLock(time, unit));
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+    }
+
+    public static void unlock(Lock lock) {
+        Call call = Watch.begin(Ops.release, nameOf(lock), 0);
+        try {
+            lock.unlock();
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 1);
+    }
+
+    // --- stamped locks: their two ways are two locks
+
+    private static Subject nameOf(StampedLock lock) {
+        return Things.of("stamped", lock);
+    }
+
+    public static long readLock(StampedLock lock) {
+        Call call = Watch.begin(Ops.acquire, nameOf(lock), 0);
+        long stamp = lock.readLock();
+        Watch.end(call, 1);
+        return stamp;
+    }
+
+    public static long writeLock(StampedLock lock) {
+        Call call = Watch.begin(Ops.acquire, nameOf(lock), 0);
+        long stamp = lock.writeLock();
+        Watch.end(call, 1);
+        return stamp;
+    }
+
+    public static void unlockRead(StampedLock lock, long stamp) {
+        Watch.record(Ops.release, nameOf(lock), 0);
+        lock.unlockRead(stamp);
+    }
+
+    public static void unlockWrite(StampedLock lock, long stamp) {
+        Watch.record(Ops.release, nameOf(lock), 0);
+        lock.unlockWrite(stamp);
+    }
+
+    public static void unlock(StampedLock lock, long stamp) {
+        Watch.record(Ops.release, nameOf(lock), 0);
+        lock.unlock(stamp);
+    }
+
+    // --- semaphores
+
+    private static Subject nameOf(Semaphore semaphore) {
+        return Things.of("semaphore", semaphore);
+    }
+
+    public static void acquire(Semaphore semaphore) throws InterruptedException {
+        acquire(semaphore, 1);
+    }
+
+    public static void acquire(Semaphore semaphore, int count) throws InterruptedException {
+        Call call = Watch.begin(Ops.semAcquire, nameOf(semaphore), 0);
+        try {
+            semaphore.acquire(count);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 1);
+    }
+
+    public static void acquireUninterruptibly(Semaphore semaphore) {
+        acquireUninterruptibly(semaphore, 1);
+    }
+
+    public static void acquireUninterruptibly(Semaphore semaphore, int count) {
+        Call call = Watch.begin(Ops.semAcquire, nameOf(semaphore), 0);
+        semaphore.acquireUninterruptibly(count);
+        Watch.end(call, 1);
+    }
+
+    public static boolean tryAcquire(Semaphore semaphore) {
+        return tryAcquire(semaphore, 1);
+    }
+
+    public static boolean tryAcquire(Semaphore semaphore, int count) {
+        Call call = Watch.begin(Ops.semAcquire, nameOf(semaphore), 1);
+        return Watch.end(call, semaphore.tryAcquire(count));
+    }
+
+    public static boolean tryAcquire(Semaphore semaphore, long time, TimeUnit unit) throws InterruptedException {
+        return tryAcquire(semaphore, 1, time, unit);
+    }
+
+    public static boolean tryAcquire(Semaphore semaphore, int count, long time, TimeUnit unit) throws InterruptedException {
+        Call call = Watch.begin(Ops.semAcquire, nameOf(semaphore), Math.max(1, Watch.limit(time, unit)));
+        try {
+            return Watch.end(call, semaphore.tryAcquire(count, time, unit));
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+    }
+
+    public static void release(Semaphore semaphore) {
+        release(semaphore, 1);
+    }
+
+    public static void release(Semaphore semaphore, int count) {
+        Call call = Watch.begin(Ops.semRelease, nameOf(semaphore), 0);
+        semaphore.release(count);
+        Watch.end(call, 1);
+    }
+}

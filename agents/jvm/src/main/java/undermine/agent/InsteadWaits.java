@@ -1,0 +1,312 @@
+package undermine.agent;
+
+import java.util.Date;
+import java.util.concurrent.BrokenBarrierException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ForkJoinTask;
+import java.util.concurrent.Future;
+import java.util.concurrent.Phaser;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.locks.Condition;
+
+/** Called by the target instead of what threads wait with: the same is done, and recorded. See Calls. */
+public final class InsteadWaits {
+    private InsteadWaits() {
+    }
+
+    // --- monitors
+
+    public static void wait(Object monitor) throws InterruptedException {
+        wait(monitor, 0);
+    }
+
+    public static void wait(Object monitor, long milliseconds) throws InterruptedException {
+        Call call = Watch.begin(Ops.condWait, Things.condition(monitor), Watch.limit(milliseconds));
+        try {
+            monitor.wait(milliseconds);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 0);
+    }
+
+    public static void wait(Object monitor, long milliseconds, int nanoseconds) throws InterruptedException {
+        long limit = Watch.limit(milliseconds) + nanoseconds;
+        Call call = Watch.begin(Ops.condWait, Things.condition(monitor), limit);
+        try {
+            monitor.wait(milliseconds, nanoseconds);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 0);
+    }
+
+    public static void notify(Object monitor) {
+        Watch.record(Ops.condNotify, Things.condition(monitor), 1);
+        monitor.notify();
+    }
+
+    public static void notifyAll(Object monitor) {
+        Watch.record(Ops.condNotify, Things.condition(monitor), 0);
+        monitor.notifyAll();
+    }
+
+    // --- conditions of locks
+
+    public static void await(Condition condition) throws InterruptedException {
+        Call call = Watch.begin(Ops.condWait, Things.condition(condition), 0);
+        try {
+            condition.await();
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 0);
+    }
+
+    public static void awaitUninterruptibly(Condition condition) {
+        Call call = Watch.begin(Ops.condWait, Things.condition(condition), 0);
+        try {
+            condition.awaitUninterruptibly();
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 0);
+    }
+
+    public static long awaitNanos(Condition condition, long limit) throws InterruptedException {
+        Call call = Watch.begin(Ops.condWait, Things.condition(condition), Math.max(1, limit));
+        long left;
+        try {
+            left = condition.awaitNanos(limit);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, left > 0);
+        return left;
+    }
+
+    public static boolean await(Condition condition, long time, TimeUnit unit) throws InterruptedException {
+        Call call = Watch.begin(Ops.condWait, Things.condition(condition), Math.max(1, Watch.limit(time, unit)));
+        try {
+            return Watch.end(call, condition.await(time, unit));
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+    }
+
+    public static boolean awaitUntil(Condition condition, Date date) throws InterruptedException {
+        long limit = date == null ? 0 : Watch.limit(date.getTime() - System.currentTimeMillis());
+        Call call = Watch.begin(Ops.condWait, Things.condition(condition), Math.max(1, limit));
+        try {
+            return Watch.end(call, condition.awaitUntil(date));
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+    }
+
+    public static void signal(Condition condition) {
+        Watch.record(Ops.condNotify, Things.condition(condition), 1);
+        condition.signal();
+    }
+
+    public static void signalAll(Condition condition) {
+        Watch.record(Ops.condNotify, Things.condition(condition), 0);
+        condition.signalAll();
+    }
+
+    // --- latches and barriers
+
+    public static void await(CountDownLatch latch) throws InterruptedException {
+        Call call = Watch.begin(Ops.eventWait, Things.of("latch", latch), 0);
+        try {
+            latch.await();
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 1);
+    }
+
+    public static boolean await(CountDownLatch latch, long time, TimeUnit unit) throws InterruptedException {
+        Call call = Watch.begin(Ops.eventWait, Things.of("latch", latch), Math.max(1, Watch.limit(time, unit)));
+        try {
+            return Watch.end(call, latch.await(time, unit));
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+    }
+
+    /** It is set by the one who counts last. */
+    public static void countDown(CountDownLatch latch) {
+        boolean isOpen = latch.getCount() > 0;
+        long since = Clock.now();
+        latch.countDown();
+        if (isOpen && latch.getCount() == 0) {
+            Watch.done(Ops.eventSet, Things.of("latch", latch), 0, since, 1);
+        }
+    }
+
+    public static int await(CyclicBarrier barrier) throws InterruptedException, BrokenBarrierException {
+        Call call = Watch.begin(Ops.barrierWait, Things.of("barrier", barrier), 0);
+        int index;
+        try {
+            index = barrier.await();
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 0);
+        return index;
+    }
+
+    public static int await(CyclicBarrier barrier, long time, TimeUnit unit)
+            throws InterruptedException, BrokenBarrierException, TimeoutException {
+        Call call = Watch.begin(Ops.barrierWait, Things.of("barrier", barrier), Math.max(1, Watch.limit(time, unit)));
+        int index;
+        try {
+            index = barrier.await(time, unit);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 0);
+        return index;
+    }
+
+    public static int arriveAndAwaitAdvance(Phaser phaser) {
+        Call call = Watch.begin(Ops.barrierWait, Things.of("barrier", phaser), 0);
+        int phase = phaser.arriveAndAwaitAdvance();
+        Watch.end(call, 0);
+        return phase;
+    }
+
+    public static int awaitAdvance(Phaser phaser, int phase) {
+        Call call = Watch.begin(Ops.barrierWait, Things.of("barrier", phaser), 0);
+        int next = phaser.awaitAdvance(phase);
+        Watch.end(call, 0);
+        return next;
+    }
+
+    // --- threads
+
+    /** As its start was recorded. */
+    private static Subject nameOf(Thread thread) {
+        Subject started = thread == null ? null : ThreadHooks.subjectOf(thread);
+        return started != null || thread == null ? started
+                : new Subject(Masks.mask(thread.getName()), thread.getName(), false);
+    }
+
+    public static void join(Thread thread) throws InterruptedException {
+        join(thread, 0);
+    }
+
+    public static void join(Thread thread, long milliseconds) throws InterruptedException {
+        Call call = Watch.begin(Ops.join, nameOf(thread), Watch.limit(milliseconds));
+        try {
+            thread.join(milliseconds);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, !thread.isAlive());
+    }
+
+    public static void join(Thread thread, long milliseconds, int nanoseconds) throws InterruptedException {
+        Call call = Watch.begin(Ops.join, nameOf(thread), Watch.limit(milliseconds) + nanoseconds);
+        try {
+            thread.join(milliseconds, nanoseconds);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, !thread.isAlive());
+    }
+
+    // --- futures
+
+    public static Object get(Future<?> future) throws InterruptedException, ExecutionException {
+        Call call = Watch.begin(Ops.futureWait, Things.of("future", future), 0);
+        Object result;
+        ThreadState.get().setting = future;
+        try {
+            result = future.get();
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        } finally {
+            ThreadState.get().setting = null;
+        }
+        Watch.end(call, 1);
+        return result;
+    }
+
+    public static Object get(Future<?> future, long time, TimeUnit unit)
+            throws InterruptedException, ExecutionException, TimeoutException {
+        Call call = Watch.begin(Ops.futureWait, Things.of("future", future), Math.max(1, Watch.limit(time, unit)));
+        Object result;
+        ThreadState.get().setting = future;
+        try {
+            result = future.get(time, unit);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        } finally {
+            ThreadState.get().setting = null;
+        }
+        Watch.end(call, 1);
+        return result;
+    }
+
+    public static Object join(CompletableFuture<?> future) {
+        Call call = Watch.begin(Ops.futureWait, Things.of("future", future), 0);
+        Object result;
+        ThreadState.get().setting = future;
+        try {
+            result = future.join();
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        } finally {
+            ThreadState.get().setting = null;
+        }
+        Watch.end(call, 1);
+        return result;
+    }
+
+    public static Object join(ForkJoinTask<?> task) {
+        Call call = Watch.begin(Ops.futureWait, Things.of("future", task), 0);
+        Object result;
+        try {
+            result = task.join();
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 1);
+        return result;
+    }
+
+    /** Those who wait for it go on. */
+    @SuppressWarnings("unchecked")
+    public static boolean complete(CompletableFuture<?> future, Object value) {
+        Call call = setting(future);
+        try {
+            return Watch.end(call, ((CompletableFuture<Object>) future).complete(value));
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        } finally {
+            ThreadState.get().setting = null;
+        }
+    }
+
+    public static boolean completeExceptionally(CompletableFuture<?> future, Throwable error) {
+        Call call = setting(future);
+        try {
+            return Watch.end(call, future.completeExceptionally(error));
+        } catch (Throwable other) {
+            throw Watch.<RuntimeException>failed(call, other);
+        } finally {
+            ThreadState.get().setting = null;
+        }
+    }
+
+    private static Call setting(CompletableFuture<?> future) {
+        ThreadState.get().setting = future;
+        return future == null || future.isDone() ? null : Watch.begin(Ops.futureSet, Things.of("future", future), 0);
+    }
+}

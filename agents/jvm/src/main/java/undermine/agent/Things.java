@@ -1,0 +1,44 @@
+package undermine.agent;
+
+import java.util.concurrent.atomic.AtomicInteger;
+
+/** What locks, queues and the like are called: by their kind, their hash, and a number that no other one has. */
+final class Things {
+    private static final int SIZE = 16_384;
+    private static final Known<Subject> NAMES = new Known<Subject>(SIZE);
+    /** Each object is a lock and a condition. */
+    private static final Known<Subject> CONDITIONS = new Known<Subject>();
+    private static final AtomicInteger NUMBER = new AtomicInteger();
+
+    private Things() {
+    }
+
+    /** The subject of an object; null if there is none: whoever uses it is told so. */
+    static Subject of(String kind, Object thing) {
+        return thing == null ? null : find(NAMES, kind, thing);
+    }
+
+    static Subject condition(Object thing) {
+        return thing == null ? null : find(CONDITIONS, "condition", thing);
+    }
+
+    /** Null if nobody has asked for it yet. */
+    static Subject known(Object thing) {
+        return NAMES.get(thing);
+    }
+
+    private static Subject find(Known<Subject> names, String kind, Object thing) {
+        Subject found = names.get(thing);
+        if (found == null) {
+            String hash = Integer.toHexString(System.identityHashCode(thing));
+            String name = kind + "@" + hash + "-" + NUMBER.incrementAndGet();
+            found = names.putIfAbsent(thing, Subject.unique(kind, name));
+        }
+        return found;
+    }
+
+    /** A name that no other thing has. */
+    static String unique(String kind) {
+        return kind + "-" + NUMBER.incrementAndGet();
+    }
+}

@@ -1,0 +1,358 @@
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.Selector;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Queue;
+import java.util.Timer;
+import java.util.TimerTask;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.Future;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
+
+/** A program whose hand-overs, waits and bytes are known: each scenario is a method of this name. */
+public class Causal {
+    public static void main(String[] names) throws Exception {
+        for (String name : names) {
+            Causal.class.getDeclaredMethod(name).invoke(null);
+        }
+    }
+
+    /** Something that is seen at its place: a file of this name is looked for. */
+    static void mark(String name) {
+        Files.exists(Paths.get(name));
+    }
+
+    // --- hand-over
+
+    static void threads() throws Exception {
+        Thread thread = new Thread(() -> mark("in-thread"), "worker");
+        thread.start();
+        thread.join();
+    }
+
+    static class Worker extends Thread {
+        Worker() {
+            super("own worker");
+        }
+
+        @Override
+        public void run() {
+            mark("in-worker");
+        }
+    }
+
+    static class Latest extends LinkedBlockingQueue<Object> {
+        private static final long serialVersionUID = 1;
+    }
+
+    /** Methods of the JDK called as those of classes of the program's own. */
+    static void inherited() throws Exception {
+        Worker worker = new Worker();
+        worker.start();
+        worker.join();
+        Latest latest = new Latest();
+        latest.put("one");
+        latest.take();
+    }
+
+    static void pool() throws Exception {
+        ExecutorService pool = Executors.newFixedThreadPool(1);
+        pool.execute(() -> mark("executed"));
+        pool.submit(() -> mark("submitted")).get();
+        List<Callable<Integer>> all = new ArrayList<>();
+        for (int i = 0; i < 2; i++) {
+            all.add(() -> {
+                mark("invoked");
+                return 1;
+            });
+        }
+        pool.invokeAll(all);
+        pool.shutdown();
+        pool.awaitTermination(10, TimeUnit.SECONDS);
+    }
+
+    static void timers() throws Exception {
+        ScheduledExecutorService pool = Executors.newScheduledThreadPool(1);
+        pool.schedule(() -> mark("scheduled"), 1, TimeUnit.MILLISECONDS).get();
+        CountDownLatch twice = new CountDownLatch(2);
+        Future<?> again = pool.scheduleAtFixedRate(() -> {
+            mark("repeated");
+            twice.countDown();
+        }, 1, 1, TimeUnit.MILLISECONDS);
+        twice.await();
+        again.cancel(false);
+        pool.shutdown();
+        pool.awaitTermination(10, TimeUnit.SECONDS);
+        Timer timer = new Timer("timer", true);
+        CountDownLatch once = new CountDownLatch(1);
+        timer.schedule(new TimerTask() {
+            @Override
+            public void run() {
+                mark("timed");
+                once.countDown();
+            }
+        }, 1);
+        once.await();
+        timer.cancel();
+    }
+
+    static void futures() throws Exception {
+        ExecutorService pool = Executors.newFixedThreadPool(1);
+        CompletableFuture<Integer> made = CompletableFuture.supplyAsync(() -> {
+            mark("supplied");
+            return 1;
+        }, pool);
+        made.get(10, TimeUnit.SECONDS);
+        pool.shutdown();
+        CompletableFuture<Integer> later = new CompletableFuture<>();
+        CompletableFuture<Void> callback = later.thenAccept(value -> mark("called-back"));
+        Thread thread = new Thread(() -> {
+            rest();
+            later.complete(2);
+        }, "completer");
+        thread.start();
+        later.join();
+        thread.join();
+        callback.join();
+        ForkJoinPool others = new ForkJoinPool(2);
+        others.submit(() -> mark("forked")).join();
+        others.shutdown();
+    }
+
+    static void queues() throws Exception {
+        BlockingQueue<Object> queue = new LinkedBlockingQueue<>();
+        Thread thread = new Thread(() -> {
+            try {
+                queue.take();
+                mark("taken");
+                queue.poll(10, TimeUnit.SECONDS);
+                mark("polled");
+            } catch (InterruptedException interrupt) {
+                throw new IllegalStateException(interrupt);
+            }
+        }, "consumer");
+        thread.start();
+        queue.put("one");
+        queue.offer("two");
+        thread.join();
+        Queue<Object> shared = new ConcurrentLinkedQueue<>();
+        shared.add("three");
+        shared.poll();
+        shared.poll();
+        ArrayBlockingQueue<Object> few = new ArrayBlockingQueue<>(1);
+        few.add("four");
+        few.offer("five");
+        few.drainTo(new ArrayList<>(Arrays.asList("zero")));
+        Queue<Object> plain = new java.util.ArrayDeque<>();
+        plain.add("six");
+        plain.poll();
+    }
+
+    // --- locks and waits
+
+    private static final Object MONITOR = new Object();
+
+    static void rest() {
+        try {
+            Thread.sleep(30);
+        } catch (InterruptedException interrupt) {
+            throw new IllegalStateException(interrupt);
+        }
+    }
+
+    static void monitors() throws Exception {
+        Causal own = new Causal();
+        synchronized (MONITOR) {
+            own.guarded(false);
+        }
+        own.guarded(false);
+        try {
+            own.guarded(true);
+        } catch (IllegalStateException expected) {
+            mark("raised");
+        }
+        counted(3);
+        new Kept().kept();
+    }
+
+    synchronized int guarded(boolean isRaising) {
+        mark("guarded");
+        if (isRaising) {
+            throw new IllegalStateException("asked for");
+        }
+        return 7;
+    }
+
+    static synchronized long counted(long count) {
+        long sum = 0;
+        for (long i = 0; i < count; i++) {
+            sum += i;
+        }
+        return sum;
+    }
+
+    /** The flags of its methods are part of what it is when it is written to a stream. */
+    @SuppressWarnings("serial")
+    static class Kept implements java.io.Serializable {
+        synchronized void kept() {
+            mark("kept");
+        }
+    }
+
+    static void contended() throws Exception {
+        CountDownLatch held = new CountDownLatch(1);
+        Thread thread = new Thread(() -> {
+            synchronized (MONITOR) {
+                held.countDown();
+                rest();
+            }
+        }, "holder");
+        thread.start();
+        held.await();
+        synchronized (MONITOR) {
+            mark("entered");
+        }
+        thread.join();
+    }
+
+    static boolean isTold;
+
+    static void notified() throws Exception {
+        Thread thread = new Thread(() -> {
+            rest();
+            synchronized (MONITOR) {
+                isTold = true;
+                MONITOR.notifyAll();
+            }
+        }, "notifier");
+        thread.start();
+        synchronized (MONITOR) {
+            while (!isTold) {
+                MONITOR.wait();
+            }
+        }
+        thread.join();
+    }
+
+    static void locks() throws Exception {
+        Lock lock = new ReentrantLock();
+        Condition condition = lock.newCondition();
+        lock.lock();
+        lock.lock();
+        lock.unlock();
+        condition.await(1, TimeUnit.MILLISECONDS);
+        condition.signal();
+        Runnable unlock = lock::unlock;
+        unlock.run();
+        lock.tryLock();
+        lock.unlock();
+        ReentrantReadWriteLock both = new ReentrantReadWriteLock();
+        both.readLock().lock();
+        both.readLock().unlock();
+        both.writeLock().lock();
+        both.writeLock().unlock();
+        Semaphore semaphore = new Semaphore(1);
+        semaphore.acquire();
+        semaphore.tryAcquire();
+        semaphore.release();
+        CyclicBarrier barrier = new CyclicBarrier(1);
+        barrier.await();
+    }
+
+    // --- time
+
+    static void times() throws Exception {
+        System.currentTimeMillis();
+        System.nanoTime();
+        java.time.Instant.now();
+        Thread.sleep(2);
+        TimeUnit.MILLISECONDS.sleep(3);
+        try (ServerSocket server = new ServerSocket(0, 5, InetAddress.getLoopbackAddress()); Socket socket = new Socket()) {
+            socket.setSoTimeout(4);
+            socket.connect(server.getLocalSocketAddress(), 5000);
+            socket.setSoTimeout(6);
+            socket.getOutputStream().write(1);
+            server.accept().close();
+        }
+    }
+
+    // --- network
+
+    static void poll() throws Exception {
+        InetSocketAddress any = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
+        try (Selector selector = Selector.open(); ServerSocketChannel server = ServerSocketChannel.open()) {
+            server.bind(any);
+            server.configureBlocking(false);
+            server.register(selector, SelectionKey.OP_ACCEPT);
+            selector.selectNow();
+            selector.select(5);
+            try (SocketChannel client = SocketChannel.open(server.getLocalAddress())) {
+                selector.select();
+                selector.selectedKeys().clear();
+                selector.select(key -> mark("selected"));
+                client.write(ByteBuffer.wrap(new byte[3]));
+            }
+            server.accept().close();
+        }
+    }
+
+    static void sendfile() throws Exception {
+        Path path = Paths.get("content");
+        Files.write(path, new byte[5000]);
+        InetSocketAddress any = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
+        try (ServerSocketChannel server = ServerSocketChannel.open(); FileChannel file = FileChannel.open(path)) {
+            server.bind(any);
+            try (SocketChannel client = SocketChannel.open(server.getLocalAddress()); SocketChannel other = server.accept()) {
+                file.transferTo(0, 5000, client);
+                ByteBuffer into = ByteBuffer.allocate(5000);
+                while (into.hasRemaining()) {
+                    other.read(into);
+                }
+            }
+        }
+    }
+
+    static class Wire {
+        void send(Socket socket, String to) throws Exception {
+            socket.getOutputStream().write(new byte[9]);
+        }
+    }
+
+    /** Bytes below a logical operation. */
+    static void logical() throws Exception {
+        try (ServerSocket server = new ServerSocket(Integer.getInteger("port"), 5, InetAddress.getLoopbackAddress());
+                Socket socket = new Socket(server.getInetAddress(), server.getLocalPort());
+                Socket other = server.accept()) {
+            new Wire().send(socket, "s2");
+            other.getInputStream().read(new byte[9]);
+        }
+    }
+}

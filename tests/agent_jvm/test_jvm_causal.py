@@ -1,0 +1,209 @@
+"""Hand-overs, waits, clocks and the names of connections, as the JVM agent records them of a program that is known."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_tool import Outcome
+
+from undermine.analysis.causality import causality
+from undermine.analysis.channels import pair
+from undermine.model.codec import read_columns
+
+FAMILIES = ["sync", "time", "handover", "process", "raw"]
+ALL = ["threads", "pool", "queues", "monitors", "notified", "locks", "times", "poll", "sendfile"]
+
+
+@pytest.fixture
+def program(causal: Callable[[Path], Any], tmp_path: Path) -> Any:
+    return causal(tmp_path / "one")
+
+
+def _of(outcome: Outcome, family: str, thread: str = "") -> list[str]:
+    """Operation, target, size and result of the events, in order."""
+    found = [e for e in outcome.trace if e.op.startswith(family) and (not thread or e.thread == thread)]
+    return [f"{e.op} {e.target} {e.size} {e.result}" for e in found]
+
+
+def _takers(outcome: Outcome) -> dict[str, list[str]]:
+    """By resource of what was given: what was done where it was taken, in the same thread and before its end."""
+    found: dict[str, list[str]] = {}
+    for take in outcome.of("handover.take"):
+        inside = [
+            e.target for e in outcome.of("file.stat")
+            if e.thread == take.thread and take.t_ns <= e.t_ns <= (take.end_ns or e.t_ns)
+        ]  # fmt: skip
+        found.setdefault(take.resource, []).extend(inside)
+    return found
+
+
+def _given(outcome: Outcome) -> dict[str, str]:
+    return {event.resource: event.loc for event in outcome.of("handover.give")}
+
+
+def test_a_thread_takes_what_its_start_gives(program: Any) -> None:
+    outcome = program.seen("threads")
+    start, join, end = (outcome.of(op)[0] for op in ("thread.start", "join", "thread.end"))
+    takes = outcome.of("handover.take")
+    assert [take.resource for take in takes] == [start.resource]
+    assert (takes[0].thread, join.resource, end.resource) == ("worker", start.resource, start.resource)
+    assert start.t_ns < takes[0].t_ns <= outcome.of("file.stat")[0].t_ns
+    assert join.result == 1
+
+
+def test_methods_that_a_class_of_the_program_inherits(program: Any) -> None:
+    outcome = program.seen("inherited")
+    assert [event.resource for event in outcome.of("join")] == [outcome.of("thread.start")[0].resource]
+    assert _of(outcome, "queue.") == ["queue.put queue 0 1", "queue.get queue 0 1"]
+    assert len(outcome.of("handover.give")) == 1
+
+
+def test_a_call_belongs_to_who_gave_it_to_a_pool(program: Any) -> None:
+    outcome = program.seen("pool")
+    given, takers = _given(outcome), _takers(outcome)
+    done = {given[resource]: inside for resource, inside in takers.items() if resource in given}
+    assert done == {":Causal.pool#2": ["executed"], ":Causal.pool#4": ["submitted"], ":Causal.pool#9": ["invoked"]}
+    assert len(given) == 4
+    waits, sets = outcome.of("future.wait"), outcome.of("future.set")
+    assert {event.resource for event in sets} <= {event.resource for event in waits}
+
+
+def test_timers_take_what_they_were_given_each_time(program: Any) -> None:
+    outcome = program.seen("timers")
+    given, takers = _given(outcome), _takers(outcome)
+    done = {given[resource]: inside for resource, inside in takers.items() if resource in given}
+    assert set(done) == {":Causal.timers#2", ":Causal.timers#6", ":Causal.timers#14"}
+    assert done[":Causal.timers#2"] == ["scheduled"]
+    assert done[":Causal.timers#14"] == ["timed"]
+    assert len(done[":Causal.timers#6"]) >= 2
+    assert [event.thread for event in outcome.of("event.set")][-1] == "timer"
+
+
+def test_futures_and_their_callbacks(program: Any) -> None:
+    outcome = program.seen("futures")
+    inside = [name for each in _takers(outcome).values() for name in each]
+    assert {"supplied", "called-back", "forked"} <= set(inside)
+    set_by = next(event for event in outcome.of("future.set") if event.thread == "completer")
+    wait = next(event for event in outcome.of("future.wait") if event.resource == set_by.resource)
+    assert wait.t_ns < set_by.t_ns < wait.end_ns
+
+
+def test_items_of_queues_are_followed(program: Any) -> None:
+    outcome = program.seen("queues")
+    gives, takes = outcome.of("handover.give"), outcome.of("handover.take")
+    assert [e.loc for e in gives] == [f":Causal.queues#{n}" for n in (4, 5, 8, 12, 13)]
+    items = [take for take in takes if take.target == "queue"]
+    assert [e.resource for e in items] == [gives[n].resource for n in (0, 1, 2, 3)]  # there was no room for the last
+    assert _of(outcome, "queue.put") == ["queue.put queue 0 1", *["queue.put queue 1 1"] * 3, "queue.put queue 1 0"]
+    assert [e.size for e in outcome.of("queue.get")] == [0, 10_000_000_000, 1, 1]
+
+
+def test_monitors_are_entered_and_left(program: Any) -> None:
+    outcome = program.seen("monitors")
+    seen = [(e.op, e.resource.partition("@")[0], e.loc) for e in outcome.of("lock.acquire", "lock.release")]
+    block, method = ":Causal.monitors#1", ":Causal.guarded#0"
+    places = [block, method, method, block, method, method, method, method]
+    places += [":Causal.counted#0"] * 2 + [":Causal.Kept.kept#0"] * 2
+    assert [loc for _, _, loc in seen] == places
+    assert {kind for _, kind, _ in seen} == {"monitor"}
+    assert [op for op, _, _ in seen].count("lock.release") == len(seen) / 2
+    assert all(event.result == 1 for event in outcome.of("lock.acquire"))
+
+
+def test_who_waits_for_a_monitor_and_who_is_woken(program: Any) -> None:
+    outcome = program.seen("contended", "notified")
+    wait = next(e for e in outcome.of("lock.acquire") if e.thread == "main")
+    release = next(e for e in outcome.of("lock.release") if e.thread == "holder")
+    assert wait.t_ns < release.t_ns < wait.end_ns
+    assert wait.resource == release.resource
+    waited, told = outcome.of("cond.wait")[0], outcome.of("cond.notify")[0]
+    assert (waited.thread, told.thread, told.size) == ("main", "notifier", 0)
+    assert waited.resource == told.resource
+    assert waited.t_ns < told.t_ns < waited.end_ns
+
+
+def test_locks_semaphores_and_barriers(program: Any) -> None:
+    outcome = program.seen("locks")
+    assert _of(outcome, "lock.") == [
+        "lock.acquire rlock 0 1", "lock.acquire rlock 0 1", "lock.release rlock 0 1", "lock.release rlock 0 1",
+        "lock.acquire rlock 1 1", "lock.release rlock 0 1", "lock.acquire readlock 0 1", "lock.release readlock 0 1",
+        "lock.acquire rlock 0 1", "lock.release rlock 0 1",
+    ]  # fmt: skip
+    assert _of(outcome, "cond.") == ["cond.wait condition 1000000 0", "cond.notify condition 1 0"]
+    assert _of(outcome, "sem.") == [
+        "sem.acquire semaphore 0 1", "sem.acquire semaphore 1 0", "sem.release semaphore 0 1",
+    ]  # fmt: skip
+    assert _of(outcome, "barrier.") == ["barrier.wait barrier 0 0"]
+
+
+def test_clocks_sleeps_and_time_limits(program: Any) -> None:
+    outcome = program.seen("times")
+    assert _of(outcome, "clock") == ["clock currentTimeMillis 0 0", "clock nanoTime 0 0", "clock Instant 0 0"]
+    assert [event.size for event in outcome.of("sleep")] == [2_000_000, 3_000_000]
+    limits = outcome.of("timeout")
+    assert [(e.target, e.size) for e in limits] == [
+        ("socket", 4_000_000), ("connect", 5_000_000_000), ("socket", 6_000_000),
+    ]  # fmt: skip
+    assert limits[0].resource == ""
+    assert limits[2].resource == outcome.of("net.send")[0].resource
+
+
+def test_waits_for_channels(program: Any) -> None:
+    outcome = program.seen("poll")
+    assert _of(outcome, "poll") == [
+        "poll select 1 0", "poll select 5000000 0", "poll select 0 1", "poll select 0 1",
+    ]  # fmt: skip
+
+
+def test_both_ends_of_a_connection_name_it_and_all_bytes_are_paired(program: Any) -> None:
+    outcome = program.seen("poll", "sendfile")
+    sent = outcome.of("net.send")
+    local, _, rest = sent[-1].resource.partition(">")
+    received = outcome.of("net.recv")
+    assert received[-1].resource.startswith(rest.partition("/")[0] + ">" + local + "/")
+    assert (sent[-1].size, sent[-1].result) == (0, 5000)
+    assert len({event.resource for event in outcome.of("net.close")}) == 6
+    found = pair(read_columns(program.tool.trace_dir))
+    assert (found.received, found.paired) == (5000, 5000)
+
+
+def test_bytes_below_a_logical_operation(program: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    program.tool.addresses = {f"127.0.0.1:{port}": "s2"}
+    program.tool.more_config["operations"] = [
+        {"function": ":Causal.Wire.send", "op": "msg.send", "kind": {"text": "hello"}, "peer": {"argument": "to"}}
+    ]
+    outcome = program.seen("logical", options=(f"-Dport={port}",))
+    assert _of(outcome, "raw.") == ["raw.send peer:s2 9 9"]
+    assert _of(outcome, "net.send") == []
+    program.tool.more_config["observe"] = ["sync"]
+    again = program.seen("logical", options=(f"-Dport={port}",))
+    assert len(again.of("msg.send")) == 2
+    assert len(again.of("raw.send")) == 1
+
+
+@pytest.mark.parametrize("families", [[name] for name in FAMILIES[:3]] + [FAMILIES], ids="-".join)
+def test_places_are_the_same_whatever_is_observed(
+    causal: Callable[[Path], Any], tmp_path: Path, families: list[str]
+) -> None:
+    """What is woven in moves no place of an operation at which faults can be asked for."""
+    seen = []
+    for observe in ([], families):
+        program = causal(tmp_path / f"observe{len(observe)}")
+        program.tool.more_config["observe"] = observe
+        outcome = program.seen(*ALL)
+        events = [e for e in outcome.trace if e.op.startswith(("file.", "net.", "thread.start"))]
+        seen.append(sorted((e.op, e.target, e.stack, e.line) for e in events))
+        assert any(not e.op.startswith(("file.", "net.", "thread.")) for e in outcome.trace) == bool(observe)
+    assert seen[0] == seen[1]
+
+
+def test_the_trace_is_consistent(program: Any) -> None:
+    program.seen(*ALL, "timers", "futures", "contended")
+    found = causality(read_columns(program.tool.trace_dir))
+    assert list(found.problems()) == []

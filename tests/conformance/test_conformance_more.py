@@ -1,0 +1,198 @@
+"""Variables of the target, messages that the user named, TLS, datagrams, and a tool that does not answer. Both alike."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conformance_bench import WAIT_S, Bench, at, step
+
+from undermine.inject.controller import Controller
+from undermine.model.plan import Compare, Crash, Error, Partition, Then, When
+
+WAYS = pytest.mark.parametrize("way", ["plain", "other"])
+PEER = "peer:s2"
+RESET = Error("ECONNRESET")
+ANSWER_S = 10
+"""How long an agent waits for an answer, as the protocol says."""
+
+
+# --- variables
+
+
+def test_a_step_waits_for_a_variable(bench: Bench) -> None:
+    bench.plan(step(RESET, When((Compare("s1.mood", "==", "angry"),))), mood="mood")
+    lines = ("send c one", "feel angry", "send c two", "send c three")
+    answers, outcome = bench.run(f"connect c {bench.peer_port}", *lines)
+    assert answers == ["ok", "ok", "ok", "error ECONNRESET", "ok"]
+    assert [event.error for event in outcome.ok().of("net.send")] == ["", "ECONNRESET", ""]
+
+
+def test_what_is_not_there_is_equal_to_nothing(bench: Bench) -> None:
+    bench.plan(step(RESET, When((Compare("s1.mood", "==", "calm"),))), mood="humour")
+    answers, _ = bench.run(f"connect c {bench.peer_port}", "send c one")
+    assert answers == ["ok", "ok"]
+
+
+# --- logical operations
+
+
+def _named(bench: Bench) -> None:
+    argument = {"kind": {"argument": "kind"}, "peer": {"argument": "peer"}, "size": {"argument": "kind"}}
+    bench.more["operations"] = [{"function": f"{bench.kind.driver}.message", "op": "msg.send", **argument}]
+
+
+def test_a_message_is_one_operation_and_what_it_sends_is_part_of_it(bench: Bench) -> None:
+    _named(bench)
+    with bench.start() as target:
+        assert target.all(f"connect c {bench.peer_port}", "report c hello s2", "send c x") == ["ok", "ok", "ok"]
+        assert bench.called().recv(5) == b"hello"
+    outcome = bench.outcome().ok()
+    assert outcome.short("msg.", "net.send") == ["msg.send hello peer:s2", "net.send peer:s2"]
+    (message,) = outcome.of("msg.send")
+    assert message.size == 5
+    assert message.loc.partition(":")[2].startswith("Driver.report")
+
+
+def test_an_error_instead_of_a_message(bench: Bench) -> None:
+    bench.plan(step(RESET, at("msg.send", f"two {PEER}")))
+    _named(bench)
+    lines = ("report c one s2", "report c two s2", "report c three s2")
+    with bench.start() as target:
+        assert target.do(f"connect c {bench.peer_port}") == "ok"
+        assert target.all(*lines) == ["ok", "error ECONNRESET", "ok"]
+        peer, seen = bench.called(), b""
+        while len(seen) < 8:
+            seen += peer.recv(8)
+        assert seen == b"onethree"
+    assert [event.error for event in bench.outcome().ok().of("msg.send")] == ["", "ECONNRESET", ""]
+
+
+# --- TLS
+
+
+@pytest.fixture(scope="session")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and certificate of nobody, made anew."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl here")
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    subprocess.run(
+        ["openssl", *made.split(), "-keyout", path, "-out", path.with_name("c.pem")], check=True, capture_output=True
+    )
+    path.write_text(path.read_text() + path.with_name("c.pem").read_text())
+    return path
+
+
+@contextlib.contextmanager
+def secured(bench: Bench, key: Path) -> Iterator[queue.Queue[ssl.SSLSocket]]:
+    """Gives the peer's end of the next connection, once its handshake is done."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(key)
+    done: queue.Queue[ssl.SSLSocket] = queue.Queue()
+    thread = threading.Thread(target=lambda: done.put(context.wrap_socket(bench.called(), server_side=True)))
+    thread.start()
+    yield done
+    thread.join(WAIT_S)
+
+
+def test_the_payload_of_tls_is_seen(bench: Bench, key: Path) -> None:
+    with bench.start() as target, secured(bench, key) as done:
+        assert target.do(f"tls c {bench.peer_port}") == "ok"
+        assert target.all("mkdir begin", "say c hello") == ["ok", "ok"]
+        with done.get(timeout=WAIT_S) as peer:
+            assert peer.recv(9) == b"hello"
+            peer.sendall(b"there!")
+            assert target.do("hear c 99") == "ok there!"
+            assert target.do("close c") == "ok"
+    outcome = bench.outcome().ok()
+    assert outcome.short("net.")[0] == "net.connect peer:s2"
+    begin = outcome.of("file.mkdir")[0].t_ns
+    payload = [event for event in outcome.of("net.send", "net.recv", "net.close") if event.t_ns > begin]
+    assert [(event.op, event.target) for event in payload][:2] == [("net.send", PEER), ("net.recv", PEER)]
+    assert payload[-1].op == "net.close"
+    assert [event.result for event in payload[:2]] == [5, 6]
+
+
+def test_an_error_at_the_payload_of_tls(bench: Bench, key: Path) -> None:
+    bench.plan(step(RESET, Then(at("file.mkdir", "begin"), at("net.send", PEER))))
+    with bench.start() as target, secured(bench, key) as done:
+        assert target.do(f"tls c {bench.peer_port}") == "ok"
+        with done.get(timeout=WAIT_S):
+            assert target.all("mkdir begin", "say c hello") == ["ok", "error ECONNRESET"]
+    assert [receipt.action for receipt in bench.outcome().receipts] == ["error"]
+
+
+# --- datagrams
+
+
+@pytest.fixture
+def mailbox(bench: Bench) -> Iterator[socket.socket]:
+    """The peer's own, at the port of its listener."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        made.bind(("127.0.0.1", bench.peer_port))
+        made.settimeout(WAIT_S)
+        yield made
+
+
+@WAYS
+def test_datagrams(bench: Bench, mailbox: socket.socket, way: str) -> None:
+    with bench.start(way) as target:
+        assert target.all("datagram d", f"sendto d {bench.peer_port} ping") == ["ok", "ok"]
+        data, sender = mailbox.recvfrom(99)
+        assert data == b"ping"
+        mailbox.sendto(b"pong!", sender)
+        assert target.all("recvfrom d 99", "close d") == ["ok pong!", "ok"]
+    outcome = bench.outcome().ok()
+    assert outcome.short("net.") == ["net.send peer:s2", "net.recv other", "net.close other"]
+    assert [event.result for event in outcome.of("net.send", "net.recv")] == [4, 5]
+
+
+@WAYS
+def test_errors_and_partitions_meet_datagrams(bench: Bench, mailbox: socket.socket, way: str) -> None:
+    bench.plan(step(Error("ENETUNREACH"), at("net.send", PEER)), step(Partition(loss="silent"), at("file.mkdir", "d")))
+    line = f"sendto d {bench.peer_port}"
+    with bench.start(way) as target:
+        assert target.do("datagram d") == "ok"
+        assert target.do(f"{line} one").startswith("error ")
+        assert target.all(f"{line} two", "mkdir d", f"{line} three") == ["ok", "ok", "ok"]
+        bench.heal()
+        assert target.do(f"{line} four") == "ok"
+        assert [mailbox.recv(9), mailbox.recv(9)] == [b"two", b"four"]  # what was sent meanwhile is lost
+    errors = [event.error for event in bench.outcome().ok().of("net.send")]
+    assert errors == ["ENETUNREACH", "", "LOST", ""]
+
+
+# --- a tool that does not answer
+
+
+def test_an_answer_that_does_not_come_means_no(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    if bench.kind.name not in ("python-pure", "jvm-17"):
+        pytest.skip("the same code as in the other runtimes of this agent, and it takes ten seconds")
+    asked = threading.Event()
+
+    def claim(self: Controller, request: Any) -> Any:
+        asked.set()
+        time.sleep(ANSWER_S + 2)
+        return {"type": "no"}, []
+
+    monkeypatch.setattr(Controller, "claim", claim)
+    bench.plan(step(Crash(), at("file.mkdir")))
+    begin = time.monotonic()
+    answers, outcome = bench.run("mkdir d", "stat .")
+    assert asked.is_set()
+    assert [answer.split()[0] for answer in answers] == ["ok", "ok"]
+    assert time.monotonic() - begin >= ANSWER_S
+    assert outcome.code == 0
+    assert outcome.receipts == ()
