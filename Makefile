@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-agent bench-jvm bench-trace case transparency clean
+.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-agent bench-jvm bench-trace bench-scopes case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -39,6 +39,9 @@ $(READY): pyproject.toml undermine/__init__.py
 
 bench-trace: $(READY)
 	$(BIN)/python -m bench.trace $(ARGS)
+
+bench-scopes: $(READY)
+	$(BIN)/python -m bench.scopes
 
 bench-agent: $(READY)
 	$(BIN)/python -m bench.agent

@@ -1,0 +1,150 @@
+"""What the analysis of a program's source says: its I/O operations, and the scopes in which a slow one hurts. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["critical", "loop", "hard", "soft", "timeout", "lease"]
+CRITICAL: Kind = "critical"
+LOOP: Kind = "loop"
+HARD: Kind = "hard"
+SOFT: Kind = "soft"
+TIMEOUT: Kind = "timeout"
+LEASE: Kind = "lease"
+
+SYNCHRONIZED: tuple[Kind, ...] = (CRITICAL, LOOP, HARD)
+"""Others wait for as long as it takes."""
+TIMED: tuple[Kind, ...] = (SOFT, TIMEOUT, LEASE)
+"""Somebody gives up after a while."""
+_WITHOUT_FAULTS = ("process.", "pipe.")
+
+
+class Scope(msgspec.Struct, frozen=True, order=True):
+    """One reason why a slow operation hurts: what it is within, where that begins (`file:line`), and why, in words.
+
+    `depth` is how many calls lie between the function with the scope and the operation.
+    """
+
+    kind: Kind
+    where: str
+    why: str
+    depth: int = 0
+
+
+class StaticPoint(msgspec.Struct, frozen=True):
+    """An I/O operation in the source. `loc` is what events have; the operation may also be met at the places in `also`
+    (the compiler has copied a `finally`, an awaited call does its work in the `await`)."""
+
+    loc: str
+    file: str
+    line: int
+    op: str
+    call: str
+    """What is called, as far as it is known."""
+    scopes: tuple[Scope, ...] = ()
+    group: str = ""
+    """The `loc` of the point that stands for this one: the last one of its basic block in the same scopes."""
+    also: tuple[str, ...] = ()
+
+    @property
+    def locs(self) -> tuple[str, ...]:
+        return (self.loc, *self.also)
+
+    @property
+    def stands(self) -> bool:
+        """It stands for its group, or alone."""
+        return self.group in ("", self.loc)
+
+    @property
+    def synchronized(self) -> bool:
+        return any(scope.kind in SYNCHRONIZED for scope in self.scopes)
+
+    @property
+    def timed(self) -> bool:
+        return any(scope.kind in TIMED for scope in self.scopes)
+
+    @property
+    def can_be_delayed(self) -> bool:
+        """Agents can hold operations of this kind."""
+        return not self.op.startswith(_WITHOUT_FAULTS)
+
+    @property
+    def why(self) -> str:
+        """All reasons in words."""
+        return "; ".join(scope.why for scope in self.scopes) or "in no scope"
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How much was read, and how many points are left after each step."""
+
+    files: int = 0
+    lines: int = 0
+    functions: int = 0
+    calls: int = 0
+    edges: int = 0
+    all: int = 0
+    synchronized: int = 0
+    timed: int = 0
+    scoped: int = 0
+    grouped: int = 0
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """A file of which nothing is known, and why."""
+
+    file: str
+    why: str
+
+
+class Facts(msgspec.Struct, frozen=True, dict=True):
+    """Everything that is known, in the order of files and lines."""
+
+    points: tuple[StaticPoint, ...] = ()
+    counts: Counts = Counts()
+    troubles: tuple[Trouble, ...] = ()
+
+    @cached_property
+    def _by_loc(self) -> dict[str, StaticPoint]:
+        found: dict[str, StaticPoint] = {}
+        for point in self.points:
+            for loc in point.also:
+                found.setdefault(loc, point)
+        for point in self.points:
+            found[point.loc] = point
+        return found
+
+    def at(self, loc: str) -> StaticPoint | None:
+        """The point that an event with this `loc` has met."""
+        return self._by_loc.get(loc)
+
+    @cached_property
+    def _by_line(self) -> dict[tuple[str, int], tuple[StaticPoint, ...]]:
+        found: dict[tuple[str, int], tuple[StaticPoint, ...]] = {}
+        for point in self.points:
+            key = point.loc.rpartition("#")[0], point.line
+            found[key] = (*found.get(key, ()), point)
+        return found
+
+    def near(self, loc: str, line: int) -> tuple[StaticPoint, ...]:
+        """The points of that function and line: for targets whose interpreter counts other ordinals than this one."""
+        return self._by_line.get((loc.rpartition("#")[0], line), ())
+
+    def candidates(self, *, grouped: bool = True) -> tuple[StaticPoint, ...]:
+        """The points that are in a scope; only those that stand for their group, unless all are wanted."""
+        return tuple(point for point in self.points if point.scopes and (point.stands or not grouped))
+
+
+def counts_of(points: Iterable[StaticPoint], **read: int) -> Counts:
+    points = list(points)
+    return Counts(
+        all=len(points),
+        synchronized=sum(point.synchronized for point in points),
+        timed=sum(point.timed for point in points),
+        scoped=sum(bool(point.scopes) for point in points),
+        grouped=sum(bool(point.scopes) and point.stands for point in points),
+        **read,
+    )
