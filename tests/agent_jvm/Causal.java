@@ -262,6 +262,34 @@ public class Causal {
         thread.join();
     }
 
+    /** In a monitor that is entered again it is waited for another thread, which enters it meanwhile. */
+    static void reentered() throws Exception {
+        Thread thread = new Thread(() -> {
+            synchronized (MONITOR) {
+                isTold = true;
+                MONITOR.notifyAll();
+            }
+        }, "notifier");
+        synchronized (MONITOR) {
+            isTold = false;
+            thread.start();
+            for (int i = 0; i < 3; i++) {
+                again();
+            }
+            mark("still in it");
+        }
+        thread.join();
+        again();
+    }
+
+    static void again() throws Exception {
+        synchronized (MONITOR) {
+            while (!isTold) {
+                MONITOR.wait();
+            }
+        }
+    }
+
     static void locks() throws Exception {
         Lock lock = new ReentrantLock();
         Condition condition = lock.newCondition();

@@ -39,13 +39,26 @@ final class CallWeaver {
     static final class Woven {
         /** Null if there is nothing to change. */
         final byte[] bytes;
-        /** True if the class file alone says so: it would be the same the next time. */
-        final boolean isSure;
+        /** What else than the class file it depends on: lines of a class and the JDK's that it is made from. */
+        final String bases;
 
-        Woven(byte[] bytes, boolean isSure) {
+        Woven(byte[] bytes, String bases) {
             this.bytes = bytes;
-            this.isSure = isSure;
+            this.bases = bases;
         }
+    }
+
+    /** True if these lines still say how it is. */
+    boolean areBases(ClassLoader loader, String lines) {
+        for (int from = 0; from < lines.length();) {
+            int to = lines.indexOf('\n', from);
+            int space = lines.indexOf(' ', from);
+            if (!bases.of(loader, lines.substring(from, space)).equals(lines.substring(space + 1, to))) {
+                return false;
+            }
+            from = to + 1;
+        }
+        return true;
     }
 
     Woven woven(ClassLoader loader, byte[] bytes) {
@@ -61,12 +74,12 @@ final class CallWeaver {
         ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
         Weaving weaving = new Weaving(writer, loader, withMethods);
         reader.accept(weaving, 0);
-        return new Woven(weaving.isChanged ? writer.toByteArray() : null, weaving.isSure);
+        return new Woven(weaving.isChanged ? writer.toByteArray() : null, weaving.based.toString());
     }
 
     private final class Weaving extends ClassVisitor {
         boolean isChanged;
-        boolean isSure = true;
+        final StringBuilder based = new StringBuilder();
         final ClassLoader loader;
         private String owner;
         private boolean hasFrames;
@@ -90,8 +103,12 @@ final class CallWeaver {
             if (found != null || called.startsWith("java/") || !calls.isNamed(name, descriptor)) {
                 return found;
             }
-            found = calls.instead(bases.of(loader, called), name, descriptor);
-            isSure &= found == null;
+            String base = bases.of(loader, called);
+            found = calls.instead(base, name, descriptor);
+            String line = called + " " + base + "\n";
+            if (found != null && based.indexOf(line) < 0) {
+                based.append(line);
+            }
             return found;
         }
 

@@ -102,6 +102,19 @@ final class Core {
     /** The agent must be at work in this thread. */
     static Call write(Agent agent, ThreadState state, Cursor cursor, Operation operation, Subject subject,
             Stack stack, long size, long since) {
+        if (state.nameId == 0 || operation.nameId == 0 || !subject.isDefined) {
+            define(agent, state, cursor, operation, subject, stack, since);
+        }
+        EventFile file = agent.file;
+        int seq = file.nextSeq();
+        file.begin(cursor, seq, since == 0 ? Clock.now() : since, operation.nameId, stack.id, subject.targetId,
+                subject.resourceId, state.nameId, size);
+        return new Call(operation, subject, stack, seq, cursor);
+    }
+
+    /** Define what a record names: the thread, the operation, and what it acts on. */
+    private static void define(Agent agent, ThreadState state, Cursor cursor, Operation operation, Subject subject,
+            Stack stack, long since) {
         EventFile file = agent.file;
         if (state.nameId == 0) {
             state.name = agent.threadNames.take(Thread.currentThread());
@@ -120,10 +133,6 @@ final class Core {
             subject.resourceId = subject.isUnique ? file.define(cursor, resource) : file.string(cursor, resource);
             subject.isDefined = true;
         }
-        int seq = file.nextSeq();
-        file.begin(cursor, seq, since == 0 ? Clock.now() : since, operation.nameId, stack.id, subject.targetId,
-                subject.resourceId, state.nameId, size);
-        return new Call(operation, subject, stack, seq, cursor);
     }
 
     /** A thread took what was given by its start: before the first that it does, without duration. */
@@ -333,8 +342,13 @@ final class Core {
     static void recordAt(Agent agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack,
             long size, long since, long result) {
         long now = Clock.now();
-        Call call = write(agent, state, cursor, operation, subject, stack, size, since == 0 ? now : since);
-        agent.file.end(cursor, call.seq, now, result, 0);
+        long begun = since == 0 ? now : since;
+        if (state.nameId == 0 || operation.nameId == 0 || !subject.isDefined) {
+            define(agent, state, cursor, operation, subject, stack, begun);
+        }
+        EventFile file = agent.file;
+        file.whole(cursor, file.nextSeq(), begun, operation.nameId, stack.id, subject.targetId, subject.resourceId,
+                state.nameId, size, now, result);
     }
 
     /** Raise what the method may not declare. */

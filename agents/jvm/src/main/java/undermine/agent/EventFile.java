@@ -110,33 +110,52 @@ final class EventFile {
     void begin(Cursor cursor, int seq, long t, int op, int stack, int target, int resource, int thread, long size) {
         Place place = cursor.place;
         synchronized (place) {
-            ByteBuffer buffer = room(place, BEGIN_SIZE);
-            int at = place.position + 4;
-            buffer.put(at, (byte) BEGIN);
-            buffer.putInt(at + 1, seq);
-            buffer.putLong(at + 5, t);
-            buffer.putInt(at + 13, op);
-            buffer.putInt(at + 17, stack);
-            buffer.putInt(at + 21, target);
-            buffer.putInt(at + 25, resource);
-            buffer.putInt(at + 29, thread);
-            buffer.putLong(at + 33, size);
-            place.complete(BEGIN_SIZE);
+            putBegin(place, seq, t, op, stack, target, resource, thread, size);
         }
     }
 
     void end(Cursor cursor, int seq, long t, long result, int error) {
         Place place = cursor.place;
         synchronized (place) {
-            ByteBuffer buffer = room(place, END_SIZE);
-            int at = place.position + 4;
-            buffer.put(at, (byte) END);
-            buffer.putInt(at + 1, seq);
-            buffer.putLong(at + 5, t);
-            buffer.putLong(at + 13, result);
-            buffer.putInt(at + 21, error);
-            place.complete(END_SIZE);
+            putEnd(place, seq, t, result, error);
         }
+    }
+
+    /** Both at once: it is done already. */
+    void whole(Cursor cursor, int seq, long t, int op, int stack, int target, int resource, int thread, long size,
+            long end, long result) {
+        Place place = cursor.place;
+        synchronized (place) {
+            putBegin(place, seq, t, op, stack, target, resource, thread, size);
+            putEnd(place, seq, end, result, 0);
+        }
+    }
+
+    private void putBegin(
+            Place place, int seq, long t, int op, int stack, int target, int resource, int thread, long size) {
+        ByteBuffer buffer = room(place, BEGIN_SIZE);
+        int at = place.position + 4;
+        buffer.put(at, (byte) BEGIN);
+        buffer.putInt(at + 1, seq);
+        buffer.putLong(at + 5, t);
+        buffer.putInt(at + 13, op);
+        buffer.putInt(at + 17, stack);
+        buffer.putInt(at + 21, target);
+        buffer.putInt(at + 25, resource);
+        buffer.putInt(at + 29, thread);
+        buffer.putLong(at + 33, size);
+        place.complete(BEGIN_SIZE);
+    }
+
+    private void putEnd(Place place, int seq, long t, long result, int error) {
+        ByteBuffer buffer = room(place, END_SIZE);
+        int at = place.position + 4;
+        buffer.put(at, (byte) END);
+        buffer.putInt(at + 1, seq);
+        buffer.putLong(at + 5, t);
+        buffer.putLong(at + 13, result);
+        buffer.putInt(at + 21, error);
+        place.complete(END_SIZE);
     }
 
     void receipt(Cursor cursor, int seq, long t, int step, long heldNs, int action, int detail) {

@@ -3,6 +3,7 @@ package undermine.agent;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.concurrent.locks.StampedLock;
 
@@ -16,8 +17,22 @@ public final class InsteadLocks {
         return Things.of(lock instanceof ReentrantReadWriteLock.ReadLock ? "readlock" : "rlock", lock);
     }
 
+    /** How often this thread has it; 0 also for locks that do not tell. To get again what one has is no event. */
+    private static int holds(Lock lock) {
+        if (lock instanceof ReentrantLock) {
+            return ((ReentrantLock) lock).getHoldCount();
+        }
+        boolean isWriting = lock instanceof ReentrantReadWriteLock.WriteLock;
+        return isWriting ? ((ReentrantReadWriteLock.WriteLock) lock).getHoldCount() : 0;
+    }
+
+    /** The getting of a lock begins; null: it is not recorded. */
+    private static Call getting(Lock lock, long limit) {
+        return holds(lock) > 0 ? null : Watch.begin(Ops.acquire, nameOf(lock), limit);
+    }
+
     public static void lock(Lock lock) {
-        Call call = Watch.begin(Ops.acquire, nameOf(lock), 0);
+        Call call = getting(lock, 0);
         try {
             lock.lock();
         } catch (Throwable error) {
@@ -27,7 +42,7 @@ public final class InsteadLocks {
     }
 
     public static void lockInterruptibly(Lock lock) throws InterruptedException {
-        Call call = Watch.begin(Ops.acquire, nameOf(lock), 0);
+        Call call = getting(lock, 0);
         try {
             lock.lockInterruptibly();
         } catch (Throwable error) {
@@ -37,7 +52,7 @@ public final class InsteadLocks {
     }
 
     public static boolean tryLock(Lock lock) {
-        Call call = Watch.begin(Ops.acquire, nameOf(lock), 1);
+        Call call = getting(lock, 1);
         try {
             return Watch.end(call, lock.tryLock());
         } catch (Throwable error) {
@@ -46,7 +61,7 @@ public final class InsteadLocks {
     }
 
     public static boolean tryLock(Lock lock, long time, TimeUnit unit) throws InterruptedException {
-        Call call = Watch.begin(Ops.acquire, nameOf(lock), Math.max(1, Watch.limit(time, unit)));
+        Call call = getting(lock, Math.max(1, Watch.limit(time, unit)));
         try {
             return Watch.end(call, lock.tryLock(time, unit));
         } catch (Throwable error) {
@@ -55,7 +70,7 @@ public final class InsteadLocks {
     }
 
     public static void unlock(Lock lock) {
-        Call call = Watch.begin(Ops.release, nameOf(lock), 0);
+        Call call = holds(lock) > 1 ? null : Watch.begin(Ops.release, nameOf(lock), 0);
         try {
             lock.unlock();
         } catch (Throwable error) {

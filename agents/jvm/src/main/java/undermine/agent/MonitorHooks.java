@@ -4,7 +4,7 @@ package undermine.agent;
  * What the target calls around the entering and leaving of monitors: `synchronized` blocks and methods.
  *
  * A monitor is left by the method that entered it, so the stack need not be walked again: the place of the release is that of
- * the entering.
+ * the entering. Entering one again that the thread is in is no event, nor is the leaving that belongs to it.
  */
 public final class MonitorHooks {
     private MonitorHooks() {
@@ -13,8 +13,14 @@ public final class MonitorHooks {
     /** Nothing else is done in this thread between this and `entered`. */
     public static void entering(Object monitor) {
         ThreadState state = ThreadState.get();
-        state.entering = Watch.begin(state, Ops.acquire, Things.of("monitor", monitor), 0);
-        state.monitor = monitor;
+        if (monitor != null && state.held.enterAgain(monitor)) {
+            return;
+        }
+        Call call = Watch.begin(state, Ops.acquire, Things.of("monitor", monitor), 0);
+        if (call != null) {
+            state.entering = call;
+            state.monitor = monitor;
+        }
     }
 
     public static void entered() {
@@ -24,8 +30,8 @@ public final class MonitorHooks {
             Core.leave(Agent.current, state, call, 1, null);
             state.held.push(state.monitor, call);
             state.entering = null;
+            state.monitor = null;
         }
-        state.monitor = null;
     }
 
     /** A method was entered whose monitor was got before. */
@@ -36,6 +42,9 @@ public final class MonitorHooks {
 
     public static void leaving(Object monitor) {
         ThreadState state = ThreadState.get();
+        if (state.held.leaveAgain(monitor)) {
+            return;
+        }
         Call entered = state.held.pop(monitor);
         if (entered == null) {
             Watch.record(Ops.release, Things.of("monitor", monitor), 0);

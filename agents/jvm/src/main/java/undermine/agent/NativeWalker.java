@@ -7,8 +7,11 @@ package undermine.agent;
 final class NativeWalker extends Walker {
     private static final int FRAMES = 40;
     private static final Site NOT_OWN = new Site(0, "");
+    private static final Site AGENTS = new Site(0, "");
 
     private final Methods methods = new Methods();
+    /** Where the innermost frame that is not the agent's is one of these, and none is the target's, the stack has this one. */
+    private final Methods alone = new Methods();
     /** Walks where no frame is the target's. */
     private final Walker otherwise;
 
@@ -38,17 +41,34 @@ final class NativeWalker extends Walker {
         int count = 0;
         int hash = Sites.HASH_START;
         int got = FRAMES;
+        long method = 0;
+        long place = 0;
         for (int from = 0; got == FRAMES && from < Sites.WALK_MAX && count < Sites.DEPTH_MAX; from += FRAMES) {
             got = walk(found, from, FRAMES);
             for (int i = 0; i < got && count < Sites.DEPTH_MAX; i++) {
                 Site site = site(sites, cursor, found[2 * i], found[2 * i + 1]);
-                if (site != NOT_OWN) {
+                if (site.id != 0) {
                     cursor.frames[count++] = site;
                     hash = Sites.mix(hash, site.id);
+                } else if (site == NOT_OWN && method == 0) {
+                    method = found[2 * i];
+                    place = found[2 * i + 1];
                 }
             }
         }
-        return count == 0 ? otherwise.here(sites, cursor) : sites.stack(cursor, cursor.frames, count, hash);
+        return count == 0 ? alone(sites, cursor, method, place) : sites.stack(cursor, cursor.frames, count, hash);
+    }
+
+    private Stack alone(Sites sites, Cursor cursor, long method, long bci) {
+        Site known = method == 0 ? null : alone.get(method, bci);
+        if (known != null) {
+            return sites.alone(cursor, known);
+        }
+        Stack found = otherwise.here(sites, cursor);
+        if (method != 0 && found.isAlone) {
+            alone.put(method, bci, found.innermost());
+        }
+        return found;
     }
 
     private Site site(Sites sites, Cursor cursor, long method, long bci) {
@@ -58,8 +78,10 @@ final class NativeWalker extends Walker {
 
     private Site define(Sites sites, Cursor cursor, long method, long bci) {
         Class<?> type = owner(method);
-        Site site = NOT_OWN;
-        if (type != null && sites.code(type).isOwn) {
+        Code code = type == null ? null : sites.code(type);
+        // the other walker does not show the frames of hidden classes
+        Site site = code == null || code.isAgents || type.getName().indexOf('/') >= 0 ? AGENTS : NOT_OWN;
+        if (code != null && code.isOwn) {
             site = own(sites, cursor, type, String.valueOf(name(method)), (int) bci);
         }
         methods.put(method, bci, site);

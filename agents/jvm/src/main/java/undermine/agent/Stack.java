@@ -32,6 +32,10 @@ final class Stack {
         return true;
     }
 
+    Site innermost() {
+        return frames[0];
+    }
+
     int hash() {
         return hash;
     }

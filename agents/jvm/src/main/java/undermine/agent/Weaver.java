@@ -1,6 +1,7 @@
 package undermine.agent;
 
 import java.lang.instrument.ClassFileTransformer;
+import java.nio.charset.StandardCharsets;
 import java.security.ProtectionDomain;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -17,6 +18,8 @@ import org.objectweb.asm.Type;
 
 /** Weaves the methods of the tables, those that the user named, and calls of native methods that count. */
 final class Weaver implements ClassFileTransformer {
+    /** What is before the key of what a kept class depends on. */
+    private static final String BASES = "bases of ";
     private final Agent agent;
     private final Map<String, Map<String, Point>> points = new HashMap<String, Map<String, Point>>();
     private final NativeCalls natives = new NativeCalls();
@@ -176,7 +179,8 @@ final class Weaver implements ClassFileTransformer {
     private byte[] withCalls(ClassLoader loader, String name, byte[] bytes) {
         String key = WovenClasses.key(name, bytes);
         byte[] changed = keptCalls.get(key);
-        if (changed == null) {
+        byte[] bases = keptCalls.get(BASES + key);
+        if (changed == null || bases != null && !calls.areBases(loader, new String(bases, StandardCharsets.UTF_8))) {
             changed = wovenCalls(loader, key, bytes);
         }
         return changed == null || changed.length == 0 ? bytes : changed;
@@ -185,7 +189,10 @@ final class Weaver implements ClassFileTransformer {
     private byte[] wovenCalls(ClassLoader loader, String key, byte[] bytes) {
         try {
             CallWeaver.Woven woven = calls.woven(loader, bytes);
-            if (woven.isSure) {
+            if (!woven.bases.isEmpty()) {
+                keptCalls.put(BASES + key, Texts.utf8(woven.bases));
+            }
+            if (woven.bases.isEmpty() || keptCalls.get(BASES + key) != null) {
                 keptCalls.put(key, woven.bytes);
             }
             return woven.bytes;

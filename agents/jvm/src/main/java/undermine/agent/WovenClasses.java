@@ -1,6 +1,5 @@
 package undermine.agent;
 
-import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
@@ -10,7 +9,6 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.zip.CRC32;
@@ -22,7 +20,7 @@ import java.util.zip.CRC32;
  * was made of. A file that cannot be read or written does no harm: then the classes are woven.
  */
 final class WovenClasses {
-    private static final int MAGIC = 0x554D5731;
+    private static final int MAGIC = 0x554D5732;
     private static final int SUM_BYTES = 8;
     private static final int CLASSES_MAX = 2000;
     private static final int BYTES_MAX = 16 << 20;
@@ -54,8 +52,12 @@ final class WovenClasses {
     }
 
     private static long sum(byte[] bytes) {
+        return sum(bytes, 0);
+    }
+
+    private static long sum(byte[] bytes, int from) {
         CRC32 sum = new CRC32();
-        sum.update(bytes, 0, bytes.length);
+        sum.update(bytes, from, bytes.length - from);
         return sum.getValue();
     }
 
@@ -74,18 +76,20 @@ final class WovenClasses {
         } finally {
             stream.close();
         }
-        DataInputStream data = new DataInputStream(new ByteArrayInputStream(all));
-        long sum = data.readLong();
-        byte[] rest = Arrays.copyOfRange(all, SUM_BYTES, all.length);
-        if (sum(rest) != sum || data.readInt() != MAGIC) {
+        ByteBuffer data = ByteBuffer.wrap(all);
+        if (data.getLong() != sum(all, SUM_BYTES) || data.getInt() != MAGIC) {
             return; // the JVM would not look at what it is given for a class of its own
         }
-        for (int left = data.readInt(); left > 0; left--) {
-            String key = data.readUTF();
-            byte[] woven = new byte[data.readInt()];
-            data.readFully(woven);
-            known.put(key, woven);
+        for (int left = data.getInt(); left > 0; left--) {
+            String key = new String(part(data), StandardCharsets.UTF_8);
+            known.put(key, part(data));
         }
+    }
+
+    private static byte[] part(ByteBuffer data) {
+        byte[] found = new byte[data.getInt()];
+        data.get(found);
+        return found;
     }
 
     /** What becomes of a class file: itself anew, nothing (empty), or null: that is not known. */
@@ -100,7 +104,7 @@ final class WovenClasses {
         }
     }
 
-    /** Keep what has been woven since. Of several processes that do so the last one wins. */
+    /** Keep what has been woven since, and what other processes have kept. Of several at the same time the last one wins. */
     void save() {
         byte[] all;
         synchronized (this) {
@@ -108,10 +112,19 @@ final class WovenClasses {
                 return;
             }
             isChanged = false;
+            readOthers();
             all = packed();
         }
         if (all.length <= BYTES_MAX) {
             write(all);
+        }
+    }
+
+    private void readOthers() {
+        try {
+            read();
+        } catch (IOException | RuntimeException unreadable) {
+            return; // it is written anew
         }
     }
 
@@ -145,7 +158,9 @@ final class WovenClasses {
             data.writeInt(MAGIC);
             data.writeInt(known.size());
             for (Map.Entry<String, byte[]> entry : known.entrySet()) {
-                data.writeUTF(entry.getKey());
+                byte[] key = entry.getKey().getBytes(StandardCharsets.UTF_8);
+                data.writeInt(key.length);
+                data.write(key);
                 data.writeInt(entry.getValue().length);
                 data.write(entry.getValue());
             }

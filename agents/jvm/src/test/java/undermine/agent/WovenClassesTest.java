@@ -37,6 +37,18 @@ class WovenClassesTest {
     }
 
     @Test
+    void whatAnotherProcessHasKeptMeanwhileStays() {
+        WovenClasses first = kept();
+        WovenClasses second = kept();
+        first.put(WovenClasses.key("a/B", ORIGINAL), WOVEN);
+        first.save();
+        second.put(WovenClasses.key("a/C", ORIGINAL), WOVEN);
+        second.save();
+        assertArrayEquals(WOVEN, kept().get(WovenClasses.key("a/B", ORIGINAL)));
+        assertArrayEquals(WOVEN, kept().get(WovenClasses.key("a/C", ORIGINAL)));
+    }
+
+    @Test
     void nothingIsWrittenWithoutNews() {
         kept().save();
         assertEquals(0, folder.toFile().list().length);
