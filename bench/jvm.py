@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from bench.news import print_news
-from bench.processes import Env, agent_files, background, children_cpu_s, free_ports
+from bench.processes import (
+    Env,
+    agent_files,
+    background,
+    children_cpu_s,
+    compared,
+    free_ports,
+    linked,
+    set_up,
+)
 from undermine import api, jvm
 from undermine.config import Config
 from undermine.config_load import load
@@ -36,7 +43,7 @@ KINDS = (BARE, AGENT)
 
 
 def main() -> None:
-    subprocess.run([sys.executable, PACK / "setup.py"], check=True, stdout=subprocess.DEVNULL)
+    set_up(PACK)
     config = load(PACK, {"late": "none"})
     measured: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
     for number in range(ROUNDS + 1):
@@ -52,19 +59,14 @@ def main() -> None:
 def ratios(measured: dict[str, list[dict[str, float]]]) -> dict[str, object]:
     found: dict[str, object] = {}
     for key in measured[BARE][0]:
-        bare, agent = (statistics.median(each[key] for each in measured[kind]) for kind in KINDS)
-        found[key] = {"bare": round(bare, 3), "agent": round(agent, 3), "ratio": round(agent / bare, 3)}
+        found[key] = compared(*([each[key] for each in measured[kind]] for kind in KINDS), AGENT)
     return found
 
 
 def hunted() -> dict[str, object]:
     """As a user would, with as many runs at a time as the tool chooses."""
     with tempfile.TemporaryDirectory(prefix="um-bench-") as name:
-        folder = Path(name, "zookeeper")
-        folder.mkdir()
-        for path in PACK.iterdir():
-            if path.name != ".undermine":
-                (folder / path.name).symlink_to(path)
+        folder = linked(PACK, Path(name))
         begun = time.monotonic()
         result = api.hunt(load(folder), strategies=["random"], budget_s=HUNT_S, listener=print_news)
         elapsed_s = time.monotonic() - begun

@@ -1,12 +1,14 @@
-"""What benchmarks of agents share: programs of their own with an agent loaded as the tool would do it, and what they cost."""
+"""What benchmarks share: packs made ready, programs with an agent loaded as the tool would do it, and what they cost."""
 
 from __future__ import annotations
 
 import json
 import resource
 import socket
+import statistics
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -21,6 +23,33 @@ def children_cpu_s() -> float:
     """Of all processes that have ended and been waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def peak_mb() -> float:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def compared(bare: Iterable[float], other: Iterable[float], name: str) -> dict[str, float]:
+    """Medians, and their ratio."""
+    without, with_it = statistics.median(bare), statistics.median(other)
+    return {"bare": round(without, 3), name: round(with_it, 3), "ratio": round(with_it / without, 3)}
+
+
+def set_up(pack: Path) -> None:
+    """Fetch what a pack needs, if it needs anything."""
+    if (pack / "setup.py").exists():
+        subprocess.run([sys.executable, pack / "setup.py"], check=True, stdout=subprocess.DEVNULL)
+
+
+def linked(pack: Path, home: Path) -> Path:
+    """The pack in a folder below another one, without what hunts have left in it."""
+    folder = home / pack.name
+    folder.mkdir()
+    for path in pack.iterdir():
+        if path.name != ".undermine":
+            (folder / path.name).symlink_to(path)
+    return folder
 
 
 def agent_files(folder: Path, is_armed: bool = False) -> Callable[..., Path]:

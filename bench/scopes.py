@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from bench.processes import peak_mb, set_up
 from undermine.analysis.scopes import analyse
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -26,9 +26,7 @@ SYSTEMS = {
 def main() -> None:
     found: dict[str, object] = {"bench": "scopes"}
     for name in SYSTEMS:
-        setup = EXAMPLES / name / "setup.py"
-        if setup.exists():
-            subprocess.run([sys.executable, setup], check=True, stdout=subprocess.DEVNULL)
+        set_up(EXAMPLES / name)
         argv = [sys.executable, "-m", "bench.scopes", name]
         done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True)
         found[name] = json.loads(done.stdout)
@@ -51,7 +49,7 @@ def one(name: str) -> dict[str, object]:
         "grouped": counts.grouped,
         "seconds": round(took_s, 2),
         "cpu_s": round(time.process_time(), 2),
-        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "peak_mb": round(peak_mb()),
         "troubles": len(facts.troubles),
     }
 

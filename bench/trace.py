@@ -11,9 +11,7 @@ be (cycles, edges backwards in time).
 from __future__ import annotations
 
 import json
-import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,7 +22,7 @@ from typing import Any
 import msgspec
 
 from bench import big_trace
-from bench.processes import children_cpu_s
+from bench.processes import children_cpu_s, compared, linked, peak_mb, set_up
 from undermine.analysis.analysing import analyse
 from undermine.analysis.trace_summary import summary
 from undermine.config import Config
@@ -54,9 +52,7 @@ def main(rounds: int = 5, events: int = 10_000_000, *systems: str) -> None:
 
 def compare(name: str, rounds: int) -> dict[str, object]:
     """One system, in turn bare and traced; the first round of each fills caches."""
-    setup = EXAMPLES / name / "setup.py"
-    if setup.exists():
-        subprocess.run([sys.executable, setup], check=True, stdout=subprocess.DEVNULL)
+    set_up(EXAMPLES / name)
     runs: dict[str, list[dict[str, Any]]] = {BARE: [], TRACED: []}
     for number in range(rounds + 1):
         for kind, some in runs.items():
@@ -66,8 +62,7 @@ def compare(name: str, rounds: int) -> dict[str, object]:
                 some.append(one)
     ratios = {}
     for key in ("cpu_s", "workload_s"):
-        bare, traced = (statistics.median(one[key] for one in runs[kind]) for kind in (BARE, TRACED))
-        ratios[key] = {"bare": round(bare, 3), "traced": round(traced, 3), "ratio": round(traced / bare, 3)}
+        ratios[key] = compared(*([one[key] for one in runs[kind]] for kind in (BARE, TRACED)), TRACED)
     return {**ratios, **runs[TRACED][-1]["analysis"]}
 
 
@@ -92,12 +87,7 @@ def measured(*words: str) -> dict[str, Any]:
 def one(name: str, kind: str) -> dict[str, object]:
     """One run of a system: CPU of all its processes, duration of its workload and, where it was traced, what that shows."""
     with tempfile.TemporaryDirectory(prefix="um-bench-") as text:
-        home = Path(text, name)
-        home.mkdir()
-        for path in (EXAMPLES / name).iterdir():
-            if path.name != ".undermine":
-                (home / path.name).symlink_to(path)
-        config = load(home)
+        config = load(linked(EXAMPLES / name, Path(text)))
         folder = record(config if kind == TRACED else without_agents(config), lambda _: None)
         run = RunDir(folder)
         ops = [op for op in read_history(run.history) if op.phase == "workload"]
@@ -155,10 +145,6 @@ def large(events: int) -> dict[str, object]:
         "read_peak_mb": round(read_mb),
         "peak_mb": round(peak_mb()),
     }
-
-
-def peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

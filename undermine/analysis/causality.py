@@ -20,7 +20,7 @@ from undermine.analysis.blocking import Edges, blocking
 from undermine.analysis.contexts import Contexts, contexts, givers
 from undermine.analysis.cycles import Graph
 from undermine.analysis.mailboxes import mailboxes
-from undermine.analysis.rows import NONE, Array, Groups, last_marked, starts_of
+from undermine.analysis.rows import NONE, Array, Groups, last_marked, starts_of, until
 from undermine.analysis.stores import ITEM
 from undermine.analysis.stores import MESSAGE as MESSAGE_OF_STORE
 from undermine.model.columns import Columns, Ids, Numbers
@@ -155,9 +155,8 @@ def with_messages(found: Causality, send: Numbers, receive: Numbers) -> Causalit
     span = len(columns) + 1
     keys = known.frame[order].astype(np.int64) * span + order
     frames = known.frame[receive].astype(np.int64) * span
-    ends = columns.end[receive]
     begins = np.searchsorted(keys, frames + receive, side="right")
-    behind = np.searchsorted(keys, frames + np.where(ends == 0, len(columns), np.searchsorted(columns.t, ends)))
+    behind = np.searchsorted(keys, frames + until(columns, receive, side="left"))
     for at in np.argsort(receive, kind="stable").tolist():  # the outer ones first
         rows = order[begins[at] : behind[at]]
         rows = rows[(cause[rows] == EXTENT) & (causor[rows] < receive[at])]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undermine.analysis.rows import NONE, Array, Groups, resources, stable_order, starts_of
+from undermine.analysis.rows import NONE, Array, Groups, resources, stable_order, starts_of, until
 from undermine.model.columns import Columns, Ids, Numbers
 
 
@@ -176,8 +176,7 @@ class _Nest:
     @staticmethod
     def _ends(columns: Columns, thread: Ids, by_thread: Numbers, intervals: Numbers) -> Numbers:
         """The place behind the last event of each interval."""
-        ends = columns.end[intervals]
-        rows = np.where(ends == 0, len(columns), np.searchsorted(columns.t, ends))
+        rows = until(columns, intervals, side="left")
         span = len(columns) + 1
         keys = thread[by_thread].astype(np.int64) * span + by_thread
         return np.searchsorted(keys, thread[intervals].astype(np.int64) * span + rows)

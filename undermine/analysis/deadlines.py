@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from undermine.analysis.contexts import Contexts
-from undermine.analysis.rows import NONE, Array, Groups, resources
+from undermine.analysis.rows import NONE, Array, Groups, resources, until
 from undermine.model.columns import Columns, Numbers
 
 LIMITED = (
@@ -51,9 +51,9 @@ class _Deadlines:
 
     def _limit(self, rows: Array, by: Array) -> None:
         """These rows have the limits of those, counted from when they themselves begin."""
-        until = _sum(self.columns.t[rows], self.columns.size[by])
-        sooner = until < self.until[rows]
-        self.until[rows[sooner]] = until[sooner]
+        limit = _sum(self.columns.t[rows], self.columns.size[by])
+        sooner = limit < self.until[rows]
+        self.until[rows[sooner]] = limit[sooner]
         self.by[rows[sooner]] = by[sooner]
 
     def waits(self) -> None:
@@ -73,18 +73,17 @@ class _Deadlines:
         context = known.context[where]
         inner = self._tasks(starts)
         context[len(context) - len(starts) :] = np.where(inner >= 0, inner, context[len(context) - len(starts) :])
-        ends = columns.end[rows]
-        last = np.where(ends == 0, len(columns), np.searchsorted(columns.t, ends))
+        last = until(columns, rows, side="left")
         span = len(columns) + 1
         keys = known.context[known.order].astype(np.int64) * span + known.order
         begin = np.searchsorted(keys, context.astype(np.int64) * span + where)
         end = np.searchsorted(keys, context.astype(np.int64) * span + last)
         times = _sum(columns.t[rows], columns.size[rows])
-        until, by = np.full(len(columns), _FAR, np.int64), np.full(len(columns), NONE, np.int64)
+        latest, by = np.full(len(columns), _FAR, np.int64), np.full(len(columns), NONE, np.int64)
         for n in np.argsort(-times, kind="stable").tolist():
-            until[begin[n] : end[n]] = times[n]
+            latest[begin[n] : end[n]] = times[n]
             by[begin[n] : end[n]] = rows[n]
-        self.until[known.order], self.by[known.order] = until, by
+        self.until[known.order], self.by[known.order] = latest, by
 
     def _started(self, rows: Numbers) -> tuple[Numbers, Numbers]:
         """The tasks that scopes started to await them: right at their beginning, at the same place in the code."""

@@ -5,7 +5,7 @@ Rows are in time order, so a row stands for its time. Groups are numbers; one be
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +29,12 @@ def stable_order(groups: Array, count: int) -> Numbers:
     return np.argsort(groups.astype(kind), kind="stable")
 
 
-def until(columns: Columns, rows: Array, ends: Array | None = None) -> Numbers:
-    """The first row that begins after each of these has ended; behind all rows where one never did."""
+def until(
+    columns: Columns, rows: Array, ends: Array | None = None, side: Literal["left", "right"] = "right"
+) -> Numbers:
+    """The first row that begins after each of these has ended (`left`: or when it did); behind all rows where one never did."""
     ends = columns.end[rows] if ends is None else ends
-    found: Numbers = np.searchsorted(columns.t, ends, side="right")
+    found: Numbers = np.searchsorted(columns.t, ends, side=side)
     return np.where(ends == 0, len(columns), found)
 
 
