@@ -266,6 +266,34 @@ def test_mail_is_what_another_one_renamed(story: Story) -> None:
     assert found["claimed"] == ("mailbox", "put")
 
 
+def test_a_file_that_is_opened_while_it_is_renamed_to_where_none_was_is_mail(story: Story) -> None:
+    story.did("missed", "file.open", "/d/x", t=1, end=2, error="ENOENT")
+    story.did("put", "file.rename", "/d/x.tmp -> /d/x", pid=2, t=3, end=20)
+    story.did("open", "file.open", "/d/x", t=4, end=5)
+    story.did("claim", "file.rename", "/d/x -> /d/z", pid=3, t=6, end=30)
+    story.did("claimed", "file.open", "/d/z", pid=3, t=7, end=8)
+    story.did("one", "file.rename", "/d/1.tmp -> /d/w", pid=2, t=21, end=22)
+    story.did("two", "file.rename", "/d/2.tmp -> /d/w", pid=2, t=23, end=40)
+    story.did("either", "file.open", "/d/w", t=24, end=25)
+    found = causes(story)
+    assert found["missed"] == ("none", "")
+    assert found["open"] == found["claimed"] == ("mailbox", "put")
+    assert found["either"] == ("mailbox", "one"), "nobody knows whether the second one is there already"
+
+
+@pytest.mark.parametrize(("end", "cause"), [(8, ("none", "")), (30, ("mailbox", "put"))], ids=["in it", "over"])
+def test_a_file_that_was_there_before_is_mail_once_the_renaming_is_over(
+    story: Story, end: int, cause: tuple[str, str]
+) -> None:
+    story.did("before", "file.stat", "/d/x", t=1, end=2)
+    story.did("put", "file.rename", "/d/x.tmp -> /d/x", pid=2, t=3, end=20)
+    story.did("open", "file.open", "/d/x", t=7, end=end)
+    story.did("later", "file.open", "/d/x", pid=3, t=40)
+    found = causes(story)
+    assert found["open"] == cause
+    assert found["later"] == ("mailbox", "put")
+
+
 def test_what_a_handler_looks_up_does_not_take_its_cause_away(story: Story) -> None:
     story.did("put", "file.rename", "/d/x.tmp -> /d/x", pid=2)
     story.did("send", "net.send", pid=2)

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 import pytest
+from analysis.story import Story
 from wires import Clock, Network, Socket, Wire, child, known, shuffled
 
 from undermine.analysis.channels import Channel, Pairing, Unpaired, pair
@@ -351,6 +352,37 @@ def test_the_shared_reading_of_a_pipe_is_in_the_order_of_time() -> None:
         ends[1 + number % 2].receive(number, "pipe.read")
     columns = Columns.of(events)
     assert known(pair(columns), columns) == sorted(pairs)
+
+
+def test_a_pipe_whose_only_write_never_ended_has_two_ends() -> None:
+    story = Story()
+    story.did("killed", "pipe.write", "pipe:7", pid=1, size=9, end=0)
+    story.did("read", "pipe.read", "pipe:7", pid=2, result=5)
+    pairing = pair(story.tell())
+    assert (story.names(pairing.send), story.names(pairing.recv)) == (["killed"], ["read"])
+    assert pairing.coverage == {"pipe": (5, 5)}
+
+
+@pytest.mark.parametrize(
+    ("reads", "senders"),
+    [
+        ((2, 4, 6), ["first", "killed", "other"]),
+        ((2, 3, 6), ["first", "killed", "other"]),
+        ((2, 6), ["first", "other"]),
+        ((2, 5), ["first"]),
+    ],
+    ids=["all of it was written", "a part", "nothing", "nobody knows"],
+)
+def test_others_write_to_a_pipe_after_one_was_killed_in_it(reads: tuple[int, ...], senders: list[str]) -> None:
+    story = Story()
+    story.did("first", "pipe.write", "pipe:7", pid=1, size=2, result=2)
+    story.did("killed", "pipe.write", "pipe:7", pid=1, size=4, end=0)
+    story.did("other", "pipe.write", "pipe:7", pid=3, size=6, result=6)
+    for number, size in enumerate(reads):
+        story.did(f"read {number}", "pipe.read", "pipe:7", pid=2, result=size)
+    pairing = pair(story.tell())
+    assert story.names(pairing.send) == senders
+    assert story.names(pairing.recv) == [f"read {number}" for number in range(len(senders))]
 
 
 # --- datagrams

@@ -2,6 +2,9 @@
 
 A program is a tree of functions. Each one marks what it does (`mark`, which the agent sees) and hands work on to others in one
 of the ways of `ways.py`. While the text of the program is written, it is written down with it what caused each mark.
+
+Whatever a way needs is imported before there is a thread: some programs fork in one thread while others run, and a child that is
+forked while another thread imports a module waits for ever where it imports that module itself.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from dataclasses import dataclass, field
 
 HEAD = '''
 import asyncio, concurrent.futures, contextlib, multiprocessing, os, queue, socket, subprocess, sys, threading, time
+import concurrent.futures.process, concurrent.futures.thread, encodings.idna
+import multiprocessing.pool, multiprocessing.popen_fork, multiprocessing.synchronize
 
 fork = multiprocessing.get_context("fork")
 HERE = os.getcwd()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from causal_programs.generator import Program, every_way, program
+from causal_programs.generator import HEAD, Program, every_way, program
 from causal_programs.judging import judge
 from causal_programs.ways import ASYNC, SYNC
 from fake_tool import FakeTool
@@ -24,8 +26,9 @@ def tool(tmp_path: Path) -> Iterator[FakeTool]:
     made.close()
 
 
-def check(made: Program, tool: FakeTool) -> None:
-    tool.run(made.source).ok()
+def check(made: Program, tool: FakeTool, change: str = "") -> None:
+    """Every cause and wait is found; `change` are lines more behind the program's head."""
+    tool.run(made.source.replace(HEAD, HEAD + change)).ok()
     verdict = judge(made, tool.trace_dir)
     print(verdict.table())
     assert verdict.false == []
@@ -51,3 +54,60 @@ def test_programs_at_random(tool: FakeTool, seed: int) -> None:
 def test_a_program_is_the_same_for_the_same_seed() -> None:
     assert program(7).source == program(7).source != program(8).source
     assert program(7).causes == program(7).causes
+
+
+IMPORTS = """
+def note(event, args):
+    if event == "import":
+        os.write(imports, args[0].encode() + b"\\n")
+
+
+imports = os.open(os.path.join(HERE, "imports"), os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+sys.addaudithook(note)
+"""
+
+LATE = """
+def later():
+    pass
+
+
+def run(self, start=threading.Thread.run):
+    time.sleep(0.05)
+    start(self)
+
+
+threading.Thread.run = run
+"""
+
+LATE_STARTERS = """
+def later():
+    pass
+
+
+def start(self, original=threading.Thread.start):
+    original(self)
+    time.sleep(0.05)
+
+
+threading.Thread.start = start
+"""
+
+
+def run_changed(folder: Path, ways: list[str], change: str) -> None:
+    """A program that uses these ways, with some lines more behind its head, without an agent."""
+    script = folder / "program.py"
+    script.write_text(every_way(ways).source.replace(HEAD, HEAD + change))
+    subprocess.run([sys.executable, str(script)], cwd=folder, timeout=50, check=True)
+
+
+def test_programs_import_nothing_once_they_may_fork(tmp_path: Path) -> None:
+    run_changed(tmp_path, [*SYNC, *ASYNC], IMPORTS)
+    assert (tmp_path / "imports").read_text() == ""
+
+
+def test_programs_end_also_where_their_threads_are_late(tmp_path: Path) -> None:
+    run_changed(tmp_path, [way for way in (*SYNC, *ASYNC) if way not in SLOW], LATE)
+
+
+def test_every_way_where_those_who_start_threads_are_late(tool: FakeTool) -> None:
+    check(every_way([way for way in (*SYNC, *ASYNC) if way not in SLOW]), tool, LATE_STARTERS)

@@ -149,11 +149,14 @@ def event(program: Program, body: Body) -> None:
 
 
 def condition(program: Program, body: Body) -> None:
+    """Nobody can notify before we wait: until then we hold the lock."""
     n = program.number()
-    body.add(f"globals()['c{n}'], globals()['d{n}'] = threading.Condition(), []")
+    body.add(f"globals()['c{n}'], globals()['d{n}'] = threading.Condition(), []", f"c{n}.acquire()")
+    body.locks += 1
     thread, last = _started(program, body, f"with c{n}:", f"    d{n}.append(1)", f"    c{n}.notify()")
     waiter = body.mark()
-    body.add(f"with c{n}:", f"    while not d{n}:", f"        c{n}.wait()", f"{thread}.join()")
+    body.add(f"while not d{n}:", f"    c{n}.wait()", f"c{n}.release()", f"{thread}.join()")
+    body.locks -= 1
     program.wait("notify", last, "cond.notify", waiter, "cond.wait")
 
 
@@ -318,7 +321,10 @@ def tcp(program: Program, body: Body) -> None:
 
 
 def polled(program: Program, body: Body) -> None:
-    """A thread that handles what a selector says: between two messages it does nothing that one of them caused."""
+    """A thread that handles what a selector says: between two messages it does nothing that one of them caused.
+
+    It takes one message at a time, also where it is so late that both are there: the selector would wait for ever.
+    """
     giver, n = body.mark(), program.number()
     server = program.begin(program.cause("start", giver), 0, "end")
     server.mark()
@@ -329,7 +335,7 @@ def polled(program: Program, body: Body) -> None:
         server.add("ready.select()")
         server.cause = program.cause("start", giver)
         server.mark()
-        server.add("end.recv(10)")
+        server.add("end.recv(1)")
         sender = body.mark()
         server.cause = program.cause("message", sender)
         server.mark()

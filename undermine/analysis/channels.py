@@ -219,6 +219,7 @@ def _route_pipes(columns: Columns, transfers: Transfers, routes: _Routes) -> Non
     """Both ends of a pipe have one number, unless a `pipe.open` said which two belong together."""
     ends = dict(_opened(columns))
     moves = transfers.total(SEND), transfers.total(RECV)
+    moves[0][transfers.user[transfers.unsure]] += 1  # one that failed or never ended may be all there is
     writers: dict[str, list[int]] = defaultdict(list)
     readers: dict[str, list[int]] = defaultdict(list)
     for index, (resource, _) in enumerate(transfers.keys):
@@ -246,7 +247,8 @@ def _opened(columns: Columns) -> Iterator[tuple[str, str]]:
 
 def _allow_for_parts(columns: Columns, transfers: Transfers, routes: _Routes) -> Numbers:
     """A send that failed, or whose process was killed in it, may have sent a part: what was received beyond all other
-    sends counts as that part, if nothing was sent after it, or if it was the only one in its channel that gave up midway.
+    sends counts as that part, if nothing was sent after it, or if it was the only one in its channel that gave up
+    midway or never ended (others may write to a pipe whose writer was killed).
     Gives the sends that follow where the part is not known. (As much was received as sent: then it was nothing.)
     """
     if not len(transfers.unsure) or not routes.channels:
@@ -259,7 +261,8 @@ def _allow_for_parts(columns: Columns, transfers: Transfers, routes: _Routes) ->
     for position in transfers.unsure.tolist():
         number = int(routes.out[transfers.user[position]])
         if number >= 0 and position < last[number]:
-            if columns.strings[columns.error[transfers.rows[position]]] in GIVEN_UP:
+            row = transfers.rows[position]
+            if columns.end[row] == 0 or columns.strings[columns.error[row]] in GIVEN_UP:
                 amid[number].append(position)
         elif number >= 0 and missing[number] > 0 and number not in amid:
             missing[number] -= _give_part(columns, transfers, position, int(missing[number]))

@@ -55,15 +55,32 @@ def _places(columns: Columns) -> dict[int, str]:
 
 
 def _moments(columns: Columns, places: dict[int, str]) -> list[int]:
-    """All renamings that went well, and all openings of such paths, in order of when each took effect: its end."""
+    """All renamings that went well, and all openings of such paths, in order of when each took effect."""
     renames, opens = columns.find("file.rename"), columns.find("file.open")
     opens = opens[np.isin(columns.resource[opens], list(places))]
     rows = np.concatenate((renames, opens))
     rows = rows[(columns.end[rows] > 0) & (columns.error[rows] == 0)]
     arrows = {number for number in np.unique(columns.resource[renames]).tolist() if _ARROW in columns.text(number)}
     rows = rows[np.isin(columns.resource[rows], [*arrows, *places])]
-    found: list[int] = rows[np.lexsort((rows, columns.end[rows]))].tolist()
+    found: list[int] = rows[np.lexsort((rows, _effects(columns, rows, places)))].tolist()
     return found
+
+
+def _effects(columns: Columns, rows: Numbers, places: dict[int, str]) -> Numbers:
+    """The end of each. But who opens a file while it is renamed to where nobody has found one before has found that
+    one: such a renaming counts from its beginning on.
+    """
+    used = np.flatnonzero(np.isin(columns.resource, list(places)) & (columns.end > 0) & (columns.error == 0))
+    numbers, firsts = np.unique(columns.resource[used], return_index=True)
+    times = columns.t[used[firsts]].tolist()
+    first = {places[number]: t for number, t in zip(numbers.tolist(), times, strict=True)}
+    effects = columns.end[rows].copy()
+    for at in np.flatnonzero(columns.op[rows] == columns.id_of("file.rename")).tolist():
+        began, path = int(columns.t[rows[at]]), columns.text(int(columns.resource[rows[at]])).split(_ARROW, 1)[1]
+        if first.get(path, began) >= began:
+            effects[at] = began
+            first[path] = -1  # the next one finds a file there
+    return effects
 
 
 def _sender(known: dict[str, _Move], path: str, reader: int) -> int:

@@ -58,7 +58,7 @@ def _install(agent) -> None:
     import atexit
     import os
 
-    from undermine_agent import copies, files
+    from undermine_agent import copies, files, forks
     from undermine_agent.patch import ImportWatch
 
     observed = agent.config.get("observe", FAMILIES)
@@ -84,8 +84,7 @@ def _install(agent) -> None:
     def install_one(module: str, function: str, imported) -> None:
         keep, sys.dont_write_bytecode = sys.dont_write_bytecode, False
         try:
-            hooks = __import__("undermine_agent." + module, fromlist=[function])
-            getattr(hooks, function)(agent, *imported)
+            forks.load("undermine_agent." + module, function)(agent, *imported)
         except Exception as error:
             agent._note(error)
         finally:
@@ -135,6 +134,7 @@ def _install(agent) -> None:
         on("named.install")()
     if agent.config.get("adapters"):
         on("adapters.install")()
+    forks.install(agent)
     os.register_at_fork(after_in_child=agent.after_fork)
     atexit.register(agent.stop)
 

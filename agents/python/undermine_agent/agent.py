@@ -10,7 +10,7 @@ import os
 import sys
 from time import monotonic_ns
 
-from undermine_agent import fast, native, tinyjson
+from undermine_agent import fast, forks, native, tinyjson
 from undermine_agent.core import Core, error_name
 from undermine_agent.faults import Faults, Lasting, resource_of
 from undermine_agent.link import Link
@@ -118,6 +118,7 @@ class Agent(fast.base("Core", Core)):
         if self.off or fast.module is not None and not fast.module.forked():
             return
         try:
+            forks.renew()  # also where Python knows nothing of the fork
             self.link.hello = self._hello()
             self.thread_names.after_fork(_thread.get_ident())
             self.table.reset_counts()

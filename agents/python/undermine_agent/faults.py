@@ -12,7 +12,7 @@ import os
 import sys
 from time import monotonic_ns
 
-from undermine_agent import fast, native
+from undermine_agent import fast, forks, native
 from undermine_agent.changes import Hold, Silence
 from undermine_agent.table import MAPPED
 
@@ -214,7 +214,7 @@ class Faults:
         call.error = make_error(name, call.subject)
 
     def _corruption(self, half, call):
-        from undermine_agent.corruption import Corruption
+        corruption = forks.load("undermine_agent.corruption", "Corruption")
 
         def claim(detail: str) -> bool:
             if next(half.counter) != half.nth:
@@ -226,7 +226,7 @@ class Faults:
             self._write(half.step, call, receipt)
             return True
 
-        return Corruption(self.agent, call.operation.name, half.step.fault, claim)
+        return corruption(self.agent, call.operation.name, half.step.fault, claim)
 
     def _die(self) -> None:
         if fast.module is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from undermine_agent import fast
+from undermine_agent import fast, forks
 
 DEPTH_MAX = 30
 CODES_MAX = 50_000
@@ -38,8 +38,7 @@ class Stack:
     @property
     def digest(self) -> str:
         if not self._digest:
-            from _blake2 import blake2b
-
+            blake2b = forks.load("_blake2", "blake2b")
             self._digest = blake2b("\n".join(self.locs).encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
         return self._digest
 
@@ -207,8 +206,7 @@ _call_opcodes: list = []
 def ordinal(code, offset: int) -> int:
     """How many calls (or `with`, `await`, `for`) stand before this offset: it moves less than a line number."""
     if not _call_opcodes:
-        from opcode import opmap
-
+        opmap = forks.load("opcode", "opmap")
         names = ("CALL", "CALL_KW", "CALL_FUNCTION", "CALL_FUNCTION_KW", "CALL_FUNCTION_EX", "CALL_METHOD")
         others = ("SETUP_WITH", "BEFORE_WITH", "BEFORE_ASYNC_WITH", "YIELD_FROM", "SEND", "FOR_ITER")
         _call_opcodes[:] = [opmap[name] for name in names + others if opmap.get(name, 256) < 256]

@@ -7,6 +7,7 @@ which it is recognised when it comes back.
 
 from __future__ import annotations
 
+from undermine_agent import forks
 from undermine_agent.tinyjson import quoted
 
 GOT = "db.got"
@@ -48,8 +49,7 @@ def short(value) -> str:
         data = (value if isinstance(value, str) else str(value)).encode("utf-8", "backslashreplace")
     if len(data) <= PLAIN_MAX:
         return data.decode("utf-8", "backslashreplace")
-    from _blake2 import blake2b
-
+    blake2b = forks.load("_blake2", "blake2b")
     return "#" + blake2b(data, digest_size=6).hexdigest()
 
 

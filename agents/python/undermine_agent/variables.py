@@ -10,6 +10,7 @@ import _thread
 import _weakref
 import sys
 
+from undermine_agent import forks
 from undermine_agent.patch import on_class
 from undermine_agent.sites import module_name
 
@@ -204,6 +205,5 @@ def text_of(value):
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= TEXT_MAX:
         return data.decode()
-    from _blake2 import blake2b
-
+    blake2b = forks.load("_blake2", "blake2b")
     return data[: TEXT_MAX - 9].decode("utf-8", "ignore") + "~" + blake2b(data, digest_size=4).hexdigest()

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 
+from undermine_agent import forks
 from undermine_agent.logical import layer_of
+from undermine_agent.patch import on_class
 from undermine_agent.stores import StoreCall
 
 BUILTIN = {"http": "http", "redis": "redis", "streams": "asyncio", "tornado": "tornado"}
@@ -31,10 +33,10 @@ def load_builtin(hooks, name: str):
     def load(package) -> None:
         keep, sys.dont_write_bytecode = sys.dont_write_bytecode, False
         try:
-            module = __import__("undermine_agent.adapters." + name, fromlist=["install"])
+            install_hooks = forks.load("undermine_agent.adapters." + name, "install")
         finally:
             sys.dont_write_bytecode = keep
-        module.install(hooks)
+        install_hooks(hooks)
 
     return load
 
@@ -122,9 +124,8 @@ class Hooks:
         """
         agent = self._layer.agent
         if "handover" in agent.config.get("observe", ("handover",)):
-            from undermine_agent import patch, reading  # not before the target uses sockets
-
-            patch.on_class(owner, name, reading.of_future(agent, sock))
+            of_future = forks.load("undermine_agent.reading", "of_future")  # not before the target uses sockets
+            on_class(owner, name, of_future(agent, sock))
 
     def caller(self) -> str:
         """The place in the target's code that has led here, as `module:function#ordinal`."""
