@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ from undermine.config import Config
 from undermine.config_load import load
 from undermine.model.event import AgentInfo, Trace
 from undermine.model.plan import At, Crash, Hold, Plan, Step
-from undermine.model.run import Conditions, Moment, Op, Receipt, RunRecord, RunView, Timing, Verdict
+from undermine.model.run import Conditions, Moment, Op, Receipt, RunRecord, RunView, SlowOp, Timing, Verdict
 from undermine.rundir import RunDir, save_record
 from undermine.testing import CAPABILITIES, event, point
 
@@ -93,6 +93,7 @@ class Says:
 
 class FakeRunner:
     features: frozenset[str] = frozenset()
+    lacking_devices: Mapping[str, str] = {"disk": "no disk here", "network": "no network here"}
 
     def __init__(self) -> None:
         self.executed: list[Plan] = []
@@ -100,6 +101,8 @@ class FakeRunner:
         self.broken: Callable[[int], bool] = lambda count: False
         self.late_ms: Callable[[int], float] = lambda count: 0.0
         self.moments: Callable[[int, Plan], tuple[Moment, ...]] = lambda count, plan: ()
+        self.slow_ops: Callable[[Plan], tuple[SlowOp, ...]] = lambda plan: ()
+        """What operations do above slow devices."""
         self.dies_at = 0
         self.fires = True
         self.misses: Callable[[Plan], bool] = lambda plan: False
@@ -151,6 +154,7 @@ class FakeRunner:
             timing=Timing(late_ms_max=self.late_ms(count)),
             moments=self.moments(count, plan) if fired else (),
             conditions=conditions,
+            slow_ops=self.slow_ops(plan) if conditions.slow_s and fired else (),
         )
         save_record(RunDir(folder), record)
         agents = (AgentInfo("n1", 1, 1, "fake", "", 1, CAPABILITIES),)

@@ -59,18 +59,23 @@ def test_a_pack_names_no_module_of_its_target(case: Case) -> None:
     config = configuration(case, case.bad)
     assert not any(role.operations or role.variables for role in config.roles.values())
     assert not config.variables
-    assert f"{case.pack}." not in (pack / "hunt.py").read_text() + (pack / "undermine.toml").read_text().replace(
-        f"examples/{case.pack}.", ""
-    )
+    text = (pack / "hunt.py").read_text() + (pack / "undermine.toml").read_text().replace(f"examples/{case.pack}.", "")
+    assert not re.search(rf"\b{case.pack}\.[a-z_]", text), "what it exports to everybody begins with a capital letter"
 
 
 @every_case
 def test_what_a_case_waits_for_is_what_the_checker_says(case: Case) -> None:
-    """Both bugs end a thread while its process lives on; a task, or a process that ends, is something else."""
+    """Of those that end a thread its process lives on: a task, or a process that ends, is something else. The others are what
+    checkers of the pack say."""
+    assert not re.search(case.symptom, "final reads fail after healing: TimeoutError")
+    if not case.symptom.startswith("^thread"):
+        said_by_pack = re.findall(r"[a-z][a-z ]+[a-z]", case.symptom)
+        assert said_by_pack
+        assert all(words in (EXAMPLES / case.pack / "hunt.py").read_text() for words in said_by_pack)
+        return
     said = {name: _symptom(name, "thread.die") for name in ("OSError", "AttributeError", "TypeError")}
     assert any(re.search(case.symptom, symptom) for symptom in said.values())
     assert not re.search(case.symptom, _symptom("OSError", "task.die"))
-    assert not re.search(case.symptom, "final reads fail after healing: TimeoutError")
 
 
 def _symptom(error: str, op: str) -> str:

@@ -16,7 +16,7 @@ from undermine import display
 from undermine.analysis.coverage import Reached, Share
 from undermine.api import HuntResult, PlanResult, Predicted
 from undermine.experiments import News
-from undermine.model.finding import Finding, Variant
+from undermine.model.finding import Finding, Realism, Variant
 from undermine.model.plan import At, Crash, Plan, Step
 from undermine.model.run import Verdict
 from undermine.policies import Example, Explanation
@@ -247,7 +247,7 @@ def test_the_board_shows_what_is_thought_of_a_symptom() -> None:
     assert "(flaky, it fails without the fault too (3/3, 1/3" in board(first, confirming, last)
 
 
-@pytest.mark.parametrize("kind", ["suspect", "confirmed", "flaky", "not confirmed"])
+@pytest.mark.parametrize("kind", ["suspect", "confirmed", "flaky", "not confirmed", "dropped"])
 def test_without_a_terminal_a_decision_is_a_line(lines: Callable[..., list[str]], kind: str) -> None:
     (line,) = lines(decided(kind, "so it is"))
     assert line.endswith("so it is: lost 3 writes")
@@ -338,6 +338,26 @@ def test_variants_are_shown_but_not_all(capsys: pytest.CaptureFixture[str]) -> N
     assert "a:f#3 on n1 (3 runs)" in text
     assert "a:f#4" not in text
     assert "also by   faults at 2 other places" in text
+
+
+def test_what_no_device_causes_has_a_section_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    unreal = finding(realism=Realism("dropped", f"the disk was slow and {HOSTILE}"))
+    text = said(capsys, unreal)
+    assert text.startswith("\ndropped: no slow device causes these delays, so they are no bugs\n\nF1 title 1\n")
+    assert "reason    the disk was slow and" in text
+    assert text.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("realism", "part"),
+    [
+        (Realism("realistic", "it took 10.0 s"), "device    it took 10.0 s\n"),
+        (Realism("unchecked", "not root"), "device    not checked: not root\n"),
+    ],
+)
+def test_what_a_slow_device_showed_is_said(capsys: pytest.CaptureFixture[str], realism: Realism, part: str) -> None:
+    assert part in said(capsys, finding(realism=realism))
+    assert "device" not in said(capsys, finding(realism=realism, hits=0))
 
 
 def test_a_suppressed_finding_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -230,7 +230,7 @@ def test_findings_are_made_of_failing_runs_with_a_fault_oldest_first(store: Stor
     )
 
 
-@pytest.mark.parametrize("kind", ["confirm", "control"])
+@pytest.mark.parametrize("kind", ["confirm", "control", "realism"])
 def test_findings_are_made_of_all_re_runs_that_fill_their_slot(store: Store, kind: str) -> None:
     one, two, three, four = store.write_round(kind, [plan(1)] * 4)
     do(store, one, symptom="s")
@@ -437,6 +437,19 @@ def test_another_schema_version_is_refused_with_what_to_do(store: Store) -> None
         db.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}")
     with pytest.raises(UserError, match="another version"):
         Store(store.folder)
+
+
+def test_a_campaign_that_knows_nothing_of_slow_devices_is_read(store: Store) -> None:
+    (slot,) = store.write_round("random", [plan(1)])
+    do(store, slot, symptom="x")
+    store.close()
+    with sqlite3.connect(store.folder / "campaign.db") as db:
+        db.execute("ALTER TABLE runs DROP COLUMN slow_ops")
+        db.execute("PRAGMA user_version=3")
+    for _ in range(2):
+        again = Store(store.folder)
+        assert [outcome.slow_ops for outcome in again.outcomes()] == [()]
+        again.close()
 
 
 @pytest.mark.parametrize("content", [b"this is no database at all, not even nearly one" * 50, os.urandom(8192)])

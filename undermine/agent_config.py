@@ -55,7 +55,7 @@ class AgentFiles:
             **observed(self._config, self._plan, everything=self._observe_all),
             **self._for_runtime(info, role),
             "variables": variables(self._config, info, slots),
-            "steps": compile_steps(self._plan, info.id, slots),
+            "steps": compile_steps(self._plan, info.id, slots, info.role),
         }
 
     def make_client(self) -> dict[str, Any]:

@@ -386,7 +386,7 @@ def plan(
         predicted: list[Predicted] = []
         dropped: dict[str, int] = {}
         for strategy in chosen:
-            made = campaign.proposing.ask(strategy, campaign.history_of(strategy, count))
+            made = campaign.ask(strategy, count)
             for rule, number in made.counts.items():
                 dropped[rule] = dropped.get(rule, 0) + number
             told = explain(made, sys.maxsize if every_dropped else _EXAMPLES)

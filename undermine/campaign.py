@@ -32,10 +32,12 @@ from undermine.experiments import Experiments, Judged, Listener
 from undermine.findings.group import Known
 from undermine.model.finding import Finding
 from undermine.model.point import Point
+from undermine.policies import Pruned
 from undermine.preparing import Preparing
 from undermine.proposing import Proposing
-from undermine.protocols import Chance, Checker, History, PointSeen, Profile, Strategy
+from undermine.protocols import Chance, Checker, History, PointSeen, Profile, Sources, Strategy
 from undermine.rundir import tidy
+from undermine.sources import sources
 from undermine.store import SPECIAL, Slot, Store
 from undermine.stored_plans import note_untold
 
@@ -112,6 +114,8 @@ class Campaign:
         self._config = engine.config
         self._store = store
         self._strategies = list(strategies)
+        self.experiments.traced = frozenset(s.name for s in strategies if getattr(s, "traced", False))
+        self._sources: Sources | None = None
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
 
     # --- the loop
@@ -180,7 +184,19 @@ class Campaign:
             profile=self._store.profile,
             chances_at=reachable.chances_at,
             frames=self._store.frames,
+            fault_free=self._store.fault_free(),
+            columns=self.experiments.columns,
+            sources=self._where_sources_are,
+            delay_s=self._config.faults.delay_s,
         )
+
+    def _where_sources_are(self) -> Sources:
+        """As the nodes of the newest fault-free run that passed would find them."""
+        if self._sources is None:
+            view = self.preparing.newest
+            executables = {agent.node: agent.executable for agent in view.trace.agents}
+            self._sources = sources(self._config, view.record.nodes, executables)
+        return self._sources
 
     def _from_fault_free_runs(self) -> Reachable:
         """What they showed, and the faults that are possible there; made anew only if there are more of them."""
@@ -219,12 +235,19 @@ class Campaign:
         if plans := self.proposing.instead(strategy):
             return self._store.write_round(strategy.name, plans)
         while True:
-            proposal = self.proposing.ask(strategy, self.history_of(strategy, batch))
+            proposal = self.ask(strategy, batch)
             note_untold(self._store, strategy.name, proposal)
             if proposal.kept:
                 return self._store.write_round(strategy.name, proposal.kept, proposal.dropped)
             if not self._store.write_dropped(proposal.dropped):
                 return []
+
+    def ask(self, strategy: Strategy, batch: int) -> Pruned:
+        """What the strategy proposes now, pruned; what it has to say is told."""
+        proposal = self.proposing.ask(strategy, self.history_of(strategy, batch))
+        for remark in getattr(strategy, "remarks", list)():
+            self.experiments.tell("remark", f"{strategy.name}: {remark}", strategy=strategy.name)
+        return proposal
 
     # --- runs
 
@@ -245,7 +268,7 @@ class Campaign:
         run. A strategy that never ran is sure of one run."""
         begun = time.monotonic()
         sure_of_one = not self._store.past_runs(slots[0].strategy)
-        decided = {finding.symptom for finding in self._store.findings()}
+        decided = {finding.symptom for finding in self._store.findings() if not finding.dropped}
         suspicious = threading.Event()
 
         def run(slot: Slot) -> Judged | None:

@@ -323,7 +323,14 @@ def _options(config: Path, campaign: str = "") -> str:
 def _judged(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Findings for machines, with what follows from their numbers: only those that are believed count for exit codes."""
     return [
-        {**msgspec.to_builtins(f), "confirmed": f.confirmed, "flaky": f.flaky, "believed": f.believed} for f in findings
+        {
+            **msgspec.to_builtins(f),
+            "confirmed": f.confirmed,
+            "flaky": f.flaky,
+            "dropped": f.dropped,
+            "believed": f.believed,
+        }
+        for f in findings
     ]
 
 

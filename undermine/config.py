@@ -226,6 +226,7 @@ class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: Annotated[int, _whole(0, 2**53)] = 0
     jobs: Annotated[int, _whole(0, 64)] = 0
     confirm: Annotated[int, _whole(0, 100)] = 3
+    realism_s: Pause = 10.0
     baseline_runs: Annotated[int, _whole(1, 100)] = 3
     benign_runs: Annotated[int, _whole(0, 100)] = 3
 

@@ -5,6 +5,8 @@ The story of `Confirming.run`, for each symptom that is not decided yet:
 1. The plan that first showed it is run again, alone and with the long wait, until enough runs have fired where that one did.
 2. If none of them fails, it recovers by itself or was chance; other plans that showed the symptom have their chance too.
 3. If one fails, its control is run as often: the same moments without the faults. If that fails, the symptom is flaky.
+4. If it needs a delay, the moment is met once more with the device slow instead (`findings/realism.py`). If that does not delay
+   the operation, the plan is dropped, and others that showed the symptom have their chance.
 
 What to do next follows from what is stored (`findings/confirm.py`), so a session that was killed anywhere goes on from there.
 """
@@ -19,7 +21,7 @@ from undermine.agent_config import variable_slots
 from undermine.checkers.compose import symptom_of
 from undermine.engine import Engine
 from undermine.experiments import Experiments
-from undermine.findings.confirm import CONFIRM, Attempt, Rerun, next_rerun
+from undermine.findings.confirm import CONFIRM, REALISM, Attempt, Rerun, next_rerun
 from undermine.findings.group import Known, Suspicion, suspicions
 from undermine.inject.compile import unsupported
 from undermine.model.finding import Finding
@@ -65,12 +67,18 @@ class Confirming:
     def _rerun(self, suspicion: Suspicion, attempt: Attempt, kind: Rerun) -> None:
         """Stored as a round of its own before it runs, so that the next one can be decided by how it ended."""
         symptom = suspicion.finding.symptom
+        if kind == REALISM and attempt.probe:
+            self._experiments.tell("confirming", f"with a slow device: {symptom}", symptom=symptom, round=kind)
+            self._run(kind, attempt.probe)
+            return
         rate = attempt.again if kind == CONFIRM else attempt.control
         number, of = rate.tries + 1, max(self._config.hunt.confirm, rate.tries + 1)
         what = f"{'confirming' if kind == CONFIRM else 'without the fault'} {number}/{of}"
         data = {"symptom": symptom, "round": kind, "number": number, "of": of, "hits": rate.hits}
         self._experiments.tell("confirming", f"{what}: {symptom}", **data)
-        plan = attempt.plan if kind == CONFIRM else attempt.plan.control
+        self._run(kind, attempt.plan if kind == CONFIRM else attempt.plan.control)
+
+    def _run(self, kind: Rerun, plan: Plan) -> None:
         self._experiments.run_alone(self._store.write_round(kind, [msgspec.structs.replace(plan, strategy=kind)]))
 
     def _next(self, suspicion: Suspicion) -> tuple[Attempt, Rerun] | None:
@@ -90,7 +98,8 @@ class Confirming:
         store = self._store
         counted = [run.id for run in store.past_runs(BASELINE) if run.status != "broken"]
         fault_free = [symptom_of(store.verdicts(run)) for run in counted]
-        return suspicions(store.outcomes(), store.verdicts, store.finding_numbers(), fault_free, self._known)
+        lacking = self._engine.runner.lacking_devices if self._config.hunt.realism_s else None
+        return suspicions(store.outcomes(), store.verdicts, store.finding_numbers(), fault_free, self._known, lacking)
 
     def _find(self, symptom: str) -> Suspicion | None:
         return next((found for found in self._suspicions() if found.finding.symptom == symptom), None)
@@ -100,6 +109,8 @@ def _outcome(finding: Finding) -> tuple[str, str]:
     """The kind of news, and its words."""
     if finding.flaky:
         return "flaky", f"flaky, it fails without the fault too ({finding.rate})"
+    if finding.dropped:
+        return "dropped", f"dropped, {finding.realism.text} ({finding.rate})"
     if finding.hits:
         return "confirmed", f"confirmed ({finding.rate})"
     if finding.tries:

@@ -42,13 +42,22 @@ _LINES = (
     "round",
     "coverage",
     "warning",
+    "remark",
     "suspect",
     "confirmed",
     "flaky",
     "not confirmed",
+    "dropped",
 )
 """Kinds of news that are a line each where there is no terminal."""
-_DECISIONS = {"suspect": "red", "confirming": "red", "confirmed": "bold red", "flaky": "dim", "not confirmed": "dim"}
+_DECISIONS = {
+    "suspect": "red",
+    "confirming": "red",
+    "confirmed": "bold red",
+    "flaky": "dim",
+    "not confirmed": "dim",
+    "dropped": "dim",
+}
 """What is said of a symptom on the way to a finding, and how it is drawn from then on."""
 _MARKS = {"fired": "ok", "not_fired": "not fired", "exhausted": "ok", "broken": "broken"}
 
@@ -127,7 +136,7 @@ class _Board:
         elif news.kind == "run":
             self._now.pop(0, None)
             self._now[run] = printable(f"{news.data['strategy']}: {news.text}")
-        elif news.kind == "warning":
+        elif news.kind in ("warning", "remark"):
             self._warnings.append(printable(news.text))
         elif news.kind in _DECISIONS:
             symptom = printable(news.data.get("symptom", ""))
@@ -209,6 +218,8 @@ def show_findings(
     if not findings:
         out.print("[green]no findings[/green]")
     for finding in sorted(findings, key=_doubt):
+        if finding.dropped and not finding.suppressed:
+            continue
         if finding.suppressed:
             out.print(
                 f"\n[dim]{finding.id} {plain(finding.title)}\n   suppressed {plain(finding.suppressed)}[/dim]",
@@ -225,6 +236,21 @@ def show_findings(
             out.print(f"   new log   {plain(line)}")
         for command in ("replay", "bundle"):
             out.print(f"   {command:<9} undermine {command} {finding.id}{plain(options)}")
+    _show_unreal(out, [finding for finding in findings if finding.dropped and not finding.suppressed], options)
+
+
+def _show_unreal(out: Console, findings: Sequence[Finding], options: str) -> None:
+    if findings:
+        out.print("\n[bold]dropped[/bold]: no slow device causes these delays, so they are no bugs")
+    for finding in findings:
+        out.print(f"\n[bold]{finding.id}[/bold] {plain(finding.title)}")
+        for name, text in (
+            ("injected", str(finding.plan)),
+            ("again", _rate_words(finding)),
+            ("reason", finding.realism.text),
+            ("replay", f"undermine replay {finding.id}{options}"),
+        ):
+            out.print(f"   {name:<9} {plain(text)}")
 
 
 def _doubt(finding: Finding) -> int:
@@ -246,6 +272,8 @@ def _finding_lines(finding: Finding) -> Iterator[tuple[str, str]]:
     faults = f", with {', '.join(finding.faults)}" if finding.faults else ""
     yield "seen", f"in {_count(len(finding.runs), 'run')}{f', by {by}' if by else ''}{faults}"
     yield "again", _rate_words(finding)
+    if finding.confirmed and finding.realism.answer:
+        yield "device", str(finding.realism)
     for variant in finding.variants[:_VARIANTS_SHOWN]:
         yield "also by", f"{variant.plan} ({_count(variant.runs, 'run')})"
     if (more := len(finding.variants) - _VARIANTS_SHOWN) > 0:
@@ -465,6 +493,8 @@ def _show_replayed(out: Console, result: ReplayResult, title: str, verdicts: boo
     out.print(f"{title}{plain(str(result.plan))}")
     style = "bold red" if result.hits else "yellow" if not result.fired else "green"
     out.print(f"[{style}]{replay_words(result)}[/{style}]")
+    if result.realism.answer:
+        out.print(f"  slow device: {plain(str(result.realism))}")
     for symptom in result.symptoms:
         times = sum(run.symptom == symptom for run in result.runs if run.kind == "fault" and run.counted)
         out.print(f"  {times} × {plain(symptom)}")

@@ -18,13 +18,16 @@ from undermine.analysis.coverage import Coverage, coverage_of
 from undermine.analysis.points import points_of
 from undermine.checkers.compose import check_all, symptom_of
 from undermine.engine import Engine
+from undermine.model.codec import read_columns
+from undermine.model.columns import Columns
 from undermine.model.errors import UserError
 from undermine.model.finding import landings
 from undermine.model.plan import At, fault_kind, final_at
+from undermine.model.point import KEYS
 from undermine.model.run import Conditions, RunView, Verdict
 from undermine.protocols import Checker, PointSeen
 from undermine.rundir import RunDir, load_view, save_record, tidy
-from undermine.store import BASELINE, CONTROL, PATIENT, SPECIAL, Slot, Store
+from undermine.store import BASELINE, CONTROL, PATIENT, REALISM, SPECIAL, Slot, Store
 
 ATTEMPTS_MAX = 3
 
@@ -63,6 +66,8 @@ class Experiments:
         self._store = store
         self.checkers = tuple(checkers)
         self._listen = listener
+        self.traced: frozenset[str] = frozenset()
+        """The strategies in whose runs everything is observed; where there is one, in fault-free runs too."""
         self.coverage: Coverage | None = None
         """Of this campaign, once somebody has asked for it to be measured."""
         self._counting = threading.Lock()
@@ -77,6 +82,10 @@ class Experiments:
 
     def view(self, run_id: int) -> RunView:
         return load_view(RunDir(self.folder(run_id)))
+
+    def columns(self, run_id: int) -> Columns:
+        """All events of a run; none if they were not kept."""
+        return read_columns(RunDir(self.folder(run_id)).trace)
 
     def run_alone(self, slots: Sequence[Slot]) -> list[Judged]:
         """A round that no strategy proposed: one run at a time, whatever the limits say."""
@@ -140,9 +149,14 @@ class Experiments:
         return check_all(view, self.checkers, lambda: self._engine.user_checks(folder))
 
     def _conditions(self, slot: Slot) -> Conditions:
-        """Re-runs of suspects have the long wait, and their agents see everything that explains a hang."""
+        """Re-runs of suspects have the long wait, and their agents see everything that explains a hang. What is to show only
+        how long one operation takes need not wait for the rest."""
+        if slot.strategy == REALISM:
+            return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
         if slot.strategy not in PATIENT:
-            return Conditions()
+            return Conditions(
+                observe_all=slot.strategy in self.traced or (slot.strategy == BASELINE and bool(self.traced))
+            )
         return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
 
     def _noise(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
@@ -154,12 +168,13 @@ class Experiments:
         return f"noisy: the machine was {late_ms:.0f} ms late" if fails or view.record.status == "not_fired" else ""
 
     def _symptom(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
-        """What a run is grouped by. One that fails though nothing fired says something about the workload, not a bug."""
+        """What a run is grouped by. One that fails though nothing fired says something about the workload, not a
+        bug; and one with a slow device only how long an operation takes."""
         symptom = symptom_of(verdicts)
         fired = bool(landings(view.record))
         if symptom and not fired and view.plan.steps:
             self.tell("warning", f"run {view.record.id} failed although no fault fired, so it is flaky: {symptom}")
-        return symptom if fired else ""
+        return symptom if fired and not view.record.conditions.slow_s else ""
 
     def _store_run(self, slot: Slot, view: RunView, judged: Judged, check_s: float, fill: bool) -> None:
         timing = view.record.timing
@@ -206,13 +221,18 @@ def _noted(view: RunView, noise: str, *, broken: bool) -> RunView:
 
 
 def _fired(view: RunView) -> list[tuple[int, str, str, str]]:
-    """(step, point, kind, fault) for each step that has a receipt; a damaged one may name a step that is not there."""
+    """(step, point, kind, fault) for each step that has a receipt; a damaged one may name a step that is not there.
+
+    Where a plan leaves open which point it is, the one that was met.
+    """
     rows = []
     receipted = {receipt.step for receipt in view.receipts}
+    met = {moment.step: moment.point for moment in reversed(view.record.moments)}
     for step, (trigger, fault) in enumerate((planned.trigger, planned.fault) for planned in view.plan.steps):
         if step not in receipted:
             continue
         at: At | None = final_at(trigger)
+        point = met.get(step) if at is None or len(at.point.items) < len(KEYS) else at.point
         detail = msgspec.json.encode(fault).decode()
-        rows.append((step, at.point.id if at else "", fault_kind(fault), detail))
+        rows.append((step, point.id if point else "", fault_kind(fault), detail))
     return rows

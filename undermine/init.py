@@ -82,6 +82,7 @@ budget = "10m"                  # "90s", "1h30m" or a number of seconds
 # seed = 0
 # jobs = 0                      # runs at a time; 0: one for each four cores
 # confirm = 3                   # how often a failing run is run again
+# realism_s = 10                # a delay is believed if a device that is slower by so much causes it; 0: any delay is
 # baseline_runs = 3             # runs without a fault at the start
 # benign_runs = 3               # then runs with a fault while nothing happens: what is normal when a node is gone
 """

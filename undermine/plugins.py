@@ -17,11 +17,13 @@ from undermine.protocols import Checker, Strategy
 from undermine.strategies.exhaustive import Exhaustive
 from undermine.strategies.prefail import Prefail
 from undermine.strategies.random import Random
+from undermine.strategies.sieve import Sieve
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "exhaustive": Exhaustive,
     "prefail": Prefail,
     "random": Random,
+    "sieve": Sieve,
 }
 """Called without arguments, or with its `Options`, made of [strategies.NAME], if it has such a class."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol, TypeVar
 
 import msgspec
 
+from undermine.model.columns import Columns
 from undermine.model.plan import Fault, Place, Plan
 from undermine.model.point import Point
 from undermine.model.run import RunStatus, RunView, Verdict
@@ -41,6 +42,8 @@ class PastRun(msgspec.Struct, frozen=True):
     plan: Plan
     status: RunStatus
     failed: bool
+    odd: bool = False
+    """It passed, but its nodes said what they do not say without a fault or with one at rest."""
 
 
 class Chance(msgspec.Struct, frozen=True):
@@ -89,9 +92,23 @@ class Experiment(msgspec.Struct, frozen=True):
     recovery: frozenset[Point] = frozenset()
 
 
+class Sources(msgspec.Struct, frozen=True):
+    """Where the target's own code is: files and folders, the module that is run as a script by role, and the functions that the
+    user has named as operations."""
+
+    folders: tuple[str, ...] = ()
+    scripts: Mapping[str, str] = {}
+    named: tuple[tuple[str, str], ...] = ()
+
+
 def no_profile(_: int) -> Profile:
     """Where nothing is known."""
     return Profile()
+
+
+def no_columns(_: int) -> Columns:
+    """Where no trace was kept."""
+    return Columns.of(())
 
 
 class History(msgspec.Struct, frozen=True):
@@ -116,6 +133,13 @@ class History(msgspec.Struct, frozen=True):
     """The faults that are possible at points, also at those that no fault-free run shows."""
     frames: Frames = lambda _: ()
     """The functions of a point's call stack, innermost first."""
+    fault_free: tuple[int, ...] = ()
+    """The fault-free runs to learn from, by number."""
+    columns: Callable[[int], Columns] = no_columns
+    """All events of a run, by its number; for `traced` strategies, with everything that agents can observe."""
+    sources: Callable[[], Sources] = Sources
+    delay_s: float = 5.0
+    """How long the user wants operations to be delayed where nothing else says it."""
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -132,7 +156,9 @@ class Strategy(Protocol):
 
     It is asked when all that it proposed before is over. It may propose a few (`history.batch`) or, lazily, a whole level.
     One that has `policies` (names, in order) has them applied to what it proposes; one that has `arrange(plans, history)` puts
-    what they leave in order; one that has a `cap` gets no more than so many runs.
+    what they leave in order; one that has a `cap` gets no more than so many runs. In the runs of one that is `traced`, and in
+    the fault-free runs before them, agents record everything that they can observe. One that has `remarks()` is asked after
+    each round for what the user should know.
     """
 
     name: str

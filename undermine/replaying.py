@@ -11,7 +11,7 @@ from undermine.campaign import Campaign
 from undermine.checkers.compose import symptom_of
 from undermine.experiments import Judged
 from undermine.model.errors import UserError
-from undermine.model.finding import Finding, Landing, landings
+from undermine.model.finding import Finding, Landing, Realism, landings
 from undermine.model.plan import Plan
 from undermine.model.run import Verdict
 from undermine.store import CONFIRM, CONTROL, REPLAY, Store
@@ -48,6 +48,8 @@ class ReplayResult(msgspec.Struct, frozen=True):
     folder: str = ""
     """Of the campaign that keeps the runs."""
     warnings: tuple[str, ...] = ()
+    realism: Realism = Realism()
+    """What is known of the finding's delays."""
 
     @property
     def came_back(self) -> bool:
@@ -75,12 +77,14 @@ class Replaying:
     def finding(self, finding: Finding) -> ReplayResult:
         """The plan of a finding of this campaign, and on demand its variants."""
         main = self.plan(finding.plan, self._landed_first(finding), finding.id)
+        main = msgspec.structs.replace(main, realism=finding.realism)
         plans = [(variant.plan, self._landed_in(variant.run)) for variant in finding.variants]
         return self._with_variants(main, plans)
 
     def foreign(self, finding: Finding, expected: Sequence[Landing]) -> ReplayResult:
         """The same for a finding of another campaign; `expected` is where the steps of its plan fired there."""
         main = self.plan(finding.plan, expected, finding.id)
+        main = msgspec.structs.replace(main, realism=finding.realism)
         return self._with_variants(main, [(variant.plan, ()) for variant in finding.variants])
 
     def _with_variants(self, main: ReplayResult, plans: Sequence[tuple[Plan, Sequence[Landing]]]) -> ReplayResult:

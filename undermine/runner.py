@@ -18,6 +18,9 @@ The story of `Runner.execute`:
 6. Tear everything down, always, also after an exception or a signal to the tool.
 7. Read what the agents wrote, and put the record together: a plan that did not fire is never a pass.
 
+`Conditions.slow_s` makes devices slow from the moments of held operations on; before step 4 it is waited until those have ended,
+or for that time.
+
 `Conditions.sabotage` breaks a run in step 3 or 5 behind the record's back (`tool_faults.Saboteur`), to try out checkers.
 """
 
@@ -31,7 +34,8 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +50,13 @@ from undermine.deployments.isolation import Isolation, Place, choose
 from undermine.deployments.local import LocalCluster, tail
 from undermine.deployments.stacks import gather
 from undermine.inject.compile import compile_steps, meets_phases, unsupported
-from undermine.inject.controller import Controller
+from undermine.inject.controller import Controller, Note
 from undermine.inject.server import Server, SharedState
 from undermine.lateness import Lateness
 from undermine.model.errors import UserError
 from undermine.model.event import Trace
 from undermine.model.plan import FirstUnseen, Plan
-from undermine.model.point import CLIENT, REST, phase_point
+from undermine.model.point import CLIENT, REST, Point, phase_point
 from undermine.model.run import (
     Conditions,
     NodeInfo,
@@ -66,6 +70,7 @@ from undermine.model.run import (
 )
 from undermine.model.stacks import ProcessStacks
 from undermine.rundir import RunDir, load_trace, save_record, view_of
+from undermine.slowing import SlowDevices, lacking_devices, slow_ops
 from undermine.templates import render_command
 from undermine.tool_faults import Saboteur, ToolFaults
 from undermine.userland_client import Call, UserlandClient
@@ -117,6 +122,11 @@ class Runner:
     def features(self) -> frozenset[str]:
         """What this deployment can do beyond starting, freezing and killing nodes."""
         return self._isolation.features
+
+    @cached_property
+    def lacking_devices(self) -> Mapping[str, str]:
+        """Why a node's disk and network cannot be slow here; "" where they can."""
+        return lacking_devices(apart=self._isolation.choice.mode == "namespaces")
 
     def close(self) -> None:
         for folder in filter(None, (self._sockets, self._cgroup)):
@@ -224,13 +234,37 @@ class _Experiment:
         self._begun = time.monotonic()
         agent_files = AgentFiles(config, run, nodes, plan, socket_path, observe_all=conditions.observe_all)
         self._client_agent = _client_agent(run, agent_files) if conditions.observe_all else ""
+        self._devices = self._slow_devices() if conditions.slow_s else None
+        disks = self._devices.disks if self._devices else None
         self._cluster = LocalCluster(
-            config, run, _KEY.format(run_id), guardian, nodes, agent_files.make, self._ask_user, place, cgroup
+            config, run, _KEY.format(run_id), guardian, nodes, agent_files.make, self._ask_user, place, cgroup, disks
         )
-        self._faults = ToolFaults(plan, self._cluster)
+        self._faults = ToolFaults(plan, self._cluster, self._slow_down)
         self._saboteur = Saboteur(conditions.sabotage, self._cluster)
         self._health = HealthLog(self._cluster.asked_nodes, self._cluster.health)
         self._server = Server(self._controller, socket_path, self._state, self._faults)
+
+    # --- slow devices
+
+    def _slow_devices(self) -> SlowDevices:
+        door = self._socket_path.with_suffix(".disk")
+        return SlowDevices(self._plan, self._conditions.slow_s, self._nodes, self._place, door, self._kill_all)
+
+    def _kill_all(self) -> None:
+        """Nodes whose disks nobody answers for hang, and cannot be asked to end."""
+        with contextlib.suppress(GuardianDied, NodeSurvived):
+            self._cluster.kill_unseen([info.id for info in self._nodes])
+
+    def _slow_down(self, note: Note) -> None:
+        if self._devices:
+            claim = self._controller.claims[note.step]
+            self._devices.begin(note.step, note.node, Point.of(claim.point), claim.resource)
+
+    def _have_ended(self, steps: Iterable[int]) -> bool:
+        """By what the agents have written so far."""
+        moments = {(m.node, m.pid, m.seq) for m in self._server.moments() if m.step in set(steps)}
+        ended = {(e.node, e.pid, e.seq) for e in load_trace(self._run)[0] if e.end_ns}
+        return moments <= ended
 
     # --- the phases
 
@@ -248,10 +282,16 @@ class _Experiment:
                 operations = Operations(self._run.history)
                 ended = self._watch(call, operations)
                 self._end_watch()
+                if self._devices:
+                    self._devices.wait(self._have_ended)
             with self._phase("settle"):
                 self._heal()
                 self._settle(call, operations, ended)
         except Broken as error:
+            self._broken = str(error)
+        except RuntimeError as error:
+            if not self._devices or not self._devices.problem:
+                raise
             self._broken = str(error)
         except GuardianDied as error:
             raise _helper_died("the guardian that keeps the nodes") from error
@@ -347,6 +387,8 @@ class _Experiment:
         self._server.heal()
         self._faults.heal()
         self._healed_ns = time.monotonic_ns()
+        if self._devices:
+            self._devices.heal()
         self._cluster.restart_dead()
 
     def _settle(self, call: Call, operations: Operations, ended: bool) -> None:
@@ -468,6 +510,8 @@ class _Experiment:
             self._cluster.close()
         except (GuardianDied, NodeSurvived) as error:
             self._broken = self._broken or f"not everything could be ended: {error}"
+        if self._devices:
+            self._devices.close()  # nodes outlive nobody who answers for them
         self._health.stop()
         self._health.wait()  # they are in the network of this run
         self._server.close()
@@ -480,6 +524,8 @@ class _Experiment:
         trace, receipts = load_trace(self._run)
         receipts = tuple(sorted((*receipts, *self._faults.receipts), key=lambda r: (r.step, r.t_ns)))
         status, reason = self._status(receipts)
+        moments = tuple(moment for moment in self._server.moments() if moment.step not in self._faults.missed)
+        exits = tuple(self._cluster.exits)
         total_s = time.monotonic() - begun
         waits_s = sum(self._spent.get(name, 0.0) for name in ("start", "workload", "settle"))
         record = RunRecord(
@@ -490,16 +536,19 @@ class _Experiment:
             nodes=self._nodes,
             isolation=isolation,
             receipts=receipts,
-            exits=tuple(self._cluster.exits),
+            exits=exits,
             workload=self._workload,
             settling=self._settling,
             started_ns=int(begun * 1e9),
             healed_ns=self._healed_ns,
-            moments=tuple(moment for moment in self._server.moments() if moment.step not in self._faults.missed),
+            moments=moments,
             stalled_ns=self._stalled_ns,
             health=self._health.samples,
             stacks=explained(self._stacks, trace),
             conditions=self._conditions,
+            slow_ops=slow_ops(self._plan, self._devices, moments, trace.events, exits, self._healed_ns)
+            if self._devices and self._healed_ns
+            else (),
             timing=Timing(
                 start_s=self._spent.get("start", 0.0),
                 workload_s=self._spent.get("workload", 0.0),
@@ -514,7 +563,8 @@ class _Experiment:
         return _finish(self._run, record, trace)
 
     def _status(self, receipts: tuple[Receipt, ...]) -> tuple[RunStatus, str]:
-        problems = [*self._server.problems, *self._cluster.problems]
+        slow = self._devices.problem if self._devices else ""
+        problems = [*self._server.problems, *self._cluster.problems, *([slow] if slow else [])]
         proven = {receipt.step for receipt in receipts if receipt.proves}
         unproven = [step for step in self._controller.fired() if step not in proven | self._faults.missed]
         if self._broken or problems:

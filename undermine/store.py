@@ -22,20 +22,21 @@ from undermine.model.errors import UserError
 from undermine.model.finding import Finding, Landing, Outcome, landings
 from undermine.model.plan import Plan
 from undermine.model.point import Point
-from undermine.model.run import RunRecord, Verdict
+from undermine.model.run import RunRecord, SlowOp, Verdict
 from undermine.protocols import Dropped, Experiment, PastRun, PointSeen, Profile
 from undermine.store_points import POINTS_SCHEMA, PointTable
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 BASELINE = "baseline"
 CONFIRM = "confirm"
 CONTROL = "control"
+REALISM = "realism"
 REPLAY = "replay"
 BENIGN = "benign"
-SPECIAL = (BASELINE, BENIGN, CONFIRM, CONTROL, REPLAY)
+SPECIAL = (BASELINE, BENIGN, CONFIRM, CONTROL, REALISM, REPLAY)
 """Rounds that no strategy proposed: fault-free runs, faults at rest, re-runs of failing plans, the same moments without
-the faults, re-runs under another configuration."""
+the faults, or with a slow device instead, re-runs under another configuration."""
 PATIENT = (CONFIRM, CONTROL, REPLAY)
 """Those of suspects: they have the long wait."""
 _SPECIAL_SQL = ", ".join(f"'{name}'" for name in SPECIAL)
@@ -44,6 +45,10 @@ _BASELINES_SQL = (
     "AND x.state = 'done' AND x.status != 'broken'"
 )
 
+_ODD_SQL = (  # the checker of logs has passed it, with evidence
+    "EXISTS (SELECT 1 FROM verdicts v WHERE v.run = x.run AND v.checker = 'logs' "
+    "AND v.answer = 'pass' AND json_array_length(v.verdict, '$.evidence') > 0)"
+)
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE rounds (
@@ -54,7 +59,7 @@ CREATE TABLE slots (
 CREATE TABLE runs (
     run INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
     state TEXT NOT NULL, status TEXT, reason TEXT NOT NULL DEFAULT '', started REAL NOT NULL, ended REAL,
-    timing TEXT, symptom TEXT NOT NULL DEFAULT '', landed TEXT NOT NULL DEFAULT '[]');
+    timing TEXT, symptom TEXT NOT NULL DEFAULT '', landed TEXT NOT NULL DEFAULT '[]', slow_ops TEXT NOT NULL DEFAULT '[]');
 CREATE TABLE verdicts (
     run INTEGER NOT NULL, checker TEXT NOT NULL, answer TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (run, checker));
 CREATE TABLE fired (
@@ -80,6 +85,11 @@ def _plan(text: str) -> Plan:
 @lru_cache(_REMEMBERED_MAX)
 def _landed(text: str) -> tuple[Landing, ...]:
     return msgspec.json.decode(text, type=tuple[Landing, ...])
+
+
+@lru_cache(_REMEMBERED_MAX)
+def _slow_ops(text: str) -> tuple[SlowOp, ...]:
+    return msgspec.json.decode(text, type=tuple[SlowOp, ...])
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -125,6 +135,11 @@ class Store:
                     if statement.strip():
                         db.execute(statement)
                 db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        elif version == 3:
+            with self._change() as db:
+                if db.execute("PRAGMA user_version").fetchone() == (3,):  # else another process was faster
+                    db.execute("ALTER TABLE runs ADD COLUMN slow_ops TEXT NOT NULL DEFAULT '[]'")
+                    db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         elif version != SCHEMA_VERSION:
             raise UserError(
                 f"{path} was written by another version of undermine; start a new campaign without --resume"
@@ -222,8 +237,8 @@ class Store:
         """Everything about a judged run, in one transaction. A broken run fills its slot only if `fill` says so."""
         with self._change() as db:
             db.execute(
-                "UPDATE runs SET state = 'done', status = ?, reason = ?, ended = ?, timing = ?, symptom = ?, landed = ? "
-                "WHERE run = ?",
+                "UPDATE runs SET state = 'done', status = ?, reason = ?, ended = ?, timing = ?, symptom = ?, landed = ?, "
+                "slow_ops = ? WHERE run = ?",
                 (
                     record.status,
                     record.reason,
@@ -231,6 +246,7 @@ class Store:
                     msgspec.json.encode(record.timing).decode(),
                     symptom,
                     msgspec.json.encode(landings(record)).decode(),
+                    msgspec.json.encode(record.slow_ops).decode(),
                     record.id,
                 ),
             )
@@ -297,12 +313,13 @@ class Store:
 
     def _past(self, which: str, strategy: str | None) -> tuple[PastRun, ...]:
         rows = self._all(
-            "SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom FROM slots s "
+            f"SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom, {_ODD_SQL} FROM slots s "
             f"JOIN rounds r USING (round) JOIN runs x ON x.run = s.run WHERE {which} ORDER BY s.round, s.idx",
             strategy,
         )
         return tuple(
-            PastRun(run, a, b, _plan(plan), status, bool(symptom)) for run, a, b, plan, status, symptom in rows
+            PastRun(run, a, b, _plan(plan), status, bool(symptom), odd=bool(odd) and not symptom)
+            for run, a, b, plan, status, symptom, odd in rows
         )
 
     def plans_taken(self) -> dict[str, str]:
@@ -367,10 +384,11 @@ class Store:
     def status_counts(self) -> dict[str, int]:
         """How many runs ended how. Of those that injected nothing, or at rest only, it is said what they were for."""
         rows = self._all(
-            "SELECT CASE WHEN strategy = ? AND status != 'broken' THEN 'control' WHEN status != 'fired' THEN status "
+            "SELECT CASE WHEN strategy IN (?, ?) AND status != 'broken' THEN strategy WHEN status != 'fired' THEN status "
             "WHEN strategy = ? THEN 'fault-free' WHEN strategy = ? THEN 'benign' ELSE status END AS how, COUNT(*) "
             "FROM runs JOIN rounds USING (round) WHERE state = 'done' GROUP BY how",
             CONTROL,
+            REALISM,
             BASELINE,
             BENIGN,
         )
@@ -383,17 +401,17 @@ class Store:
     def outcomes(self) -> tuple[Outcome, ...]:
         """What findings are made of, oldest first: runs with a fault that failed, and all re-runs and controls of them.
 
-        A control that fails, and a re-run under another configuration, is no failing run.
+        A control that fails, one with a slow device, and a re-run under another configuration, is no failing run.
         """
         rows = self._all(
-            "SELECT x.run, r.strategy, s.plan, s.plan_id, x.status, x.symptom, x.landed FROM runs x "
+            "SELECT x.run, r.strategy, s.plan, s.plan_id, x.status, x.symptom, x.landed, x.slow_ops FROM runs x "
             "JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx WHERE x.state = 'done' AND "
-            f"CASE WHEN r.strategy IN ('{CONFIRM}', '{CONTROL}') THEN s.run = x.run "
+            f"CASE WHEN r.strategy IN ('{CONFIRM}', '{CONTROL}', '{REALISM}') THEN s.run = x.run "
             f"ELSE x.symptom != '' AND r.strategy NOT IN ('{BASELINE}', '{REPLAY}') END ORDER BY x.run"
         )
         return tuple(
-            Outcome(run, strategy, _plan(plan), plan_id, status, symptom, _landed(landed))
-            for run, strategy, plan, plan_id, status, symptom, landed in rows
+            Outcome(run, strategy, _plan(plan), plan_id, status, symptom, _landed(landed), _slow_ops(slow_ops))
+            for run, strategy, plan, plan_id, status, symptom, landed, slow_ops in rows
         )
 
     def planned(self) -> list[tuple[str, int, int]]:
@@ -439,6 +457,10 @@ class Store:
     def baselines(self) -> int:
         """How many fault-free runs there are to learn from."""
         return len(self._baseline_runs())
+
+    def fault_free(self) -> tuple[int, ...]:
+        """The numbers of the fault-free runs to learn from."""
+        return tuple(self._baseline_runs())
 
     def _baseline_runs(self) -> list[int]:
         return [run for (run,) in self._all(_BASELINES_SQL)]

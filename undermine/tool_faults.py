@@ -34,9 +34,11 @@ class _Ongoing:
 
 
 class ToolFaults:
-    """What the server asks the tool to do for one run. One thing at a time; after healing nothing begins."""
+    """What the server asks the tool to do for one run. One thing at a time; after healing nothing begins. `held` is called at
+    each moment that is only held, before the operation goes on."""
 
-    def __init__(self, plan: Plan, cluster: LocalCluster) -> None:
+    def __init__(self, plan: Plan, cluster: LocalCluster, held: Callable[[Note], None] = lambda _: None) -> None:
+        self._held = held
         self._kinds = [fault_kind(step.fault) for step in plan.steps]
         self._cluster = cluster
         self._lock = threading.RLock()
@@ -87,6 +89,7 @@ class ToolFaults:
             if self._healed:
                 self.missed.add(instruction.step)
                 return
+            self._held(instruction)
             step, kind = instruction.step, self._kinds[instruction.step]
             self.receipts.append(
                 Receipt(step, instruction.node, kind, time.monotonic_ns(), instruction.pid, instruction.seq)

@@ -26,6 +26,7 @@ KEYS_PER_WRITER = 4
 PUTS = 24
 APPENDS = 10
 THINK_S = 0.015
+BLOBS, BLOB_BYTES = 8, 16384
 LEAVER = "s3"
 DEADLINE_S = 2.5
 WORKLOAD_S_MAX = 6.0
@@ -139,9 +140,12 @@ def run_job(s: undermine.Session, name: str) -> None:
 
 
 def rebuild_a_follower(s: undermine.Session, name: str) -> None:
-    """An operator lets a follower fetch everything anew, while others write."""
+    """An operator lets a follower fetch everything anew, while others write. There is more of it than fits into the buffers of
+    a connection."""
     client = connect(s, name, deadline_s=2.0)
-    time.sleep(0.25)
+    for number in range(BLOBS):
+        s.attempt("fill", lambda number=number: client.put(f"blob-{number}", "x" * BLOB_BYTES), client=name, node="",
+                  args={"key": f"blob-{number}", "bytes": BLOB_BYTES}, fails=(NotSent,))
     leader = s.attempt("leader", client.leader, client=name, node="", args={}, fails=(GranaryError,))
     follower = LEAVER if leader.value != LEAVER else "s2"
     s.attempt("rebuild", lambda: client.rebuild(follower), client=name, node=follower,

@@ -348,3 +348,42 @@ def test_a_long_chain_of_calls_is_survived() -> None:
     chain = "\n".join(f"def f{n}():\n    f{n + 1}()" for n in range(300))
     text = f"import os, threading\nL = threading.Lock()\n{chain}\ndef f300():\n    L.acquire()\n    os.stat('x')\n"
     assert len(points(text)) == 1
+
+
+STACKED = """
+import os, threading
+LOCK = threading.Lock()
+def io():
+    os.fsync(3)
+def under():
+    with LOCK:
+        io()
+def free():
+    io()
+"""
+
+
+def test_a_call_stack_is_in_the_scopes_of_its_own_calls_only() -> None:
+    found = facts(STACKED)
+    (point,) = [point for point in found.points if point.op == "file.fsync"]
+    assert {scope.kind for scope in point.scopes} == {"critical"}, "some caller holds the lock"
+    places = [loc for loc in found.sites if loc.startswith("m:under#")]
+    (scope,) = next(scopes for loc in places if (scopes := found.on((point.loc, loc))))
+    assert scope.kind == "critical"
+    assert scope.depth == 1
+    assert found.on((point.loc, "m:free#0")) == ()
+
+
+def test_what_an_event_loop_calls_is_a_scope_of_what_blocks_there() -> None:
+    found = facts(
+        """
+        import asyncio, os
+        async def handle(reader, writer):
+            os.fsync(3)
+            await reader.read(1)
+        async def main():
+            await asyncio.start_server(handle, port=1)
+        """
+    )
+    point = next(point for point in found.points if point.op == "file.fsync")
+    assert {scope.kind for scope in found.on((point.loc,))} == {"loop"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from undermine import store
 from undermine.findings import confirm
-from undermine.findings.confirm import Attempt, Rate, best, next_rerun
-from undermine.model.finding import Outcome
+from undermine.findings.confirm import PLANS_MAX, Attempt, Rate, best, fired_alike, next_rerun
+from undermine.model.finding import Outcome, Realism
 from undermine.model.plan import At, Crash, Plan, Step
 from undermine.testing import point
 
@@ -23,7 +25,7 @@ def todo(*attempts: Attempt, controllable: bool = True) -> tuple[int, str] | Non
 
 
 def test_the_names_of_rounds_are_those_of_the_store() -> None:
-    assert (confirm.CONFIRM, confirm.CONTROL) == (store.CONFIRM, store.CONTROL)
+    assert (confirm.CONFIRM, confirm.CONTROL, confirm.REALISM) == (store.CONFIRM, store.CONTROL, store.REALISM)
 
 
 def test_re_runs_go_on_until_enough_count() -> None:
@@ -87,3 +89,48 @@ def test_nothing_is_run_if_nothing_is_wanted() -> None:
 def test_the_first_plan_that_was_reproduced_stands_for_all() -> None:
     assert best([attempt(1, Rate(3, 0)), attempt(2, Rate(3, 2)), attempt(3, Rate(3, 3))]).first.run == 2
     assert best([attempt(1, Rate(3, 0)), attempt(2)]).first.run == 1
+
+
+def test_what_a_plan_leaves_open_may_differ_in_a_re_run() -> None:
+    here, there = point(node="n1"), point(node="n2", target="other")
+    whichever = Plan((Step(At(here.abstract_out(["node", "target"])), Crash()),))
+    first = Outcome(1, "random", whichever, whichever.id, "fired", "lost", ((0, here),))
+    again = Outcome(2, "confirm", whichever, whichever.id, "fired", "lost", ((0, there),))
+    assert fired_alike(again, first)
+    named = Plan((Step(At(here), Crash()),))
+    first = Outcome(1, "random", named, named.id, "fired", "lost", ((0, here),))
+    assert not fired_alike(Outcome(2, "confirm", named, named.id, "fired", "lost", ((0, there),)), first)
+
+
+# --- slow devices
+
+SHOWN, HELD = Rate(3, 3), Rate(3, 0)
+
+
+def delayed(number: int, answer: str, *, probed: bool = True, control: Rate = HELD) -> Attempt:
+    """A plan that was reproduced and has a delay, of which this is known."""
+    made = attempt(number, SHOWN, control)
+    return msgspec.structs.replace(made, realism=Realism(answer), probe=None if probed else made.plan)  # type: ignore[arg-type]
+
+
+def test_a_device_is_slow_only_when_everything_else_is_decided() -> None:
+    assert todo(delayed(1, "unchecked", probed=False, control=Rate(2, 0))) == (1, "control")
+    assert todo(delayed(1, "unchecked", probed=False)) == (1, "realism")
+    assert todo(delayed(1, "unchecked", probed=False), controllable=False) is None
+    assert todo(delayed(1, "realistic")) is None
+    assert todo(delayed(1, "unchecked")) is None
+
+
+def test_a_delay_that_no_device_causes_does_not_hide_another_plan() -> None:
+    assert todo(delayed(1, "dropped"), attempt(2)) == (2, "confirm")
+    assert todo(*[delayed(n, "dropped") for n in range(1, PLANS_MAX + 2)], attempt(9)) == (9, "confirm")
+    assert todo(delayed(1, "realistic"), attempt(2)) is None
+    assert todo(delayed(1, "dropped")) is None
+
+
+def test_a_plan_that_can_be_stands_for_all() -> None:
+    dropped, real = delayed(1, "dropped"), delayed(2, "realistic")
+    assert best([dropped, real]).first.run == 2
+    assert best([dropped, attempt(2, Rate(3, 0))]).first.run == 1
+    flaky = delayed(1, "dropped", control=Rate(3, 1))
+    assert not flaky.dropped

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from undermine.findings.group import VARIANTS_MAX, suspicions, template
+from undermine.findings.realism import probe
 from undermine.model.finding import Finding, Landing, Outcome
 from undermine.model.plan import At, Crash, Delay, Fault, Plan, Step, When
-from undermine.model.point import REST, Point, phase_point
-from undermine.model.run import Verdict
-from undermine.testing import point
+from undermine.model.point import REST, Point, phase_point, point_of
+from undermine.model.run import SlowOp, Verdict
+from undermine.testing import event, point
 
 
 def plan(number: int, fault: Fault = Crash(), at: Point = point()) -> Plan:  # noqa: B008 - frozen
@@ -300,3 +302,16 @@ def test_the_user_may_not_want_to_hear_of_it() -> None:
     rows = [outcome(1, "random", "lost", plan(1))]
     (one,) = suspicions(rows, lambda run: (), known=lambda finding: f"known: {finding.symptom}")
     assert (one.finding.suppressed, one.finding.believed) == ("known: lost", False)
+
+
+def test_after_a_dropped_way_another_way_to_the_same_place_is_tried() -> None:
+    """The first frame of a stream fits into a buffer, the next ones do not: the place is the same, what led there is not."""
+    one, other = (point_of(event("net.send", stack=("app:send#1", f"app:{name}#1"))) for name in ("begin", "part"))
+    first, again, second = (plan(number, Delay(), at) for number, at in ((1, one), (2, one), (1, other)))
+    made = [outcome(1, "a", "hung", first), outcome(2, "a", "hung", again), outcome(3, "a", "hung", second)]
+    made += [outcome(4, "confirm", "hung", first), outcome(5, "control", "", first.control)]
+    measured = outcome(6, "realism", "", probe(first))
+    made.append(msgspec.structs.replace(measured, slow_ops=(SlowOp(0, "network", 10.0, "net.send", 0.001),)))
+    (suspicion,) = suspicions(made, lambda run: (), lacking={"network": "", "disk": ""})
+    assert suspicion.finding.dropped
+    assert [attempt.first.run for attempt in suspicion.attempts] == [1, 3], "the same way again would be dropped again"

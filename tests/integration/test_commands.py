@@ -88,7 +88,8 @@ def test_an_interpreter_that_the_command_does_not_name_is_built_for_after_the_fi
     script = project.folder / "serve"
     script.write_text('#!/bin/sh\nexec "$@"\n')
     script.chmod(0o755)
-    project.write(TOML.replace('command = "', 'agent = "python"\ncommand = "{project}/serve '))
+    plain = '[hunt]\nstrategies = ["random"]'  # with a traced one clients have an agent too, and that is built before
+    project.write(TOML.replace('command = "', 'agent = "python"\ncommand = "{project}/serve ').replace("[hunt]", plain))
     (first,) = project.json("check")["agents"]
     assert first["loaded"] == "python-pure/1"
     assert "does not name its interpreter; built now" in first["why_slow"]

@@ -15,7 +15,7 @@ from report_campaigns import CampaignMaker, at_s, event, op, plan, point, record
 from report_samples import sample
 
 from undermine.model.errors import UserError
-from undermine.model.finding import Finding, Variant
+from undermine.model.finding import Finding, Realism, Variant
 from undermine.model.plan import At, Compare, Crash, Error, FirstUnseen, Pause, Plan, Reboot, Step, Then, When
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
 from undermine.model.stacks import Doing, ProcessStacks
@@ -576,6 +576,18 @@ def test_why_a_finding_is_doubted_is_said(tmp_path: Path) -> None:
     assert "flaky, 1 of 3 without the fault" in shown.text
     assert "in 3 re-runs the fault did not fire there" in shown.text
     assert "No confirmed bug" in shown.text
+
+
+def test_what_no_device_causes_is_in_a_section_of_its_own(tmp_path: Path) -> None:
+    made, first = one_finding(tmp_path)
+    real = msgspec.structs.replace(first, id="F2", symptom="s2", realism=Realism("realistic", "it took <10> s"))
+    unreal = msgspec.structs.replace(first, realism=Realism("dropped", "it took 0.4 ms"))
+    made.findings(unreal, real)
+    shown = page(made.close())
+    assert "Slow deviceit took <10> s" in shown.text
+    assert shown.text.index("Dropped These came back") > shown.text.index("Slow deviceit took")
+    assert "Dropped: it took 0.4 ms." in shown.text
+    assert "1 dropped, since no slow device causes the delay" in shown.text
 
 
 def test_who_waits_for_whom_comes_before_who_is_idle() -> None:

@@ -130,14 +130,16 @@ class GuardianClient:
         *,
         netns: str = "",
         cgroup: str = "",
+        trap: Mapping[str, str] | None = None,
     ) -> int:
         """Start a node and answer its main process's pid, once the command was executed.
 
         `env` is the whole environment; UNDERMINE_KEEPER, UNDERMINE_PGID and the campaign's marker are added.
-        `netns` is the path of a network namespace to enter, `cgroup` a folder of its own in the cgroup v2 tree.
+        `netns` is the path of a network namespace to enter, `cgroup` a folder of its own in the cgroup v2 tree, `trap`
+        a filter for its system calls (`slow_disk.SlowDisks.trap`).
         """
         spec = self._spec(key, argv, env, cwd, stdout, stderr)
-        spec |= {"netns": _wire(netns), "cgroup": _wire(cgroup)}
+        spec |= {"netns": _wire(netns), "cgroup": _wire(cgroup), "trap": dict(trap or {})}
         node = self._new_node(key)
         try:
             answer = self._ask({"op": "start", "node": node.number, **spec})
@@ -502,6 +504,8 @@ def _start_error(
         return UserError(f"Cannot start node {key!r}: no new process ({why}); run fewer experiments in parallel.")
     if stage == "command":
         return UserError(f"Cannot start node {key!r}: the command {argv[0]!r} {_exec_advice(argv, env, number)}")
+    if stage == "trap":
+        return RuntimeError(f"the system calls of node {key!r} could not be trapped: {why}")
     path = os.fsdecode(spec.get(stage, "/dev/null").encode("latin-1"))
     if stage in ("netns", "cgroup"):
         return RuntimeError(f"node {key!r} could not be put into its {stage} {path}: {why}")

@@ -23,6 +23,7 @@ from undermine.deployments import cgroups, probes
 from undermine.deployments.client import Exit, GuardianClient
 from undermine.deployments.isolation import Place
 from undermine.deployments.network import Pair
+from undermine.deployments.slow_disk import SlowDisks
 from undermine.model.point import CLIENT
 from undermine.model.run import NodeExit, NodeInfo
 from undermine.resources import python_agent_dir
@@ -58,7 +59,8 @@ class _State:
 
 
 class LocalCluster:
-    """All nodes of one run. `cgroup` is the run's own folder in the cgroup v2 tree, if nodes can have one."""
+    """All nodes of one run. `cgroup` is the run's own folder in the cgroup v2 tree, if nodes can have one; `disks` answers
+    for their system calls, in a run that may make disks slow."""
 
     def __init__(
         self,
@@ -71,6 +73,7 @@ class LocalCluster:
         ask_user: AskUser,
         place: Place,
         cgroup: Path | None = None,
+        disks: SlowDisks | None = None,
     ) -> None:
         self._config = config
         self._run = run
@@ -82,6 +85,7 @@ class LocalCluster:
         self._ask_user = ask_user
         self._place = place
         self._cgroup = cgroup
+        self._disks = disks
         self._states = {info.id: _State() for info in nodes}
         self._lock = threading.RLock()
         self._closing = False
@@ -140,7 +144,10 @@ class LocalCluster:
                 stderr=self._run.log(node, incarnation, "err"),
                 netns=self._place.namespace(node),
                 cgroup=cgroup,
+                trap=self._disks.trap(node) if self._disks else None,
             )
+            if self._disks:
+                self._disks.started(node)
         except BaseException:
             state.alive = False
             raise

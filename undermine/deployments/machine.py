@@ -8,7 +8,7 @@ import sys
 
 import msgspec
 
-from undermine.deployments import cgroups
+from undermine.deployments import cgroups, slow_disk, slow_network
 from undermine.deployments.isolation import choose
 
 
@@ -25,6 +25,8 @@ def abilities() -> list[Ability]:
     possible = choose("auto")
     apart = possible.mode == "namespaces"
     no_cgroups = cgroups.missing()
+    no_slow_disk = slow_disk.missing()
+    no_slow_network = slow_network.missing("a namespace" if apart else "")
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     return [
         Ability(
@@ -35,6 +37,8 @@ def abilities() -> list[Ability]:
         Ability("namespaces", apart, "a network of its own for each node" if apart else possible.why),
         Ability("nftables", bool(possible.nft), possible.nft or _without_nft(apart, possible.why)),
         Ability("cgroups", not no_cgroups, no_cgroups or "a node is killed and frozen as one"),
+        Ability("slow disks", not no_slow_disk, no_slow_disk or "what waits for a node's disk can take longer"),
+        Ability("slow networks", not no_slow_network, no_slow_network or "packets of a node can take longer"),
         Ability("compiler", bool(compiler), compiler or "not installed; the agent's accelerator needs one"),
         Ability("cores", True, str(os.cpu_count() or 1)),
         Ability("python", True, sys.version.split()[0]),

@@ -19,19 +19,19 @@ _INFO_KIND, _INFO_DATA, _VETH_PEER = 1, 2, 1
 _ADDRESS, _LOCAL = 1, 2
 _ERROR = 2
 _OPERSTATE_UP = b"\x06"
-_HEADER = struct.Struct("=IHHII")
+HEADER = struct.Struct("=IHHII")
 _LINK_HEADER = struct.Struct("=BxHiII")
 
 LOOPBACK = 1
 
 
-def _attribute(kind: int, data: bytes) -> bytes:
+def attribute(kind: int, data: bytes) -> bytes:
     length = 4 + len(data)
     return struct.pack("=HH", length, kind) + data + bytes(-length % 4)
 
 
 def _name(name: str) -> bytes:
-    return _attribute(_IFNAME, name.encode() + b"\0")
+    return attribute(_IFNAME, name.encode() + b"\0")
 
 
 def _link(index: int, *, up: bool) -> bytes:
@@ -39,7 +39,7 @@ def _link(index: int, *, up: bool) -> bytes:
     return _LINK_HEADER.pack(socket.AF_UNSPEC, 0, index, flags, flags)
 
 
-def _attributes(data: bytes) -> dict[int, bytes]:
+def attributes_of(data: bytes) -> dict[int, bytes]:
     found = {}
     while len(data) >= 4:
         length, kind = struct.unpack_from("=HH", data)
@@ -66,17 +66,17 @@ class Netlink:
 
     def veth(self, index: int, name: str, peer_index: int, peer_name: str, peer_namespace: int) -> None:
         """A cable: one end here, the other in the namespace of that descriptor. The end here is up."""
-        namespace = _attribute(_NET_NS_FD, struct.pack("=I", peer_namespace))
-        peer = _attribute(_VETH_PEER, _link(peer_index, up=False) + _name(peer_name) + namespace)
+        namespace = attribute(_NET_NS_FD, struct.pack("=I", peer_namespace))
+        peer = attribute(_VETH_PEER, _link(peer_index, up=False) + _name(peer_name) + namespace)
         self._ask(_NEWLINK, _CREATE_NEW, _link(index, up=True) + _name(name) + self._kind("veth", peer))
 
     def plug(self, index: int, bridge: int) -> None:
-        self._ask(_NEWLINK, 0, _link(index, up=True) + _attribute(_MASTER, struct.pack("=I", bridge)))
+        self._ask(_NEWLINK, 0, _link(index, up=True) + attribute(_MASTER, struct.pack("=I", bridge)))
 
     def address(self, index: int, address: str, prefix: int) -> None:
         data = socket.inet_aton(address)
         body = struct.pack("=BBBBi", socket.AF_INET, prefix, 0, 0, index)
-        self._ask(_NEWADDR, _CREATE_NEW, body + _attribute(_LOCAL, data) + _attribute(_ADDRESS, data))
+        self._ask(_NEWADDR, _CREATE_NEW, body + attribute(_LOCAL, data) + attribute(_ADDRESS, data))
 
     def up(self, index: int) -> None:
         self._ask(_NEWLINK, 0, _link(index, up=True))
@@ -84,21 +84,21 @@ class Netlink:
     def carries(self, index: int) -> bool:
         """Whether packets get through the link. After `up` the kernel takes some time, and until then it loses them."""
         answer = self._send(_GETLINK, _REQUEST, _link(index, up=False))
-        attributes = _attributes(answer[_HEADER.size + _LINK_HEADER.size :])
+        attributes = attributes_of(answer[HEADER.size + _LINK_HEADER.size :])
         return attributes.get(_OPERSTATE) == _OPERSTATE_UP and attributes.get(_QDISC) != b"noop\0"
 
     def _kind(self, kind: str, data: bytes = b"") -> bytes:
-        return _attribute(_LINKINFO, _attribute(_INFO_KIND, kind.encode()) + _attribute(_INFO_DATA, data))
+        return attribute(_LINKINFO, attribute(_INFO_KIND, kind.encode()) + attribute(_INFO_DATA, data))
 
     def _ask(self, kind: int, flags: int, body: bytes) -> None:
         self._send(kind, _REQUEST | _ACK | flags, body)
 
     def _send(self, kind: int, flags: int, body: bytes) -> bytes:
         self._number += 1
-        self._socket.send(_HEADER.pack(_HEADER.size + len(body), kind, flags, self._number, 0) + body)
+        self._socket.send(HEADER.pack(HEADER.size + len(body), kind, flags, self._number, 0) + body)
         answer = self._socket.recv(65536)
-        if _HEADER.unpack_from(answer)[1] == _ERROR:
-            (code,) = struct.unpack_from("=i", answer, _HEADER.size)
+        if HEADER.unpack_from(answer)[1] == _ERROR:
+            (code,) = struct.unpack_from("=i", answer, HEADER.size)
             if code:
                 raise OSError(-code, os.strerror(-code))
         return answer

@@ -2,7 +2,8 @@
 
 A suspicion is a symptom and the plans that led to it. Its first plan is run again with the long wait. Only runs count whose
 faults fired where they did in the first failing run: others say nothing about it. What failed again is compared with its
-control, the same moments without the faults. A symptom that did not come back gets a chance with other plans that led to it.
+control, the same moments without the faults. What needs a delay is tried with a slow device instead (`realism.py`). A symptom
+that did not come back, or only by delays that no device causes, gets a chance with other plans that led to it.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ from typing import Literal
 
 import msgspec
 
-from undermine.model.finding import Outcome
+from undermine.findings.realism import Lacking, check
+from undermine.model.finding import Outcome, Realism, as_planned
 from undermine.model.plan import Plan
 
 CONFIRM: Literal["confirm"] = "confirm"
 CONTROL: Literal["control"] = "control"
-"""What the store calls the rounds of re-runs, with the fault and without."""
-Rerun = Literal["confirm", "control"]
+REALISM: Literal["realism"] = "realism"
+"""What the store calls the rounds of re-runs, with the fault, without, and with a slow device instead of a delay."""
+Rerun = Literal["confirm", "control", "realism"]
 
 PLANS_MAX = 3
 """With so many plans of one symptom it is tried to reproduce it, until one does; those that never fired alike do not count."""
 CANDIDATES_MAX = 2 * PLANS_MAX
+DROPPED_MAX = 2 * PLANS_MAX
+"""So many more are tried for those whose delays no device causes: they must not hide one that a device does."""
 LASTING = 4
 """So many times as often is it tried to break a promise again that was broken for good: where nodes race for it, that it was kept
 the next times says little."""
@@ -49,19 +54,28 @@ class Attempt(msgspec.Struct, frozen=True):
     control: Rate = Rate()
     shown: tuple[Outcome, ...] = ()
     """Re-runs that counted and failed."""
+    realism: Realism = Realism()
+    probe: Plan | None = None
+    """What is still to be run with a slow device."""
 
     @property
     def plan(self) -> Plan:
         return self.first.plan
 
+    @property
+    def dropped(self) -> bool:
+        """It was reproduced, but no device causes its delay."""
+        return self.again.hits > 0 and not self.control.hits and self.realism.answer == "dropped"
+
 
 class Reruns:
-    """All re-runs of a campaign, by what was run."""
+    """All re-runs of a campaign, by what was run. `lacking`: see `realism.py`; None if nobody wants to know about devices."""
 
-    def __init__(self, outcomes: Iterable[Outcome]) -> None:
+    def __init__(self, outcomes: Iterable[Outcome], lacking: Lacking | None = None) -> None:
+        self._lacking = lacking
         self._made: dict[tuple[str, str], list[Outcome]] = {}
         for outcome in outcomes:
-            if outcome.strategy in (CONFIRM, CONTROL):
+            if outcome.strategy in (CONFIRM, CONTROL, REALISM):
                 self._made.setdefault((outcome.strategy, outcome.plan_id), []).append(outcome)
 
     def attempt(self, first: Outcome, others: Callable[[str], bool]) -> Attempt:
@@ -72,17 +86,29 @@ class Reruns:
         held = [run for run in control if _first_step_fired(run)]
         shown = tuple(run for run in counted if run.symptom and not others(run.symptom))
         failed = sum(bool(run.symptom) for run in held)
+        realism, probe = self._realism(first) if shown and not failed else (Realism(), None)
         return Attempt(
             first,
             Rate(len(counted), len(shown), len(again) - len(counted)),
             Rate(len(held), failed, len(control) - len(held)),
             shown,
+            realism,
+            probe,
         )
+
+    def _realism(self, first: Outcome) -> tuple[Realism, Plan | None]:
+        if self._lacking is None:
+            return Realism(), None
+        return check(first, lambda plan: self._made.get((REALISM, plan.id), []), self._lacking)
 
 
 def fired_alike(run: Outcome, first: Outcome) -> bool:
-    """Did the same steps fire at the same points?"""
-    return run.status != "broken" and bool(run.landed) and run.landed == first.landed
+    """Did the same steps fire at the same points, as far as the plan says which?"""
+    return (
+        run.status != "broken"
+        and bool(run.landed)
+        and as_planned(run.landed, first.plan) == as_planned(first.landed, first.plan)
+    )
 
 
 def _first_step_fired(run: Outcome) -> bool:
@@ -91,8 +117,9 @@ def _first_step_fired(run: Outcome) -> bool:
 
 
 def best(attempts: Sequence[Attempt]) -> Attempt:
-    """The plan that stands for the finding: the first that was reproduced, else the first."""
-    return next((attempt for attempt in attempts if attempt.again.hits), attempts[0])
+    """The plan that stands for the finding: the first that was reproduced, if possible by a fault that can be; else the first."""
+    reproduced = [attempt for attempt in attempts if attempt.again.hits]
+    return next((attempt for attempt in reproduced if not attempt.dropped), next(iter(reproduced), attempts[0]))
 
 
 def next_rerun(
@@ -105,8 +132,13 @@ def next_rerun(
         if not attempt.again.enough(wanted, patience):
             return attempt, CONFIRM
         if attempt.again.hits:
-            missing = not attempt.control.enough(wanted) and has_control(attempt.plan)
-            return (attempt, CONTROL) if missing else None
+            if not attempt.control.enough(wanted) and has_control(attempt.plan):
+                return attempt, CONTROL
+            if attempt.probe and has_control(attempt.probe):
+                return attempt, REALISM
+            if not attempt.dropped:
+                return None
+            continue
         tried += attempt.again.tries > 0
         if tried == PLANS_MAX:
             break

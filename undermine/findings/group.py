@@ -12,7 +12,18 @@ from functools import lru_cache
 
 import msgspec
 
-from undermine.findings.confirm import CANDIDATES_MAX, CONFIRM, CONTROL, Attempt, Reruns, best, fired_alike
+from undermine.findings.confirm import (
+    CANDIDATES_MAX,
+    CONFIRM,
+    CONTROL,
+    DROPPED_MAX,
+    REALISM,
+    Attempt,
+    Reruns,
+    best,
+    fired_alike,
+)
+from undermine.findings.realism import Lacking
 from undermine.model.finding import Finding, Outcome, Variant
 from undermine.model.plan import Plan, describe_trigger, fault_kind
 from undermine.model.point import PHASE, Point
@@ -74,7 +85,7 @@ def _sort(outcomes: Sequence[Outcome]) -> list[_Group]:
     by_plan: dict[str, tuple[_Group, Outcome]] = {}
     groups: list[_Group] = []
     for outcome in outcomes:
-        if not outcome.symptom or outcome.strategy == CONTROL:
+        if not outcome.symptom or outcome.strategy in (CONTROL, REALISM):
             continue
         name = template(outcome.symptom)
         group = by_symptom.get(name)
@@ -107,12 +118,14 @@ def suspicions(
     numbers: Mapping[str, int] | None = None,
     fault_free: Sequence[str] = (),
     known: Known = lambda _: "",
+    lacking: Lacking | None = None,
 ) -> tuple[Suspicion, ...]:
     """One for each symptom, by number; `numbers` are those that symptoms have already.
 
     `fault_free` is the symptom of each run without a fault, "" where it passed: what they show too is flaky.
+    `lacking` says why devices cannot be slow here; None: it is not asked whether delays are realistic.
     """
-    groups, reruns = _sort(outcomes), Reruns(outcomes)
+    groups, reruns = _sort(outcomes), Reruns(outcomes, lacking)
     claimed = {template(group.symptom) for group in groups}
     taken = {template(symptom): number for symptom, number in (numbers or {}).items()}
     made = []
@@ -136,21 +149,36 @@ def suspicions(
 
 def _attempts(found: Sequence[Outcome], reruns: Reruns, others: Callable[[str], bool]) -> tuple[Attempt, ...]:
     """The plans to try: the first for each place and kind of fault, then the second and so on, for as long as none of
-    the same place could be met again."""
+    the same place could be met again, or what was met is dropped: another way to that place may do more there."""
     by_place: dict[tuple[str, tuple[str, ...]], dict[str, Outcome]] = {}
     for outcome in found:
         by_place.setdefault((site(outcome), kinds(outcome)), {}).setdefault(outcome.plan_id, outcome)
     attempts: list[Attempt] = []
+    dropped: set[tuple[str, ...]] = set()
     waiting = [iter(plans.values()) for plans in by_place.values()]
-    while waiting and len(attempts) < CANDIDATES_MAX:
+    while waiting and _candidates(attempts) < CANDIDATES_MAX:
         for plans in list(waiting):
-            first = next(plans, None)
+            first = next((outcome for outcome in plans if _ways(outcome) not in dropped), None)
             attempt = reruns.attempt(first, others) if first else None
             if attempt:
                 attempts.append(attempt)
-            if attempt is None or attempt.again.tries:
+            if attempt and attempt.dropped:
+                dropped.add(_ways(attempt.first))
+            elif attempt is None or attempt.again.tries:
                 waiting.remove(plans)
-    return tuple(attempts[:CANDIDATES_MAX])
+    enough = next((n for n in range(len(attempts)) if _candidates(attempts[:n]) >= CANDIDATES_MAX), len(attempts))
+    return tuple(attempts[:enough])
+
+
+def _ways(outcome: Outcome) -> tuple[str, ...]:
+    """What led to where it was hit, on whichever node."""
+    return tuple(key for _, point in outcome.landed for key in (point.get("op"), point.get("stack")))
+
+
+def _candidates(attempts: Sequence[Attempt]) -> int:
+    """Those that were dropped do not count, if they are not too many."""
+    dropped = sum(attempt.dropped for attempt in attempts)
+    return len(attempts) - min(dropped, DROPPED_MAX)
 
 
 def _finding(number: int, group: _Group, attempt: Attempt, verdicts_of: VerdictsOf) -> Finding:
@@ -172,6 +200,7 @@ def _finding(number: int, group: _Group, attempt: Attempt, verdicts_of: Verdicts
         variants=tuple(_variants(group.found, site(attempt.first))),
         faults=tuple(dict.fromkeys(kind for outcome in group.found for kind in kinds(outcome))),
         shown_by=shown.run,
+        realism=attempt.realism,
     )
 
 

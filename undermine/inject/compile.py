@@ -35,15 +35,15 @@ Cut = tuple[str, str]
 # --- tables
 
 
-def compile_steps(plan: Plan, node: str, slots: Mapping[str, int]) -> list[Row]:
+def compile_steps(plan: Plan, node: str, slots: Mapping[str, int], role: str = "") -> list[Row]:
     """The decision table for the agents of one node (or the clients): the steps of which a half can match there.
 
-    `slots` says where the shared state holds each variable, by `NODE.NAME`.
+    `slots` says where the shared state holds each variable, by `NODE.NAME`. `role`: the node's, "" where points name nodes.
     """
     table = []
     for index, step in enumerate(plan.steps):
         triggers = [step.trigger, *([step.until] if step.until else [])]
-        if not any(_may_match(half, node) for trigger in triggers for half in _halves(trigger)):
+        if not any(_may_match(half, node, role) for trigger in triggers for half in _halves(trigger)):
             continue
         fault = msgspec.to_builtins(step.fault)
         until = _rows(step.until, slots) if step.until else None
@@ -77,9 +77,11 @@ def _halves(trigger: Trigger) -> tuple[At | When | FirstUnseen, ...]:
     return (trigger.first, trigger.second) if isinstance(trigger, Then) else (trigger,)
 
 
-def _may_match(half: At | When | FirstUnseen, node: str) -> bool:
+def _may_match(half: At | When | FirstUnseen, node: str, role: str) -> bool:
     if isinstance(half, When):
         return node in nodes_compared(half)
+    if role and half.point.get("role", role) != role:
+        return False
     return half.point.get("node", node) == node and (node != CLIENT or isinstance(half, At))
 
 

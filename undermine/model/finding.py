@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal
+
 import msgspec
 
 from undermine.model.plan import Hold, Plan, final_at
 from undermine.model.point import Point
-from undermine.model.run import RunRecord, RunStatus, Verdict
+from undermine.model.run import RunRecord, RunStatus, SlowOp, Verdict
 
 Landing = tuple[int, Point]
 """A step that fired, and the point at which it did."""
@@ -22,6 +25,7 @@ class Outcome(msgspec.Struct, frozen=True):
     status: RunStatus
     symptom: str = ""
     landed: tuple[Landing, ...] = ()
+    slow_ops: tuple[SlowOp, ...] = ()
 
 
 def landings(record: RunRecord) -> tuple[Landing, ...]:
@@ -38,6 +42,16 @@ def landings(record: RunRecord) -> tuple[Landing, ...]:
     return tuple(out)
 
 
+def as_planned(landed: Sequence[Landing], plan: Plan) -> tuple[Landing, ...]:
+    """Where steps fired, without what the plan leaves open: which node, or what the operation works on."""
+    out = []
+    for number, point in landed:
+        at = final_at(plan.steps[number].trigger)
+        named = [name for name, _ in at.point.items] if at else []
+        out.append((number, point.abstract_in(named) if named else point))
+    return tuple(out)
+
+
 class Variant(msgspec.Struct, frozen=True):
     """Another way to the same symptom: the shortest plan whose fault hits this place of the target."""
 
@@ -45,6 +59,21 @@ class Variant(msgspec.Struct, frozen=True):
     plan: Plan
     run: int
     runs: int = 1
+
+
+class Realism(msgspec.Struct, frozen=True):
+    """Whether a slow device could cause the delays of a plan, and how that is known.
+
+    `unchecked`: it could not be found out. "": there is no delay, or nobody wanted to know.
+    """
+
+    answer: Literal["", "realistic", "dropped", "unchecked"] = ""
+    text: str = ""
+    runs: tuple[int, ...] = ()
+    """The runs with a slow device."""
+
+    def __str__(self) -> str:
+        return {"dropped": "dropped: ", "unchecked": "not checked: "}.get(self.answer, "") + self.text
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -71,6 +100,8 @@ class Finding(msgspec.Struct, frozen=True):
     """Kinds of faults that led to it."""
     shown_by: int = 0
     """The run that shows it best: a confirmed one if there is one."""
+    realism: Realism = Realism()
+    """Of a delay: could a slow device cause it?"""
     suppressed: str = ""
     """Why the user knows of it and does not want to hear more, if so."""
 
@@ -84,10 +115,15 @@ class Finding(msgspec.Struct, frozen=True):
         return self.control_hits > 0
 
     @property
+    def dropped(self) -> bool:
+        """It was reproduced, but by a delay that no slow device causes."""
+        return self.confirmed and self.realism.answer == "dropped"
+
+    @property
     def believed(self) -> bool:
-        """It was reproduced, or nobody tried to; it needs the fault; and the user wants to hear of it."""
+        """It was reproduced, or nobody tried to; it needs the fault, which can happen; and the user wants to hear of it."""
         untried = not self.tries and not self.elsewhere
-        return (self.confirmed or untried) and not self.flaky and not self.suppressed
+        return (self.confirmed or untried) and not (self.flaky or self.dropped or self.suppressed)
 
     @property
     def rate(self) -> str:

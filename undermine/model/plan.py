@@ -324,12 +324,19 @@ def describe_trigger(trigger: Trigger) -> str:
         case At(point=point, place=place, nth=nth):
             return f"{place} {point}" + (f" (occurrence {nth})" if nth > 1 else "")
         case Then(first=first, second=second):
-            return f"{describe_trigger(second)}, once {describe_trigger(first)} was seen"
+            return f"{describe_trigger(second)}, {describe_first(first)}"
         case When(state=state):
             return "when " + " and ".join(f"{c.variable} {c.op} {c.other or c.value}" for c in state)
         case FirstUnseen(keys=keys, point=point, place=place):
             where = f" of {point}" if point.items else ""
             return f"{place} the first unseen {'+'.join(keys)}{where}"
+
+
+def describe_first(first: At) -> str:
+    """What has to come before the moment itself."""
+    if first.point.get("op") == PHASE:
+        return f"after {first.point.get('loc')}"
+    return f"once {describe_trigger(first)} was seen"
 
 
 def describe_step(step: Step) -> str:

@@ -27,6 +27,8 @@ _READS = frozenset(
 )
 _NEITHER = {"file.close": "close", "net.close": "close", "file.fsync": "flush"}
 _PEER = "peer:"
+DISK, NETWORK = "disk", "network"
+"""The devices below operations."""
 
 
 class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
@@ -71,6 +73,13 @@ class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
         """The node at the other end, "" where there is none or it is not known."""
         last = self.get("target").rpartition(" ")[2]
         return last.removeprefix(_PEER) if last.startswith(_PEER) and self.kind != "file" else ""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """What it may have to wait for; a store that is no node may be a file, or elsewhere."""
+        if self.kind == "db":
+            return (NETWORK,) if self.peer else (DISK, NETWORK)
+        return {"file": (DISK,), "net": (NETWORK,), "msg": (NETWORK,)}.get(self.kind, ())
 
     @property
     def message_kind(self) -> str:

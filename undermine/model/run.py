@@ -87,8 +87,40 @@ class Conditions(msgspec.Struct, frozen=True):
     """The long wait after healing, past the target's own timers; 0: only the usual one."""
     observe_all: bool = False
     """Agents record locks and waits too, so that a hang can be explained."""
+    slow_s: float = 0.0
+    """From the moment of each hold that stands for a delay on, the device below is slower by so much, until all is healed."""
     sabotage: Sabotage = ""
     """What the tool breaks behind its own back, to show that checkers can fail."""
+
+
+class Lead(msgspec.Struct, frozen=True):
+    """The sending that a receiving waits for an answer to: the `nth` occurrence of this point, counted as a step before the
+    receiving counts it; the receiving is then the `then_nth` of its own."""
+
+    point: Point
+    nth: int = 1
+    then_nth: int = 1
+
+
+class SlowOp(msgspec.Struct, frozen=True):
+    """What the operation of a step did while the device below it was slow, by its own times."""
+
+    step: int
+    device: str
+    delay_s: float
+    op: str = ""
+    took_s: float = 0.0
+    """Until it ended, or until everything was healed."""
+    ended: bool = True
+    error: str = ""
+    """What ended it, if not success."""
+    waited: tuple[str, ...] = ()
+    """What waited at the device meanwhile."""
+    polled: bool = False
+    """Its thread waits for many things at once, and not in this operation."""
+    lead: Lead | None = None
+    unknown: str = ""
+    """Why its time says nothing."""
 
 
 class Op(msgspec.Struct, frozen=True):
@@ -194,6 +226,8 @@ class RunRecord(msgspec.Struct, frozen=True):
     stacks: tuple[ProcessStacks, ...] = ()
     """What every thread and task of the nodes was doing when a hang was declared."""
     conditions: Conditions = Conditions()
+    slow_ops: tuple[SlowOp, ...] = ()
+    """What the operations did below which a device was slow."""
 
 
 def as_if(record: RunRecord, faults: Sequence[tuple[Fault, Event]]) -> RunRecord:

@@ -91,6 +91,7 @@ class Card:
     problems: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     control: str = ""
+    device: str = ""
     variants: tuple[VariantRow, ...] = ()
     variants_left_out: int = 0
     news: tuple[str, ...] = ()
@@ -134,6 +135,7 @@ def card_of(store: Store, finding: Finding, rows: Mapping[int, Row], lines: Mapp
         problems=tuple(problems),
         doubts=tuple(doubts_of(finding)),
         control=control_of(finding),
+        device=clip(str(finding.realism), 400) if finding.confirmed and not finding.dropped else "",
         variants=tuple(_variant_rows(finding)),
         variants_left_out=max(0, len(finding.variants) - _VARIANTS_MAX),
         news=_news(store, run) if view else (),
@@ -151,6 +153,8 @@ def certainty_of(finding: Finding) -> tuple[str, str]:
     """(words, class) of the reproduction rate."""
     if finding.suppressed:
         return "suppressed", "never"
+    if finding.dropped:
+        return "dropped, no slow device causes it", "never"
     if finding.flaky:
         return f"flaky, {finding.control_hits} of {finding.control_tries} without the fault", "never"
     if not finding.tries:
@@ -178,6 +182,8 @@ def doubts_of(finding: Finding) -> Iterator[str]:
     """Why it is not believed, or not fully."""
     if finding.suppressed:
         yield f"Suppressed: {clip(finding.suppressed, 300)}"
+    if finding.dropped:
+        yield f"Dropped: {clip(finding.realism.text, 400)}."
     if finding.flaky:
         yield (
             f"It came without the fault too, in {finding.control_hits} of {count(finding.control_tries, 'control')}: "

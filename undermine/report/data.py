@@ -27,6 +27,7 @@ from undermine.model.plan import (
     Reboot,
     Then,
     describe_fault,
+    describe_first,
     describe_trigger,
     fault_kind,
     final_at,
@@ -38,13 +39,14 @@ from undermine.report.growth import Curve, curves
 from undermine.report.scene import short_fault
 from undermine.report.text import clip, count, duration
 from undermine.rundir import RunDir, load_record
-from undermine.store import BASELINE, BENIGN, CONFIRM, CONTROL, REPLAY, Store
+from undermine.store import BASELINE, BENIGN, CONFIRM, CONTROL, REALISM, REPLAY, Store
 
 _WHAT_FOR = {
     BASELINE: "fault-free",
     BENIGN: "fault at rest",
     CONFIRM: "confirmation",
     CONTROL: "control",
+    REALISM: "slow device",
     REPLAY: "replay",
 }
 """Runs that no strategy proposed."""
@@ -217,10 +219,13 @@ def _doubts(findings: Sequence[Finding]) -> Iterator[str]:
     suppressed = sum(bool(f.suppressed) for f in findings)
     rest = [f for f in findings if not f.suppressed and not f.believed]
     flaky = sum(f.flaky for f in rest)
-    if lost := len(rest) - flaky:
+    dropped = sum(f.dropped for f in rest)
+    if lost := len(rest) - flaky - dropped:
         yield f"{count(lost, 'suspicion')} could not be reproduced"
     if flaky:
         yield f"{count(flaky, 'suspicion')} came without the fault too"
+    if dropped:
+        yield f"{dropped} dropped, since no slow device causes the delay"
     if suppressed:
         yield f"{suppressed} suppressed"
 
@@ -267,7 +272,7 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 def _doubt(finding: Finding) -> int:
     if finding.believed:
         return 0 if finding.confirmed else 1
-    return 4 if finding.suppressed else 3 if finding.flaky else 2
+    return 5 if finding.suppressed else 4 if finding.dropped else 3 if finding.flaky else 2
 
 
 def _share(finding: Finding) -> float:
@@ -317,7 +322,7 @@ def injections(plan: Plan, lines: Mapping[str, int]) -> Iterator[Injection]:
         point = at.point
         notes = [f"at occurrence {at.nth}"] if at.nth > 1 else []
         if isinstance(step.trigger, Then):
-            notes.append(f"once {describe_trigger(step.trigger.first)} was seen")
+            notes.append(describe_first(step.trigger.first))
         yield Injection(
             fault=fault,
             place=at.place,

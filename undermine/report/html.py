@@ -52,12 +52,17 @@ def render(store: Store) -> str:
         **look(env, ("style.css", "spacetime.css"), ("copy.js", "spacetime.js")),
         head=data.head_of(store, rows, findings),
         contents=[(f.id, clip(f.title, 160), *certainty_of(f)) for f in findings[:FINDINGS_MAX]],
-        cards=cards,
+        cards=[card for finding, card in zip(findings, cards, strict=False) if not _is_dropped(finding)],
+        dropped=[card for finding, card in zip(findings, cards, strict=False) if _is_dropped(finding)],
         findings_left_out=len(findings) - len(cards),
         coverage=data.coverage_of(store, rows),
         runs=list(data.run_rows_of(store, shown, findings[:FINDINGS_MAX])),
         runs_total=len(rows),
     )
+
+
+def _is_dropped(finding: Finding) -> bool:
+    return finding.dropped and not finding.suppressed
 
 
 def _cards(env: Environment, store: Store, findings: Sequence[Finding], rows: Sequence[data.Row]) -> list[Markup]:

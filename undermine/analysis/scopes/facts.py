@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -106,6 +106,10 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
     points: tuple[StaticPoint, ...] = ()
     counts: Counts = Counts()
     troubles: tuple[Trouble, ...] = ()
+    sites: Mapping[str, tuple[Scope, ...]] = {}
+    """The scopes that calls are directly in, by `loc`; and functions all of which are in one, by `module:qualname`."""
+    served: Mapping[str, Scope] = {}
+    """The functions that an event loop calls: what blocks in them blocks everything."""
 
     @cached_property
     def _by_loc(self) -> dict[str, StaticPoint]:
@@ -132,6 +136,25 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
     def near(self, loc: str, line: int) -> tuple[StaticPoint, ...]:
         """The points of that function and line: for targets whose interpreter counts other ordinals than this one."""
         return self._by_line.get((loc.rpartition("#")[0], line), ())
+
+    def on(self, stack: Sequence[str]) -> tuple[Scope, ...]:
+        """The scopes that this very call stack (`loc`s, innermost first) is in, the nearest first: whatever else its functions
+        may be called from. No call graph is needed where a run shows who called whom."""
+        found: dict[tuple[str, str], Scope] = {}
+        blocking = self._blocks_loops(stack[0]) if stack else False
+        for depth, loc in enumerate(stack):
+            function = loc.partition("#")[0]
+            scopes = (*self.sites.get(loc, ()), *self.sites.get(function, ()))
+            if blocking and function in self.served:
+                scopes = (*scopes, self.served[function])
+            for scope in scopes:
+                found.setdefault((scope.kind, scope.where), msgspec.structs.replace(scope, depth=depth))
+        return tuple(found.values())
+
+    def _blocks_loops(self, loc: str) -> bool:
+        """Would an event loop stand still here? Where nothing is known of the operation, it may."""
+        point = self.at(loc)
+        return point is None or any(scope.kind == LOOP for scope in point.scopes)
 
     def candidates(self, *, grouped: bool = True) -> tuple[StaticPoint, ...]:
         """The points that are in a scope; only those that stand for their group, unless all are wanted."""

@@ -123,7 +123,28 @@ class Program:
             calls=sum(len(function.calls) for function in self.code.functions),
             edges=len(self.code.graph),
         )
-        return Facts(tuple(points), counts, (*self.troubles, *self.code.troubles))
+        served = {
+            id: Scope(LOOP, where, f"it blocks the event loop: {why}")
+            for id, (where, why, depth) in blocked.items()
+            if depth == 0
+        }
+        sites = self._sites(spread)
+        return Facts(tuple(points), counts, (*self.troubles, *self.code.troubles), sites, served)
+
+    def _sites(self, spread: Spread) -> dict[str, tuple[Scope, ...]]:
+        """The scopes of each call by itself, and of whole functions, without what is known of callers."""
+        sites: dict[str, tuple[Scope, ...]] = {}
+        for id, wholes in spread.wholes.items():
+            sites[id] = tuple(wholes)
+        for id, regions in spread.direct.items():
+            function = self.code.index.functions[id]
+            places = self._of_module(function.module)
+            if places is None:
+                continue
+            for step in self.code.flow(function).steps:
+                if scopes := tuple(Scope(r.kind, r.where, r.why) for r in regions if step.number in r.steps):
+                    sites.update(dict.fromkeys(self._locs(places, step), scopes))
+        return sites
 
     def _found(self, serving: Serving, readings: Readings) -> Iterator[Found]:
         limits = Limits(self.code, readings)

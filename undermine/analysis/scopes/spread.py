@@ -33,6 +33,8 @@ class Spread:
         self.code = code
         self.direct: dict[str, list[Region]] = {}
         self.whole: dict[str, list[_Reached]] = {}
+        self.wholes: dict[str, list[Scope]] = {}
+        """The functions that are within a scope by themselves, wherever they are called."""
         groups: dict[tuple[str, str], list[Found]] = {}
         for each in found:
             groups.setdefault((each.kind, each.key), []).append(each)
@@ -45,6 +47,7 @@ class Spread:
         for each in members:
             if isinstance(each, Whole):
                 queue.append((each.function, _Reached(each, "", 0)))
+                self.wholes.setdefault(each.function, []).append(Scope(each.kind, each.where, each.why))
                 continue
             self.direct.setdefault(each.function, []).append(each)
             for step, callees in self._calls(each.function):

@@ -1,0 +1,199 @@
+"""Whether a delay is one that a slow device causes: what is run to know, and what follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from undermine.findings.realism import check, delays_of, probe, seconds
+from undermine.model.finding import Outcome, Realism
+from undermine.model.plan import At, Crash, Delay, Fault, FirstUnseen, Hold, Plan, Step, Then
+from undermine.model.point import Point
+from undermine.model.run import Lead, SlowOp
+from undermine.testing import point
+
+POSSIBLE = {"disk": "", "network": ""}
+WRITE, SYNC = point("file.write"), point("file.fsync")
+SEND = point("net.send", target="peer:n2")
+RECV = point("net.recv", target="peer:n2")
+LEAD = Lead(SEND, 3, 1)
+
+
+def failed(*steps: tuple[Point, Fault]) -> Outcome:
+    """A run that failed since these faults fired there."""
+    plan = Plan(tuple(Step(At(at), fault) for at, fault in steps))
+    return Outcome(1, "a", plan, plan.id, "fired", "late", tuple(enumerate(at for at, _ in steps)))
+
+
+def slow(at: Point, took_s: float, step: int = 0, **more: object) -> SlowOp:
+    return SlowOp(step, at.devices[0], 10.0, at.get("op"), took_s, **more)  # type: ignore[arg-type]
+
+
+def rerun(plan: Plan, landed: tuple[Point, ...], *ops: SlowOp, status: str = "fired") -> Outcome:
+    return Outcome(9, "realism", plan, plan.id, status, "", tuple(enumerate(landed)), ops)  # type: ignore[arg-type]
+
+
+def known(first: Outcome, *runs: Outcome, lacking: dict[str, str] = POSSIBLE) -> tuple[Realism, Plan | None]:
+    return check(first, lambda plan: [run for run in runs if run.plan_id == plan.id], lacking)
+
+
+def once(at: Point, took_s: float, mode: str = "thread", **more: object) -> Realism:
+    first = failed((at, Delay(5.0, mode)))  # type: ignore[arg-type]
+    said, todo = known(first, rerun(probe(first.plan), (at,), slow(at, took_s, **more)))
+    assert todo is None
+    return said
+
+
+# --- what is run
+
+
+def test_a_plan_without_a_delay_is_not_asked_about() -> None:
+    assert known(failed((WRITE, Crash()))) == (Realism(), None)
+
+
+def test_delays_are_replaced_by_holds_before_the_same_operations_and_other_faults_stay() -> None:
+    at, then = At(WRITE, "after", 2), Then(At(SEND), At(RECV, "after"))
+    plan = Plan((Step(At(SEND), Crash()), Step(at, Delay()), Step(then, Delay(mode="operation"), At(SYNC))), 7)
+    made = probe(plan)
+    assert made.seed == 7
+    assert made.steps == (
+        Step(At(SEND), Crash()),
+        Step(At(WRITE, "before", 2), Hold("delay")),
+        Step(Then(At(SEND), At(RECV)), Hold("delay-operation")),
+    )
+    assert delays_of(plan) == (1, 2)
+    assert probe(Plan((Step(FirstUnseen(("op",), place="after"), Delay()),))).steps[0].trigger == FirstUnseen(("op",))
+
+
+def test_one_run_that_fires_there_is_enough() -> None:
+    first = failed((SYNC, Delay()))
+    said, todo = known(first)
+    assert (said.answer, todo) == ("unchecked", probe(first.plan))
+    elsewhere = rerun(probe(first.plan), (WRITE,), slow(WRITE, 0.0))
+    broken = rerun(probe(first.plan), (SYNC,), slow(SYNC, 10.0), status="broken")
+    assert known(first, elsewhere)[1] == probe(first.plan)
+    assert known(first, broken)[1] == probe(first.plan)
+    assert known(first, elsewhere, rerun(probe(first.plan), (SYNC,), slow(SYNC, 10.1)))[0].answer == "realistic"
+
+
+def test_two_runs_that_did_not_fire_there_are_enough_too() -> None:
+    first = failed((SYNC, Delay()))
+    said, todo = known(first, *[rerun(probe(first.plan), ())] * 2)
+    assert (said.answer, said.runs, todo) == ("unchecked", (9, 9), None)
+    assert "did not come again" in said.text
+
+
+# --- what follows
+
+
+def test_what_took_as_long_as_the_device_is_slow_is_realistic() -> None:
+    said = once(SYNC, 10.0, waited=("fsync data waited 10.0 s",))
+    assert said.answer == "realistic"
+    assert said.text == "the disk was slow by 10 s and the operation took 10.0 s (fsync data waited 10.0 s)"
+    assert "had not ended after 10.5 s" in once(SYNC, 10.5, ended=False).text
+
+
+def test_what_took_less_is_dropped_with_its_reason() -> None:
+    said = once(WRITE, 0.0004)
+    assert said.answer == "dropped"
+    assert said.text == (
+        "the disk was slow by 10 s and the operation took 0.4 ms: "
+        "what is written there waits in memory, so no slow disk delays it"
+    )
+    assert "what is sent there waits" in once(SEND, 0.0001).text
+    assert once(SYNC, 9.99).answer == "dropped"
+
+
+def test_what_gives_up_by_itself_is_dropped_too() -> None:
+    said = once(SEND, 2.0, error="TimeoutError")
+    assert said.answer == "dropped"
+    assert "took 2.0 s, ended by TimeoutError: it does not wait so long for the network" in said.text
+
+
+def test_a_time_that_says_nothing_drops_nothing() -> None:
+    assert once(WRITE, 0.0, unknown="n1 died") == Realism("unchecked", "n1 died", (9,))
+
+
+def test_what_is_received_after_a_poll_is_dropped() -> None:
+    said = once(RECV, 0.0001, polled=True)
+    assert said.answer == "dropped"
+    assert "it is done when something has arrived" in said.text
+
+
+def test_bytes_that_are_late_below_a_program_which_goes_on_are_what_a_slow_network_does() -> None:
+    assert once(RECV, 0.0001, "operation", polled=True).answer == "realistic"
+    assert once(SEND, 0.0001, "operation", polled=True).answer == "realistic"
+    assert once(SEND, 0.0001, "operation").answer == "dropped", "its thread has waited"
+
+
+def test_what_had_arrived_before_says_nothing_where_nobody_was_asked() -> None:
+    said = once(RECV, 0.0001)
+    assert said.answer == "unchecked"
+    assert "had come before" in said.text
+
+
+@pytest.mark.parametrize(("took_s", "answer"), [(20.0, "realistic"), (0.0001, "dropped")])
+def test_an_answer_is_waited_for_with_a_network_that_is_slow_before_the_question(took_s: float, answer: str) -> None:
+    first = failed((RECV, Delay()))
+    plain = rerun(probe(first.plan), (RECV,), slow(RECV, 0.0001, lead=LEAD))
+    said, todo = known(first, plain)
+    assert said.answer == "unchecked"
+    assert todo is not None
+    assert [step.trigger for step in todo.steps] == [At(SEND, "before", 3), At(RECV)]
+    led = rerun(todo, (SEND, RECV), slow(SEND, 0.0), slow(RECV, took_s, 1))
+    said, todo = known(first, plain, led)
+    assert (said.answer, todo, said.runs) == (answer, None, (9, 9))
+
+
+def test_if_the_question_is_not_met_again_it_stays_unchecked() -> None:
+    first = failed((RECV, Delay()))
+    plain = rerun(probe(first.plan), (RECV,), slow(RECV, 0.0001, lead=LEAD))
+    todo = known(first, plain)[1]
+    assert todo is not None
+    missed = rerun(todo, (SEND,), slow(SEND, 0.0))
+    assert known(first, plain, missed)[1] == todo
+    said, more = known(first, plain, missed, missed)
+    assert (said.answer, more) == ("unchecked", None)
+
+
+def test_one_delay_that_cannot_be_is_enough_to_drop_a_plan_of_several() -> None:
+    first = failed((SYNC, Delay()), (SEND, Crash()), (WRITE, Delay()))
+    plan = probe(first.plan)
+    landed = (SYNC, SEND, WRITE)
+    for took_s, answer in ((0.1, "dropped"), (11.0, "realistic")):
+        said, todo = known(first, rerun(plan, landed, slow(SYNC, 12.0), slow(WRITE, took_s, 2)))
+        assert (said.answer, todo) == (answer, None)
+    missing = rerun(plan, landed, slow(SYNC, 12.0))
+    assert known(first, missing)[1] == plan
+
+
+# --- what cannot be known
+
+
+@pytest.mark.parametrize(
+    ("at", "mode", "part"),
+    [
+        (point("file.read"), "thread", "reading is not slowed"),
+        (point("file.open"), "thread", "reading is not slowed"),
+        (point("db.read", target="SELECT jobs"), "thread", "reading is not slowed"),
+        (point("msg.send", target="Vote peer:n2"), "operation", "this message alone"),
+        (point("client.op"), "thread", "does not reach a device"),
+        (point("lock.acquire"), "thread", "does not reach a device"),
+    ],
+)
+def test_some_operations_are_not_checked(at: Point, mode: str, part: str) -> None:
+    said, todo = known(failed((at, Delay(5.0, mode))))  # type: ignore[arg-type]
+    assert (said.answer, todo) == ("unchecked", None)
+    assert part in said.text
+
+
+def test_where_a_device_cannot_be_slow_it_is_said() -> None:
+    lacking = {"disk": "", "network": "a slow network needs root"}
+    said, todo = known(failed((SEND, Delay())), lacking=lacking)
+    assert (str(said), todo) == ("not checked: a slow network needs root", None)
+    assert known(failed((SYNC, Delay())), lacking=lacking)[1] is not None
+    store = point("db.write", target="INSERT jobs")
+    assert known(failed((store, Delay())), lacking=lacking)[0].text == "a slow network needs root"
+
+
+def test_times_are_short() -> None:
+    assert [seconds(t) for t in (0.00041, 0.9, 10.04)] == ["0.4 ms", "900.0 ms", "10.0 s"]

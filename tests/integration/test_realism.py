@@ -1,0 +1,208 @@
+"""Delays that a slow device causes and those that none does, on real nodes: the operation's own time decides."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_engine import ENDLESS, Fixed, observed
+from integration_project import TARGET, Project
+
+from undermine.config_load import load
+from undermine.engine import Engine, open_engine
+from undermine.findings.realism import check, probe
+from undermine.model.finding import Outcome, Realism, landings
+from undermine.model.plan import At, Delay, Plan, Step
+from undermine.model.point import Point, point_of
+from undermine.model.run import Conditions, RunView
+from undermine.slowing import lacking_devices
+from undermine.store import Store
+
+pytestmark = pytest.mark.slow
+
+DELAY_S = 1.5
+LACKING = lacking_devices(apart=True)
+needs_disk = pytest.mark.skipif(bool(LACKING["disk"]), reason=LACKING["disk"] or "possible here")
+needs_network = pytest.mark.skipif(bool(LACKING["network"]), reason=LACKING["network"] or "possible here")
+
+TOML = """
+[campaign]
+plugins = "hunt.py"
+[params]
+command = "write"
+[roles.first]
+nodes = ["n1"]
+command = "{python} {project}/courier.py {host} {port} {dir} {nodes.n2.host} {nodes.n2.port}"
+ready = {tcp = "main", timeout_s = 5}
+agent = "python"
+[roles.second]
+nodes = ["n2"]
+command = "{python} {project}/courier.py {host} {port} {dir} {host} {port}"
+ready = {tcp = "main", timeout_s = 5}
+agent = "python"
+[workload]
+timeout_s = 3
+[run]
+hang_s = 1
+settle_timeout_s = 2
+[hunt]
+confirm = 1
+baseline_runs = 1
+benign_runs = 0
+realism_s = 1.5
+"""
+
+HUNT = """
+import socket
+import undermine
+
+@undermine.workload
+def workload(s):
+    node = s.nodes[0]
+    def call():
+        with socket.create_connection((node.host, node.port), timeout=0.4) as sock:
+            sock.sendall(s.params["command"].encode() + b"\\n")
+            return sock.recv(10).decode()
+    for number in range(2):
+        s.attempt("do", call, client="c1", node=node.id)
+"""
+
+
+def make_project(folder: Path, command: str) -> Project:
+    project = Project(folder)
+    shutil.copy(TARGET / "courier.py", folder / "courier.py")
+    (folder / "hunt.py").write_text(HUNT)
+    project.write(TOML.replace('command = "write"', f'command = "{command}"'))
+    return project
+
+
+class Courier:
+    """Runs on one engine whose clients give one command."""
+
+    def __init__(self, folder: Path, engine: Engine) -> None:
+        self._folder = folder
+        self.engine = engine
+        self._count = itertools.count(1)
+
+    def run(self, plan: Plan, slow_s: float = 0.0) -> RunView:
+        number = next(self._count)
+        conditions = Conditions(observe_all=True, slow_s=slow_s)
+        folder = self._folder / "runs" / str(number)
+        return self.engine.runner.execute(folder, number, plan, conditions=conditions)
+
+    def point(self, op: str, function: str) -> Point:
+        """Of an operation of the first node in this function, as a run without a fault shows it."""
+        events = [e for e in self.run(Plan()).trace if e.op == op and f".{function}#" in e.loc and e.node == "n1"]
+        return point_of(events[0])
+
+    def realism(self, op: str, function: str) -> tuple[Realism, list[RunView]]:
+        """Whether a delay there is realistic, and the runs that were needed to know."""
+        point = self.point(op, function)
+        plan = Plan((Step(At(point), Delay(0.8)),))
+        first = Outcome(0, "a", plan, plan.id, "fired", "late", ((0, point),))
+        made: list[Outcome] = []
+        views: list[RunView] = []
+        lacking = self.engine.runner.lacking_devices
+        while True:
+            said, todo = check(first, lambda plan: [run for run in made if run.plan_id == plan.id], lacking)
+            if todo is None:
+                return said, views
+            view = self.run(todo, DELAY_S)
+            record = view.record
+            assert record.status == "fired", record.reason
+            views.append(view)
+            made.append(
+                Outcome(len(made) + 1, "realism", todo, todo.id, record.status, "", landings(record), record.slow_ops)
+            )
+
+
+@pytest.fixture
+def courier(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Courier]:
+    project = make_project(tmp_path, request.param)
+    with open_engine(load(tmp_path), project.results / "test") as engine:
+        yield Courier(tmp_path, engine)
+    project.wait_until_nothing_runs()
+
+
+@needs_disk
+@pytest.mark.parametrize("courier", ["write"], indirect=True)
+def test_no_slow_disk_delays_a_write_into_memory(courier: Courier) -> None:
+    said, (view,) = courier.realism("file.write", "write")
+    assert said.answer == "dropped"
+    assert "the disk was slow by 1.5 s and the operation took" in said.text
+    (op,) = view.record.slow_ops
+    assert (op.device, op.ended, op.waited) == ("disk", True, ())
+
+
+@needs_disk
+@pytest.mark.parametrize("courier", ["sync"], indirect=True)
+def test_a_slow_disk_delays_what_must_be_on_it(courier: Courier) -> None:
+    said, (view,) = courier.realism("file.fsync", "sync")
+    assert said.answer == "realistic", said
+    (op,) = view.record.slow_ops
+    assert op.took_s >= DELAY_S
+    assert op.waited[0].startswith("fsync ")
+
+
+@needs_network
+@pytest.mark.parametrize("courier", ["tell"], indirect=True)
+def test_no_slow_network_delays_a_few_bytes_that_are_sent(courier: Courier) -> None:
+    said, _ = courier.realism("net.send", "tell")
+    assert said.answer == "dropped", said
+    assert "no slow network delays it" in said.text
+
+
+@needs_network
+@pytest.mark.parametrize("courier", ["ask"], indirect=True)
+def test_a_slow_network_delays_the_answer_of_a_peer(courier: Courier) -> None:
+    """It is there before the receiving begins, so that the network must be slow before the question is asked."""
+    said, _ = courier.realism("net.recv", "ask")
+    assert said.answer == "realistic", said
+
+
+@needs_network
+@pytest.mark.parametrize("courier", ["loop"], indirect=True)
+def test_no_slow_network_delays_taking_what_a_poll_has_waited_for(courier: Courier) -> None:
+    said, _ = courier.realism("net.recv", "loop")
+    assert said.answer == "dropped", said
+    assert "it is done when something has arrived" in said.text
+
+
+@needs_disk
+@pytest.mark.parametrize("courier", ["sync"], indirect=True)
+def test_a_run_without_slow_devices_says_nothing_about_them(courier: Courier) -> None:
+    point = courier.point("file.fsync", "sync")
+    view = courier.run(probe(Plan((Step(At(point), Delay(0.8)),))))
+    assert (view.record.status, view.record.slow_ops) == ("fired", ())
+
+
+@needs_disk
+@pytest.mark.parametrize(
+    ("courier", "op", "answer"),
+    [("write", "file.write", "dropped"), ("sync", "file.fsync", "realistic")],
+    indirect=["courier"],
+)
+def test_a_hunt_drops_what_no_disk_causes_and_keeps_what_one_does(
+    courier: Courier, op: str, answer: str, tmp_path: Path
+) -> None:
+    function = op.partition(".")[2].removeprefix("f")
+    steps = (Step(At(courier.point(op, function)), Delay(0.8)),)
+    with contextlib.closing(Store(tmp_path / "campaign")) as store:
+        hunting = observed(courier.engine, store, [Fixed("a", steps)], gave_up)
+        (finding,) = hunting.run(ENDLESS)
+        assert (finding.rate, finding.realism.answer) == ("1/1, 0/1 without the fault", answer), finding.realism
+        assert finding.believed == (answer == "realistic")
+        kinds = [row["strategy"] for row in store.run_rows() if row["status"] == "fired"]
+        assert kinds == ["baseline", "a", "confirm", "control", "realism"]
+        assert store.findings() == (finding,)
+        hunting.run(ENDLESS)
+        assert len(store.run_rows()) == len(kinds), "what is stored is not asked again"
+
+
+def gave_up(run: RunView) -> str:
+    """A client did, which waits for less than the delay."""
+    return "a client gave up" if any(op.status != "ok" for op in run.history if op.f == "do") else ""

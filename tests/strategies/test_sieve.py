@@ -1,0 +1,234 @@
+"""One slow operation at the worst place: which operations, in which contexts, for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from undermine.analysis.exposure import Spot
+from undermine.inject.compile import compile_steps
+from undermine.model.columns import Columns
+from undermine.model.event import Event
+from undermine.model.plan import At, Delay, Plan, Reboot, Step, Then, point_at
+from undermine.model.point import Point, point_of
+from undermine.protocols import History, PastRun, Profile
+from undermine.strategies.sieve import OVER, UNDER, Sieve
+from undermine.testing import event, history
+
+MS = 1_000_000
+
+
+class Trace:
+    """A fault-free run made by hand: one operation after the other on one thread."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def did(self, op: str, *stack: str, resource: str = "data", **more: object) -> Event:
+        now = len(self.events) + 1
+        times: dict[str, object] = {"t_ns": now * MS, "end_ns": now * MS + 1, "seq": now}
+        stack = tuple(f"app:{loc}#1" for loc in stack)
+        self.events.append(event(op, loc=stack[0], target=resource, stack=stack, thread="T", **{**times, **more}))
+        return self.events[-1]
+
+    def locked(self, op: str, *stack: str) -> Event:
+        """Under a lock that is taken where the outermost function is."""
+        self.did("lock.acquire", stack[-1], resource="lock@1", result=1)
+        found = self.did(op, *stack)
+        self.did("lock.release", stack[-1], resource="lock@1")
+        return found
+
+    def limited(self, op: str, *stack: str, limit_s: float) -> Event:
+        now = len(self.events) + 1
+        self.did("timeout", stack[-1], resource="scope", size=int(limit_s * 1e9), end_ns=(now + 2) * MS - 1)
+        return self.did(op, *stack)
+
+    @property
+    def points(self) -> list[Point]:
+        return list(dict.fromkeys(point_of(e) for e in self.events if e.kind in ("file", "net", "db", "msg")))
+
+
+def told(trace: Trace, runs: Sequence[PastRun] = (), after: Trace | None = None) -> History:
+    """What the strategy knows after a fault-free run, and after runs that all showed what `after` has."""
+    shown = Profile(frozenset(after.points), frozenset(after.points)) if after else Profile()
+    return msgspec.structs.replace(
+        history(trace.points, runs, settled=frozenset(run.plan.id for run in runs)),
+        fault_free=(900,),
+        columns=lambda run: Columns.of((trace if run == 900 else after or trace).events),
+        profile=lambda _: shown,
+        delay_s=5.0,
+    )
+
+
+def ran(plans: Sequence[Plan], status: str = "fired", **more: bool) -> list[PastRun]:
+    return [
+        PastRun(number, 0, number, plan, status, more.get("failed", False), odd=more.get("odd", False))  # type: ignore[arg-type]
+        for number, plan in enumerate(plans)
+    ]
+
+
+def places(plans: Sequence[Plan]) -> list[tuple[str, float]]:
+    return [(point_at(plan.steps[0].trigger).get("loc"), delay_of(plan)) for plan in plans]
+
+
+def delay_of(plan: Plan) -> float:
+    fault = plan.steps[-1].fault
+    assert isinstance(fault, Delay)
+    return fault.delay_s
+
+
+@pytest.fixture
+def trace() -> Trace:
+    found = Trace()
+    found.locked("file.fsync", "save", "put")
+    found.limited("net.recv", "ask", "call", limit_s=0.4)
+    found.did("file.read", "load", "start")
+    return found
+
+
+def test_what_is_synchronized_is_delayed_for_long_and_what_has_a_limit_for_longer_than_it(trace: Trace) -> None:
+    plans = list(Sieve().propose(told(trace)))
+    assert sorted(places(plans)) == [("app:ask#1", pytest.approx(0.4 * OVER)), ("app:save#1", 300.0)]
+    assert all(isinstance(plan.steps[0].trigger, Then) for plan in plans), "not while nodes start"
+    by_place = {place: plan.why for (place, _), plan in zip(places(plans), plans, strict=True)}
+    assert "lock of app:put#1" in by_place["app:save#1"]
+    assert "limit of 0.4 s" in by_place["app:ask#1"]
+
+
+def test_a_point_that_is_both_is_explored_once_as_each() -> None:
+    trace = Trace()
+    trace.did("lock.acquire", "put", resource="lock@1", result=1)
+    trace.limited("net.send", "push", "put", limit_s=2.0)
+    trace.did("lock.release", "put", resource="lock@1")
+    plans = list(Sieve().propose(told(trace)))
+    assert sorted(places(plans)) == [("app:push#1", 3.0), ("app:push#1", 300.0)]
+    assert list(Sieve().propose(told(trace, ran(plans)))) == []
+
+
+def test_each_context_is_explored_once_and_new_ones_are_when_they_are_met(trace: Trace) -> None:
+    strategy = Sieve()
+    first = list(strategy.propose(told(trace)))
+    later = Trace()
+    later.locked("file.fsync", "save", "put")
+    later.locked("file.fsync", "save", "recover")
+    second = list(strategy.propose(told(trace, ran(first), later)))
+    assert places(second) == [("app:save#1", 300.0)]
+    assert point_at(second[0].steps[0].trigger) == Spot.of(later.points[1]).point
+    assert list(strategy.propose(told(trace, ran([*first, *second]), later))) == []
+
+
+def test_what_only_a_slow_operation_leads_to_is_for_a_second_delay() -> None:
+    trace, slow = Trace(), Trace()
+    for one in (trace, slow):
+        one.locked("file.fsync", "save", "put")
+    slow.locked("file.fsync", "early", "by_chance")
+    slow.did("lock.acquire", "put", resource="lock@1", result=1)
+    slow.did("file.fsync", "save", "put", end_ns=10**12)
+    slow.locked("file.write", "repair", "recover")
+    (first,) = Sieve().propose(told(trace))
+    runs = ran([first])
+    (second,) = Sieve().propose(told(trace, runs, slow))
+    assert places([second]) == [("app:early#1", 300.0)]
+    runs = ran([first, second])
+    assert list(Sieve().propose(told(trace, runs, slow))) == []
+    two = Sieve(Sieve.Options(delays=2)).propose(told(trace, runs, slow))
+    more = {point_at(plan.steps[1].trigger).get("loc") for plan in two}
+    assert "app:repair#1" in more
+
+
+def test_equal_histories_give_equal_proposals(trace: Trace) -> None:
+    assert list(Sieve().propose(told(trace))) == list(Sieve().propose(told(trace)))
+
+
+def test_a_delay_that_did_not_come_is_tried_from_the_start_on(trace: Trace) -> None:
+    plans = list(Sieve().propose(told(trace)))
+    again = list(Sieve().propose(told(trace, ran(plans, "not_fired"))))
+    assert len(again) == 2
+    assert all(isinstance(plan.steps[0].trigger, At) for plan in again)
+    assert list(Sieve().propose(told(trace, ran([*plans, *again], "not_fired")))) == []
+
+
+def test_another_duration_where_only_the_logs_differ(trace: Trace) -> None:
+    plans = list(Sieve().propose(told(trace)))
+    again = list(Sieve().propose(told(trace, ran(plans, odd=True))))
+    assert sorted(places(again)) == [("app:ask#1", pytest.approx(0.4 * UNDER, abs=0.001)), ("app:save#1", 5.0)]
+    assert list(Sieve().propose(told(trace, ran([*plans, *again], odd=True)))) == []
+    assert list(Sieve().propose(told(trace, ran(plans, odd=True, failed=True)))) == []
+
+
+def test_the_lock_that_most_places_want_comes_first() -> None:
+    trace = Trace()
+    trace.did("lock.acquire", "alone", resource="lock@1", result=1)
+    trace.did("file.fsync", "small", "alone")
+    trace.did("lock.release", "alone", resource="lock@1")
+    for place in ("one", "two", "three"):
+        trace.did("lock.acquire", place, resource="lock@2", result=1)
+        trace.did("file.write", f"in_{place}", place)
+        trace.did("lock.release", place, resource="lock@2")
+    first = [place for place, _ in places(list(Sieve().propose(told(trace))))]
+    assert first[-1] == "app:small#1"
+    assert len(first) == 4
+
+
+def test_another_fault_on_top_only_if_it_is_wanted(trace: Trace) -> None:
+    plans = list(Sieve().propose(told(trace)))
+    later = Trace()
+    later.locked("file.write", "recover", "repair")
+    done = told(trace, ran([*plans, *Sieve().propose(told(trace, ran(plans), later))]), later)
+    assert list(Sieve().propose(done)) == []
+    two = list(Sieve(Sieve.Options(delays=2)).propose(done))
+    assert two
+    assert all(len(plan.steps) == 2 and isinstance(plan.steps[1].fault, Delay) for plan in two)
+    assert point_at(two[0].steps[1].trigger).get("loc") == "app:recover#1", "what no fault-free run shows comes first"
+    crashes = list(Sieve(Sieve.Options(crash=True)).propose(done))
+    assert crashes
+    assert all(isinstance(plan.steps[1].fault, Reboot) for plan in crashes)
+
+
+def modes(mode: str, trace: Trace, runs: Sequence[PastRun] = ()) -> list[Plan]:
+    return list(Sieve(Sieve.Options(mode=mode)).propose(told(trace, runs)))  # type: ignore[arg-type]
+
+
+def test_comparison_whatever_led_there(trace: Trace) -> None:
+    trace.locked("file.fsync", "save", "append")
+    assert len(modes("sieve", trace)) == 3
+    found = modes("insensitive", trace)
+    assert sorted(places(found)) == [("app:ask#1", pytest.approx(0.6)), ("app:save#1", 300.0)]
+    assert all(not point_at(plan.steps[0].trigger).get("stack") for plan in found)
+    assert modes("insensitive", trace, ran(found)) == []
+
+
+def test_comparison_all_operations(trace: Trace) -> None:
+    found = modes("fate", trace)
+    assert places(found) == [("app:save#1", 60.0), ("app:ask#1", 60.0), ("app:load#1", 60.0)]
+    assert modes("fate", trace, ran(found)) == []
+    assert all(delay_of(plan) == 60.0 for plan in modes("random", trace))
+    assert modes("random", trace) == modes("random", trace) != []
+
+
+def test_comparison_states_take_turns() -> None:
+    trace = Trace()
+    for number in range(5):
+        trace.did("file.write", f"w{number}", "serve", "thread_a")
+    trace.did("file.read", "r", "serve", "thread_b")
+    found = [place for place, _ in places(modes("legolas", trace))]
+    assert found == [*(f"app:w{n}#1" for n in range(3)), "app:r#1", "app:w3#1", "app:w4#1"]
+
+
+def test_comparison_several_limits_at_once() -> None:
+    trace = Trace()
+    for number in range(8):
+        trace.limited("net.recv", f"r{number}", "call", limit_s=1.0)
+    (plan,) = modes("chronos", trace)
+    assert len(plan.steps) == 6
+    assert all(step.fault == Delay(1.5, "operation") for step in plan.steps)
+    order = [point_at(step.trigger).get("loc") for step in plan.steps]
+    assert order == sorted(order), "a step is armed when the one before it has fired"
+
+
+def test_steps_are_only_for_nodes_of_the_role(trace: Trace) -> None:
+    plan = Plan((Step(At(Spot.of(trace.points[0]).point), Delay()),))
+    assert compile_steps(plan, "n1", {}, "server")
+    assert not compile_steps(plan, "n1", {}, "worker")

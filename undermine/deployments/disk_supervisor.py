@@ -1,0 +1,428 @@
+"""The supervisor: a small program that answers the trapped system calls of nodes whose disks can be slow.
+
+A node is started with a filter (`slow_disk.py` makes it, `guardian.py` installs it) that stops chosen system calls and asks
+the holder of the filter's *listener* what to do. The supervisor holds it, and always answers "go on": at once while the
+node's disk is fast; when the time is over while it is slow. It changes no result and never looks at data.
+
+    tool ──control──> supervisor <──listener── the kernel, for every process of the node
+                          ^────── the node's main process hands over its listener before it executes its command
+
+Who dies, and what then happens:
+
+    node         its listener says so, what it waited for is noted as killed
+    tool         the control socket ends: everything is fast from now on; the supervisor exits when the last node has gone
+    supervisor   a listener without holder would make the trapped calls fail. The tool holds a copy, so they wait, for the
+                 tool to kill the node (`slow_disk.SlowDisks`)
+
+Run as `python -I -S disk_supervisor.py CONTROL_FD DOOR_FD [--writes]`, as a child of the tool; standard library only, one
+thread, no import of ours. Both sockets keep the borders of messages. A request is a JSON object and has one answer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import heapq
+import json
+import os
+import select
+import signal
+import socket
+import stat
+import struct
+import sys
+import time
+from typing import Any, NamedTuple
+
+RECEIVE, SEND, ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
+"""What the kernel is asked about a listener: SECCOMP_IOCTL_NOTIF_…"""
+
+PAGE = 100  # receipts in one answer: it must fit into a message
+RECEIPTS_MAX = 10_000
+BLIND_MAX = 20
+PATH_MAX = 300
+MESSAGE_BYTES_MAX = 1 << 18
+PAGE_BYTES = 4096
+
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTSTP)
+_CONTINUE = 1
+_NOTIFICATION = struct.Struct("=QIIiIQ6Q")
+_ANSWER = struct.Struct("=QqiI")
+_NOTIFICATION_BYTES = 80
+_SYNCHRONOUS = os.O_DSYNC | os.O_DIRECT
+_NOT_A_DISK = ("/memfd:", "/dev/", "/proc/", "/sys/")
+
+# Numbers of system calls: of x86-64, of arm64 (0: it has none).
+_NUMBERS = {
+    "fsync": (74, 82),
+    "fdatasync": (75, 83),
+    "msync": (26, 227),
+    "sync_file_range": (277, 84),
+    "sync": (162, 81),
+    "syncfs": (306, 267),
+    "write": (1, 64),
+    "pwrite64": (18, 68),
+    "writev": (20, 66),
+    "pwritev": (296, 70),
+    "pwritev2": (328, 287),
+    "open": (2, None),
+    "openat": (257, 56),
+    "io_setup": (206, 0),
+    "io_uring_setup": (425, 425),
+}
+MACHINES = ("x86_64", "aarch64")
+TELLING = ("open", "openat", "io_setup", "io_uring_setup")
+"""Calls that bring nothing to the disk, but tell of a way to it on which nothing is trapped."""
+WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
+
+
+def numbers(machine: str) -> dict[str, int]:
+    """The system calls that can be trapped on that kind of machine."""
+    index = MACHINES.index(machine)
+    return {name: number for name, pair in _NUMBERS.items() if (number := pair[index]) is not None}
+
+
+class Call(NamedTuple):
+    """A system call that waits for our answer."""
+
+    id: int
+    pid: int
+    name: str
+    arguments: tuple[int, ...]
+
+
+class Held(NamedTuple):
+    """A call whose answer is not due yet; the first of them is the next."""
+
+    due_ns: int
+    begun_ns: int
+    call: Call
+    listener: int
+    path: str
+
+
+class Node:
+    """What is known of one node, over all of its starts."""
+
+    def __init__(self) -> None:
+        self.delay_ns: int | None = None  # None: its disk is fast
+        self.folders: list[str] = []
+        self.listeners: list[int] = []
+        self.held: list[Held] = []
+        self.slowed: list[dict[str, Any]] = []
+        self.unlisted = 0
+        self.blind: dict[str, None] = {}
+
+    def note(self, held: Held, ended: str) -> None:
+        if len(self.slowed) < RECEIPTS_MAX:
+            self.slowed.append(_receipt(held, ended))
+        else:
+            self.unlisted += 1
+
+    def note_blind(self, what: str) -> None:
+        if what and len(self.blind) < BLIND_MAX:
+            self.blind[what] = None
+
+    def is_own(self, path: str) -> bool:
+        if not path.startswith("/") or path.startswith(_NOT_A_DISK):
+            return False
+        return not self.folders or any(path == folder or path.startswith(f"{folder}/") for folder in self.folders)
+
+
+def _receipt(held: Held, ended: str) -> dict[str, Any]:
+    held_ns = time.monotonic_ns() - held.begun_ns
+    call = {"what": held.call.name, "target": _printable(held.path[:PATH_MAX]), "pid": held.call.pid}
+    return {**call, "begun_ns": held.begun_ns, "held_ns": held_ns, "ended": ended}
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+# ------------------------------------------------------------------------------------------- what a call is about
+
+
+def _path_of(pid: int, fd: int) -> str:
+    try:
+        return os.fsencode(os.readlink(f"/proc/{pid}/fd/{fd}")).decode(errors="replace").removesuffix(" (deleted)")
+    except OSError:
+        return ""
+
+
+def _is_synchronous(pid: int, fd: int) -> bool:
+    """Whether what is written to this descriptor is on the disk when the call returns."""
+    try:
+        with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as lines:
+            flags = next(int(line.split()[1], 8) for line in lines if line.startswith(b"flags:"))
+        return bool(flags & _SYNCHRONOUS) and stat.S_ISREG(os.stat(f"/proc/{pid}/fd/{fd}").st_mode)
+    except (OSError, StopIteration):
+        return False
+
+
+def _mapped_path(pid: int, address: int) -> str:
+    """The file that is mapped at this address of the process."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as lines:
+            for line in lines:
+                words = line.rstrip(b"\n").split(None, 5)
+                begin, _, end = words[0].partition(b"-")
+                if int(begin, 16) <= address < int(end, 16):
+                    return words[5].decode(errors="replace").removesuffix(" (deleted)") if len(words) == 6 else ""
+    except OSError:
+        pass
+    return ""
+
+
+def _text_at(pid: int, address: int) -> str:
+    """The beginning of a text in the process's memory; not beyond its page, as the next may be absent."""
+    try:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            memory.seek(address)
+            data = memory.read(min(PATH_MAX, PAGE_BYTES - address % PAGE_BYTES))
+    except (OSError, ValueError, OverflowError):
+        return "?"
+    return _printable(data.partition(b"\0")[0].decode(errors="replace"))
+
+
+def _descriptor(value: int) -> int:
+    """The kernel looks at the lower half, which may be negative."""
+    return int.from_bytes((value & 0xFFFFFFFF).to_bytes(4, "little"), "little", signed=True)
+
+
+def disk_path(call: Call) -> str:
+    """The file whose data the call brings to the disk; "" if there is none, or if it does not."""
+    if call.name == "sync":
+        return "/"
+    if call.name == "msync":
+        return _mapped_path(call.pid, call.arguments[0])
+    fd = _descriptor(call.arguments[0])
+    asked_for = call.name == "pwritev2" and call.arguments[5] & 6  # RWF_DSYNC, RWF_SYNC
+    if call.name in WRITES and not asked_for and not _is_synchronous(call.pid, fd):
+        return ""
+    return _path_of(call.pid, fd)
+
+
+def blind_spot(call: Call, writes: bool) -> str:
+    """What one of the calls `TELLING` will lead to that is not slowed; "" if all is."""
+    if call.name == "io_uring_setup":
+        return "io_uring"
+    if call.name == "io_setup":
+        return "asynchronous I/O (io_submit)"
+    path, flags = call.arguments[1:3] if call.name == "openat" else call.arguments[:2]
+    reads = flags & os.O_ACCMODE != os.O_WRONLY and flags & os.O_DIRECT
+    what = ["writes that do not wait for fsync"] if not writes and flags & os.O_ACCMODE != os.O_RDONLY else []
+    what += ["reads without a cache"] if reads else []
+    return f"{' and '.join(what)}: {_text_at(call.pid, path)}" if what else ""
+
+
+# ----------------------------------------------------------------------------------------------- the supervisor
+
+
+class Supervisor:
+    """One for each run with nodes whose disks can be slow.
+
+    1. A node's main process comes in by the door with its listener, and is told that it may go on.
+    2. A trapped call: let it go on, or keep it until it is due, if the disk is slow and the call is about its files.
+    3. The tool says which disk is slow, and asks what was slowed.
+    4. No tool and no node any more: exit.
+    """
+
+    def __init__(self, control: socket.socket, door: socket.socket, tool: int, writes: bool) -> None:
+        self.control: socket.socket | None = control
+        self.door = door
+        self.names = {number: name for name, number in numbers(os.uname().machine).items()}
+        self.telling = {number for number, name in self.names.items() if name in TELLING}
+        self.writes = writes
+        self.nodes: dict[str, Node] = {}
+        self.owner: dict[int, Node] = {}  # by listener
+        self.visitors: dict[int, socket.socket] = {}
+        self.poll = select.poll()
+        self.poll.register(control, select.POLLIN)
+        self.poll.register(door, select.POLLIN)
+        self.tool = self._watch(tool)
+
+    def _watch(self, tool: int) -> int | None:
+        """Become aware of the tool's death even where a fork of the tool still holds its socket."""
+        try:
+            pidfd = os.pidfd_open(tool)
+        except OSError:  # it has died already, and its socket has ended
+            return None
+        self.poll.register(pidfd, select.POLLIN)
+        return pidfd
+
+    def run(self) -> None:
+        while self.control is not None or self.owner or self.visitors:
+            for fd, events in self.poll.poll(self._patience_ms()):
+                self._turn(fd, events)
+            self._let_go()
+
+    def _patience_ms(self) -> float | None:
+        due = [node.held[0].due_ns for node in self.nodes.values() if node.held]
+        return max(0, min(due) - time.monotonic_ns()) / 1e6 if due else None
+
+    def _turn(self, fd: int, events: int) -> None:
+        if node := self.owner.get(fd):
+            if events & select.POLLIN:
+                self._hear(node, fd)
+            elif events & (select.POLLHUP | select.POLLERR | select.POLLNVAL):
+                self._lose(node, fd)
+        elif self.control is not None and fd == self.control.fileno():
+            self._obey(self.control)
+        elif fd == self.tool:
+            self._be_alone()
+        elif fd == self.door.fileno():
+            visitor, _ = self.door.accept()
+            self.visitors[visitor.fileno()] = visitor
+            self.poll.register(visitor, select.POLLIN)
+        elif fd in self.visitors:
+            self._admit(fd)
+
+    def _admit(self, fd: int) -> None:
+        visitor = self.visitors.pop(fd)
+        self.poll.unregister(fd)
+        with visitor:
+            try:
+                name, fds, _, _ = socket.recv_fds(visitor, PAGE_BYTES, 1)
+            except OSError:
+                return
+            for listener in fds:
+                os.set_inheritable(listener, False)
+                node = self.nodes.setdefault(name.decode(errors="replace"), Node())
+                node.listeners.append(listener)
+                self.owner[listener] = node
+                self.poll.register(listener, select.POLLIN)
+            try:
+                visitor.send(b"+" if fds else b"-")
+            except OSError:
+                pass
+
+    # --- trapped calls
+
+    def _hear(self, node: Node, listener: int) -> None:
+        buffer = bytearray(_NOTIFICATION_BYTES)
+        try:
+            fcntl.ioctl(listener, RECEIVE, buffer)
+        except OSError:  # the caller was killed meanwhile
+            return
+        number, pid, _, syscall, _, _, *arguments = _NOTIFICATION.unpack_from(buffer)
+        slow = node.delay_ns is not None
+        if not slow and syscall not in self.telling:  # the usual case, made short
+            _go_on(listener, number)
+            return
+        call = Call(number, pid, self.names.get(syscall, str(syscall)), tuple(arguments))
+        if syscall in self.telling:
+            node.note_blind(blind_spot(call, self.writes))
+            _go_on(listener, number)
+        else:
+            self._judge(node, listener, call)
+
+    def _judge(self, node: Node, listener: int, call: Call) -> None:
+        now_ns = time.monotonic_ns()
+        path = disk_path(call)
+        if node.delay_ns is not None and (call.name in ("sync", "syncfs") or node.is_own(path)):
+            heapq.heappush(node.held, Held(now_ns + node.delay_ns, now_ns, call, listener, path))
+        else:
+            _go_on(listener, call.id)
+
+    def _let_go(self) -> None:
+        now_ns = time.monotonic_ns()
+        for node in self.nodes.values():
+            while node.held and (node.held[0].due_ns <= now_ns or node.delay_ns is None):
+                held = heapq.heappop(node.held)
+                alive = _go_on(held.listener, held.call.id)
+                node.note(held, "killed" if not alive else "delayed" if held.due_ns <= now_ns else "released")
+
+    def _lose(self, node: Node, listener: int) -> None:
+        """No process uses this filter any more."""
+        self._drop_dead(node)
+        self.poll.unregister(listener)
+        node.listeners.remove(listener)
+        del self.owner[listener]
+        os.close(listener)
+
+    def _drop_dead(self, node: Node) -> None:
+        for held in [held for held in node.held if not _waits(held)]:
+            node.held.remove(held)
+            node.note(held, "killed")
+        heapq.heapify(node.held)
+
+    # --- the tool
+
+    def _obey(self, control: socket.socket) -> None:
+        data = b""
+        try:
+            data = control.recv(MESSAGE_BYTES_MAX)
+        except OSError:
+            pass
+        if not data:
+            self._be_alone()
+            return
+        request = json.loads(data)
+        node = self.nodes.setdefault(request["node"], Node())
+        answer, fds = self._answer(node, request)
+        try:
+            socket.send_fds(control, [json.dumps(answer).encode()], fds)
+        except OSError:
+            self._be_alone()
+
+    def _be_alone(self) -> None:
+        """The tool has gone, or needs us no more."""
+        if self.control is not None:
+            self.poll.unregister(self.control)
+            self.control.close()
+            self.control = None
+        if self.tool is not None:
+            self.poll.unregister(self.tool)
+            os.close(self.tool)
+            self.tool = None
+        for node in self.nodes.values():
+            node.delay_ns = None
+
+    def _answer(self, node: Node, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        op = request["op"]
+        if op == "slow":
+            node.delay_ns, node.folders = request["delay_ns"], request["folders"]
+        elif op == "fast":
+            node.delay_ns = None
+            self._let_go()
+        elif op == "listener":
+            return {}, node.listeners[-1:]
+        elif op == "receipts":
+            return {"slowed": node.slowed[request["begin"] : request["end"]][:PAGE]}, []
+        elif op == "rest":
+            self._drop_dead(node)
+            held = [_receipt(held, "held") for held in sorted(node.held)]
+            unlisted = node.unlisted + max(0, len(held) - PAGE)
+            counts = {"unlisted": unlisted, "listed": len(node.slowed)}
+            return {"slowed": held[:PAGE], **counts, "blind": list(node.blind)}, []
+        return {}, []
+
+
+def _go_on(listener: int, number: int) -> bool:
+    """Let this call go on; whether the caller was still there."""
+    try:
+        fcntl.ioctl(listener, SEND, _ANSWER.pack(number, 0, 0, _CONTINUE))
+    except OSError:
+        return False
+    return True
+
+
+def _waits(held: Held) -> bool:
+    try:
+        fcntl.ioctl(held.listener, ID_VALID, struct.pack("=Q", held.call.id))
+    except OSError:
+        return False
+    return True
+
+
+def main() -> None:
+    control, door = (socket.socket(fileno=int(word)) for word in sys.argv[1:3])
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    for sock in (control, door):
+        sock.set_inheritable(False)
+    os.chdir("/")
+    Supervisor(control, door, os.getppid(), writes="--writes" in sys.argv[3:]).run()
+
+
+if __name__ == "__main__":
+    main()

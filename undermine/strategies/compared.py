@@ -1,0 +1,121 @@
+"""Other ways to choose which operation is slow, on the machinery of `sieve`, to compare it with: random, FATE, Legolas, Chronos.
+
+Each as the paper on Sieve describes it (Section 6.2), with the delays that it gives them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from undermine.analysis.exposure import Spot
+from undermine.analysis.weak_spots import WeakSpot
+from undermine.model.plan import At, Delay, Plan, Step, point_at
+from undermine.protocols import History, PastRun
+from undermine.strategies.slow_known import DelayChance
+
+MINUTE_S = 60.0
+"""What random, FATE and Legolas delay by."""
+AT_ONCE = 6
+"""How many delays Chronos puts into one run."""
+STATE_BUDGET = 3
+"""How many injections a state has in one turn."""
+LIMIT_FACTOR = 3 / 2
+
+Spots = Sequence[WeakSpot]
+Delays = Mapping[Spot, DelayChance]
+
+
+def at_random(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
+    """Any occurrence of any operation, as often as it is asked."""
+    chances = [seen for seen in history.points if Spot.of(seen.point) in delays]
+    chooser = random.Random(f"{history.seed} {history.round_index}")
+    for _ in range(history.batch if chances else 0):
+        seen = chooser.choices(chances, [seen.count for seen in chances])[0]
+        trigger = At(seen.point, nth=chooser.randint(1, max(1, seen.count)))
+        fault = msgspec.structs.replace(delays[Spot.of(seen.point)].fault, delay_s=MINUTE_S)
+        yield Plan((Step(trigger, fault),), history.seed, "", "random: any operation, any occurrence")
+
+
+def fate(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
+    """Every operation in every context, as runs meet them."""
+    tried = _tried(history.runs)
+    for weak in spots:
+        if weak.spot in delays and weak.spot not in tried:
+            yield _minute(weak, delays, history, "FATE: an operation in a context that was not tried")
+
+
+def legolas(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
+    """States take turns, each with a budget, and each gives its operations in order. A state is the service that a thread is in:
+    its role, the function that the thread began with, and what that was doing."""
+    tried = _tried(history.runs)
+    queues: dict[tuple[str, ...], list[WeakSpot]] = {}
+    for weak in spots:
+        queue = queues.setdefault(_state(weak), [])
+        known = {(other.spot.op, other.spot.loc) for other in queue}
+        if weak.spot in delays and (weak.spot.op, weak.spot.loc) not in known:
+            queue.append(weak)
+    left = [[weak for weak in queue if weak.spot not in tried] for queue in queues.values()]
+    while left := [queue for queue in left if queue]:
+        for queue in left:
+            for weak in queue[:STATE_BUDGET]:
+                yield _minute(weak, delays, history, f"Legolas: state {' in '.join(_state(weak)[1:])}")
+            del queue[:STATE_BUDGET]
+
+
+def _state(weak: WeakSpot) -> tuple[str, ...]:
+    functions = [loc.partition("#")[0] for loc in weak.exposure.stack]
+    return weak.spot.role, *reversed(functions[-2:])
+
+
+def chronos(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
+    """Six operations with time limits in one run, chosen at random; those that only the last run showed, if they are deeper than
+    what was chosen, come on top of it in the next one."""
+    timed = [weak for weak in spots if weak.timed and weak.spot in delays]
+    depth = {weak.spot: number for number, weak in enumerate(timed)}
+    chosen = _deeper(history, depth) or _six(history, timed)
+    ordered = sorted(chosen, key=lambda spot: depth[spot])
+    limits = {weak.spot: weak.exposure.limit_s for weak in timed}
+    steps = []
+    for spot in ordered:
+        delay_s = limits[spot] * LIMIT_FACTOR or history.delay_s
+        steps.append(Step(At(spot.point), msgspec.structs.replace(delays[spot].fault, delay_s=round(delay_s, 3))))
+    if steps:
+        yield Plan(tuple(steps), history.seed, "", "Chronos: several slow operations in one run")
+
+
+def _six(history: History, timed: Spots) -> list[Spot]:
+    chooser = random.Random(f"{history.seed} {history.round_index}")
+    return [weak.spot for weak in chooser.sample(timed, min(AT_ONCE, len(timed)))]
+
+
+def _deeper(history: History, depth: Mapping[Spot, int]) -> list[Spot]:
+    if not history.runs:
+        return []
+    last = history.runs[-1]
+    usual = {Spot.of(point) for point in history.baseline.points}
+    before = [spot for step in last.plan.steps if (spot := Spot.of(point_at(step.trigger))) in depth]
+    shown = {Spot.of(point) for point in history.profile(last.id).after}
+    new = [spot for spot in sorted(shown - usual) if spot in depth and spot not in before]
+    average = sum(depth[spot] for spot in before) / len(before) if before else 0.0
+    deeper = [spot for spot in new if depth[spot] > average]
+    return [*before, *deeper] if deeper else []
+
+
+def _minute(weak: WeakSpot, delays: Delays, history: History, why: str) -> Plan:
+    fault = msgspec.structs.replace(delays[weak.spot].fault, delay_s=MINUTE_S)
+    return Plan((Step(At(weak.spot.point), fault),), history.seed, "", why)
+
+
+def _tried(runs: Sequence[PastRun]) -> set[Spot]:
+    return {Spot.of(point_at(step.trigger)) for run in runs for step in run.plan.steps if isinstance(step.fault, Delay)}
+
+
+WAYS: dict[str, Callable[[Spots, Delays, History], Iterator[Plan]]] = {
+    "random": at_random,
+    "fate": fate,
+    "legolas": legolas,
+    "chronos": chronos,
+}
