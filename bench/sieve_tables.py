@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from undermine.findings.group import template
+
 SIEVE = "sieve"
 NAMES = {
     "random": "Random",
@@ -76,7 +78,7 @@ class Cell(msgspec.Struct, frozen=True):
     """Why it could not be run."""
 
     def report(self, symptom: str) -> Report | None:
-        return next((report for report in self.reports if report.symptom == symptom), None)
+        return next((report for report in self.reports if template(report.symptom) == template(symptom)), None)
 
 
 class Static(msgspec.Struct, frozen=True):
@@ -108,7 +110,10 @@ class Row(msgspec.Struct, frozen=True):
     def bugs(self) -> tuple[str, ...]:
         """Symptoms that at least one mode has shown to be bugs; those that Sieve found come first."""
         best = sorted(self.cells, key=lambda cell: cell.mode != SIEVE)
-        return tuple(dict.fromkeys(r.symptom for cell in best for r in cell.reports if r.state == "found"))
+        found: dict[str, str] = {}
+        for report in (report for cell in best for report in cell.reports if report.state == "found"):
+            found.setdefault(template(report.symptom), report.symptom)
+        return tuple(found.values())
 
 
 def mean(numbers: Iterable[float]) -> float:

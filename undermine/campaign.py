@@ -186,6 +186,7 @@ class Campaign:
             frames=self._store.frames,
             fault_free=self._store.fault_free(),
             columns=self.experiments.columns,
+            fired_ns=self.experiments.fired_ns,
             sources=self._where_sources_are,
             delay_s=self._config.faults.delay_s,
         )
@@ -268,7 +269,7 @@ class Campaign:
         run. A strategy that never ran is sure of one run."""
         begun = time.monotonic()
         sure_of_one = not self._store.past_runs(slots[0].strategy)
-        decided = {finding.symptom for finding in self._store.findings() if not finding.dropped}
+        decided = {finding.symptom for finding in self._store.findings()}
         suspicious = threading.Event()
 
         def run(slot: Slot) -> Judged | None:

@@ -26,7 +26,7 @@ from undermine.model.plan import At, fault_kind, final_at
 from undermine.model.point import KEYS
 from undermine.model.run import Conditions, RunView, Verdict
 from undermine.protocols import Checker, PointSeen
-from undermine.rundir import RunDir, load_view, save_record, tidy
+from undermine.rundir import RunDir, load_record, load_view, save_record, tidy
 from undermine.store import BASELINE, CONTROL, PATIENT, REALISM, SPECIAL, Slot, Store
 
 ATTEMPTS_MAX = 3
@@ -86,6 +86,11 @@ class Experiments:
     def columns(self, run_id: int) -> Columns:
         """All events of a run; none if they were not kept."""
         return read_columns(RunDir(self.folder(run_id)).trace)
+
+    def fired_ns(self, run_id: int) -> int:
+        """When its first step fired; 0 if none did."""
+        moments = load_record(RunDir(self.folder(run_id))).moments
+        return moments[0].t_ns if moments else 0
 
     def run_alone(self, slots: Sequence[Slot]) -> list[Judged]:
         """A round that no strategy proposed: one run at a time, whatever the limits say."""

@@ -137,6 +137,8 @@ class History(msgspec.Struct, frozen=True):
     """The fault-free runs to learn from, by number."""
     columns: Callable[[int], Columns] = no_columns
     """All events of a run, by its number; for `traced` strategies, with everything that agents can observe."""
+    fired_ns: Callable[[int], int] = lambda _: 0
+    """When the first step of a run fired, by its number; 0 if none did."""
     sources: Callable[[], Sources] = Sources
     delay_s: float = 5.0
     """How long the user wants operations to be delayed where nothing else says it."""

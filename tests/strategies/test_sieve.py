@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from undermine.analysis.exposure import Spot
+from undermine.analysis.scopes import analyse
 from undermine.inject.compile import compile_steps
 from undermine.model.columns import Columns
 from undermine.model.event import Event
 from undermine.model.plan import At, Delay, Plan, Reboot, Step, Then, point_at
 from undermine.model.point import Point, point_of
-from undermine.protocols import History, PastRun, Profile
-from undermine.strategies.sieve import OVER, UNDER, Sieve
+from undermine.protocols import History, PastRun, Profile, Sources
+from undermine.strategies.sieve import UNDER, Sieve
+from undermine.strategies.slow_known import OVER
 from undermine.testing import event, history
 
 MS = 1_000_000
@@ -50,7 +53,9 @@ class Trace:
         return list(dict.fromkeys(point_of(e) for e in self.events if e.kind in ("file", "net", "db", "msg")))
 
 
-def told(trace: Trace, runs: Sequence[PastRun] = (), after: Trace | None = None) -> History:
+def told(
+    trace: Trace, runs: Sequence[PastRun] = (), after: Trace | None = None, fired_ns: int = 10**15, delay_s: float = 5.0
+) -> History:
     """What the strategy knows after a fault-free run, and after runs that all showed what `after` has."""
     shown = Profile(frozenset(after.points), frozenset(after.points)) if after else Profile()
     return msgspec.structs.replace(
@@ -58,7 +63,8 @@ def told(trace: Trace, runs: Sequence[PastRun] = (), after: Trace | None = None)
         fault_free=(900,),
         columns=lambda run: Columns.of((trace if run == 900 else after or trace).events),
         profile=lambda _: shown,
-        delay_s=5.0,
+        fired_ns=lambda _: fired_ns,
+        delay_s=delay_s,
     )
 
 
@@ -125,15 +131,15 @@ def test_what_only_a_slow_operation_leads_to_is_for_a_second_delay() -> None:
         one.locked("file.fsync", "save", "put")
     slow.locked("file.fsync", "early", "by_chance")
     slow.did("lock.acquire", "put", resource="lock@1", result=1)
-    slow.did("file.fsync", "save", "put", end_ns=10**12)
+    moment = slow.did("file.fsync", "save", "put", end_ns=10**12).t_ns
     slow.locked("file.write", "repair", "recover")
     (first,) = Sieve().propose(told(trace))
     runs = ran([first])
-    (second,) = Sieve().propose(told(trace, runs, slow))
+    (second,) = Sieve().propose(told(trace, runs, slow, moment))
     assert places([second]) == [("app:early#1", 300.0)]
     runs = ran([first, second])
-    assert list(Sieve().propose(told(trace, runs, slow))) == []
-    two = Sieve(Sieve.Options(delays=2)).propose(told(trace, runs, slow))
+    assert list(Sieve().propose(told(trace, runs, slow, moment))) == []
+    two = Sieve(Sieve.Options(delays=2)).propose(told(trace, runs, slow, moment))
     more = {point_at(plan.steps[1].trigger).get("loc") for plan in two}
     assert "app:repair#1" in more
 
@@ -170,6 +176,52 @@ def test_the_lock_that_most_places_want_comes_first() -> None:
     first = [place for place, _ in places(list(Sieve().propose(told(trace))))]
     assert first[-1] == "app:small#1"
     assert len(first) == 4
+
+
+def test_the_last_of_a_block_that_can_be_delayed_stands_for_it(tmp_path: Path) -> None:
+    """Nothing is delayed at a close: it must not hide what comes before it."""
+    source = tmp_path / "app.py"
+    source.write_text(
+        "import os, threading\nLOCK = threading.Lock()\n"
+        "def put(fd):\n    with LOCK:\n        os.write(fd, b'x')\n        os.fsync(fd)\n        os.close(fd)\n"
+    )
+    facts = analyse([source])
+    trace = Trace()
+    trace.did("lock.acquire", "put", resource="lock@1", result=1)
+    for point in facts.points:
+        trace.did(point.op, "put", line=point.line)
+        trace.events[-1] = msgspec.structs.replace(trace.events[-1], loc=point.loc, stack=(point.loc,))
+    trace.did("lock.release", "put", resource="lock@1")
+    known = msgspec.structs.replace(told(trace), sources=lambda: Sources((str(source),)))
+    (plan,) = Sieve().propose(known)
+    assert point_at(plan.steps[0].trigger).get("op") == "file.fsync"
+
+
+@pytest.mark.parametrize(("limit_s", "long_s", "wanted"), [(45.0, 60.0, 67.5), (0.0001, 300.0, 0.01), (2.0, 300.0, 3.0)])
+def test_a_delay_crosses_its_limit_whatever_that_is(limit_s: float, long_s: float, wanted: float) -> None:
+    trace = Trace()
+    trace.limited("net.recv", "ask", "call", limit_s=limit_s)
+    strategy = Sieve(Sieve.Options(long_s=long_s))
+    plans = list(strategy.propose(told(trace)))
+    assert places(plans) == [("app:ask#1", wanted)]
+    assert list(strategy.propose(told(trace, ran(plans)))) == []
+
+
+def test_a_delay_that_the_user_wants_as_long_as_the_long_one_ends_the_strategy_too(trace: Trace) -> None:
+    strategy = Sieve(Sieve.Options(long_s=5.0))
+    plans = list(strategy.propose(told(trace, delay_s=5.0)))
+    again = list(strategy.propose(told(trace, ran(plans, odd=True), delay_s=5.0)))
+    assert sorted(delay for _, delay in places(again)) == [pytest.approx(0.4 * UNDER, abs=0.001), 2.5]
+    assert list(strategy.propose(told(trace, ran([*plans, *again], odd=True), delay_s=5.0))) == []
+
+
+def test_the_user_is_told_what_is_not_known(trace: Trace) -> None:
+    strategy = Sieve()
+    list(strategy.propose(told(trace)))
+    said = " ".join(strategy.remarks())
+    assert "no source" in said
+    assert "not observed in full" in said
+    assert strategy.remarks() == []
 
 
 def test_another_fault_on_top_only_if_it_is_wanted(trace: Trace) -> None:
@@ -226,6 +278,21 @@ def test_comparison_several_limits_at_once() -> None:
     assert all(step.fault == Delay(1.5, "operation") for step in plan.steps)
     order = [point_at(step.trigger).get("loc") for step in plan.steps]
     assert order == sorted(order), "a step is armed when the one before it has fired"
+
+
+def test_comparison_deeper_ones_on_top_and_never_the_same_again() -> None:
+    trace, later = Trace(), Trace()
+    for number in range(3):
+        for one in (trace, later):
+            one.limited("net.recv", f"r{number}", "call", limit_s=1.0)
+    later.limited("net.recv", "retry", "call", limit_s=1.0)
+    strategy = Sieve(Sieve.Options(mode="chronos"))
+    (first,) = strategy.propose(told(trace))
+    assert len(first.steps) == 3
+    (second,) = strategy.propose(told(trace, ran([first]), later))
+    assert point_at(second.steps[-1].trigger).get("loc") == "app:retry#1"
+    assert second.steps[:3] == first.steps
+    assert list(strategy.propose(told(trace, ran([first]), trace))) == [], "all that could be drawn was run"
 
 
 def test_steps_are_only_for_nodes_of_the_role(trace: Trace) -> None:

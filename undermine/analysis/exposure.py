@@ -84,24 +84,6 @@ def exposures(columns: Columns, before_ns: int = 0) -> dict[Spot, Exposure]:
     return _Run(analyse(columns), before_ns).exposures()
 
 
-def slowest_ns(columns: Columns, spot: Spot) -> int:
-    """When that occurrence of a spot began that took longest, or has not ended; 0 if there is none."""
-    rows = columns.find(spot.op)
-    fits = [
-        row
-        for row in rows.tolist()
-        if columns.processes[int(columns.process[row])].role == spot.role
-        and (locs := columns.stacks[int(columns.stack[row])])[0] == spot.loc
-        and (not spot.stack or stack_id(locs) == spot.stack)
-    ]
-    return max(((_took(columns, row), int(columns.t[row])) for row in fits), default=(0, 0))[1]
-
-
-def _took(columns: Columns, row: int) -> float:
-    end = int(columns.end[row])
-    return end - int(columns.t[row]) if end else float("inf")
-
-
 def merged(parts: Iterable[Mapping[Spot, Exposure]]) -> dict[Spot, Exposure]:
     """What several runs say together."""
     found: dict[Spot, Exposure] = {}

@@ -8,13 +8,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import msgspec
-
 from undermine.analysis.exposure import Spot
 from undermine.analysis.weak_spots import WeakSpot
 from undermine.model.plan import At, Delay, Plan, Step, point_at
 from undermine.protocols import History, PastRun
-from undermine.strategies.slow_known import DelayChance
+from undermine.strategies.slow_known import DelayChance, over_limit
 
 MINUTE_S = 60.0
 """What random, FATE and Legolas delay by."""
@@ -22,7 +20,8 @@ AT_ONCE = 6
 """How many delays Chronos puts into one run."""
 STATE_BUDGET = 3
 """How many injections a state has in one turn."""
-LIMIT_FACTOR = 3 / 2
+_DRAWS_MAX = 100
+"""So often another choice is drawn if one was made before."""
 
 Spots = Sequence[WeakSpot]
 Delays = Mapping[Spot, DelayChance]
@@ -35,8 +34,12 @@ def at_random(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
     for _ in range(history.batch if chances else 0):
         seen = chooser.choices(chances, [seen.count for seen in chances])[0]
         trigger = At(seen.point, nth=chooser.randint(1, max(1, seen.count)))
-        fault = msgspec.structs.replace(delays[Spot.of(seen.point)].fault, delay_s=MINUTE_S)
-        yield Plan((Step(trigger, fault),), history.seed, "", "random: any operation, any occurrence")
+        yield Plan(
+            (Step(trigger, delays[Spot.of(seen.point)].lasting(MINUTE_S)),),
+            history.seed,
+            "",
+            "random: any operation, any occurrence",
+        )
 
 
 def fate(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
@@ -75,20 +78,24 @@ def chronos(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
     what was chosen, come on top of it in the next one."""
     timed = [weak for weak in spots if weak.timed and weak.spot in delays]
     depth = {weak.spot: number for number, weak in enumerate(timed)}
-    chosen = _deeper(history, depth) or _six(history, timed)
-    ordered = sorted(chosen, key=lambda spot: depth[spot])
     limits = {weak.spot: weak.exposure.limit_s for weak in timed}
-    steps = []
-    for spot in ordered:
-        delay_s = limits[spot] * LIMIT_FACTOR or history.delay_s
-        steps.append(Step(At(spot.point), msgspec.structs.replace(delays[spot].fault, delay_s=round(delay_s, 3))))
-    if steps:
-        yield Plan(tuple(steps), history.seed, "", "Chronos: several slow operations in one run")
+    usual = {Spot.of(point) for point in history.baseline.points}
+    at_first = [weak.spot for weak in timed if weak.spot in usual]
+    chooser = random.Random(f"{history.seed} {len(history.runs)}")
+    chosen = [_deeper(history, depth), *(_six(chooser, at_first) for _ in range(_DRAWS_MAX))]
+    for spots_chosen in filter(None, chosen):
+        steps = tuple(
+            Step(At(spot.point), delays[spot].lasting(over_limit(limits[spot], history)))
+            for spot in sorted(spots_chosen, key=depth.__getitem__)
+        )
+        plan = Plan(steps, history.seed, "", "Chronos: several slow operations in one run")
+        if plan.id not in history.settled:
+            yield plan
+            return
 
 
-def _six(history: History, timed: Spots) -> list[Spot]:
-    chooser = random.Random(f"{history.seed} {history.round_index}")
-    return [weak.spot for weak in chooser.sample(timed, min(AT_ONCE, len(timed)))]
+def _six(chooser: random.Random, spots: Sequence[Spot]) -> list[Spot]:
+    return chooser.sample(spots, min(AT_ONCE, len(spots)))
 
 
 def _deeper(history: History, depth: Mapping[Spot, int]) -> list[Spot]:
@@ -105,8 +112,7 @@ def _deeper(history: History, depth: Mapping[Spot, int]) -> list[Spot]:
 
 
 def _minute(weak: WeakSpot, delays: Delays, history: History, why: str) -> Plan:
-    fault = msgspec.structs.replace(delays[weak.spot].fault, delay_s=MINUTE_S)
-    return Plan((Step(At(weak.spot.point), fault),), history.seed, "", why)
+    return Plan((Step(At(weak.spot.point), delays[weak.spot].lasting(MINUTE_S)),), history.seed, "", why)
 
 
 def _tried(runs: Sequence[PastRun]) -> set[Spot]:

@@ -8,6 +8,7 @@ known from runs that are over, so runs side by side never explore the same conte
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Literal
 
@@ -19,12 +20,14 @@ from undermine.model.plan import At, Delay, Plan, Step, Then, Trigger, point_at
 from undermine.model.point import REST, phase_point
 from undermine.protocols import History, PastRun
 from undermine.strategies.compared import WAYS
-from undermine.strategies.slow_known import Known
+from undermine.strategies.slow_known import OVER, DelayChance, Known, Possible, over_limit
 
 Mode = Literal["sieve", "insensitive", "ungrouped", "random", "fate", "legolas", "chronos"]
 
-OVER, UNDER = 3 / 2, 2 / 3
-"""Of the time limit that is to be crossed; and what just does not cross it."""
+UNDER = 2 / 3
+"""Of a time limit: what just does not cross it."""
+_MORE_MAX = 1000
+"""So many plans with more than one fault are proposed at a time."""
 DUE = At(phase_point(REST))
 """What is met while clients are served is delayed there, not while nodes start."""
 
@@ -65,93 +68,82 @@ class Sieve:
     def propose(self, history: History) -> Iterator[Plan]:
         """All that is new, the most telling first; then, if that is wanted, faults on top of it."""
         if self._options.mode in WAYS:
-            spots, delays = self._known.spots(history), self._known.delays(history)
+            later = self._options.mode == "chronos"
+            spots, delays = self._known.spots(history, later=later), self._known.delays(history)
             for plan in WAYS[self._options.mode](spots, delays, history):
                 yield msgspec.structs.replace(plan, strategy=self.name)
             return
-        weak = self.weak_spots(history)
         tried = Tried(history.runs)
         proposed = False
-        for plan in _in_turns(self._single(weak, tried, history)):
+        for plan in _in_turns(self._single(self.weak_spots(history), tried, history)):
             proposed = True
             yield plan
         if not proposed:
-            yield from self._more(history)
+            yield from itertools.islice(self._more(history), _MORE_MAX)
 
-    def weak_spots(self, history: History) -> list[WeakSpot]:
-        """What is worth a delay, as runs have shown it so far."""
-        return self._worth_it(self._known.spots(history))
-
-    def _worth_it(self, every: Iterable[WeakSpot]) -> list[WeakSpot]:
-        spots = [weak for weak in every if weak.synchronized or weak.timed]
+    def weak_spots(self, history: History, *, later: bool = False) -> list[tuple[WeakSpot, DelayChance]]:
+        """What is worth a delay and can be delayed, as runs have shown it so far."""
+        delays = self._known.delays(history)
+        every = self._known.spots(history, later=later)
+        spots = [weak for weak in every if (weak.synchronized or weak.timed) and weak.spot in delays]
         if self._options.mode == "sieve":
-            return list(representatives(spots))
-        return spots if self._options.mode == "ungrouped" else list(_by_place(spots))
+            spots = list(representatives(spots))
+        found = [(weak, delays[weak.spot]) for weak in spots]
+        return list(_by_place(found)) if self._options.mode == "insensitive" else found
 
     # --- one delay
 
-    def _single(self, spots: Iterable[WeakSpot], tried: Tried, history: History) -> Iterator[tuple[WeakSpot, Plan]]:
-        delays = self._known.delays(history)
-        for weak in spots:
-            chance = delays.get(weak.spot) or next((delays[s] for s in delays if _same_place(s, weak.spot)), None)
-            if chance is None:
-                continue
+    def _single(
+        self, spots: Iterable[tuple[WeakSpot, DelayChance]], tried: Tried, history: History
+    ) -> Iterator[tuple[WeakSpot, Plan]]:
+        for weak, chance in spots:
             for delay_s, why in self._durations(weak, tried.of(weak.spot), history):
-                trigger = _trigger(weak, tried)
-                step = Step(trigger, msgspec.structs.replace(chance.fault, delay_s=round(delay_s, 3)))
-                yield weak, Plan((step,), history.seed, self.name, why)
+                yield weak, Plan((Step(_trigger(weak, tried), chance.lasting(delay_s)),), history.seed, self.name, why)
 
     def _durations(self, weak: WeakSpot, before: Sequence[PastRun], history: History) -> Iterator[tuple[float, str]]:
         """How long it is delayed next, and why: as what others wait for, as what has a limit, and once more otherwise where the
         first showed nothing but other words in logs."""
-        long_s = self._options.long_s
+        long_s, over_s = self._options.long_s, over_limit(weak.exposure.limit_s, history)
         longs = [run for run in before if _delay_of(run) >= long_s]
         shorts = [run for run in before if _delay_of(run) < long_s]
-        limit_s = weak.exposure.limit_s
-        if weak.synchronized and not longs:
-            yield long_s, f"synchronized: {weak.why(synchronized=True)}"
-        if weak.timed and not shorts:
-            delay_s = min(limit_s * OVER, long_s / 2) if limit_s else history.delay_s
-            yield delay_s, f"timeout-protected: {weak.why(synchronized=False)}"
-        elif len(shorts) < 1 + weak.timed and any(run.odd for run in before) and not any(run.failed for run in before):
-            first = _delay_of(shorts[0]) if shorts else 0.0
-            other = first * UNDER / OVER if first else history.delay_s
-            yield other, "another duration: the first changed only what the logs say"
+        timed = weak.timed and over_s < long_s
+        if (weak.synchronized or (weak.timed and not timed)) and not longs:
+            yield max(long_s, over_s), f"synchronized: {weak.why(synchronized=True)}"
+        if timed and not shorts:
+            yield over_s, f"timeout-protected: {weak.why(synchronized=False)}"
+        elif len(shorts) < 1 + timed and any(run.odd for run in before) and not any(run.failed for run in before):
+            other_s = over_s * UNDER / OVER if timed else min(history.delay_s, long_s / 2)
+            yield other_s, "another duration: the first changed only what the logs say"
 
     # --- more faults
 
     def _more(self, history: History) -> Iterator[Plan]:
         """Runs that took their delay and passed, with one more fault at what they showed after it; what no fault-free run shows
         comes first."""
-        options = self._options
-        if options.delays == 1 and not options.crash:
+        if self._options.delays == 1 and not self._options.crash:
             return
         usual = {Spot.of(point) for point in history.baseline.points}
-        weak = {found.spot: found for found in self._worth_it(self._known.spots(history, later=True))}
-        rows: tuple[list[Plan], list[Plan]] = ([], [])
-        for run in history.runs:
-            if run.status != "fired" or run.failed or not _all_delays(run.plan):
-                continue
-            after = history.profile(run.id).after
-            for spot, chances in self._known.at(after, history).items():
-                taken = rows[spot in usual]
-                here = weak.get(spot)
-                if here and len(run.plan.steps) < options.delays and chances.delay:
-                    delay_s = options.long_s if here.synchronized else here.exposure.limit_s * OVER or history.delay_s
-                    fault = msgspec.structs.replace(chances.delay.fault, delay_s=round(delay_s, 3))
-                    taken.append(
-                        self._extended(run, Step(At(spot.point), fault), history, "another slow operation after it")
-                    )
-                if options.crash and chances.reboot:
-                    step = Step(
-                        At(chances.reboot.point.abstract_out(["target"]), chances.reboot.place), chances.reboot.fault
-                    )
-                    taken.append(self._extended(run, step, history, "a crash while it is slow"))
-        for row in rows:
-            yield from (plan for plan in row if plan.id not in history.settled)
+        weak = {found.spot: found for found, _ in self.weak_spots(history, later=True)}
+        extended = [run for run in history.runs if run.status == "fired" and not run.failed and _all_delays(run.plan)]
+        for often in (False, True):
+            for run in extended:
+                for spot, possible in self._known.at(history.profile(run.id).after, history).items():
+                    if (spot in usual) != often:
+                        continue
+                    for step, why in self._second(run, weak.get(spot), spot, possible, history):
+                        plan = Plan((*run.plan.steps, step), history.seed, self.name, why)
+                        if plan.id not in history.settled:
+                            yield plan
 
-    def _extended(self, run: PastRun, step: Step, history: History, why: str) -> Plan:
-        return Plan((*run.plan.steps, step), history.seed, self.name, why)
+    def _second(
+        self, run: PastRun, weak: WeakSpot | None, spot: Spot, possible: Possible, history: History
+    ) -> Iterator[tuple[Step, str]]:
+        if weak and possible.delay and len(run.plan.steps) < self._options.delays:
+            over_s = over_limit(weak.exposure.limit_s, history)
+            delay_s = max(self._options.long_s, over_s) if weak.synchronized else over_s
+            yield Step(At(spot.point), possible.delay.lasting(delay_s)), "another slow operation after it"
+        if self._options.crash and possible.reboot:
+            yield Step(At(spot.point, possible.reboot.place), possible.reboot.fault), "a crash while it is slow"
 
 
 class Tried:
@@ -179,18 +171,14 @@ class Tried:
         return spot in self._missed
 
 
-def _by_place(spots: Iterable[WeakSpot]) -> Iterator[WeakSpot]:
+def _by_place(found: Iterable[tuple[WeakSpot, DelayChance]]) -> Iterator[tuple[WeakSpot, DelayChance]]:
     """Each place in the code once, whatever led there: as it was met first."""
     seen: set[Spot] = set()
-    for weak in spots:
+    for weak, chance in found:
         place = weak.spot._replace(stack="")
         if place not in seen:
             seen.add(place)
-            yield msgspec.structs.replace(weak, spot=place)
-
-
-def _same_place(one: Spot, other: Spot) -> bool:
-    return not other.stack and one._replace(stack="") == other
+            yield msgspec.structs.replace(weak, spot=place), chance
 
 
 def _trigger(weak: WeakSpot, tried: Tried) -> Trigger:

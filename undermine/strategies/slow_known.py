@@ -11,15 +11,22 @@ from collections.abc import Iterable
 import msgspec
 
 from undermine.analysis.chances import LEAVING_TRACES, possible
-from undermine.analysis.exposure import Exposure, Spot, exposures, merged, slowest_ns
+from undermine.analysis.exposure import Exposure, Spot, exposures, merged
 from undermine.analysis.scopes import Facts, Named, Program, calls_in
 from undermine.analysis.weak_spots import WeakSpot, WeakSpots
 from undermine.model.columns import Columns
-from undermine.model.plan import Delay, Plan, Reboot, point_at
-from undermine.model.point import Point
-from undermine.protocols import Chance, History, PastRun
+from undermine.model.plan import Delay, Reboot
+from undermine.model.point import CLIENT, Point
+from undermine.protocols import Chance, History
 
+OVER = 3 / 2
+"""Of the time limit that is to be crossed."""
+_LEAST_S = 0.01
 _TROUBLES_MAX = 5
+_NOT_IN_FULL = (
+    "the fault-free runs were not observed in full, since this campaign was begun without the strategy: locks and limits "
+    "are known from its own runs only; a new campaign knows more"
+)
 
 
 class DelayChance(msgspec.Struct, frozen=True):
@@ -27,6 +34,9 @@ class DelayChance(msgspec.Struct, frozen=True):
 
     point: Point
     fault: Delay
+
+    def lasting(self, delay_s: float) -> Delay:
+        return msgspec.structs.replace(self.fault, delay_s=round(delay_s, 3))
 
 
 class Possible(msgspec.Struct, frozen=True):
@@ -36,12 +46,17 @@ class Possible(msgspec.Struct, frozen=True):
     reboot: Chance | None = None
 
 
+def over_limit(limit_s: float, history: History) -> float:
+    """What crosses a time limit; where none was seen, what the user says."""
+    return max(limit_s * OVER if limit_s else history.delay_s, _LEAST_S)
+
+
 class Known:
     """Grows with the runs of a campaign."""
 
     def __init__(self, folders: tuple[str, ...] = ()) -> None:
         self._folders = folders
-        self._runs: dict[tuple[int, bool], dict[Spot, Exposure]] = {}
+        self._seen: dict[bool, _Seen] = {False: _Seen(), True: _Seen()}
         self._joined: WeakSpots | None = None
         self.remarks: list[str] = []
         """What the user should know of the source, since somebody last took them."""
@@ -51,10 +66,15 @@ class Known:
 
         What only a slow operation leads to cannot be met by a run that begins with a delay there.
         """
-        joined = self._facts(history)
-        fault_free = [self._of_run(run, None, history) for run in history.fault_free]
-        others = [self._of_run(run.id, None if later else run.plan, history) for run in history.runs if _counts(run)]
-        return joined.of(merged([*fault_free, *others]))
+        joined, seen = self._facts(history), self._seen[later]
+        for run in history.fault_free:
+            seen.add(run, 0, history)
+        for past in history.runs:
+            if past.status == "fired":
+                seen.add(past.id, 0 if later else history.fired_ns(past.id), history)
+            elif past.status == "not_fired":  # it says as much as one without a fault
+                seen.add(past.id, 0, history)
+        return joined.of(seen.exposures)
 
     def delays(self, history: History) -> dict[Spot, DelayChance]:
         """Where runs could be delayed, and how."""
@@ -75,15 +95,6 @@ class Known:
                 found[spot] = msgspec.structs.replace(found.get(spot, Possible()), reboot=chance)
         return found
 
-    def _of_run(self, run: int, plan: Plan | None, history: History) -> dict[Spot, Exposure]:
-        """What a run showed; with a plan, before its first step fired."""
-        key = run, plan is None
-        if key not in self._runs:
-            columns = history.columns(run)
-            first = slowest_ns(columns, Spot.of(point_at(plan.steps[0].trigger))) if plan and plan.steps else 0
-            self._runs[key] = exposures(columns, first)
-        return self._runs[key]
-
     def _facts(self, history: History) -> WeakSpots:
         """Of the source; read once, told what the fault-free runs have shown."""
         if self._joined is None:
@@ -94,16 +105,34 @@ class Known:
             observed = {call for columns in traces for call in calls_in(columns.stacks)}
             facts = program.with_observed(sorted(observed)).facts()
             self._joined = WeakSpots(facts, sources, same := _same_interpreter(traces))
-            self.remarks += _remarks(facts, same)
+            self.remarks += _remarks(facts, same, observed_in_full(traces))
         return self._joined
 
 
-def _counts(run: PastRun) -> bool:
-    """Does it say something? One whose fault did not fire says as much as one without."""
-    return run.status in ("fired", "not_fired")
+class _Seen:
+    """What runs have shown together; each is looked at once."""
+
+    def __init__(self) -> None:
+        self.exposures: dict[Spot, Exposure] = {}
+        self._runs: set[int] = set()
+
+    def add(self, run: int, before_ns: int, history: History) -> None:
+        """What this run showed; before a moment, if one is given."""
+        if run not in self._runs:
+            self._runs.add(run)
+            self.exposures = merged((self.exposures, exposures(history.columns(run), before_ns)))
 
 
-def _remarks(facts: Facts, same_interpreter: bool) -> list[str]:
+def observed_in_full(traces: Iterable[Columns]) -> bool:
+    """Clients carry the agent only where everything is observed."""
+    return any(process.node == CLIENT for columns in traces for process in columns.processes)
+
+
+def _remarks(facts: Facts, same_interpreter: bool, in_full: bool) -> list[str]:
+    return [*_of_source(facts, same_interpreter), *([] if in_full else [_NOT_IN_FULL])]
+
+
+def _of_source(facts: Facts, same_interpreter: bool) -> list[str]:
     counts = facts.counts
     if not counts.files:
         return [
