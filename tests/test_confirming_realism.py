@@ -10,7 +10,6 @@ from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, configured, hurts, obs
 from undermine.experiments import News
 from undermine.model.plan import At, Crash, Delay, Plan, Step
 from undermine.model.run import Conditions, Moment, RunView, SlowOp
-from undermine.store import Store
 from undermine.testing import point
 
 WRITE, SYNC = point("file.write"), point("file.fsync", loc="app:sync#1")
@@ -43,13 +42,6 @@ def engine(tmp_path: Path) -> FakeEngine:
     made.runner.slow_ops = takes
     made.runner.moments = lands
     return made
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = Store(tmp_path / "campaign")
-    yield opened
-    opened.close()
 
 
 def test_a_delay_that_a_slow_disk_causes_is_believed(engine, store) -> None:
@@ -88,6 +80,13 @@ def test_where_no_device_can_be_slow_it_stays_a_bug_and_says_why(engine, store) 
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
     assert (engine.runner.strategies, finding.believed) == (ALL, True)
     assert str(finding.realism) == "not checked: a slow disk needs Linux"
+
+
+def test_what_was_dropped_stays_so_where_the_next_session_cannot_ask(engine, store) -> None:
+    observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
+    engine.runner.lacking_devices = {"disk": "a slow disk needs Linux", "network": ""}
+    (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
+    assert (engine.runner.strategies, finding.dropped) == ([*ALL, "realism"], True)
 
 
 def test_nobody_needs_to_ask(tmp_path, engine, store) -> None:

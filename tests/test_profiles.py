@@ -39,13 +39,6 @@ def engine(tmp_path: Path) -> FakeEngine:
     return made
 
 
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = Store(tmp_path / "campaign")
-    yield opened
-    opened.close()
-
-
 def after_one_run(engine: FakeEngine, store: Store, *fired_at_ns: int) -> tuple[History, Profile]:
     """The history once a plan of two steps has run, of which as many fired as there are times."""
     moments = tuple(Moment(step, "n1", t_ns, USUAL) for step, t_ns in enumerate(fired_at_ns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from undermine.deployments.slow_device import Slowed, Slowness
 from undermine.model.event import Event
 from undermine.model.plan import At, Crash, Hold, Plan, Step
 from undermine.model.point import Point, point_of
-from undermine.model.run import Moment, NodeExit, NodeInfo, SlowOp
+from undermine.model.run import Moment, NodeExit, SlowOp
 from undermine.slowing import Begun, SlowDevices, held_steps, slow_ops
 from undermine.testing import event, point
 
@@ -49,9 +50,9 @@ class Run:
         self.network = FakeDevice()
         monkeypatch.setattr(slowing, "SlowNetwork", lambda namespace: self.network)
         monkeypatch.setattr(slowing.slow_disk, "missing", lambda: "no disks here")
-        info = NodeInfo("n1", "server", "h", 1, {}, str(tmp_path))
         self.plan = plan
-        self.devices = SlowDevices(plan, DELAY_S, [info], FakePlace(), tmp_path / "door", lambda: None)  # type: ignore[arg-type]
+        folders = {"n1": [tmp_path]}
+        self.devices = SlowDevices(plan, DELAY_S, folders, FakePlace(), tmp_path / "door", lambda: None)  # type: ignore[arg-type]
 
 
 class FakePlace:
@@ -129,6 +130,46 @@ def test_a_problem_of_a_device_is_one_of_the_run(run: Run) -> None:
     run.devices.begin(0, "n1", SEND, "")
     run.devices.heal()
     assert run.devices.problem == "it was not slow"
+
+
+def test_packets_that_were_lost_break_the_run(run: Run) -> None:
+    run.network._said = Slowness(lost=3)
+    run.devices.begin(0, "n1", SEND, "")
+    run.devices.heal()
+    assert "3 packets were lost" in run.devices.problem
+
+
+class FakeDisks:
+    """Notes of which folders each disk is that is asked for."""
+
+    problem = ""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.asked: list[set[Path]] = []
+
+    def disk(self, node: str, folders: Iterable[Path]) -> FakeDevice:
+        self.asked.append(set(folders))
+        return FakeDevice()
+
+    def close(self) -> None: ...
+
+
+def test_all_folders_of_a_node_are_slow_and_those_of_the_files_that_are_worked_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(slowing.slow_disk, "missing", lambda: "")
+    monkeypatch.setattr(slowing, "SlowDisks", FakeDisks)
+    monkeypatch.setattr(slowing, "SlowNetwork", lambda namespace: FakeDevice())
+    store, sync = point("db.commit", target="COMMIT jobs"), point("file.fsync")
+    own = {Path("/run/n1"), Path("/shared")}
+    plan, place = holding(store, sync, sync), FakePlace()
+    devices = SlowDevices(plan, DELAY_S, {"n1": own}, place, tmp_path / "door", lambda: None)  # type: ignore[arg-type]
+    devices.begin(0, "n1", store, "/* a comment */ COMMIT")
+    devices.begin(1, "n1", sync, "/srv/a/file")
+    devices.begin(2, "n1", sync, "/srv/b/file")
+    assert devices.disks is not None
+    assert devices.disks.asked == [own, own | {Path("/srv/a")}, own | {Path("/srv/a"), Path("/srv/b")}]  # type: ignore[attr-defined]
+    assert devices.problem == ""
 
 
 def test_nothing_is_waited_for_if_nothing_began_or_all_is_over(run: Run) -> None:
@@ -210,8 +251,56 @@ def test_which_occurrence_the_receiving_is_after_the_sending_is_counted() -> Non
     assert (lead.nth, lead.then_nth) == (1, 2)
 
 
-def test_a_thread_that_polls_is_known() -> None:
-    poll = event("poll", seq=1, t_ns=10, end_ns=20)
-    assert timed(poll, net("net.recv", 2), at=1).polled
-    assert not timed(net("net.recv", 2), event("poll", seq=3, t_ns=5000, end_ns=6000)).polled
-    assert not timed(event("poll", seq=1, t_ns=10, thread="other"), net("net.recv", 2), at=1).polled
+def poll(seq: int, **more: object) -> Event:
+    return event("poll", seq=seq, t_ns=seq * 1000, end_ns=seq * 1000 + 1, **more)
+
+
+def polls(*events: Event) -> tuple[bool, bool | None]:
+    """Whether the last one got what a poll has waited for, and whether its connection does not block."""
+    op = timed(*events, at=len(events) - 1)
+    return op.polled, op.unblocked
+
+
+def test_a_receiving_takes_what_a_poll_has_waited_for() -> None:
+    assert polls(poll(1), net("net.recv", 2)) == (True, True)
+    assert polls(poll(1), net("net.recv", 2), net("net.send", 3), poll(4), net("net.recv", 5)) == (True, True)
+    assert polls(poll(1), net("net.recv", 2, "a>c/2"), net("net.recv", 3)) == (True, True), "one poll for both"
+    assert polls(poll(1), net("net.accept", 2, "a"), poll(3), net("net.recv", 4)) == (True, True)
+
+
+def test_a_poll_for_something_else_is_none_of_this_connection() -> None:
+    assert polls(net("net.recv", 2)) == (False, False)
+    assert not timed(net("net.recv", 2), poll(3)).polled
+    assert polls(poll(1, thread="other"), net("net.recv", 2)) == (False, False)
+    assert polls(poll(1), net("net.send", 2), net("net.recv", 3)) == (False, None), "it waits for an answer"
+    assert polls(poll(1), net("net.connect", 2, "b"), net("net.recv", 3)) == (False, None)
+    assert polls(poll(1), net("net.recv", 2), net("net.recv", 3)) == (False, None), "the rest may still have to come"
+
+
+def test_a_connection_does_not_block_if_all_that_it_received_was_polled_for() -> None:
+    assert polls(poll(1), net("net.recv", 2), net("net.send", 3)) == (False, True)
+    assert polls(poll(1), net("net.send", 2)) == (False, None)
+    assert polls(net("net.recv", 1), poll(2), net("net.recv", 3), net("net.send", 4)) == (False, None)
+    assert polls(net("net.recv", 1), net("net.send", 2)) == (False, False)
+
+
+def test_a_connection_with_a_time_limit_does_block() -> None:
+    limit, lifted = (net("timeout", n, size=size) for n, size in ((1, SECOND), (2, 0)))
+    received = poll(3), net("net.recv", 4)
+    assert polls(limit, *received) == (True, False)
+    assert polls(limit, lifted, *received) == (True, True)
+    assert polls(net("timeout", 1, "a>c/2", size=SECOND), *received) == (True, True), "another one's"
+
+
+def test_a_connection_of_an_event_loop_does_not_block() -> None:
+    task = event("task.start", seq=1, t_ns=10)
+    assert polls(task, net("stream.read", 2), net("net.recv", 3)) == (False, True)
+    assert polls(task, net("net.send", 3)) == (False, None), "it may be one of another library"
+
+
+def test_of_messages_it_is_not_known_which_connection_they_take() -> None:
+    asked, answered = (
+        event(op, seq=seq, t_ns=seq * 1000, end_ns=9000) for op, seq in (("msg.send", 2), ("msg.recv", 3))
+    )
+    assert polls(poll(1), answered) == (True, False)
+    assert polls(poll(1), asked, answered) == (False, False)

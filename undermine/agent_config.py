@@ -104,12 +104,16 @@ class AgentFiles:
         nodes = [node.id for node in self._nodes]
         return {"node": info.id, "role": info.role, "incarnation": incarnation, "nodes": nodes}
 
-    def _where(self, info: NodeInfo, role: Role) -> dict[str, Any]:
+    def folders(self, info: NodeInfo) -> list[str]:
+        """Those whose files count as the node's data."""
         values = self._config.values(self._nodes, info.id, str(self._run.path))
+        return [info.dir, *(render(path, values) for path in self._config.roles[info.role].paths)]
+
+    def _where(self, info: NodeInfo, role: Role) -> dict[str, Any]:
         return {
             **self._files(),
             "dir": info.dir,
-            "paths": [info.dir, *(render(path, values) for path in role.paths)],
+            "paths": self.folders(info),
             "packages": list(role.packages),
         }
 

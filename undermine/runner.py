@@ -46,7 +46,7 @@ from undermine.analysis.locks import explained
 from undermine.config import Config
 from undermine.deployments import cgroups
 from undermine.deployments.client import GuardianClient, GuardianDied, NodeSurvived
-from undermine.deployments.isolation import Isolation, Place, choose
+from undermine.deployments.isolation import Isolation, Place, choose, place_nodes
 from undermine.deployments.local import LocalCluster, tail
 from undermine.deployments.stacks import gather
 from undermine.inject.compile import compile_steps, meets_phases, unsupported
@@ -181,18 +181,6 @@ class Runner:
             place.close()
 
 
-def place_nodes(config: Config, run: RunDir, place: Place) -> tuple[NodeInfo, ...]:
-    """Where each node of the run listens and keeps its data."""
-    free = iter(place.ports)
-    nodes = []
-    for role in config.roles.values():
-        for node in role.nodes:
-            named = {name: next(free) for name in role.ports}
-            first = next(iter(named.values()), 0)
-            nodes.append(NodeInfo(node, role.name, place.hosts[node], first, named, str(run.node(node))))
-    return tuple(nodes)
-
-
 class _Experiment:
     """The moving parts of one run."""
 
@@ -232,23 +220,28 @@ class _Experiment:
         self._calls = itertools.count(1)
         self._spent: dict[str, float] = {}
         self._begun = time.monotonic()
-        agent_files = AgentFiles(config, run, nodes, plan, socket_path, observe_all=conditions.observe_all)
-        self._client_agent = _client_agent(run, agent_files) if conditions.observe_all else ""
-        self._devices = self._slow_devices() if conditions.slow_s else None
-        disks = self._devices.disks if self._devices else None
-        self._cluster = LocalCluster(
-            config, run, _KEY.format(run_id), guardian, nodes, agent_files.make, self._ask_user, place, cgroup, disks
-        )
-        self._faults = ToolFaults(plan, self._cluster, self._slow_down)
-        self._saboteur = Saboteur(conditions.sabotage, self._cluster)
-        self._health = HealthLog(self._cluster.asked_nodes, self._cluster.health)
-        self._server = Server(self._controller, socket_path, self._state, self._faults)
+        files = AgentFiles(config, run, nodes, plan, socket_path, observe_all=conditions.observe_all)
+        self._client_agent = _client_agent(run, files) if conditions.observe_all else ""
+        self._devices = self._slow_devices(files) if conditions.slow_s else None
+        with contextlib.ExitStack() as ends:
+            if self._devices:  # its supervisor must not stay if something fails here
+                ends.callback(self._devices.close)
+            disks = self._devices.disks if self._devices else None
+            self._cluster = LocalCluster(
+                config, run, _KEY.format(run_id), guardian, nodes, files.make, self._ask_user, place, cgroup, disks
+            )
+            self._faults = ToolFaults(plan, self._cluster, self._slow_down)
+            self._saboteur = Saboteur(conditions.sabotage, self._cluster)
+            self._health = HealthLog(self._cluster.asked_nodes, self._cluster.health)
+            self._server = Server(self._controller, socket_path, self._state, self._faults)
+            ends.pop_all()
 
     # --- slow devices
 
-    def _slow_devices(self) -> SlowDevices:
+    def _slow_devices(self, files: AgentFiles) -> SlowDevices:
+        folders = {info.id: [*map(Path, files.folders(info))] for info in self._nodes}
         door = self._socket_path.with_suffix(".disk")
-        return SlowDevices(self._plan, self._conditions.slow_s, self._nodes, self._place, door, self._kill_all)
+        return SlowDevices(self._plan, self._conditions.slow_s, folders, self._place, door, self._kill_all)
 
     def _kill_all(self) -> None:
         """Nodes whose disks nobody answers for hang, and cannot be asked to end."""
@@ -289,12 +282,12 @@ class _Experiment:
                 self._settle(call, operations, ended)
         except Broken as error:
             self._broken = str(error)
+        except GuardianDied as error:
+            raise _helper_died("the guardian that keeps the nodes") from error
         except RuntimeError as error:
             if not self._devices or not self._devices.problem:
                 raise
             self._broken = str(error)
-        except GuardianDied as error:
-            raise _helper_died("the guardian that keeps the nodes") from error
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -510,8 +503,9 @@ class _Experiment:
             self._cluster.close()
         except (GuardianDied, NodeSurvived) as error:
             self._broken = self._broken or f"not everything could be ended: {error}"
-        if self._devices:
-            self._devices.close()  # nodes outlive nobody who answers for them
+        finally:
+            if self._devices:
+                self._devices.close()  # nodes outlive nobody who answers for them
         self._health.stop()
         self._health.wait()  # they are in the network of this run
         self._server.close()

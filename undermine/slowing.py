@@ -21,19 +21,19 @@ from undermine.deployments.slow_network import SlowNetwork
 from undermine.model.errors import UserError
 from undermine.model.event import Event
 from undermine.model.plan import Delay, Hold, Plan, capability, final_at
-from undermine.model.point import DISK, NETWORK, Point, point_of
-from undermine.model.run import Lead, Moment, NodeExit, NodeInfo, SlowOp
+from undermine.model.point import DISK, NETWORK, RECEIVES, Point, point_of
+from undermine.model.run import Lead, Moment, NodeExit, SlowOp
 
 SLACK_S = 0.5
 """How much longer than the device is slow an operation is waited for."""
 _WATCH_S = 1.0
 _WAITED_MAX = 3
-_RECEIVES = frozenset({"net.recv", "net.accept", "msg.recv"})
 _SENDS = frozenset({"net.send", "net.connect", "msg.send"})
 _HELD = frozenset(capability(Delay(mode=mode)) for mode in ("thread", "operation"))
 _ALONE = frozenset({"file", "net"})
 """Operations of these kinds are done by their thread, which does nothing else meanwhile."""
-_POLL = "poll"
+_POLL, _STREAM, _LIMIT, _TASKS = "poll", "stream.read", "timeout", "task."
+_MAKES = frozenset({"net.connect", "net.accept"})
 
 
 def lacking_devices(*, apart: bool) -> dict[str, str]:
@@ -55,15 +55,21 @@ class Begun(msgspec.Struct, frozen=True):
 
 
 class SlowDevices:
-    """Made before the nodes are started, closed when they are dead. `door` is a path for a socket, `lost` is called if
-    nodes hang because the supervisor of their disks died."""
+    """Made before the nodes are started, closed when they are dead. `folders`: where each node has its files. `door` is a
+    path for a socket, `lost` is called if nodes hang because the supervisor of their disks died."""
 
     def __init__(
-        self, plan: Plan, delay_s: float, nodes: Sequence[NodeInfo], place: Place, door: Path, lost: Callable[[], None]
+        self,
+        plan: Plan,
+        delay_s: float,
+        folders: Mapping[str, Iterable[Path]],
+        place: Place,
+        door: Path,
+        lost: Callable[[], None],
     ) -> None:
         self.delay_s = delay_s
         self._steps = held_steps(plan)
-        self._folders = {info.id: Path(info.dir) for info in nodes}
+        self._folders = {node: set(named) for node, named in folders.items()}
         self._place = place
         self._lock = threading.RLock()
         self._devices: dict[tuple[str, str], SlowDevice] = {}
@@ -78,8 +84,8 @@ class SlowDevices:
     @property
     def problem(self) -> str:
         """Why the run says nothing."""
-        lost = self.disks.problem if self.disks else ""
-        return self._problem or lost or next((one.problem for one in self._seen.values() if one.problem), "")
+        died = self.disks.problem if self.disks else ""
+        return self._problem or died or next(filter(None, map(_trouble, self._seen.values())), "")
 
     def begin(self, step: int, node: str, point: Point, resource: str) -> None:
         """The operation of this step is about to be done: when this returns its device is slow."""
@@ -87,26 +93,24 @@ class SlowDevices:
             return
         with self._lock:
             try:
+                if point.kind == "file" and resource.startswith("/"):
+                    self._folders[node].add(Path(resource).parent)
                 for name in point.devices:
-                    self._device(name, node, resource).start(self.delay_s)
+                    self._device(name, node).start(self.delay_s)
             except (OSError, UserError, RuntimeError) as error:
                 self._problem = f"the device of {node} could not be made slow: {error}"
             self._nodes[step] = node
             self.begun[step] = Begun(step, point.devices, time.monotonic_ns())
 
-    def _device(self, name: str, node: str, resource: str) -> SlowDevice:
-        known = self._devices.get((name, node))
-        if known is None:
-            if name == DISK and self.disks is None:
+    def _device(self, name: str, node: str) -> SlowDevice:
+        key = name, node
+        if name == DISK:
+            if self.disks is None:
                 raise UserError(slow_disk.missing() or "no operation of the plan was known to need a disk")
-            folders = [self._folders[node], *([Path(resource).parent] if resource.startswith("/") else [])]
-            made = (
-                self.disks.disk(node, folders)
-                if name == DISK and self.disks
-                else SlowNetwork(self._place.namespace(node))
-            )
-            known = self._devices[name, node] = made
-        return known
+            self._devices[key] = self.disks.disk(node, self._folders[node])  # the same one, of more folders perhaps
+        elif key not in self._devices:
+            self._devices[key] = SlowNetwork(self._place.namespace(node))
+        return self._devices[key]
 
     def wait(self, ended: Callable[[Iterable[int]], bool]) -> None:
         """Until the held operations are over, or have had the time to show that they wait. `ended` says whether those of these
@@ -147,6 +151,16 @@ class SlowDevices:
             self.disks.close()
 
 
+def _trouble(seen: Slowness) -> str:
+    """Why what a device has done says nothing; "" if it did what it should."""
+    lost = (
+        f"{seen.lost} packets were lost, since more waited in the slow network than it has room for"
+        if seen.lost
+        else ""
+    )
+    return seen.problem or lost
+
+
 # --- what the operations did
 
 
@@ -168,7 +182,8 @@ def slow_ops(
         if begun := devices.begun.get(moment.step):
             event = found.get((moment.node, moment.pid, moment.seq))
             op = SlowOp(moment.step, " or ".join(begun.devices), devices.delay_s, moment.point.get("op"))
-            out.append(_timed(op, event, begun, devices.seen(moment.step), exits, healed_ns, events))
+            timed = _timed(op, event, begun, devices.seen(moment.step), exits, healed_ns, events)
+            out.append(_with_polls(timed, event, events) if event else timed)
     return tuple(_led(op, plan, moments, found, events) for op in out)
 
 
@@ -195,7 +210,6 @@ def _timed(
         ended=bool(event.end_ns),
         error=event.error,
         waited=tuple(map(_words, slowed[:_WAITED_MAX])),
-        polled=_polled(event, events),
         unknown=_blind(took_s < op.delay_s, seen)
         or ("" if event.end_ns else _lost(event, slowed, exits, healed_ns, events)),
     )
@@ -226,12 +240,6 @@ def _same_thread(event: Event, events: Iterable[Event]) -> Iterator[Event]:
             yield other
 
 
-def _polled(event: Event, events: Iterable[Event]) -> bool:
-    """Has its thread waited for several things at once before?"""
-    place = (event.node, event.pid, event.thread)
-    return any(e.op == _POLL and (e.node, e.pid, e.thread) == place and e.t_ns < event.t_ns for e in events)
-
-
 def _of_operation(event: Event, slowed: Sequence[Slowed]) -> Sequence[Slowed]:
     """What waited on its connection or file, if that is known; else whatever waited then."""
     ends = event.resource.rpartition("/")[0].split(">") if event.kind == "net" else [event.resource]
@@ -244,6 +252,57 @@ def _words(one: Slowed) -> str:
     return " ".join(filter(None, (one.what, target, f"waited {one.held_ns / 1e9:.1f} s")))
 
 
+# --- what a poll waits for
+
+
+def _with_polls(op: SlowOp, event: Event, events: Iterable[Event]) -> SlowOp:
+    """Whether it received what a poll has waited for, and whether its connection blocks. Agents do not write that down: it
+    follows from what else was done there."""
+    process = [e for e in events if (e.node, e.pid) == (event.node, event.pid)]
+    before = sorted((e for e in process if e.t_ns < event.t_ns), key=lambda e: (e.t_ns, e.seq))
+    thread = [e for e in before if e.thread == event.thread]
+    habits = _after_polls([*thread, event], event)
+    loops = any(e.op == _POLL or e.op.startswith(_TASKS) for e in thread)
+    return msgspec.structs.replace(
+        op,
+        polled=event.op in RECEIVES and habits[-1],
+        unblocked=_unblocked(event, process, before, habits) if loops and event.kind == "net" else False,
+    )
+
+
+def _unblocked(event: Event, process: Iterable[Event], before: Iterable[Event], habits: Sequence[bool]) -> bool | None:
+    """Does this connection of a thread that polls, or is an event loop, not block? None: that is not known."""
+    if not event.resource:
+        return None
+    limits = [e.size for e in before if e.op == _LIMIT and e.resource == event.resource]
+    if limits and limits[-1]:
+        return False
+    streamed = any(e.op == _STREAM and e.resource == event.resource for e in process)
+    return True if streamed or (habits and all(habits)) else None
+
+
+def _after_polls(thread: Iterable[Event], event: Event) -> list[bool]:
+    """Of each receiving on this connection: has the thread polled since it last did anything there?"""
+    out: list[bool] = []
+    polled = known = False
+    for other in thread:
+        if other.op == _POLL:
+            polled = True
+        elif _concern(other, event) or (other.op in _MAKES and not known):  # it may be this one that was made
+            known |= _concern(other, event)
+            if other.op in RECEIVES and _concern(other, event):
+                out.append(polled)
+            polled = False
+    return out
+
+
+def _concern(other: Event, event: Event) -> bool:
+    """Are they about one connection? Of messages that is not known."""
+    if event.kind == "net":
+        return other.kind == "net" and other.resource == event.resource
+    return other.op in _SENDS | RECEIVES
+
+
 # --- what came before
 
 
@@ -253,7 +312,7 @@ def _led(
     """With the sending that a receiving may wait for an answer to: the last one of its thread, of its connection if known."""
     moment = next(moment for moment in moments if moment.step == op.step)
     event = found.get((moment.node, moment.pid, moment.seq))
-    if op.op not in _RECEIVES or event is None:
+    if op.op not in RECEIVES or event is None:
         return op
     before = [e for e in _same_thread(event, events) if e.op in _SENDS and e.t_ns < event.t_ns]
     if event.kind == "net":

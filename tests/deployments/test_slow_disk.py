@@ -123,6 +123,9 @@ def test_only_a_nodes_own_folders_are_slow() -> None:
     assert node.is_own("/srv/a")
     assert node.is_own("/srv/a/b")
     assert not node.is_own("/srv/ab")
+    node.folders = ["/"]
+    assert node.is_own("/srv/x")
+    assert not node.is_own("/dev/shm/x")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import threading
@@ -248,6 +249,26 @@ def test_closing_lets_everything_pass_and_leaves_nothing(network: Network) -> No
                 slow.start()
         threads = [thread.name for thread in threading.enumerate()]
         assert "undermine-slow-network" not in threads
+
+
+@needs_queue
+@pytest.mark.parametrize("part", ["lost_in_queue", "undivert"])
+def test_closing_ends_the_rest_if_a_part_of_it_fails(
+    network: Network, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def fails(*_: object) -> int:
+        raise OSError("no memory")
+
+    with udp(network, "a") as a, udp(network, "b") as b:
+        before = len(os.listdir("/proc/self/fd"))
+        slow = SlowNetwork(network.namespace("a"))
+        slow.start(LONG_S)
+        monkeypatch.setattr(netfilter, part, fails)
+        with pytest.raises(OSError, match="no memory"):
+            slow.close()
+        assert "undermine-slow-network" not in [thread.name for thread in threading.enumerate()]
+        assert len(os.listdir("/proc/self/fd")) == before
+        assert arrives(network, a, b, "b")
 
 
 @needs_queue

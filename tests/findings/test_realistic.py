@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from undermine.findings.realism import check, delays_of, probe, seconds
@@ -15,6 +16,7 @@ POSSIBLE = {"disk": "", "network": ""}
 WRITE, SYNC = point("file.write"), point("file.fsync")
 SEND = point("net.send", target="peer:n2")
 RECV = point("net.recv", target="peer:n2")
+ACCEPT, CONNECT = point("net.accept", target="listen"), point("net.connect", target="peer:n2")
 LEAD = Lead(SEND, 3, 1)
 
 
@@ -103,10 +105,26 @@ def test_what_took_less_is_dropped_with_its_reason() -> None:
     assert once(SYNC, 9.99).answer == "dropped"
 
 
-def test_what_gives_up_by_itself_is_dropped_too() -> None:
+def test_what_gives_up_by_itself_before_the_delay_would_be_over_is_dropped_too() -> None:
     said = once(SEND, 2.0, error="TimeoutError")
     assert said.answer == "dropped"
     assert "took 2.0 s, ended by TimeoutError: it does not wait so long for the network" in said.text
+    assert once(RECV, 2.0, error="TimeoutError").answer == "dropped", "nothing has come"
+
+
+@pytest.mark.parametrize("error", ["TimeoutError", "timeout", "ETIMEDOUT", "SocketTimeoutException"])
+def test_what_waits_as_long_as_the_delay_until_its_own_limit_is_realistic(error: str) -> None:
+    said = once(RECV, 5.0, error=error)
+    assert said.answer == "realistic"
+    assert said.text == (
+        "the network was slow by 10 s and the operation waited for 5.0 s, as long as the delay of 5 s, "
+        f"until its own limit ended it ({error})"
+    )
+
+
+def test_what_another_error_ends_did_not_wait_to_its_limit() -> None:
+    assert once(SYNC, 6.0, error="EIO").answer == "dropped"
+    assert once(SYNC, 6.0).answer == "dropped"
 
 
 def test_a_time_that_says_nothing_drops_nothing() -> None:
@@ -120,9 +138,22 @@ def test_what_is_received_after_a_poll_is_dropped() -> None:
 
 
 def test_bytes_that_are_late_below_a_program_which_goes_on_are_what_a_slow_network_does() -> None:
-    assert once(RECV, 0.0001, "operation", polled=True).answer == "realistic"
-    assert once(SEND, 0.0001, "operation", polled=True).answer == "realistic"
+    assert once(RECV, 0.0001, "operation", polled=True, unblocked=True).answer == "realistic"
+    assert once(SEND, 0.0001, "operation", unblocked=True).answer == "realistic"
     assert once(SEND, 0.0001, "operation").answer == "dropped", "its thread has waited"
+    assert once(SEND, 0.0001, "thread", unblocked=True).answer == "dropped"
+
+
+@pytest.mark.parametrize("at", [ACCEPT, CONNECT])
+def test_connecting_and_accepting_hold_the_thread_whatever_the_mode(at: Point) -> None:
+    assert once(at, 0.0001, "operation", polled=True, unblocked=True).answer == "dropped"
+
+
+def test_where_it_is_not_known_whether_a_connection_blocks_nothing_is_dropped() -> None:
+    said = once(SEND, 0.0001, "operation", unblocked=None)
+    assert (said.answer, "is not known" in said.text) == ("unchecked", True)
+    assert once(SEND, 0.0001, "thread", unblocked=None).answer == "dropped", "it holds the thread anyway"
+    assert once(SEND, 10.0, "operation", unblocked=None).answer == "realistic"
 
 
 def test_what_had_arrived_before_says_nothing_where_nobody_was_asked() -> None:
@@ -166,6 +197,18 @@ def test_one_delay_that_cannot_be_is_enough_to_drop_a_plan_of_several() -> None:
     assert known(first, missing)[1] == plan
 
 
+def test_delays_that_never_took_effect_are_not_asked_about() -> None:
+    both = failed((SYNC, Delay()), (point("lock.acquire"), Delay()))
+    first = msgspec.structs.replace(both, landed=((0, SYNC),))
+    plan = probe(first.plan)
+    assert known(first)[1] == plan
+    assert len(plan.steps) == 2, "it is the same plan"
+    for landed in ((SYNC,), (SYNC, point("lock.acquire"))):
+        said, todo = known(first, rerun(plan, landed, slow(SYNC, 10.0)))
+        assert (said.answer, todo) == ("realistic", None)
+    assert known(msgspec.structs.replace(both, landed=())) == (Realism(), None)
+
+
 # --- what cannot be known
 
 
@@ -195,5 +238,20 @@ def test_where_a_device_cannot_be_slow_it_is_said() -> None:
     assert known(failed((store, Delay())), lacking=lacking)[0].text == "a slow network needs root"
 
 
+def test_what_is_known_stays_known_where_a_device_cannot_be_slow() -> None:
+    first, lacking = failed((RECV, Delay())), {"disk": "", "network": "a slow network needs root"}
+    quick = rerun(probe(first.plan), (RECV,), slow(RECV, 0.0001, polled=True))
+    assert known(first, quick, lacking=lacking) == known(first, quick)
+    half = rerun(probe(first.plan), (RECV,), slow(RECV, 0.0001, lead=LEAD))
+    assert known(first, half, lacking=lacking) == (Realism("unchecked", "a slow network needs root", (9,)), None)
+
+
 def test_times_are_short() -> None:
     assert [seconds(t) for t in (0.00041, 0.9, 10.04)] == ["0.4 ms", "900.0 ms", "10.0 s"]
+
+
+def test_memory_of_a_mapped_file_is_written_without_the_device() -> None:
+    mapped = point("file.map_write")
+    assert once(mapped, 0.00001).answer == "dropped"
+    first = failed((point("file.map_read"), Delay()))
+    assert known(first)[0].answer == "unchecked"

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_engine import ENDLESS, Fixed, observed
 from integration_project import TARGET, Project
 
+from undermine import runner
 from undermine.config_load import load
 from undermine.engine import Engine, open_engine
 from undermine.findings.realism import check, probe
 from undermine.model.finding import Outcome, Realism, landings
-from undermine.model.plan import At, Delay, Plan, Step
+from undermine.model.plan import At, Delay, Hold, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.run import Conditions, RunView
-from undermine.slowing import lacking_devices
+from undermine.slowing import SlowDevices, lacking_devices
 from undermine.store import Store
 
 pytestmark = pytest.mark.slow
@@ -39,6 +42,7 @@ nodes = ["n1"]
 command = "{python} {project}/courier.py {host} {port} {dir} {nodes.n2.host} {nodes.n2.port}"
 ready = {tcp = "main", timeout_s = 5}
 agent = "python"
+paths = ["{project}/shared"]
 [roles.second]
 nodes = ["n2"]
 command = "{python} {project}/courier.py {host} {port} {dir} {host} {port}"
@@ -83,7 +87,8 @@ def make_project(folder: Path, command: str) -> Project:
 class Courier:
     """Runs on one engine whose clients give one command."""
 
-    def __init__(self, folder: Path, engine: Engine) -> None:
+    def __init__(self, folder: Path, engine: Engine, command: str) -> None:
+        self.command = command
         self._folder = folder
         self.engine = engine
         self._count = itertools.count(1)
@@ -124,7 +129,7 @@ class Courier:
 def courier(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Courier]:
     project = make_project(tmp_path, request.param)
     with open_engine(load(tmp_path), project.results / "test") as engine:
-        yield Courier(tmp_path, engine)
+        yield Courier(tmp_path, engine, request.param)
     project.wait_until_nothing_runs()
 
 
@@ -149,11 +154,20 @@ def test_a_slow_disk_delays_what_must_be_on_it(courier: Courier) -> None:
 
 
 @needs_network
-@pytest.mark.parametrize("courier", ["tell"], indirect=True)
-def test_no_slow_network_delays_a_few_bytes_that_are_sent(courier: Courier) -> None:
-    said, _ = courier.realism("net.send", "tell")
+@pytest.mark.parametrize(
+    ("courier", "op", "part"),
+    [
+        ("tell", "net.send", "what is sent there waits in the system's memory, so no slow network delays it"),
+        ("loop", "net.recv", "it is done when something has arrived"),
+    ],
+    indirect=["courier"],
+)
+def test_no_slow_network_delays_a_few_bytes_that_are_sent_nor_taking_what_a_poll_has_waited_for(
+    courier: Courier, op: str, part: str
+) -> None:
+    said, _ = courier.realism(op, courier.command)
     assert said.answer == "dropped", said
-    assert "no slow network delays it" in said.text
+    assert part in said.text
 
 
 @needs_network
@@ -164,12 +178,32 @@ def test_a_slow_network_delays_the_answer_of_a_peer(courier: Courier) -> None:
     assert said.answer == "realistic", said
 
 
-@needs_network
-@pytest.mark.parametrize("courier", ["loop"], indirect=True)
-def test_no_slow_network_delays_taking_what_a_poll_has_waited_for(courier: Courier) -> None:
-    said, _ = courier.realism("net.recv", "loop")
-    assert said.answer == "dropped", said
-    assert "it is done when something has arrived" in said.text
+@needs_disk
+@pytest.mark.parametrize("courier", ["sync"], indirect=True)
+@pytest.mark.parametrize("part", ["LocalCluster", "Server"])
+def test_slow_devices_end_if_the_rest_of_a_run_cannot_be_made(
+    courier: Courier, part: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: list[SlowDevices] = []
+
+    def make(plan: Plan, delay_s: float, folders: Mapping[str, Sequence[Path]], *more: Any) -> SlowDevices:
+        assert [folder.name for folder in folders["n1"]] == ["n1", "shared"], "its own and those of its role"
+        made.append(SlowDevices(plan, delay_s, folders, *more))
+        return made[-1]
+
+    def fails(*_: object) -> None:
+        raise OSError("no memory")
+
+    monkeypatch.setattr(runner, "SlowDevices", make)
+    monkeypatch.setattr(runner, part, fails)
+    plan = Plan((Step(At(Point.of({"op": "file.fsync"})), Hold("delay")),))
+    with pytest.raises(OSError, match="no memory"):
+        courier.run(plan, DELAY_S)
+    (devices,) = made
+    assert devices.disks is not None
+    assert devices.disks.closed
+    with pytest.raises(ProcessLookupError):
+        os.kill(devices.disks.supervisor_pid, 0)
 
 
 @needs_disk

@@ -125,7 +125,7 @@ class Node:
     def is_own(self, path: str) -> bool:
         if not path.startswith("/") or path.startswith(_NOT_A_DISK):
             return False
-        return not self.folders or any(path == folder or path.startswith(f"{folder}/") for folder in self.folders)
+        return not self.folders or any(f"{path}/".startswith(f"{folder.rstrip('/')}/") for folder in self.folders)
 
 
 def _receipt(held: Held, ended: str) -> dict[str, Any]:

@@ -14,11 +14,14 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
+from undermine.config import Config
 from undermine.config import Isolation as Wanted
 from undermine.deployments.network import PARTITION, Network, Pair, find_nft
 from undermine.deployments.ports import LOWEST, PortPool
 from undermine.model.errors import UserError
 from undermine.model.point import CLIENT
+from undermine.model.run import NodeInfo
+from undermine.rundir import RunDir
 
 LOOPBACK_HOST = "127.0.0.1"
 
@@ -183,3 +186,15 @@ class Isolation:
         if self.choice.mode == "namespaces":
             return Apart(nodes, ports, self.choice.nft)
         return Loopback(nodes, ports, self._pool)
+
+
+def place_nodes(config: Config, run: RunDir, place: Place) -> tuple[NodeInfo, ...]:
+    """Where each node of the run listens and keeps its data."""
+    free = iter(place.ports)
+    nodes = []
+    for role in config.roles.values():
+        for node in role.nodes:
+            named = {name: next(free) for name in role.ports}
+            first = next(iter(named.values()), 0)
+            nodes.append(NodeInfo(node, role.name, place.hosts[node], first, named, str(run.node(node))))
+    return tuple(nodes)

@@ -13,6 +13,7 @@ is still delivered, as by a card.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
@@ -118,27 +119,38 @@ class SlowNetwork:
             return Slowness(tuple(listed), unlisted, self._lost, problem=self._problem)
 
     def close(self) -> None:
-        """Let go of all packets and of the namespace; may be called again."""
-        self.receipts()  # the last count of what was lost
+        """Let go of all packets and of the namespace, also if a part of that fails; may be called again."""
+        try:
+            self.receipts()  # the last count of what was lost
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             self._delay_ns = None
             os.eventfd_write(self._wakeup, 1)
-        if self._thread is not None:
-            self._thread.join()
-        if self._queue is not None:
-            self._end_queue(self._queue)
-        os.close(self._wakeup)
-        os.close(self._namespace)
+        with contextlib.ExitStack() as ends:  # the last of them first, and each whatever the others do
+            ends.callback(os.close, self._namespace)
+            ends.callback(os.close, self._wakeup)
+            if self._queue is not None:
+                ends.callback(self._end_queue, self._queue)
+            if self._thread is not None:
+                ends.callback(self._thread.join)
 
     def _end_queue(self, queue: PacketQueue) -> None:
-        netns.in_thread(self._undivert)
-        if not self._problem:
+        try:
+            netns.in_thread(self._undivert)
+        finally:
+            if not self._problem:
+                self._give_up(queue)
+
+    def _give_up(self, queue: PacketQueue) -> None:
+        with contextlib.closing(queue):  # without a reader all that comes passes
             self._take(queue)  # those that came before it was so
             self._let_go(queue)
-            queue.close()
 
     # --- in the namespace
 

@@ -16,7 +16,7 @@ import msgspec
 
 from undermine.model.finding import Outcome, Realism, as_planned
 from undermine.model.plan import At, Delay, FirstUnseen, Hold, Plan, Step, Then, Trigger, capability, final_at
-from undermine.model.point import DISK, MAPPED, NETWORK, Point
+from undermine.model.point import DISK, NETWORK, RECEIVES, Point
 from undermine.model.run import Lead, SlowOp
 
 RUNS_MAX = 2
@@ -27,9 +27,12 @@ Made = Callable[[Plan], Sequence[Outcome]]
 Lacking = Mapping[str, str]
 """By device: why it cannot be slow here."""
 
-_READS = frozenset({"file.read", "file.stat", "file.list", "file.open", *MAPPED})
-_RECEIVES = frozenset({"net.recv", "net.accept", "msg.recv"})
+_READS = frozenset({"file.read", "file.stat", "file.list", "file.open", "file.map_read"})
 _STORE_READS = frozenset({"db.read"})
+_BYTES = frozenset({"net.send", "net.recv"})
+"""Of these alone an agent holds the bytes and not the thread, where the connection does not block."""
+_LIMITS = ("timeout", "timedout")
+"""In the names of errors by which an operation ends when its time is over."""
 
 
 def delays_of(plan: Plan) -> tuple[int, ...]:
@@ -66,13 +69,25 @@ def _before(trigger: Trigger) -> Trigger:
 
 def check(first: Outcome, made: Made, lacking: Lacking) -> tuple[Realism, Plan | None]:
     """What is known of the plan that failed first in this run; and what to run next, if that may tell more."""
-    numbers = delays_of(first.plan)
-    if not numbers:
+    delays = _landed(first)
+    if not delays:
         return Realism(), None
-    points = dict(first.landed)
-    for number in numbers:
-        if why := _unfit(first.plan.steps[number], points.get(number), lacking):
+    for step, point in delays:
+        if why := _unfit(step, point):
             return Realism("unchecked", why), None
+    said, todo = _so_far(first, made)
+    why = _impossible(delays, lacking)
+    return (Realism("unchecked", why, said.runs), None) if todo and why else (said, todo)
+
+
+def _landed(first: Outcome) -> tuple[tuple[Step, Point], ...]:
+    """The delays that took effect, and where. Others have no part in what happened."""
+    numbers = delays_of(first.plan)
+    return tuple((first.plan.steps[number], point) for number, point in first.landed if number in numbers)
+
+
+def _so_far(first: Outcome, made: Made) -> tuple[Realism, Plan | None]:
+    """What the runs say that were made, wherever that was; and what to run next."""
     plan = probe(first.plan)
     known, todo = _known(first, plan, made(plan), {})
     leads = {op.step: op.lead for op in known if op.lead and _came_before(op)}
@@ -84,9 +99,8 @@ def check(first: Outcome, made: Made, lacking: Lacking) -> tuple[Realism, Plan |
     return _answer(first, more, runs, frozenset(leads)) if more else _answer(first, known, runs), todo
 
 
-def _unfit(step: Step, point: Point | None, lacking: Lacking) -> str:
-    """Why it cannot be found out for this delay; "" if it can."""
-    point = point or Point(())
+def _unfit(step: Step, point: Point) -> str:
+    """Why no run can tell for this delay; "" if one can."""
     op, devices = point.get("op"), point.devices
     if not devices:
         return f"{op or 'the operation'} does not reach a device"
@@ -94,7 +108,12 @@ def _unfit(step: Step, point: Point | None, lacking: Lacking) -> str:
         return f"what {op} needs may have to be read from the disk, or not; reading is not slowed"
     if point.kind == "msg" and isinstance(step.fault, Delay) and step.fault.mode == "operation":
         return "the delay is one of this message alone, as a slow network causes it, whether its sender waits or not"
-    return next((lacking[device] for device in devices if lacking.get(device)), "")
+    return ""
+
+
+def _impossible(delays: Sequence[tuple[Step, Point]], lacking: Lacking) -> str:
+    """Why what is needed cannot be run here; "" if it can."""
+    return next((lacking[device] for _, point in delays for device in point.devices if lacking.get(device)), "")
 
 
 def _known(
@@ -102,12 +121,14 @@ def _known(
 ) -> tuple[tuple[SlowOp, ...], Plan | None]:
     """What the operations of the delays did in a run that counts, by the steps of the first plan; else what to run."""
     places = _places(first.plan, leads)
+    steps = {step for step, _ in first.landed}
+    delays = [number for number in delays_of(first.plan) if number in steps]
     for run in runs:
-        landed = tuple((places[step], point) for step, point in run.landed if step in places)
+        landed = tuple((places[step], point) for step, point in run.landed if places.get(step) in steps)
         if run.status != "broken" and as_planned(landed, first.plan) == as_planned(first.landed, first.plan):
             ops = {places[op.step]: op for op in run.slow_ops if op.step in places}
-            found = [msgspec.structs.replace(ops[n], step=n) for n in delays_of(first.plan) if n in ops]
-            if len(found) == len(delays_of(first.plan)):
+            found = [msgspec.structs.replace(ops[n], step=n) for n in delays if n in ops]
+            if len(found) == len(delays):
                 return tuple(found), None
     return (), plan if len(runs) < RUNS_MAX else None
 
@@ -125,7 +146,13 @@ def _places(plan: Plan, leads: Mapping[int, Lead]) -> dict[int, int]:
 
 def _came_before(op: SlowOp) -> bool:
     """Is it a receiving without waiting, of what may have arrived before the network was slow?"""
-    return op.op in _RECEIVES and not op.unknown and op.took_s < op.delay_s and not op.polled
+    quick = op.took_s < op.delay_s and not _gave_up(op)
+    return quick and op.op in RECEIVES and not (op.unknown or op.polled or op.unblocked)
+
+
+def _gave_up(op: SlowOp) -> bool:
+    """Did it end by its own time limit?"""
+    return any(word in op.error.lower() for word in _LIMITS)
 
 
 def _answer(
@@ -151,10 +178,17 @@ def _judge(step: Step, op: SlowOp, led: bool) -> Realism:
     if op.took_s >= op.delay_s:
         took = f"took {seconds(op.took_s)}" if op.ended else f"had not ended after {seconds(op.took_s)}"
         return Realism("realistic", f"{was} {took}" + (f" ({'; '.join(op.waited)})" if op.waited else ""))
-    if op.polled and op.op.startswith("net.") and isinstance(step.fault, Delay) and step.fault.mode == "operation":
+    delay = step.fault if isinstance(step.fault, Delay) else Delay()
+    if _gave_up(op) and op.took_s >= delay.delay_s:
+        said = f"waited for {seconds(op.took_s)}, as long as the delay of {delay.delay_s:g} s, until its own limit ended it"
+        return Realism("realistic", f"{was} {said} ({op.error})")
+    alone = op.op in _BYTES and delay.mode == "operation"
+    if alone and op.unblocked:
         return Realism("realistic", "its bytes are late and the program goes on, as with a slow network")
     if _came_before(op) and not led:
         return Realism("unchecked", f"{was} took {seconds(op.took_s)}, but what it got had come before that")
+    if alone and op.unblocked is None:
+        return Realism("unchecked", "its thread polls, and whether it does so for this connection is not known")
     ended = f", ended by {op.error}" if op.error else ""
     return Realism("dropped", f"{was} took {seconds(op.took_s)}{ended}: {_why_not(op)}")
 
@@ -162,7 +196,7 @@ def _judge(step: Step, op: SlowOp, led: bool) -> Realism:
 def _why_not(op: SlowOp) -> str:
     if op.error:
         return f"it does not wait so long for the {op.device}"
-    if op.op in _RECEIVES:
+    if op.op in RECEIVES:
         return "it is done when something has arrived, so no slow network delays it"
     if op.device == NETWORK:
         return "what is sent there waits in the system's memory, so no slow network delays it"

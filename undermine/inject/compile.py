@@ -80,7 +80,7 @@ def _halves(trigger: Trigger) -> tuple[At | When | FirstUnseen, ...]:
 def _may_match(half: At | When | FirstUnseen, node: str, role: str) -> bool:
     if isinstance(half, When):
         return node in nodes_compared(half)
-    if role and half.point.get("role", role) != role:
+    if role and not half.point.get("node") and half.point.get("role", role) != role:
         return False
     return half.point.get("node", node) == node and (node != CLIENT or isinstance(half, At))
 

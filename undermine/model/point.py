@@ -22,9 +22,10 @@ MAPPED = frozenset({"file.map_read", "file.map_write"})
 """Accesses to the memory that a file is mapped to. No error can be returned there: a page that the device refuses ends the
 process (SIGBUS)."""
 
-_READS = frozenset(
-    {"file.read", "file.map_read", "file.stat", "file.list", "net.recv", "net.accept", "msg.recv", "db.read"}
-)
+RECEIVES = frozenset({"net.recv", "net.accept", "msg.recv"})
+"""Operations that end when something has arrived."""
+
+_READS = frozenset({*RECEIVES, "file.read", "file.map_read", "file.stat", "file.list", "db.read"})
 _NEITHER = {"file.close": "close", "net.close": "close", "file.fsync": "flush"}
 _PEER = "peer:"
 DISK, NETWORK = "disk", "network"

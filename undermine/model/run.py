@@ -117,7 +117,10 @@ class SlowOp(msgspec.Struct, frozen=True):
     waited: tuple[str, ...] = ()
     """What waited at the device meanwhile."""
     polled: bool = False
-    """Its thread waits for many things at once, and not in this operation."""
+    """It receives what its thread has waited for before, in a poll."""
+    unblocked: bool | None = False
+    """Its connection does not make its thread wait, as far as one sees: the thread polls for it, or an event loop does. None:
+    that is not known."""
     lead: Lead | None = None
     unknown: str = ""
     """Why its time says nothing."""
