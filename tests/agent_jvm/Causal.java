@@ -227,6 +227,73 @@ public class Causal {
         }
     }
 
+    static volatile boolean isIn;
+
+    /** Nothing is done in a monitor, at first by one thread alone, then by one while another one waits. */
+    static void idle() throws Exception {
+        mark("begun");
+        Thread main = Thread.currentThread();
+        Thread thread = new Thread(() -> {
+            mark("first");
+            synchronized (MONITOR) {
+                isIn = true;
+                while (main.getState() != Thread.State.BLOCKED) {
+                    Thread.onSpinWait();
+                }
+            }
+        }, "holder");
+        nested(thread);
+        thread.start();
+        while (!isIn) {
+            Thread.onSpinWait();
+        }
+        nested(thread);
+        thread.join();
+        entered(3);
+    }
+
+    static void nested(Object other) {
+        synchronized (other) {
+            synchronized (MONITOR) {
+                isIn = false;
+            }
+        }
+    }
+
+    /** Each time in another monitor, the first of which is entered again by the last. */
+    static void entered(int deeper) {
+        Object other = deeper == 1 ? Causal.class : new Object();
+        synchronized (deeper == 3 ? Causal.class : other) {
+            if (deeper > 0) {
+                entered(deeper - 1);
+            } else {
+                mark("deepest");
+            }
+        }
+    }
+
+    /** A thread stays in a monitor, and nothing is seen of what it does there. */
+    static void stuck() throws Exception {
+        Thread thread = new Thread(() -> {
+            mark("first");
+            synchronized (MONITOR) {
+                isIn = true;
+                while (isIn) {
+                    Thread.onSpinWait();
+                }
+            }
+        }, "stuck");
+        thread.setDaemon(true);
+        thread.start();
+        while (!isIn) {
+            Thread.onSpinWait();
+        }
+        Files.createFile(Paths.get("ready"));
+        while (!Files.exists(Paths.get("go-on"))) {
+            Thread.sleep(20);
+        }
+    }
+
     static void contended() throws Exception {
         CountDownLatch held = new CountDownLatch(1);
         Thread thread = new Thread(() -> {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 import pytest
 from fake_tool import Outcome
 
+from undermine.analysis.analysing import analyse
+from undermine.analysis.blocking import BLOCKS
 from undermine.analysis.causality import causality
 from undermine.analysis.channels import pair
 from undermine.model.codec import read_columns
@@ -107,7 +111,7 @@ def test_monitors_are_entered_and_left(program: Any) -> None:
     seen = [(e.op, e.resource.partition("@")[0], e.loc) for e in outcome.of("lock.acquire", "lock.release")]
     block, method = ":Causal.monitors#1", ":Causal.guarded#0"
     places = [block, method, method, block, method, method, method, method]
-    places += [":Causal.counted#0"] * 2 + [":Causal.Kept.kept#0"] * 2
+    places += [":Causal.Kept.kept#0"] * 2  # nothing is done in `counted`
     assert [loc for _, _, loc in seen] == places
     assert {kind for _, kind, _ in seen} == {"monitor"}
     assert [op for op, _, _ in seen].count("lock.release") == len(seen) / 2
@@ -126,13 +130,60 @@ def test_who_waits_for_a_monitor_and_who_is_woken(program: Any) -> None:
     assert waited.t_ns < told.t_ns < waited.end_ns
 
 
+def test_a_monitor_in_which_nothing_is_done_is_no_event_unless_somebody_waits(program: Any) -> None:
+    outcome = program.seen("idle")
+    seen = [e for e in outcome.of("lock.acquire", "lock.release") if "entered" not in e.loc]
+    held = [e for e in seen if e.thread == "holder"]
+    waited = [e for e in seen if e.thread == "main"]
+    assert [e.op for e in held] == ["lock.acquire", "lock.release"]
+    assert [e.op for e in waited] == ["lock.acquire", "lock.acquire", "lock.release", "lock.release"]
+    assert waited[1].resource == held[0].resource
+    assert waited[1].t_ns < held[1].t_ns < waited[1].end_ns
+    edges = analyse(read_columns(program.tool.trace_dir)).blocking
+    assert [BLOCKS[kind] for kind in edges.kind.tolist()].count("lock") == 1
+
+
+def test_monitors_are_recorded_when_something_is_done_in_them(program: Any) -> None:
+    outcome = program.seen("idle")
+    inside = next(e for e in outcome.of("file.stat") if e.target == "deepest")
+    taken = [e for e in outcome.of("lock.acquire") if ".entered#" in e.loc]
+    assert [len(e.stack) for e in taken] == [3, 4, 6]  # one was entered again
+    assert [e.stack[1:] for e in taken] == [inside.stack[-n:] for n in (2, 3, 5)]
+    assert len({e.resource for e in taken}) == 3
+    assert all(e.t_ns <= e.end_ns <= inside.t_ns for e in taken)
+
+
+def test_a_monitor_that_is_never_left_is_recorded_when_stacks_are_asked_for(program: Any) -> None:
+    ready, go_on = program.tool.data / "ready", program.tool.data / "go-on"
+
+    def ask() -> None:
+        _wait(ready.exists)
+        program.tool.put(13, 1)
+        _wait(lambda: any(program.tool.trace_dir.glob("*.stacks")))
+        go_on.touch()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    outcome = program.seen("stuck")
+    asking.join()
+    (taken,) = outcome.of("lock.acquire")
+    assert (taken.thread, taken.loc, taken.result) == ("stuck", ":Causal.stuck.<lambda>#1", 1)
+    assert outcome.of("lock.release") == []
+
+
+def _wait(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
+    end = time.monotonic() + timeout_s
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.02)
+
+
 def test_entering_again_is_no_event(program: Any) -> None:
     outcome = program.seen("reentered")
     seen = outcome.of("lock.acquire", "lock.release", "cond.wait", "file.stat")
     mine = [(e.op, e.loc.partition(".")[2]) for e in seen if e.thread == "main"]
-    ops = ["lock.acquire", "cond.wait", "file.stat", "lock.release", "lock.acquire", "lock.release"]
+    ops = ["lock.acquire", "cond.wait", "file.stat", "lock.release"]
     assert [op for op, _ in mine] == ops
-    assert [loc.partition("#")[0] for _, loc in mine] == ["reentered", "again", "mark", "reentered", "again", "again"]
+    assert [loc.partition("#")[0] for _, loc in mine] == ["reentered", "again", "mark", "reentered"]
     theirs = [e for e in seen if e.thread == "notifier"]
     held, waited = next(e for e in seen if e.op == "lock.release" and e.thread == "main"), outcome.of("cond.wait")[0]
     assert [e.op for e in theirs] == ["lock.acquire", "lock.release"]

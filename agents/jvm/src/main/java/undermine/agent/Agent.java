@@ -203,7 +203,7 @@ public final class Agent {
     /** The same for the families that are only observed. */
     private void prepareObserved() throws ClassNotFoundException {
         String[] names = {"Watch", "Things", "Items", "HandoverHooks", "MonitorHooks", "InsteadLocks", "InsteadWaits",
-            "InsteadQueues", "InsteadTimes", "InsteadPolls", "CallWeaver", "Guarded", "Held", "Bases"};
+            "InsteadQueues", "InsteadTimes", "InsteadPolls", "CallWeaver", "Guarded", "Held", "Crowd", "Bases"};
         for (int i = 0; config.observesCalls() && i < names.length; i++) {
             Class.forName("undermine.agent." + names[i], true, null);
         }
@@ -251,6 +251,7 @@ public final class Agent {
                 int now = state.stacksAsked();
                 if (now != asked) {
                     asked = now;
+                    settle(cursor(own));
                     StackDump.write(config, threadNames, sites);
                 }
                 faults.look(cursor(own));
@@ -260,6 +261,15 @@ public final class Agent {
                 weaver.save();
             } catch (Throwable trouble) {
                 note(trouble);
+            }
+        }
+    }
+
+    /** Records what threads have entered and not recorded: who does not go on may hold others up. */
+    private void settle(Cursor cursor) {
+        for (Cursor each : file.owners()) {
+            if (each.state != null && each.state.held.isDeferring()) {
+                each.state.held.settle(this, each.state, cursor);
             }
         }
     }
@@ -345,6 +355,7 @@ public final class Agent {
     Cursor cursor(ThreadState state) {
         if (state.cursor == null) {
             state.cursor = new Cursor(file);
+            state.cursor.state = state;
         }
         return state.cursor;
     }

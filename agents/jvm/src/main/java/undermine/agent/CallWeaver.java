@@ -220,11 +220,11 @@ final class CallWeaver {
             }
             weaving.isChanged = true;
             super.visitInsn(Opcodes.DUP);
-            String hook = isEntering ? "entering" : "leaving";
-            super.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, hook, "(Ljava/lang/Object;)V", false);
-            super.visitInsn(opcode);
             if (isEntering) {
-                super.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entered", "()V", false);
+                Guarded.enter(mv);
+            } else {
+                super.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "leaving", "(Ljava/lang/Object;)V", false);
+                super.visitInsn(opcode);
             }
         }
     }

@@ -86,22 +86,20 @@ final class Core {
 
     /** The stack without its innermost frame, if there is another one. */
     private static Stack caller(Sites sites, Cursor cursor, Stack stack) {
-        int count = stack.locs().length - 1;
-        if (count == 0) {
-            return stack;
-        }
-        Site[] frames = new Site[count];
+        Site[] frames = stack.outer();
         int hash = Sites.HASH_START;
-        for (int i = 0; i < count; i++) {
-            frames[i] = cursor.frames[i + 1];
-            hash = Sites.mix(hash, frames[i].id);
+        for (Site frame : frames) {
+            hash = Sites.mix(hash, frame.id);
         }
-        return sites.stack(cursor, frames, count, hash);
+        return frames.length == 0 ? stack : sites.stack(cursor, frames, frames.length, hash);
     }
 
     /** The agent must be at work in this thread. */
     static Call write(Agent agent, ThreadState state, Cursor cursor, Operation operation, Subject subject,
             Stack stack, long size, long since) {
+        if (state.held.isDeferring()) {
+            state.held.settle(agent, state, cursor);
+        }
         if (state.nameId == 0 || operation.nameId == 0 || !subject.isDefined) {
             define(agent, state, cursor, operation, subject, stack, since);
         }
@@ -109,6 +107,22 @@ final class Core {
         int seq = file.nextSeq();
         file.begin(cursor, seq, since == 0 ? Clock.now() : since, operation.nameId, stack.id, subject.targetId,
                 subject.resourceId, state.nameId, size);
+        return new Call(operation, subject, stack, seq, cursor);
+    }
+
+    /**
+     * Write down, as this cursor, what a thread that has recorded something before began at this time, and ended with 1 at that
+     * one; 0: not yet.
+     */
+    static Call writeAt(Agent agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack,
+            long begun, long ended) {
+        define(agent, state, cursor, operation, subject, stack, begun);
+        EventFile file = agent.file;
+        int seq = file.nextSeq();
+        file.begin(cursor, seq, begun, operation.nameId, stack.id, subject.targetId, subject.resourceId, state.nameId, 0);
+        if (ended != 0) {
+            file.end(cursor, seq, ended, 1, 0);
+        }
         return new Call(operation, subject, stack, seq, cursor);
     }
 
@@ -343,6 +357,9 @@ final class Core {
             long size, long since, long result) {
         long now = Clock.now();
         long begun = since == 0 ? now : since;
+        if (state.held.isDeferring()) {
+            state.held.settle(agent, state, cursor);
+        }
         if (state.nameId == 0 || operation.nameId == 0 || !subject.isDefined) {
             define(agent, state, cursor, operation, subject, stack, begun);
         }

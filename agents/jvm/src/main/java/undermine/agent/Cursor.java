@@ -7,11 +7,14 @@ final class Cursor {
     private final EventFile file;
     final Place place;
     private final WeakReference<Thread> thread;
+    /** What is kept for the thread. */
+    ThreadState state;
     /** The target's frames of the walk under way. */
     final Site[] frames = new Site[Sites.DEPTH_MAX];
     /** What the walkers keep for the thread. */
     Object walk;
     long[] numbers;
+    Throwable probe;
     boolean walking;
 
     Cursor(EventFile file) {

@@ -103,6 +103,11 @@ final class EventFile {
         }
     }
 
+    /** Those who write to chunks of their own. */
+    synchronized List<Cursor> owners() {
+        return new ArrayList<Cursor>(owners);
+    }
+
     int nextSeq() {
         return sequence.incrementAndGet();
     }

@@ -46,6 +46,14 @@ final class Guarded extends MethodVisitor {
         super.visitVarInsn(opcode, slot);
     }
 
+    /** Enters the monitor that is twice on the stack, with hooks around that. */
+    static void enter(MethodVisitor into) {
+        into.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entering", "(Ljava/lang/Object;)Ljava/lang/Object;", false);
+        into.visitInsn(Opcodes.SWAP);
+        into.visitInsn(Opcodes.MONITORENTER);
+        into.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entered", TAKES, false);
+    }
+
     private void hook(String name) {
         super.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, name, TAKES, false);
     }
@@ -64,9 +72,7 @@ final class Guarded extends MethodVisitor {
         loadMonitor();
         if (isOpened) {
             super.visitInsn(Opcodes.DUP);
-            hook("entering");
-            super.visitInsn(Opcodes.MONITORENTER);
-            super.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entered", "()V", false);
+            enter(mv);
         } else {
             hook("got");
         }

@@ -2,31 +2,91 @@ package undermine.agent;
 
 import java.util.Arrays;
 
-/** The monitors that a thread is in, how it entered each first, and how often again. */
+/**
+ * The monitors that a thread is in, how it entered each first, and how often again.
+ *
+ * One that nobody else is at is recorded only when the thread does something in it that is, or somebody comes: who leaves it
+ * before that has held nobody up, and did nothing under it. Only its thread enters and leaves.
+ */
 final class Held {
     private static final int COUNT_MAX = 1000;
-    private Object[] monitors = new Object[8];
-    private Call[] calls = new Call[8];
-    private int[] again = new int[8];
+    private Entry[] entries = new Entry[0];
     private int count;
+    /** So many of the last ones are not recorded. */
+    private volatile int deferred;
 
-    void push(Object monitor, Call call) {
+    /** One monitor. Used again for others. */
+    static final class Entry {
+        Object monitor;
+        /** Who is at it. */
+        Crowd crowd;
+        /** Its entering; null while that is not recorded. */
+        Call call;
+        int again;
+        long begun;
+        /** 0 until it is entered. */
+        long ended;
+        Stack stack;
+
+        private void clear() {
+            monitor = null;
+            call = null;
+            stack = null;
+            again = 0;
+        }
+    }
+
+    /** Its entering is recorded. */
+    synchronized void push(Object monitor, Crowd crowd, Call call) {
+        add(monitor, crowd).call = call;
+    }
+
+    /** Its entering begins now, and may be recorded later. */
+    synchronized void defer(Object monitor, Crowd crowd, Stack stack) {
+        Entry entry = add(monitor, crowd);
+        entry.stack = stack;
+        entry.ended = 0;
+        deferred++;
+        entry.begun = Clock.now();
+    }
+
+    private Entry add(Object monitor, Crowd crowd) {
         if (count >= COUNT_MAX) {
             clear(); // some were left unseen
         }
-        if (count == monitors.length) {
-            monitors = Arrays.copyOf(monitors, 2 * count);
-            calls = Arrays.copyOf(calls, 2 * count);
-            again = Arrays.copyOf(again, 2 * count);
+        if (count == entries.length) {
+            entries = Arrays.copyOf(entries, count + 8);
+            for (int i = count; i < entries.length; i++) {
+                entries[i] = new Entry();
+            }
         }
-        monitors[count] = monitor;
-        again[count] = 0;
-        calls[count++] = call;
+        Entry entry = entries[count++];
+        entry.monitor = monitor;
+        entry.crowd = crowd;
+        return entry;
+    }
+
+    /** The last one is entered at this time: how, if that is recorded; else null. */
+    synchronized Call entered(long now) {
+        Entry entry = entries[count - 1];
+        entry.ended = now;
+        return entry.call;
+    }
+
+    /** How long the last one was waited for. */
+    long waited() {
+        Entry entry = entries[count - 1];
+        return entry.ended - entry.begun;
+    }
+
+    /** True if there is something to be recorded before anything else of this thread. */
+    boolean isDeferring() {
+        return deferred > 0;
     }
 
     /** True if this thread is in it: then it is about to be entered once more. */
     boolean enterAgain(Object monitor) {
-        int at = count == 0 ? -1 : find(monitor);
+        int at = find(monitor);
         if (at < 0) {
             return false;
         }
@@ -34,17 +94,26 @@ final class Held {
             remove(at);
             return false;
         }
-        again[at]++;
+        entries[at].again++;
         return true;
     }
 
     /** True if it was entered once more, and only this is over. */
     boolean leaveAgain(Object monitor) {
         int at = find(monitor);
-        if (at < 0 || again[at] == 0) {
+        if (at < 0 || entries[at].again == 0) {
             return false;
         }
-        again[at]--;
+        entries[at].again--;
+        return true;
+    }
+
+    /** It is left, and nobody has to know of it: true if it was not recorded. */
+    synchronized boolean drop(Object monitor) {
+        if (deferred == 0 || entries[count - 1].monitor != monitor || !entries[count - 1].crowd.isOne()) {
+            return false;
+        }
+        remove(count - 1);
         return true;
     }
 
@@ -56,29 +125,40 @@ final class Held {
 
     private int find(Object monitor) {
         int at = count - 1;
-        while (at >= 0 && monitors[at] != monitor) {
+        while (at >= 0 && entries[at].monitor != monitor) {
             at--;
         }
         return at;
     }
 
-    private Call remove(int at) {
-        Call found = calls[at];
-        int behind = count - at - 1;
-        if (behind > 0) {
-            System.arraycopy(monitors, at + 1, monitors, at, behind);
-            System.arraycopy(calls, at + 1, calls, at, behind);
-            System.arraycopy(again, at + 1, again, at, behind);
+    private synchronized Call remove(int at) {
+        Entry entry = entries[at];
+        entry.crowd.leave();
+        Call found = entry.call;
+        if (found == null && deferred > 0) {
+            deferred--;
         }
         count--;
-        monitors[count] = null;
-        calls[count] = null;
+        System.arraycopy(entries, at + 1, entries, at, count - at);
+        entries[count] = entry;
+        entry.clear();
         return found;
     }
 
     private void clear() {
-        Arrays.fill(monitors, null);
-        Arrays.fill(calls, null);
-        count = 0;
+        while (count > 0) {
+            remove(count - 1);
+        }
+    }
+
+    /** Record what is not. Its own thread does it or, for one that does not go on, another one. */
+    synchronized void settle(Agent agent, ThreadState state, Cursor cursor) {
+        int first = count - deferred;
+        deferred = 0;
+        for (int at = first; at < count; at++) {
+            Entry entry = entries[at];
+            Subject subject = Things.of("monitor", entry.monitor);
+            entry.call = Core.writeAt(agent, state, cursor, Ops.acquire, subject, entry.stack, entry.begun, entry.ended);
+        }
     }
 }

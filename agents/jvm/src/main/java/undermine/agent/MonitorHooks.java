@@ -4,48 +4,78 @@ package undermine.agent;
  * What the target calls around the entering and leaving of monitors: `synchronized` blocks and methods.
  *
  * A monitor is left by the method that entered it, so the stack need not be walked again: the place of the release is that of
- * the entering. Entering one again that the thread is in is no event, nor is the leaving that belongs to it.
+ * the entering. Entering one again that the thread is in is no event, nor is the leaving that belongs to it; nor is one that is
+ * left before anything is recorded in it or anybody else comes to it (see Held).
  */
 public final class MonitorHooks {
+    /** Who waited so long did so for code that is not woven. */
+    private static final long WAITED_NS = 20_000;
+
     private MonitorHooks() {
     }
 
-    /** Nothing else is done in this thread between this and `entered`. */
-    public static void entering(Object monitor) {
+    /** Nothing else is done in this thread between this and `entered`, which is given what this returns. */
+    public static Object entering(Object monitor) {
         ThreadState state = ThreadState.get();
-        if (monitor != null && state.held.enterAgain(monitor)) {
-            return;
+        Agent agent = Agent.current;
+        if (monitor == null || state.held.enterAgain(monitor) || !Watch.isSeen(agent, state)) {
+            return null;
+        }
+        Crowd crowd = Crowd.at(monitor);
+        if (crowd.enter() && state.nameId != 0 && defer(agent, state, monitor, crowd)) {
+            return state;
         }
         Call call = Watch.begin(state, Ops.acquire, Things.of("monitor", monitor), 0);
-        if (call != null) {
-            state.entering = call;
-            state.monitor = monitor;
+        if (call == null) {
+            crowd.leave();
+            return null;
+        }
+        state.held.push(monitor, crowd, call);
+        return state;
+    }
+
+    private static boolean defer(Agent agent, ThreadState state, Object monitor, Crowd crowd) {
+        state.busy = true;
+        try {
+            state.held.defer(monitor, crowd, agent.sites.here(agent.cursor(state)));
+            return true;
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+            return false;
+        } finally {
+            state.busy = false;
         }
     }
 
-    public static void entered() {
-        ThreadState state = ThreadState.get();
-        Call call = state.entering;
+    public static void entered(Object thread) {
+        if (thread == null) {
+            return;
+        }
+        ThreadState state = (ThreadState) thread;
+        Held held = state.held;
+        Call call = held.entered(Clock.now());
         if (call != null) {
             Core.leave(Agent.current, state, call, 1, null);
-            state.held.push(state.monitor, call);
-            state.entering = null;
-            state.monitor = null;
+        } else if (held.waited() > WAITED_NS) {
+            Watch.settle(state);
         }
     }
 
     /** A method was entered whose monitor was got before. */
     public static void got(Object monitor) {
-        entering(monitor);
-        entered();
+        entered(entering(monitor));
     }
 
     public static void leaving(Object monitor) {
         ThreadState state = ThreadState.get();
-        if (state.held.leaveAgain(monitor)) {
+        Held held = state.held;
+        if (held.leaveAgain(monitor) || held.drop(monitor)) {
             return;
         }
-        Call entered = state.held.pop(monitor);
+        if (held.isDeferring()) {
+            Watch.settle(state);
+        }
+        Call entered = held.pop(monitor);
         if (entered == null) {
             Watch.record(Ops.release, Things.of("monitor", monitor), 0);
         } else {

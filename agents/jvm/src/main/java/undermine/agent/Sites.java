@@ -15,6 +15,7 @@ final class Sites {
     static final int WALK_MAX = 1000;
     static final int HASH_START = 17;
     private static final int STACKS_MAX = 50_000;
+    private static final int WALKS_MAX = 100;
     private static final int TRACED_MAX = 20_000;
     private static final String[] LIBRARY = {"java.", "javax.", "jdk.", "sun.", "com.sun."};
     private static final String AGENT = "undermine.agent.";
@@ -24,6 +25,8 @@ final class Sites {
     private final EventFile file;
     /** Chosen at the first walk, when the native helper is there if it ever is. */
     private volatile Walker walker;
+    /** How many were done, until stacks are known again. */
+    private volatile int walks;
     /** By hash, with room: the next free one if it is taken. Read without a lock, since stacks never change. */
     private volatile Stack[] stacks = new Stack[1024];
     private int stackCount;
@@ -44,6 +47,7 @@ final class Sites {
         this.packages = packages.toArray(new String[0]);
         this.file = file;
         this.walker = walker;
+        walks = walker == null ? 0 : WALKS_MAX;
     }
 
     /** True if this class is the target's own. */
@@ -96,15 +100,22 @@ final class Sites {
         }
         cursor.walking = true;
         try {
-            Walker chosen = walker;
-            if (chosen == null) {
-                chosen = Walker.best();
-                walker = chosen;
-            }
+            Walker chosen = walks < WALKS_MAX ? choose() : walker;
             return chosen.here(this, cursor);
         } finally {
             cursor.walking = false;
         }
+    }
+
+    /** A program that does more than a few operations does some of them again and again. */
+    private synchronized Walker choose() {
+        if (walker == null) {
+            walker = Walker.best();
+        }
+        if (++walks == WALKS_MAX) {
+            walker = TraceWalker.over(walker);
+        }
+        return walker;
     }
 
     /** The stack at which an exception was made. */

@@ -1,5 +1,7 @@
 package undermine.agent;
 
+import java.util.Arrays;
+
 /** One distinct call stack: its id in the event file, and its names for matching. */
 final class Stack {
     private static final int DIGEST_SIZE = 6;
@@ -34,6 +36,11 @@ final class Stack {
 
     Site innermost() {
         return frames[0];
+    }
+
+    /** All frames but the innermost. */
+    Site[] outer() {
+        return Arrays.copyOfRange(frames, 1, frames.length);
     }
 
     int hash() {

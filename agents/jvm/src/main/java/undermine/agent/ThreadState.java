@@ -22,9 +22,6 @@ final class ThreadState {
     int polls;
     /** The future that the target itself is setting or waiting for, or null. */
     Object setting;
-    /** The entering of a monitor under way, or null. */
-    Call entering;
-    Object monitor;
     final Held held = new Held();
     private Frame[] frames = new Frame[0];
     private int depth;

@@ -54,8 +54,29 @@ final class Watch {
         }
     }
 
+    /** Record the monitors that this thread is in and that are not recorded yet. */
+    static void settle(ThreadState state) {
+        Agent agent = Agent.current;
+        if (!isSeen(agent, state)) {
+            return;
+        }
+        state.busy = true;
+        try {
+            state.held.settle(agent, state, agent.cursor(state));
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+        } finally {
+            state.busy = false;
+        }
+    }
+
     private static boolean isSeen(Agent agent, ThreadState state, Subject subject) {
-        return subject != null && agent != null && !agent.off && !state.busy && state.inside == 0;
+        return subject != null && isSeen(agent, state);
+    }
+
+    /** Whether anything is recorded in this thread now. */
+    static boolean isSeen(Agent agent, ThreadState state) {
+        return agent != null && !agent.off && !state.busy && state.inside == 0;
     }
 
     static void end(Call call, long result) {

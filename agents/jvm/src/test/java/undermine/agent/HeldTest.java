@@ -16,12 +16,22 @@ class HeldTest {
         return new Call(null, null, null, 1, null);
     }
 
+    private void push(Object entered, Call call) {
+        Crowd.at(entered).enter();
+        held.push(entered, Crowd.at(entered), call);
+    }
+
+    private void defer(Object entered) {
+        Crowd.at(entered).enter();
+        held.defer(entered, Crowd.at(entered), null);
+    }
+
     @Test
     void enteringAgainIsCounted() {
         Call first = call();
         synchronized (monitor) {
             assertFalse(held.enterAgain(monitor));
-            held.push(monitor, first);
+            push(monitor, first);
             assertTrue(held.enterAgain(monitor));
             assertTrue(held.enterAgain(monitor));
             assertFalse(held.enterAgain(other));
@@ -38,8 +48,8 @@ class HeldTest {
         Call second = call();
         synchronized (monitor) {
             synchronized (other) {
-                held.push(monitor, call());
-                held.push(other, second);
+                push(monitor, call());
+                push(other, second);
                 assertTrue(held.enterAgain(other));
                 held.pop(monitor);
                 assertTrue(held.leaveAgain(other));
@@ -50,8 +60,33 @@ class HeldTest {
 
     @Test
     void aMonitorThatWasLeftUnseenIsEnteredAnew() {
-        held.push(monitor, call());
+        push(monitor, call());
         assertFalse(held.enterAgain(monitor));
         assertNull(held.pop(monitor));
+    }
+
+    @Test
+    void whatNobodyHasToKnowOfIsDropped() {
+        push(other, call());
+        assertFalse(held.isDeferring());
+        assertFalse(held.drop(other));
+        defer(monitor);
+        assertTrue(held.isDeferring());
+        assertNull(held.entered(7));
+        assertFalse(held.drop(other));
+        assertTrue(held.drop(monitor));
+        assertFalse(held.isDeferring());
+        assertTrue(Crowd.at(other).isOne());
+    }
+
+    @Test
+    void whereSomebodyComesItIsNotDropped() {
+        defer(monitor);
+        assertFalse(Crowd.at(monitor).enter());
+        assertFalse(held.drop(monitor));
+        Crowd.at(monitor).leave();
+        assertTrue(held.drop(monitor));
+        assertTrue(Crowd.at(monitor).enter());
+        Crowd.at(monitor).leave();
     }
 }
