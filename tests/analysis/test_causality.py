@@ -216,6 +216,17 @@ def test_an_item_is_caused_by_who_put_it(story: Story, blocked: bool) -> None:
     assert blocks(story) == ({("item", "put", "get")} if blocked else set())
 
 
+def test_the_same_thing_that_two_put_may_be_got_before_the_one_that_gave_it_first_puts_it(story: Story) -> None:
+    """A giving is written down before the putting: whoever comes between has its thing got under the first name."""
+    story.did("get", "queue.get", "queue@1", t=1, end=12)
+    story.did("give", "handover.give", "item-1", thread="slow", t=3)
+    story.did("give2", "handover.give", "item-2", thread="quick", t=4)
+    story.did("put2", "queue.put", "queue@1", thread="quick", t=5)
+    story.did("take", "handover.take", "item-1", t=13, end=13)
+    story.did("put", "queue.put", "queue@1", thread="slow", t=20)
+    assert ("item", "put", "get") not in blocks(story)
+
+
 def test_what_is_only_passed_on_was_taken_in_a_moment(story: Story) -> None:
     """As by the thread that keeps a pool of processes."""
     story.did("submit", "handover.give", "call-1", thread="main")
