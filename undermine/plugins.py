@@ -20,12 +20,13 @@ from undermine.strategies.random import Random
 from undermine.strategies.sieve import Sieve
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
-    "exhaustive": Exhaustive,
-    "prefail": Prefail,
-    "random": Random,
     "sieve": Sieve,
+    "prefail": Prefail,
+    "exhaustive": Exhaustive,
+    "random": Random,
 }
-"""Called without arguments, or with its `Options`, made of [strategies.NAME], if it has such a class."""
+"""Called without arguments, or with its `Options`, made of [strategies.NAME], if it has such a class. Those that predict most have
+their first turn first."""
 
 
 def strategies(config: Config, wanted: Sequence[str] = ()) -> list[Strategy]:
