@@ -25,8 +25,10 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "exhaustive": Exhaustive,
     "random": Random,
 }
-"""Called without arguments, or with its `Options`, made of [strategies.NAME], if it has such a class. Those that predict most have
-their first turn first."""
+"""Called without arguments, or with its `Options`, made of [strategies.NAME], if it has such a class.
+
+Those that predict most have their first turn first.
+"""
 
 
 def strategies(config: Config, wanted: Sequence[str] = ()) -> list[Strategy]:
