@@ -41,6 +41,7 @@ from undermine.model.run import RunRecord
 from undermine.protocols import History, Sources, Strategy
 from undermine.rundir import RunDir, load_record
 from undermine.store import BASELINE, Store
+from undermine.strategies.compared import spots_of
 from undermine.strategies.slow_known import Known
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -266,11 +267,6 @@ def drawn_from(mode: str, history: History) -> set[Spot]:
     if mode == "chronos":
         return {weak.spot for weak in known.spots(history) if weak.timed and weak.spot in delays}
     return {spot for seen in history.points if (spot := Spot.of(seen.point)) in delays}
-
-
-def spots_of(plans: Iterable[Plan]) -> set[Spot]:
-    """Where they delay something."""
-    return {Spot.of(point_at(step.trigger)) for plan in plans for step in plan.steps if isinstance(step.fault, Delay)}
 
 
 def spots_hit(record: RunRecord) -> list[Spot]:

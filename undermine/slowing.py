@@ -21,7 +21,7 @@ from undermine.deployments.slow_network import SlowNetwork
 from undermine.model.errors import UserError
 from undermine.model.event import Event
 from undermine.model.plan import Delay, Hold, Plan, capability, final_at
-from undermine.model.point import DISK, NETWORK, RECEIVES, Point, point_of
+from undermine.model.point import DISK, FAULT_KINDS, NETWORK, RECEIVES, Point, point_of
 from undermine.model.run import Lead, Moment, NodeExit, SlowOp
 
 SLACK_S = 0.5
@@ -236,7 +236,7 @@ def _same_thread(event: Event, events: Iterable[Event]) -> Iterator[Event]:
     """The others of its thread that faults can hit."""
     for other in events:
         same = (other.node, other.pid, other.thread) == (event.node, event.pid, event.thread)
-        if same and other.seq != event.seq and other.kind in ("file", "net", "msg", "db"):
+        if same and other.seq != event.seq and other.kind in FAULT_KINDS:
             yield other
 
 

@@ -39,10 +39,10 @@ def sources(config: Config, nodes: Sequence[NodeInfo], executables: Mapping[str,
 
 def _script(role: Role, values: Values) -> Path | None:
     words = render_command(role.command, values)
-    return next((Path(values_cwd(role, values), word) for word in words[:3] if word.endswith(".py")), None)
+    return next((Path(_cwd(role, values), word) for word in words[:3] if word.endswith(".py")), None)
 
 
-def values_cwd(role: Role, values: Values) -> Path:
+def _cwd(role: Role, values: Values) -> Path:
     return Path(render(role.cwd, values))
 
 
@@ -62,7 +62,7 @@ def _folders(role: Role, values: Values, script: Path | None, python: str) -> It
         if found:
             yield found
     for text in role.paths:
-        if _has_source(path := values_cwd(role, values) / render(text, values)):
+        if _has_source(path := _cwd(role, values) / render(text, values)):
             yield path
 
 
@@ -74,7 +74,7 @@ def _has_source(path: Path) -> bool:
 
 def _search(role: Role, values: Values, script: Path | None, python: str) -> Iterator[Path]:
     """Where its interpreter looks for modules, in that order."""
-    cwd = values_cwd(role, values)
+    cwd = _cwd(role, values)
     env = {**os.environ, **{name: render(text, values) for name, text in role.env.items()}}
     yield script.parent if script is not None else cwd
     for folder in filter(None, env.get("PYTHONPATH", "").split(os.pathsep)):

@@ -451,19 +451,16 @@ class Store:
     def baseline_points(self) -> tuple[tuple[PointSeen, ...], int]:
         """The union of what all fault-free runs showed, by first appearance; and how many runs that were."""
         with self._lock:
-            runs = self._baseline_runs()
+            runs = self.fault_free()
             return self._points.together(self._db, runs), len(runs)
 
     def baselines(self) -> int:
         """How many fault-free runs there are to learn from."""
-        return len(self._baseline_runs())
+        return len(self.fault_free())
 
     def fault_free(self) -> tuple[int, ...]:
         """The numbers of the fault-free runs to learn from."""
-        return tuple(self._baseline_runs())
-
-    def _baseline_runs(self) -> list[int]:
-        return [run for (run,) in self._all(_BASELINES_SQL)]
+        return tuple(run for (run,) in self._all(_BASELINES_SQL))
 
     def profile(self, run: int) -> Profile:
         """What a run showed; nothing, if it broke or is not over."""
@@ -473,7 +470,7 @@ class Store:
     def baseline_profile(self) -> Profile:
         """What all fault-free runs showed together."""
         with self._lock:
-            return self._points.profile(self._db, self._baseline_runs())
+            return self._points.profile(self._db, self.fault_free())
 
     def frames(self, point: Point) -> tuple[str, ...]:
         """The functions of a point's call stack, innermost first; none if no run showed it."""
@@ -504,7 +501,7 @@ class Store:
         for number, point, detail in self._all(steps, run):
             fired.setdefault(number, []).append((point, detail))
         with self._lock:
-            usual = self._points.numbers(self._db, self._baseline_runs())
+            usual = self._points.numbers(self._db, self.fault_free())
         for number, strategy in rows:
             with self._lock:
                 shown = self._points.recovery(self._db, number, usual)

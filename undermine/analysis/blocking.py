@@ -139,7 +139,9 @@ class _Finder:
         after = np.where(given >= 0, after, NONE)
         known = (before >= 0) & (after >= 0)
         known &= resources(columns, before) == resources(columns, after)
-        known &= columns.t[after] <= columns.end[before]  # else the same thing was put by two, and this is the other one
+        known &= (
+            columns.t[after] <= columns.end[before]
+        )  # else the same thing was put by two, and this is the other one
         return before[known], after[known]
 
     def notified(self) -> _Found:

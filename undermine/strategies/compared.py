@@ -6,12 +6,13 @@ Each as the paper on Sieve describes it (Section 6.2), with the delays that it g
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from undermine.analysis.exposure import Spot
 from undermine.analysis.weak_spots import WeakSpot
+from undermine.model.event import functions
 from undermine.model.plan import At, Delay, Plan, Step, point_at
-from undermine.protocols import History, PastRun
+from undermine.protocols import History
 from undermine.strategies.slow_known import DelayChance, over_limit
 
 MINUTE_S = 60.0
@@ -44,7 +45,7 @@ def at_random(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
 
 def fate(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
     """Every operation in every context, as runs meet them."""
-    tried = _tried(history.runs)
+    tried = spots_of(run.plan for run in history.runs)
     for weak in spots:
         if weak.spot in delays and weak.spot not in tried:
             yield _minute(weak, delays, history, "FATE: an operation in a context that was not tried")
@@ -53,7 +54,7 @@ def fate(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
 def legolas(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
     """States take turns, each with a budget, and each gives its operations in order. A state is the service that a thread is in:
     its role, the function that the thread began with, and what that was doing."""
-    tried = _tried(history.runs)
+    tried = spots_of(run.plan for run in history.runs)
     queues: dict[tuple[str, ...], list[WeakSpot]] = {}
     for weak in spots:
         queue = queues.setdefault(_state(weak), [])
@@ -69,8 +70,7 @@ def legolas(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
 
 
 def _state(weak: WeakSpot) -> tuple[str, ...]:
-    functions = [loc.partition("#")[0] for loc in weak.exposure.stack]
-    return weak.spot.role, *reversed(functions[-2:])
+    return weak.spot.role, *reversed(functions(weak.exposure.stack[-2:]))
 
 
 def chronos(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
@@ -115,8 +115,9 @@ def _minute(weak: WeakSpot, delays: Delays, history: History, why: str) -> Plan:
     return Plan((Step(At(weak.spot.point), delays[weak.spot].lasting(MINUTE_S)),), history.seed, "", why)
 
 
-def _tried(runs: Sequence[PastRun]) -> set[Spot]:
-    return {Spot.of(point_at(step.trigger)) for run in runs for step in run.plan.steps if isinstance(step.fault, Delay)}
+def spots_of(plans: Iterable[Plan]) -> set[Spot]:
+    """Where they delay something."""
+    return {Spot.of(point_at(step.trigger)) for plan in plans for step in plan.steps if isinstance(step.fault, Delay)}
 
 
 WAYS: dict[str, Callable[[Spots, Delays, History], Iterator[Plan]]] = {

@@ -68,12 +68,12 @@ class Known:
         """
         joined, seen = self._facts(history), self._seen[later]
         for run in history.fault_free:
-            seen.add(run, 0, history)
+            seen.add(run, history)
         for past in history.runs:
             if past.status == "fired":
-                seen.add(past.id, 0 if later else history.fired_ns(past.id), history)
+                seen.add(past.id, history, whole=later)
             elif past.status == "not_fired":  # it says as much as one without a fault
-                seen.add(past.id, 0, history)
+                seen.add(past.id, history)
         return joined.of(seen.exposures)
 
     def delays(self, history: History) -> dict[Spot, DelayChance]:
@@ -116,10 +116,11 @@ class _Seen:
         self.exposures: dict[Spot, Exposure] = {}
         self._runs: set[int] = set()
 
-    def add(self, run: int, before_ns: int, history: History) -> None:
-        """What this run showed; before a moment, if one is given."""
+    def add(self, run: int, history: History, *, whole: bool = True) -> None:
+        """What this run showed; if not the whole of it, before its first step fired."""
         if run not in self._runs:
             self._runs.add(run)
+            before_ns = 0 if whole else history.fired_ns(run)
             self.exposures = merged((self.exposures, exposures(history.columns(run), before_ns)))
 
 
