@@ -269,7 +269,7 @@ public final class Agent {
     private void settle(Cursor cursor) {
         for (Cursor each : file.owners()) {
             if (each.state != null && each.state.held.isDeferring()) {
-                each.state.held.settle(this, each.state, cursor);
+                each.state.held.settle(this, each.state, cursor, sites.traced(cursor, each.trace()));
             }
         }
     }

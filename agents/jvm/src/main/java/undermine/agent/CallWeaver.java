@@ -72,7 +72,7 @@ final class CallWeaver {
     private Woven woven(ClassLoader loader, byte[] bytes, boolean withMethods) {
         ClassReader reader = new ClassReader(bytes);
         ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
-        Weaving weaving = new Weaving(writer, loader, withMethods);
+        Weaving weaving = new Weaving(writer, loader, withMethods, WovenClasses.sum(bytes) << 16);
         reader.accept(weaving, 0);
         return new Woven(weaving.isChanged ? writer.toByteArray() : null, weaving.based.toString());
     }
@@ -90,11 +90,18 @@ final class CallWeaver {
 
         /** Whether `synchronized` methods are woven. */
         private final boolean withMethods;
+        /** The last place where a monitor is entered: 32 bits for the class, and 16 that count. */
+        private long place;
 
-        Weaving(ClassVisitor next, ClassLoader loader, boolean withMethods) {
+        Weaving(ClassVisitor next, ClassLoader loader, boolean withMethods, long place) {
             super(Opcodes.ASM9, next);
             this.loader = loader;
             this.withMethods = withMethods;
+            this.place = place;
+        }
+
+        long nextPlace() {
+            return ++place;
         }
 
         /** What a call is replaced by, or null; also if the method is that of a class that the JDK's is a base of. */
@@ -137,7 +144,7 @@ final class CallWeaver {
             MethodVisitor next = super.visitMethod(flags, name, descriptor, signature, thrown);
             if (isSynchronized) {
                 isChanged = true;
-                next = new Guarded(next, owner, isStatic, isOpened, hasFrames);
+                next = new Guarded(next, owner, isStatic, isOpened, hasFrames, nextPlace());
             }
             return new Replacing(next, this);
         }
@@ -221,7 +228,7 @@ final class CallWeaver {
             weaving.isChanged = true;
             super.visitInsn(Opcodes.DUP);
             if (isEntering) {
-                Guarded.enter(mv);
+                Guarded.enter(mv, weaving.nextPlace());
             } else {
                 super.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "leaving", "(Ljava/lang/Object;)V", false);
                 super.visitInsn(opcode);

@@ -87,18 +87,14 @@ final class Core {
     /** The stack without its innermost frame, if there is another one. */
     private static Stack caller(Sites sites, Cursor cursor, Stack stack) {
         Site[] frames = stack.outer();
-        int hash = Sites.HASH_START;
-        for (Site frame : frames) {
-            hash = Sites.mix(hash, frame.id);
-        }
-        return frames.length == 0 ? stack : sites.stack(cursor, frames, frames.length, hash);
+        return frames.length == 0 ? stack : sites.stack(cursor, frames);
     }
 
     /** The agent must be at work in this thread. */
     static Call write(Agent agent, ThreadState state, Cursor cursor, Operation operation, Subject subject,
             Stack stack, long size, long since) {
         if (state.held.isDeferring()) {
-            state.held.settle(agent, state, cursor);
+            state.held.settle(agent, state, cursor, stack);
         }
         if (state.nameId == 0 || operation.nameId == 0 || !subject.isDefined) {
             define(agent, state, cursor, operation, subject, stack, since);
@@ -358,7 +354,7 @@ final class Core {
         long now = Clock.now();
         long begun = since == 0 ? now : since;
         if (state.held.isDeferring()) {
-            state.held.settle(agent, state, cursor);
+            state.held.settle(agent, state, cursor, stack);
         }
         if (state.nameId == 0 || operation.nameId == 0 || !subject.isDefined) {
             define(agent, state, cursor, operation, subject, stack, begun);

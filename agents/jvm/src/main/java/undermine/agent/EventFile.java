@@ -9,6 +9,7 @@ import java.nio.channels.FileChannel;
 import java.nio.channels.SeekableByteChannel;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
@@ -23,7 +24,10 @@ import java.util.concurrent.atomic.AtomicInteger;
  */
 final class EventFile {
     static final int CHUNK = 65536;
+    /** So many chunks are made at once: opening and mapping a file takes the JDK longer than filling a chunk takes a thread. */
+    private static final int GROWTH = 4;
     private static final byte[] MAGIC = {'U', 'M', 'C', '1'};
+    private static final byte[] EMPTY = Arrays.copyOf(MAGIC, CHUNK);
     private static final int TEXT_MAX = 4000;
     private static final int INTERNED_MAX = 100_000;
     private static final int OWNERS_MAX = 512;
@@ -44,6 +48,8 @@ final class EventFile {
 
     private final String path;
     private long chunks;
+    /** Chunks that nobody has yet, or null. */
+    private ByteBuffer spare;
     private boolean failed;
     private final ArrayDeque<Place> free = new ArrayDeque<Place>();
     private final List<Cursor> owners = new ArrayList<Cursor>();
@@ -289,26 +295,37 @@ final class EventFile {
         return !String.valueOf(error.getMessage()).contains("Too many open files");
     }
 
-    /** Written, not only extended: a write to a mapped hole on a full disk would kill the host. */
     private ByteBuffer grow() throws IOException {
-        byte[] empty = new byte[CHUNK];
-        System.arraycopy(MAGIC, 0, empty, 0, MAGIC.length);
+        if (spare == null || !spare.hasRemaining()) {
+            spare = map();
+        }
+        spare.limit(spare.position() + CHUNK);
+        ByteBuffer chunk = spare.slice();
+        spare.position(spare.limit());
+        spare.limit(spare.capacity());
+        return chunk;
+    }
+
+    /** Written, not only extended: a write to a mapped hole on a full disk would kill the host. */
+    private ByteBuffer map() throws IOException {
         long offset = chunks * CHUNK;
         RandomAccessFile file = new RandomAccessFile(path, "rw");
         try {
-            write(file, offset, empty);
-            ByteBuffer chunk = file.getChannel().map(FileChannel.MapMode.READ_WRITE, offset, CHUNK);
-            chunks++;
-            return chunk;
+            write(file, offset);
+            ByteBuffer mapped = file.getChannel().map(FileChannel.MapMode.READ_WRITE, offset, GROWTH * CHUNK);
+            chunks += GROWTH;
+            return mapped;
         } finally {
             file.close();
         }
     }
 
-    private static void write(RandomAccessFile file, long offset, byte[] empty) throws IOException {
+    private static void write(RandomAccessFile file, long offset) throws IOException {
         try {
             file.seek(offset);
-            file.write(empty);
+            for (int i = 0; i < GROWTH; i++) {
+                file.write(EMPTY);
+            }
         } catch (IOException error) {
             file.setLength(offset);
             throw error;

@@ -19,15 +19,17 @@ final class Guarded extends MethodVisitor {
     private final boolean isStatic;
     private final boolean isOpened;
     private final boolean hasFrames;
+    private final long place;
     private final List<Label> ranges = new ArrayList<Label>();
     private Label start = new Label();
 
-    Guarded(MethodVisitor next, String owner, boolean isStatic, boolean isOpened, boolean hasFrames) {
+    Guarded(MethodVisitor next, String owner, boolean isStatic, boolean isOpened, boolean hasFrames, long place) {
         super(Opcodes.ASM9, next);
         this.owner = owner;
         this.isStatic = isStatic;
         this.isOpened = isOpened;
         this.hasFrames = hasFrames;
+        this.place = place;
     }
 
     /** The method has something else where `this` was: it cannot be guarded so. No compiler of Java does this. */
@@ -46,16 +48,20 @@ final class Guarded extends MethodVisitor {
         super.visitVarInsn(opcode, slot);
     }
 
-    /** Enters the monitor that is twice on the stack, with hooks around that. */
-    static void enter(MethodVisitor into) {
-        into.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entering", "(Ljava/lang/Object;)Ljava/lang/Object;", false);
+    /** Enters the monitor that is twice on the stack at this place, with hooks around that. */
+    static void enter(MethodVisitor into, long place) {
+        push(into, place);
+        into.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entering", "(Ljava/lang/Object;III)Ljava/lang/Object;", false);
         into.visitInsn(Opcodes.SWAP);
         into.visitInsn(Opcodes.MONITORENTER);
         into.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entered", TAKES, false);
     }
 
-    private void hook(String name) {
-        super.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, name, TAKES, false);
+    /** In three parts of 16 bits: a constant that has to be loaded would be a place itself (see CallCounter). */
+    private static void push(MethodVisitor into, long place) {
+        for (int shift = 32; shift >= 0; shift -= 16) {
+            into.visitIntInsn(Opcodes.SIPUSH, (short) (place >>> shift));
+        }
     }
 
     private void loadMonitor() {
@@ -72,9 +78,10 @@ final class Guarded extends MethodVisitor {
         loadMonitor();
         if (isOpened) {
             super.visitInsn(Opcodes.DUP);
-            enter(mv);
+            enter(mv, place);
         } else {
-            hook("got");
+            push(mv, place);
+            super.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "got", "(Ljava/lang/Object;III)V", false);
         }
         super.visitLabel(start);
     }
@@ -98,7 +105,7 @@ final class Guarded extends MethodVisitor {
 
     private void leave() {
         loadMonitor();
-        hook("leaving");
+        super.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "leaving", TAKES, false);
         if (isOpened) {
             loadMonitor();
             super.visitInsn(Opcodes.MONITOREXIT);

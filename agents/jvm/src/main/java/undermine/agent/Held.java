@@ -6,7 +6,8 @@ import java.util.Arrays;
  * The monitors that a thread is in, how it entered each first, and how often again.
  *
  * One that nobody else is at is recorded only when the thread does something in it that is, or somebody comes: who leaves it
- * before that has held nobody up, and did nothing under it. Only its thread enters and leaves.
+ * before that has held nobody up, and did nothing under it. Only its thread enters and leaves. The frame that entered it is still
+ * there when it is recorded, so its stack is part of that one; of a method that calls itself, the outermost frame is taken.
  */
 final class Held {
     private static final int COUNT_MAX = 1000;
@@ -26,12 +27,13 @@ final class Held {
         long begun;
         /** 0 until it is entered. */
         long ended;
-        Stack stack;
+        /** Where it is entered. */
+        Site site;
 
         private void clear() {
             monitor = null;
             call = null;
-            stack = null;
+            site = null;
             again = 0;
         }
     }
@@ -42,9 +44,9 @@ final class Held {
     }
 
     /** Its entering begins now, and may be recorded later. */
-    synchronized void defer(Object monitor, Crowd crowd, Stack stack) {
+    synchronized void defer(Object monitor, Crowd crowd, Site site) {
         Entry entry = add(monitor, crowd);
-        entry.stack = stack;
+        entry.site = site;
         entry.ended = 0;
         deferred++;
         entry.begun = Clock.now();
@@ -151,14 +153,21 @@ final class Held {
         }
     }
 
-    /** Record what is not. Its own thread does it or, for one that does not go on, another one. */
-    synchronized void settle(Agent agent, ThreadState state, Cursor cursor) {
+    /** Record what is not, of a thread whose stack is this one. Its own thread does it or, for one that does not go on, another. */
+    synchronized void settle(Agent agent, ThreadState state, Cursor cursor, Stack now) {
         int first = count - deferred;
         deferred = 0;
+        int outside = now.depth();
         for (int at = first; at < count; at++) {
             Entry entry = entries[at];
+            int frame = now.find(entry.site, outside);
+            if (frame >= 0) { // the next one is entered within it: not at the same site, unless the method calls itself
+                boolean isAgain = at + 1 < count && entries[at + 1].site == entry.site;
+                outside = isAgain ? frame : frame + 1;
+            }
+            Stack stack = agent.sites.stack(cursor, now.since(entry.site, frame));
             Subject subject = Things.of("monitor", entry.monitor);
-            entry.call = Core.writeAt(agent, state, cursor, Ops.acquire, subject, entry.stack, entry.begun, entry.ended);
+            entry.call = Core.writeAt(agent, state, cursor, Ops.acquire, subject, stack, entry.begun, entry.ended);
         }
     }
 }

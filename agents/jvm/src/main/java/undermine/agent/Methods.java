@@ -1,6 +1,6 @@
 package undermine.agent;
 
-/** Sites by method and place, as numbers. Read without a lock; whoever finds nothing here asks with one. */
+/** Sites by method and place, or by a class and a place in it, as numbers. Read without a lock; whoever finds nothing here asks with one. */
 final class Methods {
     private static final int START = 4096;
     private static final int COUNT_MAX = 100_000;

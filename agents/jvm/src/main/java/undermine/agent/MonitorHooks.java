@@ -14,15 +14,19 @@ public final class MonitorHooks {
     private MonitorHooks() {
     }
 
-    /** Nothing else is done in this thread between this and `entered`, which is given what this returns. */
-    public static Object entering(Object monitor) {
+    /**
+     * Nothing else is done in this thread between this and `entered`, which is given what this returns. The three numbers are one
+     * that tells the place apart from all others.
+     */
+    public static Object entering(Object monitor, int high, int middle, int low) {
         ThreadState state = ThreadState.get();
         Agent agent = Agent.current;
         if (monitor == null || state.held.enterAgain(monitor) || !Watch.isSeen(agent, state)) {
             return null;
         }
         Crowd crowd = Crowd.at(monitor);
-        if (crowd.enter() && state.nameId != 0 && defer(agent, state, monitor, crowd)) {
+        long place = (long) (high & 0xffff) << 32 | (long) (middle & 0xffff) << 16 | low & 0xffff;
+        if (crowd.enter() && state.nameId != 0 && defer(agent, state, monitor, crowd, place)) {
             return state;
         }
         Call call = Watch.begin(state, Ops.acquire, Things.of("monitor", monitor), 0);
@@ -34,10 +38,18 @@ public final class MonitorHooks {
         return state;
     }
 
-    private static boolean defer(Agent agent, ThreadState state, Object monitor, Crowd crowd) {
+    /** The stack is walked only where the place is not known yet: who records it knows the stack (see Held). */
+    private static boolean defer(Agent agent, ThreadState state, Object monitor, Crowd crowd, long place) {
+        Site known = agent.sites.places.get(place >>> 16, place);
+        if (known != null) {
+            state.held.defer(monitor, crowd, known);
+            return true;
+        }
         state.busy = true;
         try {
-            state.held.defer(monitor, crowd, agent.sites.here(agent.cursor(state)));
+            Site site = agent.sites.here(agent.cursor(state)).innermost();
+            agent.sites.places.put(place >>> 16, place, site);
+            state.held.defer(monitor, crowd, site);
             return true;
         } catch (Throwable trouble) {
             agent.note(trouble);
@@ -62,8 +74,8 @@ public final class MonitorHooks {
     }
 
     /** A method was entered whose monitor was got before. */
-    public static void got(Object monitor) {
-        entered(entering(monitor));
+    public static void got(Object monitor, int high, int middle, int low) {
+        entered(entering(monitor, high, middle, low));
     }
 
     public static void leaving(Object monitor) {

@@ -4,9 +4,25 @@ package undermine.agent;
 final class Site {
     final int id;
     final String loc;
+    private String function;
 
     Site(int id, String loc) {
         this.id = id;
         this.loc = loc;
+    }
+
+    /** True if the other one is in the same method. */
+    boolean isBeside(Site other) {
+        return this == other || function().equals(other.function());
+    }
+
+    private String function() {
+        String found = function;
+        if (found == null) {
+            int end = loc.lastIndexOf('#');
+            found = end < 0 ? loc : loc.substring(0, end);
+            function = found;
+        }
+        return found;
     }
 }

@@ -30,6 +30,8 @@ final class Sites {
     /** By hash, with room: the next free one if it is taken. Read without a lock, since stacks never change. */
     private volatile Stack[] stacks = new Stack[1024];
     private int stackCount;
+    /** Where monitors were entered, by numbers of the woven code. */
+    final Methods places = new Methods();
     /** Places of stack traces, which know lines only. */
     private final ConcurrentHashMap<String, Site> traced = new ConcurrentHashMap<String, Site>();
     private final ClassValue<Code> codes = new ClassValue<Code>() {
@@ -222,6 +224,15 @@ final class Sites {
     }
 
     /** The stack of these frames. */
+    Stack stack(Cursor cursor, Site[] frames) {
+        int count = Math.min(frames.length, DEPTH_MAX);
+        int hash = HASH_START;
+        for (int i = 0; i < count; i++) {
+            hash = mix(hash, frames[i].id);
+        }
+        return stack(cursor, frames, count, hash);
+    }
+
     Stack stack(Cursor cursor, Site[] frames, int count, int hash) {
         Stack[] table = stacks;
         int mask = table.length - 1;

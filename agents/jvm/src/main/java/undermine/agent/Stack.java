@@ -34,6 +34,28 @@ final class Stack {
         return true;
     }
 
+    int depth() {
+        return frames.length;
+    }
+
+    /** The number of the outermost frame within this one that is in the same method as the site; less than 0 if there is none. */
+    int find(Site site, int outside) {
+        int at = outside - 1;
+        while (at >= 0 && !frames[at].isBeside(site)) {
+            at--;
+        }
+        return at;
+    }
+
+    /** The frames of a thread when this one was at this site; if it is less than 0, of one that the innermost called. */
+    Site[] since(Site site, int frame) {
+        int outer = isAlone ? frames.length : frame + 1;
+        Site[] found = new Site[1 + frames.length - outer];
+        found[0] = site;
+        System.arraycopy(frames, outer, found, 1, found.length - 1);
+        return found;
+    }
+
     Site innermost() {
         return frames[0];
     }

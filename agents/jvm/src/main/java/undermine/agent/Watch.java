@@ -62,7 +62,8 @@ final class Watch {
         }
         state.busy = true;
         try {
-            state.held.settle(agent, state, agent.cursor(state));
+            Cursor cursor = agent.cursor(state);
+            state.held.settle(agent, state, cursor, agent.sites.here(cursor));
         } catch (Throwable trouble) {
             agent.note(trouble);
         } finally {

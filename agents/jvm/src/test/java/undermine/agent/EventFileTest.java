@@ -13,6 +13,7 @@ import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -65,7 +66,13 @@ class EventFileTest {
         int mapped = file.string(main, "file.map_write");
         file.begin(main, 3, 1_000_002_000L, mapped, stack, target, resource, thread, -1);
         file.receipt(main, 3, 1_000_002_500L, 1, 12_345, file.string(main, "crash"), 0);
-        assertArrayEquals(Files.readAllBytes(GOLDEN), Files.readAllBytes(path));
+        byte[] golden = Files.readAllBytes(GOLDEN);
+        byte[] written = Files.readAllBytes(path);
+        assertArrayEquals(golden, Arrays.copyOf(written, golden.length));
+        byte[] empty = Arrays.copyOf(Arrays.copyOf(golden, 4), EventFile.CHUNK);
+        for (int chunk = golden.length; chunk < written.length; chunk += EventFile.CHUNK) { // made beforehand
+            assertArrayEquals(empty, Arrays.copyOfRange(written, chunk, chunk + EventFile.CHUNK));
+        }
     }
 
     @Test

@@ -1,5 +1,7 @@
 package undermine.agent;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
@@ -88,5 +90,25 @@ class HeldTest {
         assertTrue(held.drop(monitor));
         assertTrue(Crowd.at(monitor).enter());
         Crowd.at(monitor).leave();
+    }
+
+    @Test
+    void aStackSinceThenIsPartOfTheOneNow() {
+        Site outer = new Site(1, "a:Run.run()#2");
+        Site entering = new Site(2, "a:Log.add(int)#1");
+        Site calling = new Site(3, "a:Log.add(int)#4");
+        Site inner = new Site(4, "a:Disk.write()#1");
+        Stack now = new Stack(1, new Site[] {inner, calling, outer}, 0);
+        assertEquals(1, now.find(entering, 3));
+        assertArrayEquals(new Site[] {entering, outer}, now.since(entering, 1));
+    }
+
+    @Test
+    void whoIsNotInTheStackNowCalledItsInnermost() {
+        Site outer = new Site(1, "a:Run.run()#2");
+        Site entering = new Site(2, "a:Log.add(int)#1");
+        Stack now = new Stack(1, new Site[] {outer}, 0);
+        assertEquals(-1, now.find(entering, 1));
+        assertArrayEquals(new Site[] {entering, outer}, now.since(entering, -1));
     }
 }
