@@ -105,6 +105,16 @@ def test_datagrams_and_errors(target: Any) -> None:
     assert [event.error for event in outcome.of("net.connect")] == ["ECONNREFUSED"]
 
 
+def test_only_one_thread_loads_classes_before_they_can_be_woven(target: Any, tmp_path: Path) -> None:
+    """What another thread is loading while the weaver is put in place would be left as it is."""
+    log = tmp_path / "loaded"
+    target.run("streams", options=(f"-Xlog:class+load:file={log}:tid",)).ok()
+    lines = [line.split() for line in log.read_text().splitlines()]  # [THREAD] CLASS source: …
+    names = [name for _, name, *_ in lines]
+    unwoven = lines[names.index("undermine.agent.Agent") : names.index("undermine.agent.Weaver")]
+    assert len({thread for thread, *_ in unwoven}) == 1
+
+
 def test_the_payload_of_encrypted_connections(target: Any, tmp_path: Path) -> None:
     keys, keytool = tmp_path / "keys.p12", target.java.parent / "keytool"
     named = ["-alias", "a", "-keyalg", "EC", "-dname", "CN=localhost", "-storetype", "PKCS12", "-validity", "2"]

@@ -113,15 +113,14 @@ public final class Agent {
     /** From here on operations are recorded. */
     private void begin(Instrumentation instrumentation) throws Exception {
         file.process(cursor(ThreadState.get()), Json.write(introduction()));
-        greet();
         Named.install(this);
         open(instrumentation);
         weaver = new Weaver(this, kept, tables());
         prepare();
         prepareObserved();
-        Class.forName("sun.nio.ch.SocketChannelImpl", false, null); // the greeting may be loading it just now, unwoven
         current = this;
         instrumentation.addTransformer(weaver, true);
+        greet(); // not before: a class that it was loading just now would neither be woven nor be among the loaded ones
         instrumentation.retransformClasses(weaver.wanted(instrumentation.getAllLoadedClasses()));
         watch();
     }
