@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
+
+from bench.table import table
 
 RANDOM = "random"
 SIMPLEST = "R-L"
@@ -117,7 +119,7 @@ def table_3(rows: Sequence[Row], failures: Sequence[int]) -> str:
             failed = str(cells[0].failed) if cells[0].begun else "–"
             body.append((row.name, str(count), failed, *bugs, *runs))
             before = {cell.policy: cell.bugs for cell in cells if cell}
-    return f"Table 3. #Bugs found with {SIMPLEST}, and with random failures.\n\n" + _table(head, body)
+    return f"Table 3. #Bugs found with {SIMPLEST}, and with random failures.\n\n" + table(head, body)
 
 
 def _bugs(cell: Cell | None, before: dict[str, tuple[str, ...]]) -> str:
@@ -145,7 +147,7 @@ def bugs_by_policy(rows: Sequence[Row], policies: Sequence[str], failures: Seque
         for count in failures
     ]
     note = "bugs / failed experiments / experiments; of N run: not all were run, so bugs may be missing"
-    return f"Bugs by policy ({note}).\n\n" + _table(head, body)
+    return f"Bugs by policy ({note}).\n\n" + table(head, body)
 
 
 def _found(cell: Cell | None) -> str:
@@ -162,16 +164,8 @@ def table_4(rows: Sequence[Row]) -> str:
     counted = [*((row.name, row.singles) for row in rows), *whole]
     body = [(name, *(_pair(singles.get(kind, (0, 0))) for kind in KINDS)) for name, singles in counted]
     note = "X/Y: with and without the optimisation; counted from fault-free runs, not run"
-    return f"Table 4. Single failures ({note}).\n\n" + _table(head, body)
+    return f"Table 4. Single failures ({note}).\n\n" + table(head, body)
 
 
 def _pair(pair: tuple[int, int]) -> str:
     return f"{pair[0]}/{pair[1]}" if pair[1] else "N.A."
-
-
-def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
-    lines = [tuple(head), *map(tuple, body)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join(
-        "  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from bench.table import table
 from undermine.findings.group import template
 
 SIEVE = "sieve"
@@ -263,11 +264,3 @@ def _seconds(number: float) -> str:
 
 def _times(number: float | None) -> str:
     return "–" if number is None else f"{number:.2f}×"
-
-
-def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
-    lines = [tuple(head), *map(tuple, body)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join(
-        "  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )

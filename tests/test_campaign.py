@@ -16,20 +16,12 @@ from undermine.model.plan import At, Crash, Plan, Step
 from undermine.model.run import Receipt, RunRecord
 from undermine.protocols import PointSeen
 from undermine.rundir import RunDir, load_view
-from undermine.store import Store
 from undermine.testing import point
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> FakeEngine:
     return FakeEngine(configured(tmp_path))
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = Store(tmp_path / "campaign")
-    yield opened
-    opened.close()
 
 
 def test_everything_proposed_is_run_and_then_it_ends(engine, store) -> None:

@@ -13,20 +13,12 @@ from undermine.experiments import News
 from undermine.model.plan import At, Crash, Delay, FirstUnseen, Hold, Step
 from undermine.model.point import Point
 from undermine.model.run import Conditions, Moment, RunView, Verdict
-from undermine.store import Store
 from undermine.testing import point
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> FakeEngine:
     return FakeEngine(configured(tmp_path))
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = Store(tmp_path / "campaign")
-    yield opened
-    opened.close()
 
 
 def crash(loc: str = "app:write#1", node: str = "n1") -> tuple[Step, ...]:

@@ -10,19 +10,11 @@ from fake_engine import ENDLESS, FakeEngine, Scripted, campaign, configured, hur
 from undermine.analysis.coverage import coverage_of
 from undermine.campaign import Limits
 from undermine.experiments import News
-from undermine.store import Store
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> FakeEngine:
     return FakeEngine(configured(tmp_path))
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = Store(tmp_path / "campaign")
-    yield opened
-    opened.close()
 
 
 def heard(engine, store, strategies, limits=ENDLESS, **more) -> list[News]:

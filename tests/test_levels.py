@@ -8,7 +8,6 @@ import pytest
 from fake_engine import ENDLESS, TOML, FakeEngine, campaign, configured
 
 from undermine.model.plan import Plan
-from undermine.store import Store
 from undermine.strategies.exhaustive import Exhaustive
 from undermine.strategies.prefail import Prefail
 
@@ -19,13 +18,6 @@ BOTH = 2
 @pytest.fixture
 def engine(tmp_path: Path) -> FakeEngine:
     return FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["reboot"]\n'))
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = Store(tmp_path / "campaign")
-    yield opened
-    opened.close()
 
 
 def sequences(*policies: str, failures: int = 2) -> Prefail:

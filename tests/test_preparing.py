@@ -75,13 +75,6 @@ class Stage:
 
 
 @pytest.fixture
-def store(tmp_path: Path):
-    opened = Store(tmp_path / "campaign")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def stage(tmp_path: Path, store: Store) -> Stage:
     return Stage(tmp_path, store)
 

@@ -14,7 +14,6 @@ from undermine.model.plan import At, Crash, Plan, Step
 from undermine.policies import Refusal
 from undermine.proposing import Proposing
 from undermine.protocols import PastRun
-from undermine.store import Store
 from undermine.testing import history, point
 
 READ, WRITE, SEND = point("file.read"), point("file.write"), point("net.send", target="peer:n2")
@@ -32,13 +31,6 @@ class Lists:
 
     def propose(self, given):
         return (Plan((Step(At(at), Crash()),), given.seed, self.name) for at in self._points)
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = Store(tmp_path / "campaign")
-    yield opened
-    opened.close()
 
 
 class Engine(FakeEngine):

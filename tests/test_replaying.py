@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -59,11 +58,6 @@ class FakeCampaign:
         if run not in self._records:
             raise UserError("no such run")
         return SimpleNamespace(record=self._records[run])
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
 
 
 def is_control(plan: Plan) -> bool:

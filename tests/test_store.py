@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,6 @@ from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Timing, V
 from undermine.protocols import Dropped, Experiment, PointSeen
 from undermine.store import SCHEMA_VERSION, Slot, Store
 from undermine.testing import point
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "campaign")
-    yield opened
-    opened.close()
 
 
 def plan(number: int, strategy: str = "random") -> Plan:

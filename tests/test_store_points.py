@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,13 +16,6 @@ from undermine.store import Slot, Store
 from undermine.testing import point
 
 A, B, C = (point(loc=f"app:{name}#1") for name in "abc")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "campaign")
-    yield opened
-    opened.close()
 
 
 def again(store: Store) -> Store:

@@ -29,13 +29,6 @@ A, A2, B, C, D = crash("a"), crash("a", "n2"), crash("b"), crash("c"), crash("d"
 RULE = "policy same"
 
 
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = Store(tmp_path / "campaign")
-    yield opened
-    opened.close()
-
-
 def run(store: Store, plan: Plan, status: str = "fired", strategy: str = "some") -> int:
     (slot,) = store.write_round(strategy, [plan])
     number = store.begin_run(slot)

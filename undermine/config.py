@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -145,6 +146,10 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variables: Variables = {}
     peers: Template = DEFAULT_ENTRY
     peers_join: Text = DEFAULT_JOIN
+
+    def environment(self, values: Values) -> dict[str, str]:
+        """The tool's own, with what the user says; agents and marks come on top of it."""
+        return {**os.environ, **{name: render(text, values) for name, text in self.env.items()}}
 
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -75,7 +75,7 @@ def _has_source(path: Path) -> bool:
 def _search(role: Role, values: Values, script: Path | None, python: str) -> Iterator[Path]:
     """Where its interpreter looks for modules, in that order."""
     cwd = _cwd(role, values)
-    env = {**os.environ, **{name: render(text, values) for name, text in role.env.items()}}
+    env = role.environment(values)
     yield script.parent if script is not None else cwd
     for folder in filter(None, env.get("PYTHONPATH", "").split(os.pathsep)):
         yield cwd / folder

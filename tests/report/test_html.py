@@ -17,6 +17,7 @@ from report_samples import sample
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, Realism, Variant
 from undermine.model.plan import At, Compare, Crash, Error, FirstUnseen, Pause, Plan, Reboot, Step, Then, When
+from undermine.model.point import CLIENT, Point
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
 from undermine.model.stacks import Doing, ProcessStacks
 from undermine.protocols import PointSeen
@@ -290,7 +291,7 @@ def test_a_trace_reader_that_fails_does_not_stop_the_report(tmp_path: Path, monk
         raise ValueError("cannot happen")
 
     made, _ = one_finding(tmp_path)
-    monkeypatch.setattr("undermine.model.codec.read_trace", broken)
+    monkeypatch.setattr("undermine.report.card.read_columns", broken)
     assert "the trace cannot be read: cannot happen" in page(made.close()).text
 
 
@@ -612,6 +613,16 @@ def test_the_moment_names_the_operation_where_no_receipt_does(tmp_path: Path) ->
     shown = page(made.close())
     assert "Call stack at the injection point thread t8 of s2" in shown.text
     assert "since no receipt names one" not in shown.text
+
+
+def test_else_it_is_the_last_one_of_a_node_before_the_fault(tmp_path: Path) -> None:
+    anywhere = Point.of({"op": "file.write"})
+    moments = (Moment(0, CLIENT, at_s(1.15), anywhere, seq=3, pid=100),)
+    made_record = record(0, plan(Crash(), anywhere), [Receipt(0, "s2", "crash", at_s(1.2))], moments=moments)
+    seen = [("s2", 1.0, "early"), ("s2", 1.1, "struck"), (CLIENT, 1.15, "asked"), ("s2", 1.4, "late")]
+    events = [event(node, n, at, "file.write", "x:y#1", thread=name) for n, (node, at, name) in enumerate(seen, 1)]
+    made, _ = one_finding(tmp_path, made=made_record, events=events)
+    assert "thread struck of s2; the last operation that fits, since no receipt names one" in page(made.close()).text
 
 
 def test_a_flaky_workload_is_said_first(tmp_path: Path) -> None:

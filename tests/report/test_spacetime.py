@@ -15,11 +15,12 @@ from report_campaigns import at_s, op, plan, point, record
 from traced_samples import done, events, traced
 
 from undermine.analysis.trace_summary import summary
-from undermine.analysis.traced import plain
+from undermine.analysis.traced import Traced, plain
 from undermine.model.columns import Columns
 from undermine.model.event import Event, Trace
 from undermine.model.plan import Crash
 from undermine.model.run import NodeExit, Receipt, RunView
+from undermine.report.scene import scene_of
 from undermine.report.spacetime import GROUPS, choose, diagram, group, is_late, picture, unpacked
 from undermine.report.trace_page import page
 
@@ -33,10 +34,11 @@ def view(**more: Any) -> RunView:
     return RunView(made, (op(0, "c1", "put", 1.0, 1.2, node="s1"), op(1, "c2", "put", 1.1, 0, "pending")), Trace)
 
 
-def drawn(**more: Any) -> dict[str, Any]:
-    made = picture(view(), traced(), **more)
-    assert made is not None
-    return made
+def drawn(some: Traced | None = None, **more: Any) -> dict[str, Any]:
+    some = traced() if some is None else some
+    scene = scene_of(view(), some.columns)
+    assert scene is not None
+    return picture(scene, some, **more)
 
 
 def texts(made: dict[str, Any], column: str) -> list[str]:
@@ -76,8 +78,7 @@ def test_events_are_in_time_order_with_what_they_took() -> None:
 
 def test_an_operation_that_never_returned_has_no_duration() -> None:
     some = [*events(), msgspec.structs.replace(done("s3", 1, 1.2, "net.recv"), end_ns=0)]
-    made = picture(view(), traced(some))
-    assert made is not None
+    made = drawn(traced(some))
     assert made["events"]["d"][row_of(made, "net.recv", "s3")] == -1
 
 
@@ -168,16 +169,14 @@ def test_kinds_of_operations() -> None:
 def test_many_threads_share_lanes() -> None:
     names = [f"worker {a}{b}" for a in "abcdefghij" for b in "klmnopqrst"]
     some = [done("s1", n, 1 + n / 1000, "file.read", thread=name) for n, name in enumerate(names)]
-    made = picture(view(), plain(Columns.of(some)))
-    assert made is not None
+    made = drawn(plain(Columns.of(some)))
     names = [made["subs"][sub][1] for sub in made["lanes"][1]["subs"]]
     assert len(names) == 41
     assert names[-1] == "others"
 
 
 def test_a_run_without_a_trace_has_a_diagram_of_what_the_tool_saw() -> None:
-    made = picture(view(), None)
-    assert made is not None
+    made = drawn(plain(Columns.of(())))
     assert made["events"]["t"] == []
     assert len(made["marks"]) == 1
 

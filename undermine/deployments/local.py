@@ -185,8 +185,7 @@ class LocalCluster:
         return env
 
     def _role_environment(self, role: Role, values: Values) -> dict[str, str]:
-        own = {name: render(text, values) for name, text in role.env.items()}
-        return {**os.environ, **own, **markers(self._config.dir, self._run.path)}
+        return {**role.environment(values), **markers(self._config.dir, self._run.path)}
 
     # --- probing
 

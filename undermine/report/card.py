@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from undermine.analysis.analysing import analyse
 from undermine.analysis.traced import plain
 from undermine.model.codec import read_columns
+from undermine.model.columns import Columns
 from undermine.model.errors import UserError
 from undermine.model.event import Event
 from undermine.model.finding import Finding
 from undermine.model.plan import final_at
-from undermine.model.point import point_of
+from undermine.model.point import CLIENT, point_of
 from undermine.model.run import Receipt, RunView, Verdict
 from undermine.report.data import Injection, Row, injections, main_verdict, run_dir, seen_by
-from undermine.report.scene import origin_of, safe_trace
+from undermine.report.scene import origin_of
 from undermine.report.spacetime import diagram
 from undermine.report.stacks import ProcessRow, process_rows
 from undermine.report.text import Tail, clean_lines, clip, count, held, tail_of, tail_of_text
@@ -108,11 +111,11 @@ def card_of(store: Store, finding: Finding, rows: Mapping[int, Row], lines: Mapp
     verdict = main_verdict(finding)
     run = view.record.id if view else 0
     receipts = view.receipts if view else ()
-    event = _event_at(view, receipts) if view else None
+    columns = _columns_of(run_dir(store, run)) if view else Columns.of(())
+    event = _event_at(view, columns) if view else None
     if event and event.line:
         lines = {**lines, point_of(event).id: event.line}
-    if view:
-        problems += [clip(text, 300) for text in safe_trace(view).problems[:_PROBLEMS_MAX]]
+    problems += [clip(text, 300) for text in columns.problems[:_PROBLEMS_MAX]]
     badge, certainty = certainty_of(finding)
     return Card(
         id=finding.id,
@@ -128,7 +131,7 @@ def card_of(store: Store, finding: Finding, rows: Mapping[int, Row], lines: Mapp
         command=f"undermine replay {finding.id} --campaign {store.folder.name}",
         run=run,
         run_note=_run_note(finding, view),
-        picture=_picture(store, view) if view else "",
+        picture=_picture(view, columns) if view else "",
         logs=tuple(_logs(run_dir(store, run), view)) if view else (),
         stack=clean_lines(event.stack, 30) if event else (),
         stack_note=_stack_note(event, view),
@@ -225,14 +228,21 @@ def _first_view(store: Store, finding: Finding, rows: Mapping[int, Row]) -> tupl
     return None, problems
 
 
-def _picture(store: Store, view: RunView) -> str:
-    """The diagram, with what caused what; without that where the trace cannot be read or is too large to look into here."""
-    columns = read_columns(run_dir(store, view.record.id).trace)
+def _columns_of(run: RunDir) -> Columns:
+    """The run's events, or none where they cannot be read: a report is made of what is left, and says what is not."""
+    try:
+        return read_columns(run.trace)
+    except Exception as error:
+        return replace(Columns.of(()), problems=(f"the trace cannot be read: {error}",))
+
+
+def _picture(view: RunView, columns: Columns) -> str:
+    """The diagram, with what caused what; without that where the trace is too large to look into here."""
     if len(columns) > _ANALYSED_MAX:
         return diagram(view, plain(columns))
     try:
         return diagram(view, analyse(columns))
-    except Exception as error:  # a report is made of what is left, and says what is not
+    except Exception as error:
         return diagram(view, plain(columns, f"what caused what is not known: {type(error).__name__}: {error}"))
 
 
@@ -242,21 +252,23 @@ def _run_note(finding: Finding, view: RunView | None) -> str:
     return f"This run had another plan with the same symptom: {clip(str(view.plan), 300)}."
 
 
-def _event_at(view: RunView, receipts: Sequence[Receipt]) -> Event | None:
-    """The operation at which the fault struck: the one that a receipt or a moment names, or the last of that point
+def _event_at(view: RunView, columns: Columns) -> Event | None:
+    """The operation of a node at which the fault struck: the one that a receipt or a moment names, or the last of that point
     before it."""
-    events = safe_trace(view).events
-    by_place = {(event.node, event.pid, event.seq): event for event in events}
-    for place in _named(view):
-        if place in by_place:
-            return by_place[place]
-    first = receipts[0] if receipts else None
+    for node, pid, seq in _named(view):
+        same = columns.events(np.flatnonzero(columns.seq == seq))
+        found = next((e for e in same if (e.node, e.pid) == (node, pid) and node != CLIENT), None)
+        if found:
+            return found
+    first = view.receipts[0] if view.receipts else None
     steps = view.plan.steps
     at = final_at(steps[first.step if first and 0 <= first.step < len(steps) else 0].trigger) if steps else None
     if at is None or not at.point.items:
         return None
-    before = [e for e in events if first is None or e.t_ns <= first.t_ns]
-    return next((e for e in reversed(before) if at.point.matches(point_of(e))), None)
+    rows = columns.find(at.point.get("op")) if at.point.get("op") else np.arange(len(columns))
+    before = rows[columns.t[rows] <= first.t_ns] if first else rows
+    last_first = columns.events(before[::-1])
+    return next((e for e in last_first if e.node != CLIENT and at.point.matches(point_of(e))), None)
 
 
 def _named(view: RunView) -> list[tuple[str, int, int]]:

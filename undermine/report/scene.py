@@ -6,12 +6,11 @@ Pure: a run in, plain facts in nanoseconds out. How they are drawn is the busine
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from undermine.model.columns import Columns
-from undermine.model.event import Trace
 from undermine.model.plan import (
     Crash,
     Drop,
@@ -32,7 +31,6 @@ DEATHS_MAX = 8
 HEALTH_MAX = 40
 NODES_MAX = 24
 _LEAD_NS = 150_000_000
-_FAR_NS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -85,9 +83,11 @@ class Health:
 
 @dataclass(frozen=True)
 class Scene:
-    """Everything that is drawn. Times are of the machine's clock; `origin_ns` is when the run started."""
+    """Everything that is drawn. Times are of the machine's clock; `origin_ns` and `end_ns` are those of the run, the others of
+    what is looked at."""
 
     origin_ns: int
+    end_ns: int
     from_ns: int
     to_ns: int
     nodes: tuple[str, ...]
@@ -111,56 +111,47 @@ def origin_of(record: RunRecord, history: Sequence[Op]) -> int:
     return min(seen, default=0)
 
 
-def safe_trace(view: RunView) -> Trace:
-    """The trace, or an empty one where it cannot be read: a report is made of what is left."""
-    try:
-        return view.trace
-    except Exception as error:
-        return Trace(problems=(f"the trace cannot be read: {error}",))
-
-
-def _columns_of(trace: Trace) -> Columns:
-    """Without events at times that no clock shows."""
-    return Columns.of(e for e in trace if 0 <= e.t_ns < _FAR_NS and 0 <= e.end_ns < _FAR_NS)
-
-
-def scene_of(view: RunView, columns: Columns | None = None, ops_max: int = OPS_MAX) -> Scene | None:
-    """The scene of a run, or nothing if nothing with a time was recorded. `columns`: its events, where they are at hand."""
+def scene_of(view: RunView, columns: Columns, ops_max: int = OPS_MAX) -> Scene | None:
+    """The scene of a run with these events, or nothing if nothing with a time was recorded."""
     record = view.record
     origin_ns = origin_of(record, view.history)
     if not origin_ns:
         return None
-    if columns is None:
-        columns = _columns_of(safe_trace(view))
     end_ns = _end_of(record, view.history, origin_ns)
-    marks = tuple(_marks(record))
-    ops = _choose(view.history, [mark.t_ns for mark in marks if mark.action != END], ops_max)
     nodes = _nodes_of(record)
     shown = nodes[:NODES_MAX]
     first_seen = _first_seen(columns, origin_ns, end_ns)
-    lives = tuple(life for node in shown for life in _lives(node, record, first_seen, origin_ns, end_ns))
-    deaths = tuple(_deaths(columns, set(shown), origin_ns, end_ns))
-    moments = [t for op in ops for t in (op.start_ns, op.end_ns) if t > 0]
-    moments += [t for mark in marks for t in (mark.t_ns, mark.until_ns)]
-    moments += [life.end_ns for life in lives if life.end] + [life.start_ns for life in lives if life.incarnation > 1]
-    moments += [record.healed_ns] if record.healed_ns else []
-    inside = [min(max(t, origin_ns), end_ns) for t in moments] or [origin_ns, end_ns]
-    pad_ns = _LEAD_NS + (max(inside) - min(inside)) // 30
-    return Scene(
+    whole = Scene(
         origin_ns=origin_ns,
-        from_ns=max(origin_ns, min(inside) - pad_ns),
-        to_ns=max(inside) + pad_ns,
+        end_ns=end_ns,
+        from_ns=origin_ns,
+        to_ns=end_ns,
         nodes=shown,
         nodes_left_out=len(nodes) - len(shown),
-        lives=lives,
-        ops=ops,
+        lives=tuple(life for node in shown for life in _lives(node, record, first_seen, origin_ns, end_ns)),
+        ops=view.history,
         ops_total=len(view.history),
-        marks=marks,
-        deaths=deaths,
+        marks=tuple(_marks(record)),
+        deaths=tuple(_deaths(columns, set(shown), origin_ns, end_ns)),
         healed_ns=record.healed_ns,
         health=tuple(health for node in shown for health in _health(node, record, origin_ns, end_ns)),
         stalled_ns=record.stalled_ns if origin_ns < record.stalled_ns < end_ns else 0,
     )
+    return with_ops(whole, view.history, ops_max)
+
+
+def with_ops(scene: Scene, history: Sequence[Op], ops_max: int) -> Scene:
+    """The same scene with those of these operations that matter most, and the time that they and the fault take."""
+    ops = _choose(history, [mark.t_ns for mark in scene.marks if mark.action != END], ops_max)
+    moments = [t for op in ops for t in (op.start_ns, op.end_ns) if t > 0]
+    moments += [t for mark in scene.marks for t in (mark.t_ns, mark.until_ns)]
+    moments += [life.end_ns for life in scene.lives if life.end]
+    moments += [life.start_ns for life in scene.lives if life.incarnation > 1]
+    moments += [scene.healed_ns] if scene.healed_ns else []
+    first, last = scene.origin_ns, scene.end_ns
+    inside = [min(max(t, first), last) for t in moments] or [first, last]
+    pad_ns = _LEAD_NS + (max(inside) - min(inside)) // 30
+    return replace(scene, ops=ops, from_ns=max(first, min(inside) - pad_ns), to_ns=max(inside) + pad_ns)
 
 
 def _end_of(record: RunRecord, history: Sequence[Op], origin_ns: int) -> int:

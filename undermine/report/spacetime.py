@@ -23,7 +23,7 @@ from undermine.analysis.traced import Arrows, Traced
 from undermine.model.columns import Columns, Names, Numbers
 from undermine.model.run import END, Op, RunView
 from undermine.report.scene import OPS_MAX as OPS_MAX_OF_STILL
-from undermine.report.scene import Life, Scene, scene_of
+from undermine.report.scene import Life, Scene, scene_of, with_ops
 from undermine.report.text import clip
 from undermine.report.timeline import BANDS, OUTCOMES, end_of_op, kinds, timeline
 
@@ -75,13 +75,18 @@ def is_late(op: str) -> bool:
     return bool(_LATE.fullmatch(op)) and not op.startswith("file.") and op != "handover.take"
 
 
-def diagram(view: RunView, traced: Traced | None, *, page: bool = False) -> str:
+def diagram(view: RunView, traced: Traced, *, page: bool = False) -> str:
     """The diagram as one element of a page; `page` for one that has the page for itself."""
-    still = timeline(view, traced.columns if traced else None)
-    made = picture(view, traced, EVENTS_MAX, OPS_MAX, OPS_MAX) if page else picture(view, traced)
-    if made is None:
-        return still
-    return f'<div class="st{" st-page" if page else ""}" data-picture="{packed(made)}">{still}</div>'
+    scene = scene_of(view, traced.columns, OPS_MAX if page else OPS_MAX_IN_REPORT)
+    if scene is None:
+        return timeline(None)
+    still = with_ops(scene, view.history, OPS_MAX_OF_STILL)
+    if page:
+        made = picture(scene, traced, EVENTS_MAX)
+    else:
+        made = picture(scene, traced, EVENTS_MAX_IN_REPORT, still)
+        made["notes"] += [f"undermine trace --run {view.record.id} draws more of this run."] if made["notes"] else []
+    return f'<div class="st{" st-page" if page else ""}" data-picture="{packed(made)}">{timeline(still)}</div>'
 
 
 def packed(made: dict[str, Any]) -> str:
@@ -96,26 +101,13 @@ def unpacked(text: str) -> dict[str, Any]:
 
 
 def picture(
-    view: RunView,
-    traced: Traced | None,
-    events_max: int = EVENTS_MAX_IN_REPORT,
-    ops_max: int = OPS_MAX_IN_REPORT,
-    ops_at_first: int = OPS_MAX_OF_STILL,
-) -> dict[str, Any] | None:
-    """What the diagram shows, as plain data; nothing if nothing with a time was recorded. Times are in nanoseconds since the
-    start of the run. One looks at first where so many operations of clients are that matter most."""
-    columns = traced.columns if traced else None
-    scene, first = scene_of(view, columns, ops_max), scene_of(view, columns, ops_at_first)
-    if scene is None or first is None:
-        return None
-    if traced is None:
-        traced = Traced(
-            Columns.of(()), np.empty(0, np.int32), (), np.empty(0, np.int64), np.empty(0, np.uint8), ("none",)
-        )
+    scene: Scene, traced: Traced, events_max: int = EVENTS_MAX_IN_REPORT, at_first: Scene | None = None
+) -> dict[str, Any]:
+    """What the diagram shows, as plain data. Times are in nanoseconds since the start of the run. What one looks at first is
+    the time of the whole scene, or of another one of the same run."""
     made = _Picture(scene, traced, events_max).made()
+    first = at_first or scene
     made["view"] = [first.from_ns - scene.origin_ns, first.to_ns - scene.origin_ns]
-    if made["notes"] and events_max < EVENTS_MAX:
-        made["notes"].append(f"undermine trace --run {view.record.id} draws more of this run.")
     return made
 
 

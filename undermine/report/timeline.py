@@ -1,7 +1,7 @@
 """The still picture of one run as inline SVG: a lane for each node, rows for the clients, the fault, the healing.
 
 What a reader without scripts, or a printer, has of the space-time diagram (`spacetime.py`), made of the same scene.
-Pure: a run in, text out. Colours are classes (`tl-…`) that the page's style sheet defines, for light and dark.
+Pure: a scene in, text out. Colours are classes (`tl-…`) that the page's style sheet defines, for light and dark.
 Everything that a target may have named goes through `_text`.
 """
 
@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from undermine.model.columns import Columns
-from undermine.model.run import END, Op, RunView
+from undermine.model.run import END, Op
 from undermine.report.axis import Axis
-from undermine.report.scene import Death, Health, Life, Mark, Scene, scene_of
+from undermine.report.scene import Death, Health, Life, Mark, Scene
 from undermine.report.text import clip, clip_middle, duration
 
 _WIDTH = 1000
@@ -37,9 +36,8 @@ BANDS = {
 OUTCOMES = {"ok": "ok", "fail": "fail", "unknown": "unknown", "pending": "no answer"}
 
 
-def timeline(view: RunView, columns: Columns | None = None) -> str:
-    """The diagram of one run around its fault; `columns`: its events, where they are at hand."""
-    scene = scene_of(view, columns)
+def timeline(scene: Scene | None) -> str:
+    """The diagram of one run around its fault."""
     if scene is None:
         return _empty("Nothing with a time was recorded in this run.")
     return "".join(_Drawing(scene).parts())

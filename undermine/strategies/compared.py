@@ -6,14 +6,14 @@ Each as the paper on Sieve describes it (Section 6.2), with the delays that it g
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 from undermine.analysis.exposure import Spot
 from undermine.analysis.weak_spots import WeakSpot
 from undermine.model.event import functions
 from undermine.model.plan import At, Delay, Plan, Step, point_at
 from undermine.protocols import History
-from undermine.strategies.slow_known import DelayChance, over_limit
+from undermine.strategies.slow_known import lasting, over_limit, usual_spots
 
 MINUTE_S = 60.0
 """What random, FATE and Legolas delay by."""
@@ -25,7 +25,7 @@ _DRAWS_MAX = 100
 """So often another choice is drawn if one was made before."""
 
 Spots = Sequence[WeakSpot]
-Delays = Mapping[Spot, DelayChance]
+Delays = Mapping[Spot, Delay]
 
 
 def at_random(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
@@ -36,7 +36,7 @@ def at_random(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
         seen = chooser.choices(chances, [seen.count for seen in chances])[0]
         trigger = At(seen.point, nth=chooser.randint(1, max(1, seen.count)))
         yield Plan(
-            (Step(trigger, delays[Spot.of(seen.point)].lasting(MINUTE_S)),),
+            (Step(trigger, lasting(delays[Spot.of(seen.point)], MINUTE_S)),),
             history.seed,
             "",
             "random: any operation, any occurrence",
@@ -79,13 +79,13 @@ def chronos(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
     timed = [weak for weak in spots if weak.timed and weak.spot in delays]
     depth = {weak.spot: number for number, weak in enumerate(timed)}
     limits = {weak.spot: weak.exposure.limit_s for weak in timed}
-    usual = {Spot.of(point) for point in history.baseline.points}
+    usual = usual_spots(history)
     at_first = [weak.spot for weak in timed if weak.spot in usual]
     chooser = random.Random(f"{history.seed} {len(history.runs)}")
-    chosen = [_deeper(history, depth), *(_six(chooser, at_first) for _ in range(_DRAWS_MAX))]
+    chosen = [_deeper(history, depth, usual), *(_six(chooser, at_first) for _ in range(_DRAWS_MAX))]
     for spots_chosen in filter(None, chosen):
         steps = tuple(
-            Step(At(spot.point), delays[spot].lasting(over_limit(limits[spot], history)))
+            Step(At(spot.point), lasting(delays[spot], over_limit(limits[spot], history)))
             for spot in sorted(spots_chosen, key=depth.__getitem__)
         )
         plan = Plan(steps, history.seed, "", "Chronos: several slow operations in one run")
@@ -98,11 +98,10 @@ def _six(chooser: random.Random, spots: Sequence[Spot]) -> list[Spot]:
     return chooser.sample(spots, min(AT_ONCE, len(spots)))
 
 
-def _deeper(history: History, depth: Mapping[Spot, int]) -> list[Spot]:
+def _deeper(history: History, depth: Mapping[Spot, int], usual: Set[Spot]) -> list[Spot]:
     if not history.runs:
         return []
     last = history.runs[-1]
-    usual = {Spot.of(point) for point in history.baseline.points}
     before = [spot for step in last.plan.steps if (spot := Spot.of(point_at(step.trigger))) in depth]
     shown = {Spot.of(point) for point in history.profile(last.id).after}
     new = [spot for spot in sorted(shown - usual) if spot in depth and spot not in before]
@@ -112,7 +111,7 @@ def _deeper(history: History, depth: Mapping[Spot, int]) -> list[Spot]:
 
 
 def _minute(weak: WeakSpot, delays: Delays, history: History, why: str) -> Plan:
-    return Plan((Step(At(weak.spot.point), delays[weak.spot].lasting(MINUTE_S)),), history.seed, "", why)
+    return Plan((Step(At(weak.spot.point), lasting(delays[weak.spot], MINUTE_S)),), history.seed, "", why)
 
 
 def spots_of(plans: Iterable[Plan]) -> set[Spot]:

@@ -20,7 +20,7 @@ from undermine.model.plan import At, Delay, Plan, Step, Then, Trigger, point_at
 from undermine.model.point import REST, phase_point
 from undermine.protocols import History, PastRun
 from undermine.strategies.compared import WAYS
-from undermine.strategies.slow_known import OVER, DelayChance, Known, Possible, over_limit
+from undermine.strategies.slow_known import OVER, Known, Possible, lasting, over_limit, usual_spots
 
 Mode = Literal["sieve", "insensitive", "ungrouped", "random", "fate", "legolas", "chronos"]
 
@@ -81,7 +81,7 @@ class Sieve:
         if not proposed:
             yield from itertools.islice(self._more(history), _MORE_MAX)
 
-    def weak_spots(self, history: History, *, later: bool = False) -> list[tuple[WeakSpot, DelayChance]]:
+    def weak_spots(self, history: History, *, later: bool = False) -> list[tuple[WeakSpot, Delay]]:
         """What is worth a delay and can be delayed, as runs have shown it so far."""
         delays = self._known.delays(history)
         every = self._known.spots(history, later=later)
@@ -94,11 +94,11 @@ class Sieve:
     # --- one delay
 
     def _single(
-        self, spots: Iterable[tuple[WeakSpot, DelayChance]], tried: Tried, history: History
+        self, spots: Iterable[tuple[WeakSpot, Delay]], tried: Tried, history: History
     ) -> Iterator[tuple[WeakSpot, Plan]]:
-        for weak, chance in spots:
+        for weak, delay in spots:
             for delay_s, why in self._durations(weak, tried.of(weak.spot), history):
-                yield weak, Plan((Step(_trigger(weak, tried), chance.lasting(delay_s)),), history.seed, self.name, why)
+                yield weak, Plan((Step(_trigger(weak, tried), lasting(delay, delay_s)),), history.seed, self.name, why)
 
     def _durations(self, weak: WeakSpot, before: Sequence[PastRun], history: History) -> Iterator[tuple[float, str]]:
         """How long it is delayed next, and why: as what others wait for, as what has a limit, and once more otherwise where the
@@ -122,7 +122,7 @@ class Sieve:
         comes first."""
         if self._options.delays == 1 and not self._options.crash:
             return
-        usual = {Spot.of(point) for point in history.baseline.points}
+        usual = usual_spots(history)
         weak = {found.spot: found for found, _ in self.weak_spots(history, later=True)}
         extended = [run for run in history.runs if run.status == "fired" and not run.failed and _all_delays(run.plan)]
         for often in (False, True):
@@ -141,7 +141,7 @@ class Sieve:
         if weak and possible.delay and len(run.plan.steps) < self._options.delays:
             over_s = over_limit(weak.exposure.limit_s, history)
             delay_s = max(self._options.long_s, over_s) if weak.synchronized else over_s
-            yield Step(At(spot.point), possible.delay.lasting(delay_s)), "another slow operation after it"
+            yield Step(At(spot.point), lasting(possible.delay, delay_s)), "another slow operation after it"
         if self._options.crash and possible.reboot:
             yield Step(At(spot.point, possible.reboot.place), possible.reboot.fault), "a crash while it is slow"
 
@@ -171,7 +171,7 @@ class Tried:
         return spot in self._missed
 
 
-def _by_place(found: Iterable[tuple[WeakSpot, DelayChance]]) -> Iterator[tuple[WeakSpot, DelayChance]]:
+def _by_place(found: Iterable[tuple[WeakSpot, Delay]]) -> Iterator[tuple[WeakSpot, Delay]]:
     """Each place in the code once, whatever led there: as it was met first."""
     seen: set[Spot] = set()
     for weak, chance in found:

@@ -29,21 +29,21 @@ _NOT_IN_FULL = (
 )
 
 
-class DelayChance(msgspec.Struct, frozen=True):
-    """A delay that is possible somewhere."""
-
-    point: Point
-    fault: Delay
-
-    def lasting(self, delay_s: float) -> Delay:
-        return msgspec.structs.replace(self.fault, delay_s=round(delay_s, 3))
-
-
 class Possible(msgspec.Struct, frozen=True):
     """What can be done at a spot."""
 
-    delay: DelayChance | None = None
+    delay: Delay | None = None
     reboot: Chance | None = None
+
+
+def lasting(delay: Delay, delay_s: float) -> Delay:
+    """The same for so long."""
+    return msgspec.structs.replace(delay, delay_s=round(delay_s, 3))
+
+
+def usual_spots(history: History) -> set[Spot]:
+    """What runs without a fault show."""
+    return {Spot.of(point) for point in history.baseline.points}
 
 
 def over_limit(limit_s: float, history: History) -> float:
@@ -76,7 +76,7 @@ class Known:
                 seen.add(past.id, history)
         return joined.of(seen.exposures)
 
-    def delays(self, history: History) -> dict[Spot, DelayChance]:
+    def delays(self, history: History) -> dict[Spot, Delay]:
         """Where runs could be delayed, and how."""
         points = set(history.baseline.points)
         for run in history.runs:
@@ -89,8 +89,7 @@ class Known:
         for chance in possible(history.chances_at(sorted(points))):
             spot = Spot.of(chance.point)
             if isinstance(chance.fault, Delay):
-                delay = DelayChance(chance.point, chance.fault)
-                found[spot] = msgspec.structs.replace(found.get(spot, Possible()), delay=delay)
+                found[spot] = msgspec.structs.replace(found.get(spot, Possible()), delay=chance.fault)
             elif isinstance(chance.fault, Reboot) and not chance.fault.nodes and spot.op in LEAVING_TRACES:
                 found[spot] = msgspec.structs.replace(found.get(spot, Possible()), reboot=chance)
         return found
