@@ -147,7 +147,7 @@ def test_monitors_are_recorded_when_something_is_done_in_them(program: Any) -> N
     outcome = program.seen("idle")
     inside = next(e for e in outcome.of("file.stat") if e.target == "deepest")
     taken = [e for e in outcome.of("lock.acquire") if ".entered#" in e.loc]
-    assert [len(e.stack) for e in taken] == [3, 4, 5]  # one was entered again: of a method that calls itself, the outermost frames that fit
+    assert [len(e.stack) for e in taken] == [3, 4, 5]  # one was entered again; the method calls itself, so the outermost count
     assert [e.stack[1:] for e in taken] == [inside.stack[-n:] for n in (2, 3, 4)]
     assert len({e.resource for e in taken}) == 3
     assert all(e.t_ns <= e.end_ns <= inside.t_ns for e in taken)
