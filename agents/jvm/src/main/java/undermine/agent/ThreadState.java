@@ -1,10 +1,15 @@
 package undermine.agent;
 
+import java.lang.ref.WeakReference;
 import java.util.Arrays;
 
 /** What the agent keeps for each thread. */
 final class ThreadState {
     private static final ThreadLocal<ThreadState> CURRENT = new ThreadLocal<ThreadState>();
+    /** Those that were asked for last, by hash: a ThreadLocal asks the JVM whether a reference is still the one it was. */
+    private static final ThreadState[] LATEST = new ThreadState[256];
+
+    private final WeakReference<Thread> thread;
 
     /** The agent is at work in this thread: its own operations pass straight through. */
     boolean busy;
@@ -26,10 +31,26 @@ final class ThreadState {
     private Frame[] frames = new Frame[0];
     private int depth;
 
+    private ThreadState(Thread thread) {
+        this.thread = new WeakReference<Thread>(thread);
+    }
+
+    /** That of this thread. Others may see it in the table, but only a thread that finds itself in it uses it. */
     static ThreadState get() {
+        Thread current = Thread.currentThread();
+        int at = System.identityHashCode(current) & LATEST.length - 1;
+        ThreadState state = LATEST[at];
+        if (state == null || state.thread.get() != current) {
+            state = find(current);
+            LATEST[at] = state;
+        }
+        return state;
+    }
+
+    private static ThreadState find(Thread current) {
         ThreadState state = CURRENT.get();
         if (state == null) {
-            state = new ThreadState();
+            state = new ThreadState(current);
             CURRENT.set(state);
         }
         return state;
