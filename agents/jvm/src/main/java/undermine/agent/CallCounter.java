@@ -7,7 +7,8 @@ import java.util.List;
 
 /**
  * Reads a class file as far as is needed to name places in it: its methods, and where in their code calls stand. It
- * moves less than a line number, which call of its method a place is.
+ * moves less than a line number, which call of its method a place is. A method's code is read when somebody asks for a place
+ * in it: of most methods nobody ever does.
  */
 final class CallCounter {
     private static final String AGENT = "undermine/agent/";
@@ -29,9 +30,9 @@ final class CallCounter {
         + "3333333332??11111133333335532311"
         + "3311?43355";
 
-    private byte[] bytes; // these three only while it is read
-    private int[] constants;
-    private byte[] kinds;
+    private final byte[] bytes;
+    private final int[] constants;
+    private final byte[] kinds;
     private int at;
     final List<Method> methods = new ArrayList<Method>();
 
@@ -40,20 +41,32 @@ final class CallCounter {
         final String name;
         final String descriptor;
         final boolean isSynthetic;
+        private final CallCounter owner;
+        /** Where its code is in the class file. */
+        private int codeAt;
+        private volatile boolean isRead;
         /** Where calls stand, and all other instructions that may run code: of a class that is loaded for them. */
         private final Ints calls = new Ints();
         private final Ints others = new Ints();
         /** By turns the beginning of a line's code and its number. */
         private final Ints lines = new Ints();
 
-        Method(String name, String descriptor, boolean isSynthetic) {
+        Method(CallCounter owner, String name, String descriptor, boolean isSynthetic) {
+            this.owner = owner;
             this.name = name;
             this.descriptor = descriptor;
             this.isSynthetic = isSynthetic;
         }
 
+        private void read() {
+            if (!isRead) {
+                owner.readCode(this);
+            }
+        }
+
         /** How many calls stand before this place. */
         int ordinal(int bci) {
+            read();
             int count = 0;
             while (count < calls.size && calls.items[count] < bci) {
                 count++;
@@ -62,11 +75,13 @@ final class CallCounter {
         }
 
         boolean mayCallAt(int bci) {
+            read();
             return calls.has(bci) || others.has(bci);
         }
 
         /** Where the first call of a line is, or where the line begins; -1 if it is not in this method. */
         int bciOfLine(int line) {
+            read();
             int found = -1;
             for (int i = 0; i < lines.size; i += 2) {
                 if (lines.items[i + 1] == line) {
@@ -82,6 +97,7 @@ final class CallCounter {
 
         /** The line of this place; 0 if it is not known. */
         int line(int bci) {
+            read();
             int found = 0;
             int start = -1;
             for (int i = 0; i < lines.size; i += 2) {
@@ -142,8 +158,6 @@ final class CallCounter {
         for (int left = half(); left > 0; left--) {
             readMethod();
         }
-        bytes = kinds = null;
-        constants = null;
     }
 
     /** The method, or null if it is not here. */
@@ -214,21 +228,34 @@ final class CallCounter {
 
     private void readMethod() {
         int flags = half();
-        Method method = new Method(text(half()), text(half()), (flags & SYNTHETIC) != 0);
+        Method method = new Method(this, text(half()), text(half()), (flags & SYNTHETIC) != 0);
         for (int left = half(); left > 0; left--) {
             boolean isCode = isText(half(), "Code");
             int size = word();
             int end = at + size;
             if (isCode) {
-                readCode(method);
+                method.codeAt = at;
                 methods.add(method);
             }
             at = end;
         }
     }
 
-    private void readCode(Method method) {
-        at += 4;
+    private synchronized void readCode(Method method) {
+        if (method.isRead) {
+            return;
+        }
+        try {
+            readCodeAt(method, method.codeAt);
+        } catch (IndexOutOfBoundsException broken) { // the JVM would not have taken it
+            return;
+        } finally {
+            method.isRead = true;
+        }
+    }
+
+    private void readCodeAt(Method method, int codeAt) {
+        at = codeAt + 4;
         int size = word();
         int start = at;
         for (int bci = 0; bci < size; bci += sizeAt(start, bci)) {

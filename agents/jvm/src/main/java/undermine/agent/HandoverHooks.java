@@ -21,6 +21,14 @@ public final class HandoverHooks {
         }
     };
 
+    /** What code of a class is called. */
+    private static final ClassValue<String> CALLED = new ClassValue<String>() {
+        @Override
+        protected String computeValue(Class<?> type) {
+            return calledOf(type);
+        }
+    };
+
     private HandoverHooks() {
     }
 
@@ -52,7 +60,7 @@ public final class HandoverHooks {
             Cursor cursor = agent.cursor(state);
             Stack stack = agent.sites.here(cursor);
             if (!stack.isAlone || agent.sites.targets(nameOf(code))) {
-                Subject subject = Subject.unique(calledOf(code), Things.unique(kind));
+                Subject subject = Subject.unique(CALLED.get(code), Things.unique(kind));
                 Core.recordAt(agent, state, cursor, Ops.give, subject, stack, 0, 0, 0);
                 Items.add(RUN, task, subject);
             }

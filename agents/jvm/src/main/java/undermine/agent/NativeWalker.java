@@ -79,22 +79,32 @@ final class NativeWalker extends Walker {
     private Site define(Sites sites, Cursor cursor, long method, long bci) {
         Class<?> type = owner(method);
         Code code = type == null ? null : sites.code(type);
+        if (code != null && code.isOwn) {
+            return own(sites, cursor, type, code.calls(type), method, bci);
+        }
         // the other walker does not show the frames of hidden classes
         Site site = code == null || code.isAgents || type.getName().indexOf('/') >= 0 ? AGENTS : NOT_OWN;
-        if (code != null && code.isOwn) {
-            site = own(sites, cursor, type, String.valueOf(name(method)), (int) bci);
-        }
         methods.put(method, bci, site);
         return site;
     }
 
-    private static Site own(Sites sites, Cursor cursor, Class<?> type, String text, int bci) {
-        int end = text.indexOf('(');
-        String name = end < 0 ? text : text.substring(0, end);
-        String descriptor = end < 0 ? "" : text.substring(end);
-        CallCounter calls = sites.code(type).calls(type);
-        CallCounter.Method method = calls == null ? null : calls.method(name, descriptor);
-        return sites.define(cursor, type, name, descriptor, bci, method == null ? 0 : method.line(bci));
+    /** Two threads that come to a place at the same time find the same. */
+    private Site own(Sites sites, Cursor cursor, Class<?> type, CallCounter calls, long method, long bci) {
+        synchronized (methods) {
+            Site known = methods.get(method, bci);
+            if (known != null) {
+                return known;
+            }
+            String text = String.valueOf(name(method));
+            int end = text.indexOf('(');
+            String name = end < 0 ? text : text.substring(0, end);
+            String descriptor = end < 0 ? "" : text.substring(end);
+            CallCounter.Method found = calls == null ? null : calls.method(name, descriptor);
+            String whole = Locs.of(type.getName(), name, descriptor, calls);
+            Site site = sites.made(cursor, whole, found, (int) bci, found == null ? 0 : found.line((int) bci));
+            methods.put(method, bci, site);
+            return site;
+        }
     }
 
     private static native int open();

@@ -200,11 +200,17 @@ final class Sites {
             if (known != null) {
                 return known;
             }
-            String loc = Locs.of(type.getName(), method, descriptor, calls) + "#" + ordinal(calls, method, descriptor, bci);
-            Site frame = new Site(file.frame(cursor, loc, Math.max(line, 0)), loc);
+            CallCounter.Method found = calls == null ? null : calls.method(method, descriptor);
+            Site frame = made(cursor, Locs.of(type.getName(), method, descriptor, calls), found, bci, line);
             code.put(method, descriptor, bci, frame);
             return frame;
         }
+    }
+
+    /** A new frame in a method of this name, for whoever keeps it himself; the method's calls may be unknown. */
+    Site made(Cursor cursor, String name, CallCounter.Method method, int bci, int line) {
+        String loc = name + "#" + (method == null ? 0 : method.ordinal(bci));
+        return new Site(file.frame(cursor, loc, Math.max(line, 0)), loc);
     }
 
     /** Another thread may have been faster. */
@@ -212,11 +218,6 @@ final class Sites {
         Site found = code.at(bci);
         found = found == Code.ASK ? code.at(method, bci) : found;
         return found == Code.ASK ? code.at(method + descriptor, bci) : found;
-    }
-
-    private static int ordinal(CallCounter calls, String method, String descriptor, int bci) {
-        CallCounter.Method found = calls == null ? null : calls.method(method, descriptor);
-        return found == null ? 0 : found.ordinal(bci);
     }
 
     static int mix(int hash, int id) {

@@ -109,9 +109,16 @@ final class TraceWalker extends Walker {
         }
     }
 
+    /** Not by more methods than it takes: the JVM walks their frames, too. */
     @Override
     Stack here(Sites sites, Cursor cursor) {
-        Object[] first = filled(cursor);
+        Throwable probe = cursor.probe;
+        if (probe == null) {
+            probe = new Throwable(); // the same each time, which is made nowhere: nobody who counts exceptions counts it
+            cursor.probe = probe;
+        }
+        probe.fillInStackTrace();
+        Object[] first = taken(probe);
         int hash = first == null ? 0 : hash(first);
         if (hash == 0) {
             return walker.here(sites, cursor);
@@ -129,17 +136,11 @@ final class TraceWalker extends Walker {
         }
     }
 
-    /** The same exception each time, which is made nowhere: nobody who counts exceptions counts it. */
-    private Object[] filled(Cursor cursor) {
-        Throwable probe = cursor.probe;
-        if (probe == null) {
-            probe = new Throwable();
-            cursor.probe = probe;
-        }
+    /** What was filled in. It is not left there: it has classes in it. */
+    private Object[] taken(Throwable probe) {
         try {
-            probe.fillInStackTrace();
             Object[] found = (Object[]) backtrace.get(probe);
-            backtrace.set(probe, null); // it has classes in it
+            backtrace.set(probe, null);
             return found;
         } catch (IllegalAccessException never) {
             return null;
