@@ -36,6 +36,7 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
+import java.util.function.LongSupplier;
 
 /** A program whose hand-overs, waits and bytes are known: each scenario is a method of this name. */
 public class Causal {
@@ -397,6 +398,24 @@ public class Causal {
             socket.getOutputStream().write(1);
             server.accept().close();
         }
+    }
+
+    /** A look at a clock in a monitor, by a method that others call too. */
+    static void clocks() {
+        mark("begun");
+        synchronized (MONITOR) {
+            looked();
+        }
+        synchronized (MONITOR) {
+            looked();
+            mark("inside");
+        }
+        LongSupplier clock = System::nanoTime;
+        clock.getAsLong();
+    }
+
+    static long looked() {
+        return System.currentTimeMillis();
     }
 
     // --- network

@@ -217,6 +217,16 @@ def test_clocks_sleeps_and_time_limits(program: Any) -> None:
     assert limits[2].resource == outcome.of("net.send")[0].resource
 
 
+def test_of_a_clock_the_place_alone_is_recorded_and_it_is_nothing_that_is_done_in_a_monitor(program: Any) -> None:
+    outcome = program.seen("clocks")
+    assert [e.stack for e in outcome.of("clock")[:2]] == 2 * [(":Causal.looked#0",)]
+    assert outcome.of("clock")[2].loc.startswith(":Causal.clocks")
+    (taken,) = outcome.of("lock.acquire")
+    inside = next(e for e in outcome.of("file.stat") if e.target == "inside")
+    assert taken.t_ns <= taken.end_ns <= outcome.of("clock")[1].t_ns <= inside.t_ns
+    assert taken.stack[1:] == inside.stack[2:]
+
+
 def test_waits_for_channels(program: Any) -> None:
     outcome = program.seen("poll")
     assert _of(outcome, "poll") == [

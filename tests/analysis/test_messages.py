@@ -288,6 +288,16 @@ def test_clocks_say_who_handled_a_message_only_where_nothing_else_does() -> None
     assert found(sends(1, 4), got, rests, writes)[0].handler == "core:serve"
 
 
+def test_a_clock_of_which_only_the_place_is_known_says_nothing_of_the_handler() -> None:
+    tick = ("app:tick#2", "app:run#1")
+    polled = did("poll", "n2", 5, stack=("poller:Poller.poll#1", *tick))
+    got = takes(11, 4, stack=("net:Link.read#1", "poller:Poller.poll#2", *tick))
+    looks = did("clock", "n2", 12, stack=("time:now#0",))
+    handles = did("file.write", "n2", 13, stack=("journal:add#1", "app:on_message#1", "poller:Poller.poll#2", *tick))
+    assert found(sends(1, 4), polled, got, looks, handles)[0].handler == "app:on_message"
+    assert found(sends(1, 4), polled, got, looks)[0].handler == "net:Link.read"
+
+
 def test_what_was_done_while_receiving_is_no_handling() -> None:
     got = takes(11, 4, "stream.read", end=20, stack=("app:read#1", "app:serve#1"))
     inside = did("future.set", "n2", 15, stack=("library:finish#1", "app:read#1", "app:serve#1"))

@@ -202,7 +202,7 @@ public final class Agent {
     /** The same for the families that are only observed. */
     private void prepareObserved() throws ClassNotFoundException {
         String[] names = {"Watch", "Things", "Items", "HandoverHooks", "MonitorHooks", "InsteadLocks", "InsteadWaits",
-            "InsteadQueues", "InsteadTimes", "InsteadPolls", "CallWeaver", "Guarded", "Held", "Crowd", "Bases"};
+            "InsteadQueues", "InsteadTimes", "InsteadClocks", "InsteadPolls", "CallWeaver", "Guarded", "Held", "Crowd", "Bases"};
         for (int i = 0; config.observesCalls() && i < names.length; i++) {
             Class.forName("undermine.agent." + names[i], true, null);
         }

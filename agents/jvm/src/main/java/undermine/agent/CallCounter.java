@@ -11,10 +11,11 @@ import java.util.List;
  * in it: of most methods nobody ever does.
  */
 final class CallCounter {
-    private static final String AGENT = "undermine/agent/";
+    private static final byte[] AGENT = Texts.utf8("undermine/agent/");
     /** Called instead of something else. */
-    private static final String INSTEAD = "Instead";
-    private static final int MAGIC = 0xCAFEBABE;
+    private static final byte[] INSTEAD = Texts.utf8("Instead");
+    private static final byte[] CODE = Texts.utf8("Code");
+    private static final byte[] LINES = Texts.utf8("LineNumberTable");
     private static final int SYNTHETIC = 0x1000;
     private static final int WIDE = 0xc4;
     private static final int TABLE_SWITCH = 0xaa;
@@ -31,8 +32,7 @@ final class CallCounter {
         + "3311?43355";
 
     private final byte[] bytes;
-    private final int[] constants;
-    private final byte[] kinds;
+    private final Constants constants;
     private int at;
     final List<Method> methods = new ArrayList<Method>();
 
@@ -144,15 +144,8 @@ final class CallCounter {
     /** Throws IllegalArgumentException or IndexOutOfBoundsException if this is no class file. */
     CallCounter(byte[] classFile) {
         bytes = classFile;
-        if (word() != MAGIC) {
-            throw new IllegalArgumentException("not a class file");
-        }
-        at = 8;
-        int count = half();
-        constants = new int[count];
-        kinds = new byte[count];
-        readConstants();
-        at += 6;
+        constants = new Constants(classFile);
+        at = constants.end + 6;
         skip(2 * half());
         skipMembers();
         for (int left = half(); left > 0; left--) {
@@ -198,24 +191,6 @@ final class CallCounter {
         return null;
     }
 
-    private void readConstants() {
-        for (int i = 1; i < constants.length; i++) {
-            int kind = bytes[at++];
-            constants[i] = at;
-            kinds[i] = (byte) kind;
-            if (kind == 1) {
-                at += 2 + (bytes[at] & 0xff) * 256 + (bytes[at + 1] & 0xff);
-            } else if (kind == 5 || kind == 6) {
-                at += 8;
-                i++; // these take two places
-            } else if (kind == 15) {
-                at += 3;
-            } else {
-                at += kind == 7 || kind == 8 || kind == 16 || kind == 19 || kind == 20 ? 2 : 4;
-            }
-        }
-    }
-
     private void skipMembers() {
         for (int left = half(); left > 0; left--) {
             at += 6;
@@ -230,7 +205,7 @@ final class CallCounter {
         int flags = half();
         Method method = new Method(this, text(half()), text(half()), (flags & SYNTHETIC) != 0);
         for (int left = half(); left > 0; left--) {
-            boolean isCode = isText(half(), "Code");
+            boolean isCode = constants.isText(half(), CODE);
             int size = word();
             int end = at + size;
             if (isCode) {
@@ -264,7 +239,7 @@ final class CallCounter {
         at = start + size;
         skip(8 * half());
         for (int left = half(); left > 0; left--) {
-            boolean isLines = isText(half(), "LineNumberTable");
+            boolean isLines = constants.isText(half(), LINES);
             int length = word();
             int end = at + length;
             if (isLines) {
@@ -306,23 +281,10 @@ final class CallCounter {
 
     /** True if the method called is the agent's own and was added: such calls are not counted. */
     private boolean isAgents(int operand) {
-        int reference = constants[halfAt(operand)];
-        int owner = halfAt(constants[halfAt(reference)]);
-        int from = constants[owner];
-        return begins(from + 2, halfAt(from), AGENT)
-            && !begins(from + 2 + AGENT.length(), halfAt(from) - AGENT.length(), INSTEAD);
-    }
-
-    private boolean begins(int from, int length, String text) {
-        if (length < text.length()) {
-            return false;
-        }
-        for (int i = 0; i < text.length(); i++) {
-            if (bytes[from + i] != text.charAt(i)) {
-                return false;
-            }
-        }
-        return true;
+        int reference = constants.place(halfAt(operand));
+        int owner = halfAt(constants.place(halfAt(reference)));
+        int name = constants.place(owner);
+        return constants.begins(name, 0, AGENT) && !constants.begins(name, AGENT.length, INSTEAD);
     }
 
     private int sizeAt(int start, int bci) {
@@ -340,12 +302,8 @@ final class CallCounter {
     }
 
     private String text(int index) {
-        int from = constants[index];
+        int from = constants.place(index);
         return new String(bytes, from + 2, halfAt(from), StandardCharsets.UTF_8);
-    }
-
-    private boolean isText(int index, String expected) {
-        return kinds[index] == 1 && halfAt(constants[index]) == expected.length() && text(index).equals(expected);
     }
 
     private void skip(int size) {
@@ -363,7 +321,7 @@ final class CallCounter {
     }
 
     private int halfAt(int from) {
-        return (bytes[from] & 0xff) << 8 | bytes[from + 1] & 0xff;
+        return constants.half(from);
     }
 
     private int wordAt(int from) {

@@ -90,7 +90,7 @@ final class CallWeaver {
 
         /** Whether `synchronized` methods are woven. */
         private final boolean withMethods;
-        /** The last place where a monitor is entered: 32 bits for the class, and 16 that count. */
+        /** The last place that has a number: 32 bits for the class, and 16 that count. */
         private long place;
 
         Weaving(ClassVisitor next, ClassLoader loader, boolean withMethods, long place) {
@@ -191,7 +191,12 @@ final class CallWeaver {
                 return;
             }
             weaving.isChanged = true;
-            super.visitMethodInsn(Opcodes.INVOKESTATIC, instead.owner, name, instead.descriptor, false);
+            String called = instead.descriptor;
+            if (instead.isPlaced) {
+                Guarded.push(mv, weaving.nextPlace());
+                called = called.replace(")", "III)");
+            }
+            super.visitMethodInsn(Opcodes.INVOKESTATIC, instead.owner, name, called, false);
         }
 
         @Override

@@ -24,6 +24,8 @@ final class Calls {
             + JUC + "PriorityBlockingQueue " + JUC + "SynchronousQueue " + JUC + "DelayQueue " + JUC + "LinkedTransferQueue "
             + JUC + "TransferQueue " + BLOCKING_DEQUE + " " + LINKED;
     private static final String DEQUES = DEQUE + " " + BLOCKING_DEQUE + " " + LINKED + " " + JUC + "ConcurrentLinkedDeque";
+    /** These are told the place of the call: see InsteadClocks. */
+    private static final String CLOCKS = "Clocks";
     private static final String CONSUMER = "(Ljava/util/function/Consumer;";
 
     private static final String[][] SYNC = {
@@ -67,8 +69,8 @@ final class Calls {
             "putFirst(" + O + ")V", "putLast(" + O + ")V", "takeFirst()" + O, "takeLast()" + O},
     };
     private static final String[][] TIME = {
-        {"java/lang/System", "", "Times", "currentTimeMillis()J", "nanoTime()J"},
-        {"java/time/Instant", "", "Times", "now()Ljava/time/Instant;"},
+        {"java/lang/System", "", CLOCKS, "currentTimeMillis()J", "nanoTime()J"},
+        {"java/time/Instant", "", CLOCKS, "now()Ljava/time/Instant;"},
         {"java/lang/Thread", "", "Times", "sleep(J)V", "sleep(JI)V"},
         {JUC + "TimeUnit", JUC + "TimeUnit", "Times", "sleep(J)V"},
         {LOCKS + "LockSupport", "", "Times", "parkNanos(J)V", "parkNanos(" + O + "J)V"},
@@ -84,9 +86,12 @@ final class Calls {
     static final class Call {
         final String owner;
         final String descriptor;
+        /** The number of the place comes last, in three parts. Where there is no such number, as in a reference, they are left out. */
+        final boolean isPlaced;
 
         Call(String receiver, String owner, String descriptor) {
             this.owner = "undermine/agent/Instead" + owner;
+            isPlaced = owner.equals(CLOCKS);
             this.descriptor = receiver.isEmpty() ? descriptor : "(L" + receiver + ";" + descriptor.substring(1);
         }
     }

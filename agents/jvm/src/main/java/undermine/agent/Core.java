@@ -356,12 +356,23 @@ final class Core {
         if (state.held.isDeferring()) {
             state.held.settle(agent, state, cursor, stack);
         }
+        put(agent, state, cursor, operation, subject, stack, size, begun, now, result);
+    }
+
+    /** Record something that has no duration and leaves deferred what is. The agent must be at work in this thread. */
+    static void put(Agent agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack) {
+        long now = Clock.now();
+        put(agent, state, cursor, operation, subject, stack, 0, now, now, 0);
+    }
+
+    private static void put(Agent agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack,
+            long size, long begun, long ended, long result) {
         if (state.nameId == 0 || operation.nameId == 0 || !subject.isDefined) {
             define(agent, state, cursor, operation, subject, stack, begun);
         }
         EventFile file = agent.file;
         file.whole(cursor, file.nextSeq(), begun, operation.nameId, stack.id, subject.targetId, subject.resourceId,
-                state.nameId, size, now, result);
+                state.nameId, size, ended, result);
     }
 
     /** Raise what the method may not declare. */

@@ -58,7 +58,7 @@ final class Guarded extends MethodVisitor {
     }
 
     /** In three parts of 16 bits: a constant that has to be loaded would be a place itself (see CallCounter). */
-    private static void push(MethodVisitor into, long place) {
+    static void push(MethodVisitor into, long place) {
         for (int shift = 32; shift >= 0; shift -= 16) {
             into.visitIntInsn(Opcodes.SIPUSH, (short) (place >>> shift));
         }

@@ -4,33 +4,14 @@ import java.io.IOException;
 import java.net.Socket;
 import java.net.SocketAddress;
 import java.net.SocketException;
-import java.time.Instant;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
-/** Called by the target instead of clocks, sleeps and what sets time limits: the same is done, and recorded. See Calls. */
+/** Called by the target instead of sleeps and what sets time limits: the same is done, and recorded. See Calls. */
 public final class InsteadTimes {
-    private static final Subject MILLISECONDS = new Subject("currentTimeMillis", "", false);
-    private static final Subject NANOSECONDS = new Subject("nanoTime", "", false);
-    private static final Subject INSTANT = new Subject("Instant", "", false);
     static final Subject NOTHING = new Subject("", "", false);
 
     private InsteadTimes() {
-    }
-
-    public static long currentTimeMillis() {
-        Watch.record(Ops.clock, MILLISECONDS, 0);
-        return System.currentTimeMillis();
-    }
-
-    public static long nanoTime() {
-        Watch.record(Ops.clock, NANOSECONDS, 0);
-        return System.nanoTime();
-    }
-
-    public static Instant now() {
-        Watch.record(Ops.clock, INSTANT, 0);
-        return Instant.now();
     }
 
     public static void sleep(long milliseconds) throws InterruptedException {

@@ -25,8 +25,7 @@ public final class MonitorHooks {
             return null;
         }
         Crowd crowd = Crowd.at(monitor);
-        long place = (long) (high & 0xffff) << 32 | (long) (middle & 0xffff) << 16 | low & 0xffff;
-        if (crowd.enter() && state.nameId != 0 && defer(agent, state, monitor, crowd, place)) {
+        if (crowd.enter() && state.nameId != 0 && defer(agent, state, monitor, crowd, Sites.number(high, middle, low))) {
             return state;
         }
         Call call = Watch.begin(state, Ops.acquire, Things.of("monitor", monitor), 0);
@@ -39,17 +38,10 @@ public final class MonitorHooks {
     }
 
     /** The stack is walked only where the place is not known yet: who records it knows the stack (see Held). */
-    private static boolean defer(Agent agent, ThreadState state, Object monitor, Crowd crowd, long place) {
-        Site known = agent.sites.places.get(place >>> 16, place);
-        if (known != null) {
-            state.held.defer(monitor, crowd, known);
-            return true;
-        }
+    private static boolean defer(Agent agent, ThreadState state, Object monitor, Crowd crowd, long number) {
         state.busy = true;
         try {
-            Site site = agent.sites.here(agent.cursor(state)).innermost();
-            agent.sites.places.put(place >>> 16, place, site);
-            state.held.defer(monitor, crowd, site);
+            state.held.defer(monitor, crowd, agent.sites.placed(agent.cursor(state), number));
             return true;
         } catch (Throwable trouble) {
             agent.note(trouble);

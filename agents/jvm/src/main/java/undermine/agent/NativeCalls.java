@@ -4,7 +4,6 @@ import java.io.FileDescriptor;
 import java.io.RandomAccessFile;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import org.objectweb.asm.ClassReader;
@@ -20,16 +19,16 @@ import org.objectweb.asm.Opcodes;
  */
 final class NativeCalls {
     private static final String INSTEAD = "undermine/agent/Instead";
-    private final List<String> needles = new ArrayList<String>();
+    private final List<byte[]> needles = new ArrayList<byte[]>();
     private final boolean isSyncNative = isNative(FileDescriptor.class, "sync");
     private final boolean isSetLengthNative = isNative(RandomAccessFile.class, "setLength", long.class);
 
     NativeCalls() {
         if (isSyncNative) {
-            needles.add("java/io/FileDescriptor");
+            needles.add(Texts.utf8("java/io/FileDescriptor"));
         }
         if (isSetLengthNative) {
-            needles.add("setLength");
+            needles.add(Texts.utf8("setLength"));
         }
     }
 
@@ -47,9 +46,9 @@ final class NativeCalls {
         if (needles.isEmpty()) {
             return false;
         }
-        String text = new String(bytes, StandardCharsets.ISO_8859_1);
-        for (String needle : needles) {
-            if (text.contains(needle)) {
+        Constants constants = new Constants(bytes);
+        for (byte[] needle : needles) {
+            if (constants.has(needle)) {
                 return true;
             }
         }

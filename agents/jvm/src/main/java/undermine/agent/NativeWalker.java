@@ -8,6 +8,8 @@ final class NativeWalker extends Walker {
     private static final int FRAMES = 40;
     private static final Site NOT_OWN = new Site(0, "");
     private static final Site AGENTS = new Site(0, "");
+    /** In place of a place: of methods that are not the target's, one place is like the other. */
+    private static final long ALL = -1;
 
     private final Methods methods = new Methods();
     /** Where the innermost frame that is not the agent's is one of these, and none is the target's, the stack has this one. */
@@ -77,15 +79,19 @@ final class NativeWalker extends Walker {
     }
 
     private Site define(Sites sites, Cursor cursor, long method, long bci) {
-        Class<?> type = owner(method);
-        Code code = type == null ? null : sites.code(type);
-        if (code != null && code.isOwn) {
-            return own(sites, cursor, type, code.calls(type), method, bci);
+        Site known = methods.get(method, ALL);
+        if (known == null) {
+            Class<?> type = owner(method);
+            Code code = type == null ? null : sites.code(type);
+            if (code != null && code.isOwn) {
+                return own(sites, cursor, type, code.calls(type), method, bci);
+            }
+            // the other walker does not show the frames of hidden classes
+            known = code == null || code.isAgents || type.getName().indexOf('/') >= 0 ? AGENTS : NOT_OWN;
+            methods.put(method, ALL, known);
         }
-        // the other walker does not show the frames of hidden classes
-        Site site = code == null || code.isAgents || type.getName().indexOf('/') >= 0 ? AGENTS : NOT_OWN;
-        methods.put(method, bci, site);
-        return site;
+        methods.put(method, bci, known);
+        return known;
     }
 
     /** Two threads that come to a place at the same time find the same. */

@@ -5,6 +5,8 @@ final class Site {
     final int id;
     final String loc;
     private String function;
+    /** The stack that has no other frame, if it was ever asked for. */
+    volatile Stack only;
 
     Site(int id, String loc) {
         this.id = id;

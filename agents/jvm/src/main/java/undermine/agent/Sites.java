@@ -30,8 +30,8 @@ final class Sites {
     /** By hash, with room: the next free one if it is taken. Read without a lock, since stacks never change. */
     private volatile Stack[] stacks = new Stack[1024];
     private int stackCount;
-    /** Where monitors were entered, by numbers of the woven code. */
-    final Methods places = new Methods();
+    /** By numbers of the woven code. */
+    private final Methods places = new Methods();
     /** Places of stack traces, which know lines only. */
     private final ConcurrentHashMap<String, Site> traced = new ConcurrentHashMap<String, Site>();
     private final ClassValue<Code> codes = new ClassValue<Code>() {
@@ -107,6 +107,31 @@ final class Sites {
         } finally {
             cursor.walking = false;
         }
+    }
+
+    /** The number of a place, of the parts in which woven code tells it. */
+    static long number(int high, int middle, int low) {
+        return (long) (high & 0xffff) << 32 | (long) (middle & 0xffff) << 16 | low & 0xffff;
+    }
+
+    /** The frame of the woven code that has told this number: only the first time the stack is walked for it. */
+    Site placed(Cursor cursor, long number) {
+        Site known = places.get(number >>> 16, number);
+        if (known == null) {
+            known = here(cursor).innermost();
+            places.put(number >>> 16, number, known);
+        }
+        return known;
+    }
+
+    /** A stack of nothing but this frame of the target's. */
+    Stack only(Cursor cursor, Site site) {
+        Stack found = site.only;
+        if (found == null) {
+            found = stack(cursor, new Site[] {site}, 1, mix(HASH_START, site.id));
+            site.only = found;
+        }
+        return found;
     }
 
     /** A program that does more than a few operations does some of them again and again. */

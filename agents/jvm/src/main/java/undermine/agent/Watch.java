@@ -115,6 +115,28 @@ final class Watch {
         }
     }
 
+    /** The same, at a place that woven code tells by a number: its frame alone. What is deferred stays so. */
+    static void recordPlace(Operation operation, Subject subject, long number) {
+        ThreadState state = operation == null ? null : ThreadState.get();
+        if (state == null || !isSeen(Agent.current, state)) {
+            return;
+        }
+        if (state.nameId == 0) { // the thread's first: where it began is told by its stack
+            recordAt(state, operation, subject, null, 0, 0, 0);
+            return;
+        }
+        Agent agent = Agent.current;
+        state.busy = true;
+        try {
+            Cursor cursor = agent.cursor(state);
+            Core.put(agent, state, cursor, operation, subject, agent.sites.only(cursor, agent.sites.placed(cursor, number)));
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+        } finally {
+            state.busy = false;
+        }
+    }
+
     /** Something that was begun at this time, and is done. */
     static void done(Operation operation, Subject subject, long size, long since, long result) {
         ThreadState state = operation == null ? null : ThreadState.get();
