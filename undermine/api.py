@@ -333,7 +333,7 @@ def _agents(config: Config, agents: Sequence[Any], events: Sequence[Any]) -> Ite
 
 
 def _why_slow(agent: AgentInfo) -> str:
-    return jvm.why_no_helper(agent) if jvm.is_jvm(agent) else why_slow(agent)
+    return jvm.why_no_helper(agent) if agent.is_jvm else why_slow(agent)
 
 
 def _count_reasons(all_chances: Sequence[Chance]) -> dict[str, int]:

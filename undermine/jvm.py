@@ -87,10 +87,6 @@ def _quoted(word: str) -> str:
     return quote + word + quote
 
 
-def is_jvm(agent: AgentInfo) -> bool:
-    return agent.agent.startswith("jvm")
-
-
 def why_no_helper(agent: AgentInfo) -> str:
     """Why this agent did its work without the native helper, if it did."""
     jar = agent_jar()

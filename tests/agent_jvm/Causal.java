@@ -14,6 +14,7 @@ import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Random;
 import java.util.Queue;
 import java.util.Timer;
 import java.util.TimerTask;
@@ -202,6 +203,63 @@ public class Causal {
         }
         counted(3);
         new Kept().kept();
+    }
+
+    /** More of the program's frames than a stack has. */
+    static void deep() throws Exception {
+        mark("begun");
+        synchronized (MONITOR) {
+            down(40);
+        }
+    }
+
+    static void down(int more) {
+        if (more > 0) {
+            down(more - 1);
+        } else {
+            mark("bottom");
+        }
+    }
+
+    /** Many threads, virtual ones if there are any, in monitors that others are in. */
+    static void crowded() throws Exception {
+        Object[] monitors = new Object[30];
+        for (int i = 0; i < monitors.length; i++) {
+            monitors[i] = new Object();
+        }
+        List<Thread> threads = new ArrayList<>();
+        for (int i = 0; i < 600; i++) {
+            int seed = i;
+            threads.add(started(() -> {
+                Random random = new Random(seed);
+                for (int round = 0; round < 30; round++) {
+                    nested(monitors, random, 0);
+                }
+            }));
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+    }
+
+    /** Some of them are kept waiting, and the collector has something to do meanwhile. */
+    static int nested(Object[] monitors, Random random, int depth) {
+        if (depth == 5) {
+            return random.nextInt(20) == 0 ? new byte[100_000].length : 0;
+        }
+        synchronized (monitors[depth * 6 + random.nextInt(6)]) {
+            return nested(monitors, random, depth + 1);
+        }
+    }
+
+    private static Thread started(Runnable task) throws Exception {
+        try {
+            return (Thread) Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, task);
+        } catch (NoSuchMethodException older) {
+            Thread thread = new Thread(task);
+            thread.start();
+            return thread;
+        }
     }
 
     synchronized int guarded(boolean isRaising) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -167,8 +168,26 @@ def test_a_monitor_that_is_never_left_is_recorded_when_stacks_are_asked_for(prog
     outcome = program.seen("stuck")
     asking.join()
     (taken,) = outcome.of("lock.acquire")
-    assert (taken.thread, taken.loc, taken.result) == ("stuck", ":Causal.stuck.<lambda>#1", 1)
+    assert (taken.thread, taken.stack, taken.result) == ("stuck", (":Causal.stuck.<lambda>#1",), 1), "the place alone"
     assert outcome.of("lock.release") == []
+
+
+def test_where_a_stack_is_cut_a_monitor_has_its_place_alone(program: Any) -> None:
+    outcome = program.seen("deep")
+    assert [e.stack for e in outcome.of("lock.acquire")] == [(":Causal.deep#1",)]
+    bottom = next(e for e in outcome.of("file.stat") if e.target == "bottom")
+    assert len(bottom.stack) == 30
+
+
+def test_many_threads_in_monitors_that_others_are_in(program: Any) -> None:
+    """Virtual threads of JDK 25 that wait for a monitor lose what woven code has on the stack, and the JVM crashes."""
+    program.tool.more_config["observe"] = FAMILIES
+    outcome = program.run("crowded", options=()).ok()
+    held: Counter[tuple[str, str]] = Counter()
+    for each in outcome.of("lock.acquire", "lock.release"):
+        held[each.thread, each.resource] += 1 if each.op == "lock.acquire" else -1
+    assert outcome.of("lock.acquire")
+    assert not +held
 
 
 def _wait(is_so: Callable[[], bool], timeout_s: float = 60) -> None:

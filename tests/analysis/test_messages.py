@@ -20,7 +20,7 @@ from undermine.analysis.messages import (
 )
 from undermine.analysis.naming import sent_from
 from undermine.model.columns import Columns
-from undermine.model.event import Event
+from undermine.model.event import AgentInfo, Event
 from undermine.model.point import stack_id
 from undermine.testing import event
 
@@ -53,8 +53,10 @@ def hears(t: int, end: int, kind: str, **more: object) -> Event:
     return did("msg.recv", "n2", t, end, target=f"{kind} peer:n1", stack=LOOP, **more)
 
 
-def found(*events: Event) -> Messages:
-    columns = Columns.of(events)
+def found(*events: Event, agent: str = "") -> Messages:
+    """Of nodes that have this agent, if it matters."""
+    owners = {(e.node, e.incarnation, e.pid) for e in events if agent}
+    columns = Columns.of(events, [AgentInfo(*owner, agent, "", 2) for owner in sorted(owners)])
     pairing = pair(columns)
     known = causality(columns, pairing)
     assert known.problems() == []
@@ -294,8 +296,10 @@ def test_a_clock_of_which_only_the_place_is_known_says_nothing_of_the_handler() 
     got = takes(11, 4, stack=("net:Link.read#1", "poller:Poller.poll#2", *tick))
     looks = did("clock", "n2", 12, stack=("time:now#0",))
     handles = did("file.write", "n2", 13, stack=("journal:add#1", "app:on_message#1", "poller:Poller.poll#2", *tick))
-    assert found(sends(1, 4), polled, got, looks, handles)[0].handler == "app:on_message"
-    assert found(sends(1, 4), polled, got, looks)[0].handler == "net:Link.read"
+    assert found(sends(1, 4), polled, got, looks, handles, agent="jvm/1")[0].handler == "app:on_message"
+    assert found(sends(1, 4), polled, got, looks, agent="jvm/1")[0].handler == "net:Link.read"
+    called = did("clock", "n2", 12, stack=("app:data_received#1",))
+    assert found(sends(1, 4), takes(11, 4, stack=("loop:read#1",)), called)[0].handler == "app:data_received"
 
 
 def test_what_was_done_while_receiving_is_no_handling() -> None:

@@ -4,8 +4,8 @@ Of the operations in the extent of a receive, the first that says who acted deci
 module that receives: there, by a function that was not under way at the receive (the outermost of them), or by one that was and
 goes on with what it got. Within that module, framing and pools are not the handler: a function there counts if it does more than
 to send, lock or close. A callback (`data_received`) is a handler itself: nothing of the program is under way when its
-event loop receives. Clocks say something only where nothing else does. Once the thread sleeps, or the function that polled and
-calls the handlers has returned, the handling is over.
+event loop receives. Clocks say something only where nothing else does, and nothing where their place is all that is known. Once
+the thread sleeps, or the function that polled and calls the handlers has returned, the handling is over.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _SILENT = ("thread.end", "task.end", "handover.take")
 _ENDS = ("net.recv", "stream.read", "pipe.read", "msg.recv", "poll", "net.accept", "queue.get")
 """Where the extent of a receive is over."""
 
-_CLASSES = 5
-_ACT, _SEND, _AID, _CLOCK, _SLEEP = range(_CLASSES)
+_CLASSES = 6
+_ACT, _SEND, _AID, _CLOCK, _SLEEP, _PLACE = range(_CLASSES)
+"""`_PLACE`: a clock whose stack may be the place of the call alone."""
 _SENDS = ("net.send", "raw.send", "pipe.write")
 _CLOCKS = ("clock", "timeout")
 _AIDS = ("lock", "sem", "cond", "event", "future", "handover", "net.close", "join")
@@ -99,6 +100,8 @@ class _Finder:
         self._says = np.full(len(rows), _NOTHING, np.int8)
         self._name = np.zeros(len(rows), np.int32)
         self._class_of = np.array([_class_of(text) for text in columns.strings], np.int64)
+        jvms = np.array([process.is_jvm for process in columns.processes] or [False], bool)
+        self._is_place = jvms[columns.process] & (columns.op == columns.id_of("clock"))
         polls = columns.find("poll")
         before = Groups(known.context[polls], polls, len(columns)).last_before(known.context[rows], rows)
         poll = np.where(before == NONE, len(columns.stacks), columns.stack[before])
@@ -126,7 +129,8 @@ class _Finder:
         """Take in one more operation of each of these receives."""
         columns = self.columns
         keys = (self._how[numbers] * len(columns.stacks) + columns.stack[doing]) * _CLASSES
-        kinds, inverse = np.unique(keys + self._class_of[columns.op[doing]], return_inverse=True)
+        classes = np.where(self._is_place[doing], _PLACE, self._class_of[columns.op[doing]])
+        kinds, inverse = np.unique(keys + classes, return_inverse=True)
         table = np.array([self._compare(key) for key in kinds.tolist()] or [(0, 0, False)], np.int32)
         says, name, over = table[inverse.reshape(-1)].T
         # the last clock says more than the first, which was read while the message was decoded
@@ -141,8 +145,10 @@ class _Finder:
         places, by_loop = divmod(self._hows[how], 2)
         receiving, poll = divmod(places, len(self.columns.stacks) + 1)
         old, new, polled = map(self._outermost_first, (receiving, doing, poll))
-        if kind == _CLOCK and len(new) == 1:  # of clocks, some agents record the place alone
-            return _NOTHING, 0, False
+        if kind == _PLACE:
+            if len(new) == 1:
+                return _NOTHING, 0, False
+            kind = _CLOCK
         if old[: len(polled)] == polled != new[: len(polled)]:
             return _NOTHING, 0, True
         same = 0

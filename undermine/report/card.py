@@ -257,9 +257,9 @@ def _event_at(view: RunView, columns: Columns) -> Event | None:
     before it."""
     for node, pid, seq in _named(view):
         same = columns.events(np.flatnonzero(columns.seq == seq))
-        found = next((e for e in same if (e.node, e.pid) == (node, pid) and node != CLIENT), None)
+        found = [e for e in same if (e.node, e.pid) == (node, pid) and node != CLIENT]
         if found:
-            return found
+            return found[-1]
     first = view.receipts[0] if view.receipts else None
     steps = view.plan.steps
     at = final_at(steps[first.step if first and 0 <= first.step < len(steps) else 0].trigger) if steps else None

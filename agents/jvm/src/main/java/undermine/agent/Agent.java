@@ -268,7 +268,7 @@ public final class Agent {
     private void settle(Cursor cursor) {
         for (Cursor each : file.owners()) {
             if (each.state != null && each.state.held.isDeferring()) {
-                each.state.held.settle(this, each.state, cursor, sites.traced(cursor, each.trace()));
+                each.state.held.settle(this, each.state, cursor, null);
             }
         }
     }

@@ -29,12 +29,6 @@ final class Cursor {
         file.giveBack(this);
     }
 
-    /** Where the thread is now; empty if it is no more. */
-    StackTraceElement[] trace() {
-        Thread owner = thread.get();
-        return owner == null ? new StackTraceElement[0] : owner.getStackTrace();
-    }
-
     boolean isDead() {
         Thread owner = thread.get();
         return owner == null || owner.getState() == Thread.State.TERMINATED;

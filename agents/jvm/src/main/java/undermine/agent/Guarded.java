@@ -51,10 +51,9 @@ final class Guarded extends MethodVisitor {
     /** Enters the monitor that is twice on the stack at this place, with hooks around that. */
     static void enter(MethodVisitor into, long place) {
         push(into, place);
-        into.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entering", "(Ljava/lang/Object;III)Ljava/lang/Object;", false);
-        into.visitInsn(Opcodes.SWAP);
+        into.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entering", "(Ljava/lang/Object;III)V", false);
         into.visitInsn(Opcodes.MONITORENTER);
-        into.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entered", TAKES, false);
+        into.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entered", "()V", false);
     }
 
     /** In three parts of 16 bits: a constant that has to be loaded would be a place itself (see CallCounter). */

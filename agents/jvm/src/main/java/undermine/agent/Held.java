@@ -153,19 +153,24 @@ final class Held {
         }
     }
 
-    /** Record what is not, of a thread whose stack is this one. Its own thread does it or, for one that does not go on, another. */
+    /**
+     * Record what is not. Its own thread does it, whose stack is this one or, for one that does not go on, another: then the stack is
+     * null. Where the stack is not known, or not all of it, the place alone is recorded.
+     */
     synchronized void settle(Agent agent, ThreadState state, Cursor cursor, Stack now) {
+        boolean isWhole = now != null && now.depth() < Sites.DEPTH_MAX;
         int first = count - deferred;
         deferred = 0;
-        int outside = now.depth();
+        int outside = isWhole ? now.depth() : 0;
         for (int at = first; at < count; at++) {
             Entry entry = entries[at];
-            int frame = now.find(entry.site, outside);
+            int frame = isWhole ? now.find(entry.site, outside) : -1;
             if (frame >= 0) { // the next one is entered within it: not at the same site, unless the method calls itself
                 boolean isAgain = at + 1 < count && entries[at + 1].site == entry.site;
                 outside = isAgain ? frame : frame + 1;
             }
-            Stack stack = agent.sites.stack(cursor, now.since(entry.site, frame));
+            Stack stack = isWhole ? agent.sites.stack(cursor, now.since(entry.site, frame))
+                    : agent.sites.only(cursor, entry.site);
             Subject subject = Things.of("monitor", entry.monitor);
             entry.call = Core.writeAt(agent, state, cursor, Ops.acquire, subject, stack, entry.begun, entry.ended);
         }

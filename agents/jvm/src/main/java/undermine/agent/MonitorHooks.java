@@ -15,26 +15,31 @@ public final class MonitorHooks {
     }
 
     /**
-     * Nothing else is done in this thread between this and `entered`, which is given what this returns. The three numbers are one
-     * that tells the place apart from all others.
+     * Nothing else is done in this thread between this and `entered`. What this finds out is kept for it with the thread, not on
+     * the stack: a virtual thread of JDK 25 that waits for the monitor may lose what lies there. The three numbers are one that
+     * tells the place apart from all others.
      */
-    public static Object entering(Object monitor, int high, int middle, int low) {
+    public static void entering(Object monitor, int high, int middle, int low) {
         ThreadState state = ThreadState.get();
+        state.isEntering = isEntering(state, monitor, high, middle, low);
+    }
+
+    private static boolean isEntering(ThreadState state, Object monitor, int high, int middle, int low) {
         Agent agent = Agent.current;
         if (monitor == null || state.held.enterAgain(monitor) || !Watch.isSeen(agent, state)) {
-            return null;
+            return false;
         }
         Crowd crowd = Crowd.at(monitor);
         if (crowd.enter() && state.nameId != 0 && defer(agent, state, monitor, crowd, Sites.number(high, middle, low))) {
-            return state;
+            return true;
         }
         Call call = Watch.begin(state, Ops.acquire, Things.of("monitor", monitor), 0);
         if (call == null) {
             crowd.leave();
-            return null;
+            return false;
         }
         state.held.push(monitor, crowd, call);
-        return state;
+        return true;
     }
 
     /** The stack is walked only where the place is not known yet: who records it knows the stack (see Held). */
@@ -51,11 +56,12 @@ public final class MonitorHooks {
         }
     }
 
-    public static void entered(Object thread) {
-        if (thread == null) {
+    public static void entered() {
+        ThreadState state = ThreadState.get();
+        if (!state.isEntering) {
             return;
         }
-        ThreadState state = (ThreadState) thread;
+        state.isEntering = false;
         Held held = state.held;
         Call call = held.entered(Clock.now());
         if (call != null) {
@@ -67,7 +73,8 @@ public final class MonitorHooks {
 
     /** A method was entered whose monitor was got before. */
     public static void got(Object monitor, int high, int middle, int low) {
-        entered(entering(monitor, high, middle, low));
+        entering(monitor, high, middle, low);
+        entered();
     }
 
     public static void leaving(Object monitor) {

@@ -70,6 +70,7 @@ public final class ThreadHooks {
                 state.cursor.done();
                 state.cursor = null;
             }
+            ThreadState.forget((Thread) thread);
         } catch (Throwable trouble) {
             agent.note(trouble);
         }

@@ -13,6 +13,8 @@ final class ThreadState {
 
     /** The agent is at work in this thread: its own operations pass straight through. */
     boolean busy;
+    /** It is about to enter a monitor, and what becomes of that is to be told. */
+    boolean isEntering;
     /** The thread's name in events; null until it is known. */
     String name;
     int nameId;
@@ -45,6 +47,11 @@ final class ThreadState {
             LATEST[at] = state;
         }
         return state;
+    }
+
+    /** The thread ends: nothing of it stays in the table. */
+    static void forget(Thread ending) {
+        LATEST[System.identityHashCode(ending) & LATEST.length - 1] = null; // who else was there is found again
     }
 
     private static ThreadState find(Thread current) {

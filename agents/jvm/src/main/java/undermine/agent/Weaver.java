@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import org.objectweb.asm.ClassReader;
 import org.objectweb.asm.ClassVisitor;
 import org.objectweb.asm.ClassWriter;
@@ -27,6 +28,8 @@ final class Weaver implements ClassFileTransformer {
     /** For families that are only observed; null: there are none. */
     private final CallWeaver calls;
     private final WovenClasses keptCalls;
+    /** Classes with numbered places, by what these numbers begin with. */
+    private final Map<Long, String> numbered = new ConcurrentHashMap<Long, String>();
 
     Weaver(Agent agent, WovenClasses kept, String[][]... tables) {
         this.agent = agent;
@@ -177,6 +180,11 @@ final class Weaver implements ClassFileTransformer {
     }
 
     private byte[] withCalls(ClassLoader loader, String name, byte[] bytes) {
+        String other = numbered.putIfAbsent(WovenClasses.sum(bytes), name);
+        if (other != null && !other.equals(name)) { // its places would be taken for the other one's
+            agent.note(new IllegalStateException("locks, queues and clocks are not seen in " + name + ": its sum is that of " + other));
+            return bytes;
+        }
         String key = WovenClasses.key(name, bytes);
         byte[] changed = keptCalls.get(key);
         byte[] bases = keptCalls.get(BASES + key);
