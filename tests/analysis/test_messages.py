@@ -290,6 +290,25 @@ def test_clocks_say_who_handled_a_message_only_where_nothing_else_does() -> None
     assert found(sends(1, 4), got, rests, writes)[0].handler == "core:serve"
 
 
+def test_who_closes_the_connection_has_done_with_what_it_brought() -> None:
+    closing = ("app:close#1", "app:serve#2")
+    closes = did("net.close", "n2", 13, resource=f"{B}>{A}/1", stack=closing)
+    waits = did("task.start", "n2", 15, stack=("app:close#2", "app:serve#2"))
+    assert found(sends(1, 4), takes(11, 4), closes, waits)[0].handler == "app:read_frame"
+    assert found(sends(1, 4), takes(11, 4), replace(closes, resource="another"), waits)[0].handler == "app:close"
+
+
+def test_what_a_logical_receive_only_parsed_is_handled_after_it() -> None:
+    parses = did("msg.recv", "n2", 13, 14, target="POST accepted", stack=("http.server:handle_one_request#3",))
+    stores = did("file.write", "n2", 17, stack=("app:keep#1", "app:do_POST#4"))
+    rest = replace(takes(15, 4, stack=("app:do_POST#1",)), seq=15)
+    other = did("queue.get", "n2", 15, stack=("pool:next#1",))
+    assert [one.handler for one in found(sends(1, 4), takes(11, 4), parses, stores)] == ["app:do_POST"]
+    both = found(sends(1, 4), takes(11, 4), parses, sends(12, 4), rest, stores)
+    assert both[0].handler == "app:do_POST", "it has read more of it by itself"
+    assert found(sends(1, 4), takes(11, 4), parses, other, stores)[0].handler == "http.server:handle_one_request"
+
+
 def test_a_clock_of_which_only_the_place_is_known_says_nothing_of_the_handler() -> None:
     tick = ("app:tick#2", "app:run#1")
     polled = did("poll", "n2", 5, stack=("poller:Poller.poll#1", *tick))

@@ -28,6 +28,7 @@ _SILENT = ("thread.end", "task.end", "handover.take")
 """Not done by a function of the program."""
 _ENDS = ("net.recv", "stream.read", "pipe.read", "msg.recv", "poll", "net.accept", "queue.get")
 """Where the extent of a receive is over."""
+_BRINGS = ("net.recv", "raw.recv", "stream.read")
 
 _CLASSES = 6
 _ACT, _SEND, _AID, _CLOCK, _SLEEP, _PLACE = range(_CLASSES)
@@ -57,14 +58,17 @@ def _search(columns: Columns, known: Contexts, causor: Numbers, finder: _Finder,
     place = np.empty(len(columns), np.int64)
     place[known.order] = np.arange(len(columns))
     places = place[rows]
+    brought = _brought(columns, known, rows)
     for step in range(1, _LOOKED_AT + 1):
         open_ = open_[places[open_] + step < len(columns)]
         after, mine = known.order[places[open_] + step], rows[open_]
-        goes_on = (known.context[after] == known.context[mine]) & ~ends[columns.op[after]]
+        again = _on_same(columns, brought[open_], after)
+        goes_on = (known.context[after] == known.context[mine]) & (again | ~ends[columns.op[after]])
         open_, after, mine = open_[goes_on], after[goes_on], mine[goes_on]
         if not len(open_):
             break
-        part = ((causor[after] == mine) | _within(columns, mine, after)) & ~silent[columns.op[after]]
+        part = (causor[after] == mine) | _within(columns, mine, after) | _on_same(columns, brought[open_], causor[after])
+        part &= ~silent[columns.op[after]]
         finder.look(open_[part], after[part])
         open_ = open_[~finder.done[open_]]
 
@@ -81,6 +85,20 @@ def _within(columns: Columns, around: Numbers, rows: Numbers) -> Numbers:
     logical = columns.op[around] == columns.id_of("msg.recv")
     inside: Numbers = logical & ((columns.end[around] == 0) | (columns.end[around] >= columns.t[rows]))
     return inside
+
+
+def _brought(columns: Columns, known: Contexts, rows: Numbers) -> Numbers:
+    """What brought the bytes of each logical receive (one that only parses is over before anything is done); of others NONE."""
+    brings = np.flatnonzero(_marked(columns, _BRINGS)[columns.op])
+    brings = brings[columns.resource[brings] > 0]
+    last = Groups(known.context[brings], brings, len(columns)).last_before(known.context[rows], rows)
+    return np.where(columns.op[rows] == columns.id_of("msg.recv"), last, NONE)
+
+
+def _on_same(columns: Columns, brought: Numbers, rows: Numbers) -> Numbers:
+    """Whether each row (NONE: no row) received something by the same connection as that one: what it brought, or more of it."""
+    same: Numbers = (brought != NONE) & (rows >= brought) & (columns.resource[rows] == columns.resource[brought])
+    return same & _marked(columns, _BRINGS)[columns.op[rows]]
 
 
 def _class_of(op: str) -> int:
@@ -128,6 +146,11 @@ class _Finder:
     def look(self, numbers: Numbers, doing: Numbers) -> None:
         """Take in one more operation of each of these receives."""
         columns = self.columns
+        closes = (columns.op[doing] == columns.id_of("net.close")) & (
+            columns.resource[doing] == columns.resource[self.rows[numbers]]
+        )
+        self.done[numbers[closes]] = True  # who closes the connection has done with what it brought
+        numbers, doing = numbers[~closes], doing[~closes]
         keys = (self._how[numbers] * len(columns.stacks) + columns.stack[doing]) * _CLASSES
         classes = np.where(self._is_place[doing], _PLACE, self._class_of[columns.op[doing]])
         kinds, inverse = np.unique(keys + classes, return_inverse=True)
