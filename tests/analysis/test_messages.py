@@ -182,6 +182,15 @@ def test_handling_elsewhere_is_found_by_order_though_the_bytes_are_known() -> No
     assert pairs(some) == [(1, 20)]
 
 
+def test_who_sent_the_bytes_is_the_peer_of_a_receive_that_names_none() -> None:
+    """Messages are buffered, and sent later, two at once."""
+    later = sends(10, 8, stack=("app:Peer.flush#1",))
+    heard = [did("msg.recv", "n2", t, t + 1, target=f"{kind} other", stack=LOOP) for t, kind in ((13, "a"), (15, "b"))]
+    some = found(says(1, 2, "a"), says(3, 4, "b"), later, takes(11, 8), *heard)
+    assert {(1, 13), (3, 15)} <= set(pairs(some))
+    assert whys(some) == []
+
+
 @pytest.mark.parametrize(
     ("events", "why"),
     [

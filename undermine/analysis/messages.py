@@ -153,6 +153,7 @@ class _Logical:
         self.rows = columns.find(*LOGICAL)
         self.groups = Groups(self.context[self.rows], self.rows, len(columns))
         self.unpaired: list[Unpaired] = []
+        self._sender: dict[int, str] = {}
 
     def around(self, rows: Numbers) -> Numbers:
         """The innermost logical operation with the same peer in which each row happened, or NONE."""
@@ -247,6 +248,7 @@ class _Logical:
         if not len(self.rows):
             return units.send, units.receive, units.bytes
         receive = units.receive.copy()
+        self._find_senders(units)
         self._give_to_owners(units, receive)
         waiting = self._is(units.send, "msg.send") & ~self._is(receive, "msg.recv")
         number_of = {int(units.send[at]): at for at in np.flatnonzero(waiting).tolist()}
@@ -259,6 +261,13 @@ class _Logical:
         table = np.array(late, np.int64).reshape(-1, 2)
         sends, receives = np.concatenate((units.send, table[:, 0])), np.concatenate((receive, table[:, 1]))
         return sends, receives, np.concatenate((units.bytes, self.columns.size[table[:, 0]]))
+
+    def _find_senders(self, units: _Units) -> None:
+        """Whose bytes led to each `msg.recv`: users need not name the peer of those."""
+        sender = dict(zip(units.receive.tolist(), self.columns.process[units.send].tolist(), strict=True))
+        for receive, rows in self.owners.items():
+            if receive in sender:
+                self._sender.update(dict.fromkeys(rows, self.columns.processes[sender[receive]].node))
 
     def _without_end(self, sent: Numbers, waiting: Iterable[int]) -> Numbers:
         """The `msg.send`s that no `msg.recv` has yet, without those whose bytes were sent and never received."""
@@ -321,7 +330,7 @@ class _Logical:
         for row in rows.tolist():
             target = self.columns.strings[int(self.columns.target[row])]
             here = self.columns.processes[int(self.columns.process[row])].node
-            peer = _peer(target).removeprefix("peer:")
+            peer = _peer(target).removeprefix("peer:") or self._sender.get(row, "")
             if peer not in self._nodes:
                 whys[row] = NO_AGENT if peer else NOT_KNOWN
                 continue
