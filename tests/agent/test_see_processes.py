@@ -56,6 +56,29 @@ def test_children(tool, any_python):
     assert sorted(seen) == sorted(expected)
 
 
+def test_a_server_that_forks_for_each_request(tool, any_python):
+    tool.python = any_python
+    outcome = tool.run(
+        """
+        import os, socket, socketserver, threading
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self):
+                os.mkdir("handled")
+                self.request.sendall(b"x")
+
+        with socketserver.ForkingTCPServer(("127.0.0.1", 0), Handler) as server:
+            threading.Thread(target=server.serve_forever).start()
+            with socket.create_connection(server.server_address) as client:
+                client.recv(1)
+            server.shutdown()
+        """
+    ).ok()
+    (start,) = [e for e in outcome.trace if e.op == "process.start"]
+    (handled,) = [e for e in outcome.trace if e.target == "handled"]
+    assert (start.target, start.result) == ("fork", handled.pid)
+
+
 MULTIPROCESSING = """
     import multiprocessing, sys
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from undermine_agent.names import Subject, mask
-from undermine_agent.observe import Marks, limit, measured_after, nothing, observed, own_behind
+from undermine_agent.observe import Marks, limit, measured_after, nothing, observed, own_behind, own_or_by
 from undermine_agent.patch import on_class, on_module
 
 _SHELL = "sh"
@@ -16,8 +16,8 @@ def install(agent) -> None:
     """The functions of `os`. A program that makes way for another has no end that could be recorded."""
     is_own = own_behind(agent, "os")
     for name in ("fork", "forkpty"):
-        if hasattr(os, name):
-            on_module(os, name, _forking(agent, name, is_own))
+        if hasattr(os, name):  # a server that forks for each request runs the target's code in its children
+            on_module(os, name, _forking(agent, name, own_or_by(agent, "socketserver")))
     for name in ("execv", "execve"):
         on_module(os, name, _noted(agent, is_own))
     for name in ("posix_spawn", "posix_spawnp"):
