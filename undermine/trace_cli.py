@@ -91,7 +91,8 @@ def show(result: tracing.TraceResult) -> None:
         f"[bold]{plain(result.run)}[/bold]: {told.events:,} events in {told.duration_s:.1f} s of "
         f"{len(told.nodes)} nodes and clients, {told.processes} processes, {told.contexts:,} threads and tasks"
     )
-    for part in (_operations(told), _messages(told), _handlers(told), _unpaired(told), _edges(told), _stores(told)):
+    parts = (_operations, _messages, _handlers, _unpaired, _edges, _stores, _store_pairs)
+    for part in (table(told) for table in parts):
         if part.row_count:
             out.print(part)
     for line in _lines(told):
@@ -147,8 +148,9 @@ def _unpaired(told: Summary) -> Table:
 
 
 def _edges(told: Summary) -> Table:
+    sorts = (("causal", told.causal), ("blocking", told.blocking), ("of stores", told.store_links))
     rows = [(kind, ", ".join(f"{name} {n:,}" for name, n in edges.items()), f"{sum(edges.values()):,}")
-            for kind, edges in (("causal", told.causal), ("blocking", told.blocking)) if edges]  # fmt: skip
+            for kind, edges in sorts if edges]  # fmt: skip
     return _fill(_table("\nEdges", "kind", "", "edges", numbers=1), rows, "kinds")
 
 
@@ -158,6 +160,14 @@ def _stores(told: Summary) -> Table:
         for s in told.stores
     ]
     return _fill(_table("\nStores", "store", "used by", "", "operations", numbers=1), rows, "stores")
+
+
+def _store_pairs(told: Summary) -> Table:
+    rows = [
+        (s.kind, f"{s.source} → {s.target}", f"{s.sender} → {s.receiver}", f"{s.count:,}") for s in told.store_pairs
+    ]
+    table = _table("\nWhat one left in a store and another one found", "by", "", "", "times", numbers=1)
+    return _fill(table, rows, "pairs")
 
 
 def _lines(told: Summary) -> Iterator[str]:

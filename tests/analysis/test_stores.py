@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from undermine.analysis import stores
+from undermine.analysis.analysing import analyse
 from undermine.analysis.store_commands import TABLES, Commands, Does, everything, first
 from undermine.model.columns import Columns
 from undermine.model.event import Event, ordered
 from undermine.testing import event
 
 STORE = "127.0.0.1:6379/0"
-READS = {"GET", "HGET", "BLPOP", "LRANGE", "LLEN", "EXISTS", "ZRANGE", "SMEMBERS", "XREAD", "MGET", "HGETALL"}
+READS = {"GET", "HGET", "LRANGE", "LLEN", "EXISTS", "ZRANGE", "SMEMBERS", "XREAD", "MGET", "HGETALL"}
 
 
 class Course:
@@ -247,6 +248,43 @@ def test_what_is_published_arrives_at_all_who_listen(course: Course) -> None:
     course.did("c", 13, ("MESSAGE", ["news"], ["x"]), pid=3, store="127.0.0.1:6379/5")
     course.did("d", 15, ("MESSAGE", ["old"], ["x"]), pid=3)
     assert course.links() == {"first message a", "second message b", "first message c"}
+
+
+def test_of_a_pipeline_it_is_said_which_command_and_key(course: Course) -> None:
+    both = (("SET", ["k"], ["v"]), ("RPUSH", ["q"], ["a"]), ("EXPIRE", ["k"], ["9"]))
+    course.did("both", 1, *both)
+    course.did("pop", 3, ("LPOP", ["other"], []), ("BLPOP", ["x", "q"], ["0"]), got=[["other", []], ["q", ["a"]]])
+    course.did("get", 5, ("MGET", ["z", "k"], []), got=[["z", []], ["k", ["v"]]])
+    course.did("ask", 7, ("EXISTS", ["k"], []))
+    found = stores.links(course.columns())
+    assert [tuple(about) for about in found.about] == [
+        ("RPUSH", "BLPOP", "q"),
+        ("SET", "MGET", "k"),
+        ("EXPIRE", "EXISTS", "k"),
+    ]
+    assert [tuple(about) for about in found.notifications.about] == [("RPUSH", "BLPOP", "q")]
+
+
+def test_what_is_read_is_related_and_not_caused(course: Course) -> None:
+    """The trace has all relations; only items and messages are causes."""
+    course.did("set", 1, ("SET", ["k"], ["v"]), pid=1)
+    course.did("push", 3, ("RPUSH", ["q"], ["a"]), pid=1)
+    course.did("get", 5, ("GET", ["k"], []), got=[["k", ["v"]]], pid=2)
+    course.did("ask", 7, ("EXISTS", ["k"], []), pid=2)
+    course.did("pop", 9, ("BLPOP", ["q"], ["0"]), got=[["q", ["a"]]], pid=3)
+    traced = analyse(course.columns())
+    found = traced.stores
+    pairs = zip(found.source.tolist(), found.target.tolist(), found.kind.tolist(), found.causes.tolist(), strict=True)
+    name = [course.names.get((e.pid, e.seq), "got") for e in traced.columns.events()]
+    assert [(name[a], name[b], found.kinds[kind], causes) for a, b, kind, causes in pairs] == [
+        ("set", "get", "value", False),
+        ("set", "ask", "key", False),
+        ("push", "pop", "item", True),
+    ]
+    caused = {(name[int(traced.causor[row])], name[row]) for row in range(len(name)) if traced.causor[row] >= 0}
+    assert ("push", "pop") in caused
+    assert not {("set", "get"), ("set", "ask")} & caused
+    assert not len(traced.causal())
 
 
 def test_notifications_are_told_from_what_is_only_read(course: Course) -> None:

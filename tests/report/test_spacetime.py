@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from browser import CHROMIUM, Page, browsing
 from report_campaigns import at_s, op, plan, point, record
-from traced_samples import done, events, traced
+from traced_samples import done, events, stored, traced
 
 from undermine.analysis.trace_summary import summary
 from undermine.analysis.traced import Traced, plain
@@ -97,6 +97,30 @@ def test_messages_and_edges_lead_from_event_to_event() -> None:
         ("handover.give", "handover.take", "handover", "causal"),
         ("file.write", "net.recv", "notify", "blocking"),
     }
+
+
+def test_relations_of_stores_are_a_kind_of_their_own() -> None:
+    made = drawn(stored())
+    names = [f"{op} {target}" for op, target in zip(texts(made, "op"), texts(made, "target"), strict=True)]
+    found = made["stores"]
+    shown = [
+        (names[a].split()[1], made["texts"][did], made["texts"][found_by], kind)
+        for a, did, found_by, kind in zip(*(found[key] for key in ("a", "did", "found", "kind")), strict=True)
+    ]
+    assert shown == [
+        ("PIPELINE(SET,RPUSH)", "RPUSH jobs of s1", "BLPOP jobs of s2", 0),
+        ("PIPELINE(SET,RPUSH)", "SET k:x14 of s1", "GET k:x14 of s2", 2),
+        ("PIPELINE(SET,RPUSH)", "SET k:x14 of s1", "EXISTS k:x14 of s2", 3),
+    ]
+    assert [names[i].split()[1] for i in made["taken"]] == ["BLPOP"]
+    assert made["edges"]["a"] == [], "drawn twice"
+    assert drawn()["stores"] == {"a": [], "b": [], "kind": [], "did": [], "found": []}
+
+
+def test_where_the_write_is_not_drawn_the_read_still_names_it() -> None:
+    made = drawn(stored(), events_max=2)  # those nearest to the fault
+    assert texts(made, "op") == ["db.got", "db.read"]
+    assert (made["stores"]["a"], made["texts"][made["stores"]["did"][0]]) == ([-1], "SET k:x14 of s1")
 
 
 def test_causes_locks_and_limits_are_said() -> None:
@@ -286,6 +310,75 @@ def test_a_filter_and_an_opened_lane(drawn_page: Page) -> None:
     assert drawn_page.ask("D.shown.reduce((a, b) => a + b)") == 3
     assert drawn_page.ask("D.rows.length") > drawn_page.ask("D.p.lanes.length")
     drawn_page.ask("D.query = ''; D.filter(); D.toggleAll(); 1")
+
+
+@pytest.fixture(scope="module")
+def page_of_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    if not CHROMIUM:
+        pytest.skip("no browser here")
+    folder = tmp_path_factory.mktemp("stores")
+    some = stored()
+    path = folder / "trace.html"
+    path.write_text(page(view(), some, summary(some), "a run"))
+    with browsing(path.as_uri(), folder / "profile") as shown:
+        shown.until("!!(document.querySelector('.st')?.diagram?.rows)")
+        shown.ask("window.D = document.querySelector('.st').diagram; D.look(0.99e9, 1.03e9); 1")
+        shown.frames()
+        yield shown
+
+
+def target(shown: Page, name: str) -> int:
+    found: int = shown.ask(f"D.p.events.target.findIndex((text) => D.p.texts[text].startsWith({name!r}))")
+    return found
+
+
+def test_a_read_names_the_write_and_a_write_its_readers(page_of_stores: Page) -> None:
+    shown = page_of_stores
+    shown.ask(f"D.pin({target(shown, 'GET')}); 1")
+    assert "reads what SET k:x14 of s1 wrote" in shown.ask("D.panel.textContent")
+    assert "1.000000 s" in shown.ask("D.panel.querySelector('.st-causes').textContent")
+    shown.ask("D.panel.querySelector('.st-causes button').click(); 1")
+    assert shown.ask("D.pinned") == target(shown, "PIPELINE")
+    said = shown.ask("D.panel.textContent")
+    for words in ("taken by BLPOP jobs of s2", "read by GET k:x14 of s2", "followed by EXISTS k:x14 of s2"):
+        assert words in said
+    shown.ask(f"D.pin({target(shown, 'BLPOP')}); 1")
+    assert "takes what RPUSH jobs of s1 put there" in shown.ask("D.panel.textContent")
+    shown.ask(f"D.pin({target(shown, 'EXISTS')}); 1")
+    assert "follows the change by SET k:x14 of s1" in shown.ask("D.panel.textContent")
+    shown.frames()
+    assert shown.ask("document.querySelectorAll('.st-related').length") == 1
+    shown.ask("D.pin(-1)")
+    assert shown.errors == []
+
+
+def test_relations_of_stores_are_switched_on_in_the_legend(page_of_stores: Page) -> None:
+    shown = page_of_stores
+    drawn_now = "['st-given', 'st-depends'].map((name) => document.querySelectorAll('path.' + name).length)"
+    assert shown.ask(drawn_now) == [0, 0]
+    assert "hand-overs and waits" not in shown.ask("D.bar.textContent")
+    shown.ask("document.querySelector('.st-links').click(); 1")
+    shown.frames()
+    assert shown.ask(drawn_now) == [1, 1]
+    shown.ask("document.querySelector('.st-links').click(); 1")
+    shown.frames()
+    assert shown.ask(drawn_now) == [0, 0]
+
+
+def test_an_operation_on_a_store_is_above_its_bytes(page_of_stores: Page) -> None:
+    """It is drawn later, and it is what one points at where both are marked."""
+    shown = page_of_stores
+    order = shown.ask("[...document.querySelectorAll('.st-mark')].map((mark) => mark.getAttribute('class'))")
+    assert order.index("st-mark st-g-store") > order.index("st-mark st-g-net")
+    get = target(shown, "GET")
+    assert shown.ask(f"D.hit(...D.place({get}).slice(0, 2)).event") == get
+    raw = shown.ask("D.p.events.op.findIndex((op) => D.p.texts[op] === 'raw.recv')")
+    assert shown.ask(f"D.hit(...D.place({raw}).slice(0, 2)).event") == get
+    assert shown.ask(f"D.moment({target(shown, 'BLPOP')})") == 1_005_000_000, "a wait is marked where it ended"
+
+
+def test_a_trace_without_stores_has_no_such_kind(drawn_page: Page) -> None:
+    assert drawn_page.ask("document.querySelectorAll('.st-links').length") == 0
 
 
 def test_without_a_script_the_still_picture_is_there() -> None:

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from report_campaigns import CampaignMaker, at_s, op, plan, point, record
 from test_spacetime import HOSTILE
-from traced_samples import done, traced
+from traced_samples import done, stored, traced
 
 from undermine import cli, trace_cli
 from undermine.analysis.trace_summary import summary
@@ -139,6 +139,7 @@ def test_machines_get_one_document(project: Project) -> None:
     assert told["summary"]["paired_percent"] == 100
     assert [m["count"] for m in told["summary"]["messages"]] == [2]
     assert told["summary"]["causal"]["message"] == 2
+    assert (told["summary"]["store_links"], told["summary"]["store_pairs"]) == ({}, [])
     assert Path(told["html"]).is_file()
 
 
@@ -165,6 +166,16 @@ def test_where_nothing_was_received_no_share_of_it_is_said() -> None:
     told = msgspec.structs.replace(summary(traced()), bytes_received=0, bytes_paired=0)
     assert next(iter(trace_cli._lines(told))) == "\npaired: nothing was received between processes with an agent"
     assert ("0", "bytes between nodes") in trace_page._facts(told)
+
+
+def test_relations_of_operations_on_stores_are_told_apart_from_causes() -> None:
+    told = summary(stored())
+    cells = [list(column.cells) for column in trace_cli._edges(told).columns]
+    assert (cells[0][-1], cells[1][-1], cells[2][-1]) == ("of stores", "item 1, key 1, value 1", "3")
+    cells = [list(column.cells) for column in trace_cli._store_pairs(told).columns]
+    assert ("value", "SET k:x<n> → GET k:x<n>", "s1 → s2", "1") in list(zip(*cells, strict=True))
+    assert ("3", "relations by stores") in trace_page._facts(told)
+    assert not trace_cli._store_pairs(summary(traced())).row_count
 
 
 def test_a_recorded_run_is_scratch() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from report_campaigns import at_s, op, plan, point, record
 from test_spacetime import HOSTILE, hostile
-from traced_samples import done, traced
+from traced_samples import done, stored, traced
 
 from undermine.analysis.trace_summary import summary
 from undermine.analysis.traced import Traced, plain
@@ -87,6 +87,11 @@ def test_messages_and_hand_overs_are_flows_from_slice_to_slice() -> None:
         assert wanted[1] in at(ends[number])
 
 
+def test_what_is_found_in_a_store_is_a_flow_once() -> None:
+    flows = [(r["cat"], r["name"]) for r in written(stored()) if r["ph"] == "s"]
+    assert flows == [("store", "item"), ("store", "value"), ("store", "key")]
+
+
 def test_the_fault_and_the_clients_are_on_a_track_of_their_own() -> None:
     records = written(traced())
     assert [r["name"] for r in records if r["ph"] == "i"] == ["crash on s2", "healed"]
@@ -152,6 +157,14 @@ def test_the_clocks_are_consistent_and_follow_messages() -> None:
     assert "file.write" in kinds
 
 
+def test_who_finds_something_in_a_store_knows_what_the_other_knew() -> None:
+    found = log(stored())
+    consistent(found)
+    clocks = {text.split()[1]: clock for host, clock, text in found if host == "s2"}
+    assert clocks["BLPOP"]["s1"] == clocks["GET"]["s1"] == 1
+    assert [text.split()[1] for host, _, text in found if host in ("s1", "s2")][:2] == ["PIPELINE(SET,RPUSH)", "BLPOP"]
+
+
 def test_hostile_texts_are_lines() -> None:
     found = log(traced(hostile()))
     consistent(found)
@@ -192,6 +205,18 @@ def test_the_summary_counts() -> None:
     assert told.blocking == {"notify": 1}
     assert (told.holding_locks, told.under_deadline) == (1, 1)
     assert told.events_per_s == 20
+
+
+def test_relations_of_operations_on_stores_are_counted_by_kind() -> None:
+    told = summary(stored())
+    assert told.store_links == {"item": 1, "key": 1, "value": 1}
+    assert told.causal["store"] == 1
+    assert [(s.kind, s.source, s.target, s.sender, s.receiver, s.count) for s in told.store_pairs] == [
+        ("item", "RPUSH jobs", "BLPOP jobs", "s1", "s2", 1),
+        ("value", "SET k:x<n>", "GET k:x<n>", "s1", "s2", 1),
+        ("key", "SET k:x<n>", "EXISTS k:x<n>", "s1", "s2", 1),
+    ]
+    assert (summary(traced()).store_links, summary(traced()).store_pairs) == ({}, ())
 
 
 def test_an_empty_trace_has_a_summary() -> None:

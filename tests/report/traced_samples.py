@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from report_campaigns import at_s, event
 
+from undermine.analysis.analysing import analyse
 from undermine.analysis.channels import Unpaired
 from undermine.analysis.traced import Arrows, Messages, Traced
 from undermine.model.columns import Columns
@@ -35,6 +38,33 @@ def events() -> list[Event]:
         done("s2", 2, 1.11, "net.send", thread="rpc 7", size=5, result=5),
         done("s1", 7, 1.08, "net.recv", 0.05, thread="pool 2", result=5, error=""),
     ]
+
+
+def asks(node: str, seq: int, seconds: float, op: str, target: str, do: Sequence[Any], took_s: float = 0.001) -> Event:
+    said = {"store": "127.0.0.1:6379/0", "kind": "redis", "do": do}
+    return done(
+        node, seq, seconds, op, took_s, target=f"{target} peer:m1", resource=json.dumps(said, separators=(",", ":"))
+    )
+
+
+def got(node: str, seq: int, seconds: float, of: int, key: str, value: str) -> Event:
+    said = {"store": "127.0.0.1:6379/0", "got": [[key, [value]]]}
+    return done(node, seq, seconds, "db.got", 0, size=of, resource=json.dumps(said, separators=(",", ":")))
+
+
+def stored() -> Traced:
+    """What s1 puts into a store s2 waits for, takes, reads and asks for; the bytes of the read arrive as it ends."""
+    both = [["SET", ["k:x14"], ["v"]], ["RPUSH", ["jobs"], ["x14"]]]
+    made = [
+        asks("s2", 1, 0.5, "db.write", "BLPOP jobs", [["BLPOP", ["jobs"], ["5"]]], 0.505),
+        got("s2", 2, 1.0051, 1, "jobs", "x14"),
+        asks("s1", 1, 1.0, "db.write", "PIPELINE(SET,RPUSH)", both, 0.004),
+        asks("s2", 3, 1.010, "db.read", "GET k:x<n>", [["GET", ["k:x14"], []]], 0.002),
+        done("s2", 4, 1.0105, "raw.recv", 0.0015, result=7),
+        got("s2", 5, 1.012, 3, "k:x14", "v"),
+        asks("s2", 6, 1.015, "db.read", "EXISTS k:x<n>", [["EXISTS", ["k:x14"], []]]),
+    ]
+    return analyse(Columns.of(sorted(made, key=lambda event: event.t_ns)))
 
 
 def traced(some: list[Event] | None = None) -> Traced:

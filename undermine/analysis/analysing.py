@@ -13,7 +13,7 @@ from undermine.analysis.contexts import Contexts
 from undermine.analysis.holding import holding
 from undermine.analysis.messages import messages
 from undermine.analysis.stores import links
-from undermine.analysis.traced import Arrows, Messages, Traced
+from undermine.analysis.traced import Arrows, Messages, StoreLinks, Traced
 from undermine.model.columns import Columns
 
 
@@ -21,7 +21,8 @@ def analyse(columns: Columns) -> Traced:
     """What the events of a run say of causes, messages, locks and limits."""
     begun = time.perf_counter()
     pairing = pair(columns)
-    known = causality(columns, pairing, links(columns))
+    related = links(columns)
+    known = causality(columns, pairing, related)
     edges, under = known.blocking, holding(columns, known.contexts)
     sent = messages(columns, pairing, known.contexts, known.causor)
     known = with_messages(known, sent.send, sent.receive)
@@ -34,6 +35,7 @@ def analyse(columns: Columns) -> Traced:
         causes=CAUSES,
         messages=Messages(sent.send, sent.receive, sent.bytes, sent.kind, sent.handler, sent.texts),
         blocking=Arrows(edges.source, edges.target, edges.kind, BLOCKS),
+        stores=StoreLinks(related.source, related.target, related.kind.astype(np.int32), about=related.about),
         held=under.held,
         held_sets=under.sets,
         deadline=under.deadline,

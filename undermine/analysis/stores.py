@@ -36,6 +36,14 @@ NOTIFICATIONS = (ITEM, MESSAGE)
 _MARK = '{"store":'
 
 
+class About(NamedTuple):
+    """The commands of the two operations, and the key or channel that relates them; of several the first."""
+
+    source: str
+    target: str
+    key: str
+
+
 @dataclass(frozen=True, eq=False)
 class Links:
     """Pairs of operations, by row: `source` made `target` possible, in a way that `kind` (a number of `KINDS`) tells.
@@ -46,6 +54,8 @@ class Links:
     source: Numbers
     target: Numbers
     kind: npt.NDArray[np.uint8]
+    about: tuple[About, ...]
+    """For each pair what it is about, which of several commands of an operation and which of their keys."""
 
     def __len__(self) -> int:
         return len(self.source)
@@ -53,7 +63,8 @@ class Links:
     def of(self, *kinds: int) -> Links:
         """Those of some kinds alone."""
         chosen = np.isin(self.kind, kinds)
-        return Links(self.source[chosen], self.target[chosen], self.kind[chosen])
+        about = tuple(self.about[at] for at in np.flatnonzero(chosen).tolist())
+        return Links(self.source[chosen], self.target[chosen], self.kind[chosen], about)
 
     @property
     def notifications(self) -> Links:
@@ -189,16 +200,23 @@ def _moments(operations: Iterable[Operation]) -> Iterator[tuple[int, int, int]]:
             yield operation.end, _ENDS, number
 
 
+class _Did(NamedTuple):
+    """A command of the operation in a row."""
+
+    row: int
+    name: str
+
+
 class _Put(NamedTuple):
     """An item that is in a key, and who put it there."""
 
-    row: int
+    by: _Did
     end: int
     side: str
 
 
 class _Publication(NamedTuple):
-    row: int
+    by: _Did
     end: int
 
 
@@ -209,20 +227,22 @@ class _Ledger:
         self.steps = (self._begin, self._end)
         self._items: dict[tuple[str, str, str], list[_Put]] = defaultdict(list)
         self._texts: dict[tuple[str, str], set[str]] = defaultdict(set)
-        self._written: dict[tuple[str, ...], int] = {}
-        self._changed: dict[tuple[str, str], int] = {}
+        self._written: dict[tuple[str, ...], _Did] = {}
+        self._changed: dict[tuple[str, str], _Did] = {}
         self._published: dict[tuple[str, str, str], list[_Publication]] = defaultdict(list)
         self._arrived: dict[tuple[tuple[int, int], str, str, str], int] = {}
         self._listening: dict[tuple[int, str], int] = {}
-        self._found: set[tuple[int, int, int]] = set()
+        self._found: dict[tuple[int, int, int], About] = {}
 
     def links(self) -> Links:
-        found = np.array(sorted(self._found), np.int64).reshape(-1, 3)
-        return Links(found[:, 1].copy(), found[:, 0].copy(), found[:, 2].astype(np.uint8))
+        pairs = sorted(self._found)
+        found = np.array(pairs, np.int64).reshape(-1, 3)
+        about = tuple(self._found[pair] for pair in pairs)
+        return Links(found[:, 1].copy(), found[:, 0].copy(), found[:, 2].astype(np.uint8), about)
 
-    def _link(self, source: int, target: Operation, kind: int) -> None:
-        if source != target.row:
-            self._found.add((target.row, source, kind))
+    def _link(self, source: _Did, target: Operation, command: Command, key: str, kind: int) -> None:
+        if source.row != target.row:
+            self._found.setdefault((target.row, source.row, kind), About(source.name, command.name, key))
 
     # --- what an operation changes
 
@@ -237,35 +257,35 @@ class _Ledger:
                 self._listening.setdefault((operation.who[0], operation.channels), operation.t)
 
     def _change(self, operation: Operation, command: Command, got: Sequence[tuple[str, tuple[str, ...]]]) -> None:
-        does, keys = command.does, command.keys
+        does, keys, did = command.does, command.keys, _Did(operation.row, command.name)
         given = [text for _, values in got for text in values]
         if does.anything:
             for key in keys:
-                self._put(operation, key, command.values, "")
-        self._put(operation, keys[-1] if keys else "", does.puts(command.values), does.side)
+                self._put(operation, did, key, command.values)
+        self._put(operation, did, keys[-1] if keys else "", does.puts(command.values), does.side)
         if does.moves and keys:
-            self._put(operation, keys[-1], given, "")
+            self._put(operation, did, keys[-1], given)
         if does.makes and keys:
-            self._put(operation, keys[0], given[:1], "")
+            self._put(operation, did, keys[0], given[:1])
             for part, text in zip(does.parts(command.values), given, strict=False):
-                self._written[operation.store, keys[0], part, text] = operation.row
+                self._written[operation.store, keys[0], part, text] = did
         for key, part, text in _writes(command):
-            self._written[operation.store, key, text] = operation.row
-            self._written[operation.store, key, part, text] = operation.row
+            self._written[operation.store, key, text] = did
+            self._written[operation.store, key, part, text] = did
         for key in keys if does.changes and not does.takes else ():
-            self._changed[operation.store, key] = operation.row
+            self._changed[operation.store, key] = did
 
-    def _put(self, operation: Operation, key: str, texts: Sequence[str], side: str) -> None:
+    def _put(self, operation: Operation, did: _Did, key: str, texts: Sequence[str], side: str = "") -> None:
         for text in texts:
-            self._items[operation.store, key, text].append(_Put(operation.row, operation.end, side))
+            self._items[operation.store, key, text].append(_Put(did, operation.end, side))
             self._texts[operation.store, key].add(text)
-            self._written[operation.store, key, text] = operation.row
+            self._written[operation.store, key, text] = did
 
     def _publish(self, operation: Operation, command: Command) -> None:
         for channel in command.keys:
             for text in command.values:
                 place = (operation.channels, channel, text)
-                self._published[place].append(_Publication(operation.row, operation.end))
+                self._published[place].append(_Publication(_Did(operation.row, command.name), operation.end))
 
     # --- what an operation was given
 
@@ -292,21 +312,21 @@ class _Ledger:
         """Items are taken once. A script's answer may also be a value that stays."""
         for key, texts in got:
             for text in texts:
-                self._changed[operation.store, key] = operation.row
+                self._changed[operation.store, key] = _Did(operation.row, command.name)
                 source = self._taken(operation, key, text, command.does.side)
                 if source is not None:
-                    self._link(source, operation, ITEM)
+                    self._link(source, operation, command, key, ITEM)
                 elif (writer := self._written.get((operation.store, key, text))) is not None:
-                    self._link(writer, operation, VALUE)
+                    self._link(writer, operation, command, key, VALUE)
 
-    def _taken(self, operation: Operation, key: str, text: str, side: str) -> int | None:
+    def _taken(self, operation: Operation, key: str, text: str, side: str) -> _Did | None:
         """The oldest such item; the newest if it was put to the end that it is taken from."""
         puts = self._items.get((operation.store, key, text))
-        at = [number for number, put in enumerate(puts or ()) if put.row != operation.row]
+        at = [number for number, put in enumerate(puts or ()) if put.by.row != operation.row]
         if not puts or not at:
             return None
         newest = side and puts[at[-1]].side == side
-        return puts.pop(at[-1] if newest else at[0]).row
+        return puts.pop(at[-1] if newest else at[0]).by
 
     def _look(self, operation: Operation, command: Command, got: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         kind = ITEM if command.does.as_items else VALUE
@@ -316,12 +336,12 @@ class _Ledger:
             for text in texts:
                 place = (operation.store, key, part, text) if part else (operation.store, key, text)
                 if (source := self._written.get(place)) is not None:
-                    self._link(source, operation, kind)
+                    self._link(source, operation, command, key, kind)
                     explained.add(key)
         for key in command.keys:
             changed = self._changed.get((operation.store, key))
             if key not in explained and changed is not None:
-                self._link(changed, operation, KEY)
+                self._link(changed, operation, command, key, KEY)
 
     def _arrive(self, operation: Operation, command: Command) -> None:
         for channel, text in ((channel, text) for channel in command.keys for text in command.values):
@@ -329,9 +349,9 @@ class _Ledger:
             if source is None:
                 source = self._written.get((operation.store, channel, text))
             if source is not None:
-                self._link(source, operation, MESSAGE)
+                self._link(source, operation, command, channel, MESSAGE)
 
-    def _sent(self, operation: Operation, channel: str, text: str) -> int | None:
+    def _sent(self, operation: Operation, channel: str, text: str) -> _Did | None:
         """The oldest publication of this that has not arrived here yet, of those since this process listens."""
         place = (operation.channels, channel, text)
         since = self._listening.get((operation.who[0], place[0]), 0)
@@ -342,7 +362,7 @@ class _Ledger:
         if at >= len(published):
             return None
         self._arrived[(operation.who, *place)] = at + 1
-        return published[at].row
+        return published[at].by
 
     # --- what is gone
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,9 @@ from undermine.analysis.traced import NO_CAUSE, Traced
 from undermine.model.columns import Ids
 
 _PLACES_MAX = 3
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_HEX = re.compile(rf"(?<![0-9a-z])(?:{_UUID}|(?=[a-f]*\d)[0-9a-f]{{8,}})(?![0-9a-z])", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+")
 
 
 class MessageCount(msgspec.Struct, frozen=True):
@@ -42,6 +46,17 @@ class UnpairedCount(msgspec.Struct, frozen=True):
     events: int
     bytes: int
     places: tuple[str, ...] = ()
+
+
+class StoreLinkCount(msgspec.Struct, frozen=True):
+    """Operations on external stores that are related in one way: by commands, by their keys without numbers, by nodes."""
+
+    kind: str
+    source: str
+    target: str
+    sender: str
+    receiver: str
+    count: int
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -72,6 +87,9 @@ class Summary(msgspec.Struct, frozen=True):
     """Events at which a lock was held, and at which a time limit was in force."""
     under_deadline: int
     stores: tuple[StoreUse, ...] = ()
+    store_links: dict[str, int] = {}
+    """Relations of operations on stores by kind; items and messages are among the causes too, values and keys are not."""
+    store_pairs: tuple[StoreLinkCount, ...] = ()
     gaps: tuple[Gap, ...] = ()
     problems: tuple[str, ...] = ()
     """What cannot be: cycles, edges backwards in time."""
@@ -109,6 +127,8 @@ def summary(traced: Traced) -> Summary:
         holding_locks=int((traced.held > 0).sum()),
         under_deadline=int((traced.deadline > 0).sum()),
         stores=uses(columns),
+        store_links=_counted(traced.stores.kind, traced.stores.kinds),
+        store_pairs=tuple(_store_pairs(traced)),
         gaps=tuple(_gaps(traced)),
         problems=traced.problems,
         unread=tuple(columns.problems),
@@ -166,6 +186,18 @@ def _unpaired(traced: Traced) -> Iterator[UnpairedCount]:
         most = places[why].most_common(_PLACES_MAX)
         shown = tuple(f"{node}: {columns.stacks[stack][0]}" for (stack, node), _ in most)
         yield UnpairedCount(why, events[why], sizes[why], shown)
+
+
+def _store_pairs(traced: Traced) -> Iterator[StoreLinkCount]:
+    links = traced.stores
+    found: Counter[tuple[str, str, str, str, str]] = Counter()
+    rows = zip(links.source.tolist(), links.target.tolist(), links.kind.tolist(), links.about, strict=True)
+    for source, target, kind, about in rows:
+        key = _NUMBER.sub("<n>", _HEX.sub("<hex>", about.key))
+        did, does = f"{about.source} {key}".rstrip(), f"{about.target} {key}".rstrip()
+        found[links.kinds[kind], did, does, traced.node(source), traced.node(target)] += 1
+    for names, count in found.most_common():
+        yield StoreLinkCount(*names, count=count)
 
 
 def _gaps(traced: Traced) -> Iterator[Gap]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undermine.analysis.channels import Unpaired
+from undermine.analysis.stores import KINDS, VALUE, About
 from undermine.model.columns import Columns, Ids, Numbers
 
 NO_CAUSE = "none"
@@ -56,6 +57,21 @@ class Arrows:
 
 
 @dataclass(frozen=True, eq=False)
+class StoreLinks(Arrows):
+    """Relations of operations on external stores, by key and by value. Those by an item or a message are causes too; a value
+    that is read, or a key that was changed, is what the reader depends on, and no cause."""
+
+    kinds: Sequence[str] = KINDS
+    about: Sequence[About] = ()
+    """Of each the commands and the key."""
+
+    @property
+    def causes(self) -> npt.NDArray[np.bool_]:
+        """Which of them are causes."""
+        return self.kind < VALUE
+
+
+@dataclass(frozen=True, eq=False)
 class Traced:
     """A trace with what the analyses say of it. Arrays named after one event have a value for each."""
 
@@ -68,6 +84,7 @@ class Traced:
     causes: Sequence[str]
     messages: Messages = field(default_factory=Messages)
     blocking: Arrows = field(default_factory=Arrows)
+    stores: StoreLinks = field(default_factory=StoreLinks)
     held: Ids = field(default_factory=no_ids)
     held_sets: Sequence[tuple[int, ...]] = ((),)
     """The events that acquired the locks, by number of a set; 0 is the empty one."""
@@ -96,8 +113,8 @@ class Traced:
         return self.nodes[int(self.columns.process[row])]
 
     def causal(self) -> Arrows:
-        """Causal edges that are neither messages nor mere membership in what a message or a start caused."""
-        wanted = [i for i, name in enumerate(self.causes) if name not in (NO_CAUSE, "extent", "message")]
+        """Causal edges that are no messages, no mere membership in what a message or a start caused, and not in `stores`."""
+        wanted = [i for i, name in enumerate(self.causes) if name not in (NO_CAUSE, "extent", "message", "store")]
         rows = np.flatnonzero((self.causor >= 0) & np.isin(self.cause, wanted))
         return Arrows(self.causor[rows], rows, self.cause[rows].astype(np.int32), self.causes)
 

@@ -1,8 +1,8 @@
 """A trace in the Chrome trace event format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
-Every start of a node is a process, every thread or task a track; operations are slices, messages and hand-overs are flows,
-faults are instants. Written piece by piece, so that a large trace needs no second copy in memory. Pure, but for the stream
-that it writes to.
+Every start of a node is a process, every thread or task a track; operations are slices, messages, hand-overs and what is found in
+stores are flows, faults are instants. Written piece by piece, so that a large trace needs no second copy in memory. Pure, but for
+the stream that it writes to.
 """
 
 from __future__ import annotations
@@ -127,11 +127,12 @@ class _Export:
         return {"pid": self.pids[int(self.columns.process[row])], "tid": int(self.track[row]), "ts": self._us(t_ns)}
 
     def _flows(self) -> Iterator[Record]:
-        messages, causal, number = self.traced.messages, self.traced.causal(), 0
+        messages, causal, stores, number = self.traced.messages, self.traced.causal(), self.traced.stores, 0
         kinds = [clip(messages.texts[kind], 80) or "message" for kind in messages.kind.tolist()]
         edges: list[tuple[str, Iterable[int], Iterable[int], list[str]]] = [
             ("message", messages.send.tolist(), messages.receive.tolist(), kinds),
             ("cause", causal.source.tolist(), causal.target.tolist(), [causal.kinds[k] for k in causal.kind.tolist()]),
+            ("store", stores.source.tolist(), stores.target.tolist(), [stores.kinds[k] for k in stores.kind.tolist()]),
         ]
         for category, sources, targets, names in edges:
             for source, target, name in zip(sources, targets, names, strict=True):

@@ -1,8 +1,9 @@
 """A trace as a log with vector clocks, which ShiViz (bestchai.bitbucket.io/shiviz) draws.
 
 The first line is the expression that ShiViz parses the rest with, the second is empty, as its file dialog wants it. A host is a
-node; its events are in the order of time, a receive counts when it ends. A clock grows by one with each event of its host, and a
-receive takes over what the sender knew. Pure, but for the stream that it writes to.
+node; its events are in the order of time, a receive counts when it ends. A clock grows by one with each event of its host, and
+a receive takes over what the sender knew; so does who finds in a store what another one put there. Pure, but for the stream
+that it writes to.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import IO
 
 import numpy as np
 
+from undermine.analysis.stores import KEY
 from undermine.analysis.traced import Traced
 from undermine.model.columns import Numbers
 from undermine.model.run import RunView
@@ -63,11 +65,11 @@ def chosen(traced: Traced, events_max: int) -> tuple[Numbers, Numbers]:
     columns = traced.columns
     names = columns.strings
     ends = np.zeros(len(columns), bool)
-    ends[traced.messages.send] = ends[traced.messages.receive] = True
+    sends, receives = _pairs(traced)
+    ends[sends] = ends[receives] = True
     wanted = np.array([GROUPS[group(name)][0] in _WORTH_IT for name in names])[columns.op] | ends
-    late = np.array([is_late(name) for name in names])[columns.op] | np.isin(
-        np.arange(len(columns)), traced.messages.receive
-    )
+    late = np.array([is_late(name) for name in names])[columns.op]
+    late[receives] = True
     moments = np.where(late & (columns.end > 0), columns.end, columns.t)
     rows = np.flatnonzero(wanted)
     if len(rows) > events_max:
@@ -76,12 +78,23 @@ def chosen(traced: Traced, events_max: int) -> tuple[Numbers, Numbers]:
     return rows, moments[rows]
 
 
+def _pairs(traced: Traced) -> tuple[Numbers, Numbers]:
+    """Who told and who heard: by messages, and by what was left in a store. A key that somebody has changed tells nothing
+    for certain."""
+    stores, messages = traced.stores, traced.messages
+    told = stores.kind != KEY
+    return (
+        np.concatenate([messages.send, stores.source[told]]),
+        np.concatenate([messages.receive, stores.target[told]]),
+    )
+
+
 def _sends(traced: Traced, rows: Numbers) -> dict[int, list[int]]:
     """What each receive took."""
     here = np.zeros(len(traced), bool)
     here[rows] = True
     found: dict[int, list[int]] = {}
-    for send, receive in zip(traced.messages.send.tolist(), traced.messages.receive.tolist(), strict=True):
+    for send, receive in np.stack(_pairs(traced), axis=1).tolist():
         if here[send] and here[receive] and traced.node(send) != traced.node(receive):
             found.setdefault(receive, []).append(send)
     return found

@@ -35,12 +35,13 @@ CLIENTS_MAX = 40
 SUBS_MAX = 40
 _TEXT_MAX = 600
 _STACK_MAX = 40
+_COMMAND_MAX = 120
 _STEPS_UP_MAX = 12
 _PROBLEMS_MAX = 3
 
 GROUPS = (
-    ("net", "network", ("net", "raw")),
     ("store", "stores and messages", ("db", "msg")),
+    ("net", "network", ("net", "raw")),
     ("file", "files", ("file",)),
     ("life", "threads, tasks, processes, pipes", ("thread", "task", "process", "pipe")),
     ("sync", "locks and waits", ("lock", "sem", "cond", "event", "future", "queue", "barrier", "join")),
@@ -48,7 +49,8 @@ GROUPS = (
     ("time", "clocks and limits", ("clock", "sleep", "timeout")),
     ("other", "other", ()),
 )
-"""Key, words and families of the kinds of operations that have a colour of their own."""
+"""Key, words and families of the kinds of operations that have a colour of their own. The first are drawn above all others: a
+logical operation above the bytes that were sent and received for it."""
 _GROUP_OF = {family: number for number, (_, _, families) in enumerate(GROUPS) for family in families}
 _LEFT_OUT_FIRST = ("time", "handover", "sync")
 """Where there are too many events: the most frequent ones that say the least."""
@@ -192,12 +194,14 @@ class _Picture:
             "signs": [list(sign) for sign in kinds(scene)],
             "events": events,
             "messages": messages,
+            "stores": self._stores(),
             "edges": edges,
             "edgeKinds": edge_kinds,
             "causes": list(self.traced.causes),
             "groups": [{"key": key, "words": words, "hidden": key in _HIDDEN_FIRST} for key, words, _ in GROUPS],
             "groupOf": {text: group(name) for text, name in ops.items()},
             "late": [text for text, name in ops.items() if is_late(name)],
+            "taken": self._taken(),
             "timed": [text for text, name in ops.items() if family(name) in _TIMED or name == "process.wait"],
             "stacks": stacks,
             "held": held,
@@ -385,6 +389,31 @@ class _Picture:
             made["kind"] += (arrows.kind[wanted] + len(names)).tolist()
             names += [[name, sort] for name in arrows.kinds]
         return made, names
+
+    def _stores(self) -> dict[str, list[int]]:
+        """Relations of operations on stores; -1 for one that is not drawn but whose other side is, and the words for both."""
+        links = self.traced.stores
+        a, b = self.place[links.source], self.place[links.target]
+        wanted = np.flatnonzero(b >= 0)
+        about = [links.about[at] for at in wanted.tolist()]
+        sources, targets = links.source[wanted].tolist(), links.target[wanted].tolist()
+        return {
+            "a": a[wanted].tolist(),
+            "b": b[wanted].tolist(),
+            "kind": links.kind[wanted].tolist(),
+            "did": [self._did(row, one.source, one.key) for row, one in zip(sources, about, strict=True)],
+            "found": [self._did(row, one.target, one.key) for row, one in zip(targets, about, strict=True)],
+        }
+
+    def _did(self, row: int, command: str, key: str) -> int:
+        """An operation in words: `SET user:17 of n1`."""
+        return self._text(f"{clip(f'{command} {key}'.rstrip(), _COMMAND_MAX)} of {self.traced.node(row)}")
+
+    def _taken(self) -> list[int]:
+        """Operations on stores that may have waited for what they were given, whatever their name says."""
+        links = self.traced.stores
+        places: list[int] = self.place[np.unique(links.target[links.causes])].tolist()
+        return [place for place in places if place >= 0]
 
     # --- clients and faults
 

@@ -40,5 +40,6 @@ def _facts(told: Summary) -> list[tuple[str, str]]:
         paired if told.bytes_received else ("0", "bytes between nodes"),
         (f"{sum(told.causal.values()):,}", "causal edges"),
         (f"{sum(told.blocking.values()):,}", "blocking edges"),
+        *([(f"{sum(told.store_links.values()):,}", "relations by stores")] if told.store_links else []),
         (str(len(told.problems)), "contradictions"),
     ]

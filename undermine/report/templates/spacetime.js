@@ -5,6 +5,11 @@
   const GUTTER = 160, ROW = 30, SUBROW = 17, CLIENT = 20, TOP = 8, LABEL = 17, AXIS = 24, HIT = 7;
   const LABELS_MAX = 24, CHAIN_MAX = 40, CAUSED_MAX = 300;
   const STEPS = [1, 2, 5];
+  // How operations on stores are related: the first two are causes, the others dependences. What is said of the later
+  // operation, before and after the name of the earlier one; and of the earlier one.
+  const LINKS = [["takes what", "put there", "taken by"], ["is what", "sent", "arrived as"],
+    ["reads what", "wrote", "read by"], ["follows the change by", "", "followed by"]];
+  const DEPENDS = 2, READERS_MAX = 12;
 
   async function unpack(text) {
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -51,11 +56,12 @@
       this.group = Uint8Array.from(e.op, (op) => picture.groupOf[op]);
       this.shown = new Uint8Array(this.n).fill(1);
       this.late = Uint8Array.from(e.op, (op) => (picture.late.includes(op) ? 1 : 0));
+      for (const i of picture.taken) this.late[i] = 1;
       this.ma = summed(picture.messages.a);
       this.mb = picture.messages.b;
       this.open = new Set();
       this.hidden = new Set(picture.groups.map((g, i) => (g.hidden ? i : -1)).filter((i) => i >= 0));
-      this.with = { messages: true, edges: false };
+      this.with = { messages: true, edges: false, stores: false };
       this.query = "";
       this.pinned = -1;
       this.lanesOf = picture.subs.map(([lane]) => lane);
@@ -148,6 +154,7 @@
         });
         this.legend.append(chip);
       });
+      if (this.p.stores.a.length) this.buildStoresChip();
       for (const [kind, words] of this.p.signs) {
         const sign = html("span", "st-sign");
         const picture = svg("svg", { class: "tl st-mini", viewBox: "0 0 16 16" }, sign);
@@ -155,6 +162,20 @@
         sign.append(words);
         this.legend.append(sign);
       }
+    }
+
+    buildStoresChip() {
+      const chip = html("button", "st-chip st-links");
+      chip.type = "button";
+      chip.append(html("i"), `from write to read in a store (${this.p.stores.a.length.toLocaleString("en")})`);
+      chip.title = "show or hide: what was put into a store and taken out, published and received (lines), written and read (dots)";
+      chip.setAttribute("aria-pressed", "false");
+      chip.addEventListener("click", () => {
+        this.with.stores = !this.with.stores;
+        chip.setAttribute("aria-pressed", String(this.with.stores));
+        this.later();
+      });
+      this.legend.append(chip);
     }
 
     sign(to, kind) {
@@ -361,7 +382,8 @@
       const clip = svg("svg", { x: GUTTER, y: 0, width: this.right - GUTTER, height: this.bottom, viewBox: `${GUTTER} 0 ${this.right - GUTTER} ${this.bottom}` }, this.svg);
       this.drawLives(clip);
       this.drawClients(clip);
-      if (this.with.edges) this.drawEdges(clip);
+      if (this.with.edges) this.drawEdges(clip, this.p.edges, (kind) => `st-${this.p.edgeKinds[kind][1]}`);
+      if (this.with.stores) this.drawEdges(clip, this.p.stores, (kind) => (kind < DEPENDS ? "st-given" : "st-depends"));
       this.drawEvents(clip);
       if (this.with.messages) this.drawMessages(clip);
       this.drawTool(clip);
@@ -512,21 +534,21 @@
 
     short(text, most) { return text.length > most ? `${text.slice(0, most - 1)}…` : text; }
 
-    drawEdges(to) {
-      const { a, b, kind } = this.p.edges, paths = {};
+    drawEdges(to, { a, b, kind }, nameOf) {
+      const paths = {};
       const seen = new Set();
       for (let k = 0; k < a.length; k++) {
         const s = a[k], e = b[k];
-        if (this.t[s] > this.to || this.moment(e) < this.from) continue;
+        if (s < 0 || this.t[s] > this.to || this.moment(e) < this.from) continue;
         if (this.query && !this.shown[s] && !this.shown[e]) continue;
         const [ax, ay] = this.place(s), [bx, by] = this.place(e);
         const key = this.between(ay, by, ax, bx);
         if (seen.has(key) || (ay === by && bx - ax < 3)) continue;
         seen.add(key);
-        const name = this.p.edgeKinds[kind[k]][1];
+        const name = nameOf(kind[k]);
         paths[name] = (paths[name] || "") + (ay === by ? `M${ax.toFixed(1)} ${ay + 7}Q${((ax + bx) / 2).toFixed(1)} ${ay + 16} ${bx.toFixed(1)} ${by + 7}` : `M${ax.toFixed(1)} ${ay}L${bx.toFixed(1)} ${by}`);
       }
-      for (const name in paths) svg("path", { class: `st-edge st-${name}`, d: paths[name] }, to);
+      for (const name in paths) svg("path", { class: `st-edge ${name}`, d: paths[name] }, to);
     }
 
     upright(to, t, kind) {
@@ -592,6 +614,9 @@
       const [px, py] = this.place(this.pinned);
       for (const i of this.causedBy(this.pinned)) { const [x, y] = this.place(i); caused += `M${px.toFixed(1)} ${py}L${x.toFixed(1)} ${y}`; }
       if (caused) svg("path", { class: "st-caused", d: caused }, to);
+      let related = "";
+      for (const [k] of this.related(this.pinned)) if (k >= 0) { const [x, y] = this.place(k); related += `M${px.toFixed(1)} ${py}L${x.toFixed(1)} ${y}`; }
+      if (related) svg("path", { class: "st-related", d: related }, to);
       svg("circle", { class: "st-pin", cx: px, cy: py, r: 8 }, to);
     }
 
@@ -610,8 +635,8 @@
       if (row) {
         for (let i = 0; i < this.n && this.t[i] <= this.to; i++) {
           if (!this.shown[i] || this.rows[this.rowOf[this.p.events.s[i]]] !== row) continue;
-          const by = Math.abs(this.x(this.moment(i)) - x);
-          if (by < distance) { distance = by; best = { event: i }; }
+          const by = Math.abs(Math.round(this.x(this.moment(i))) - x); // where its mark is; of several the one that is drawn above
+          if (by < distance || (best && by === distance && this.group[i] < this.group[best.event])) { distance = by; best = { event: i }; }
         }
         if (best) return best;
       }
@@ -683,6 +708,7 @@
       this.line(to, "locks held", (this.p.held[e.held[i]] || []).map((lock) => texts[lock]).join("; "));
       if (e.deadline[i]) this.line(to, "deadline", `${e.deadline[i] >= this.t[i] ? `in ${duration(e.deadline[i] - this.t[i])}` : `over since ${duration(this.t[i] - e.deadline[i])}`}, set by ${texts[e.limit[i]]}`);
       if (e.by[i] >= 0) this.line(to, "caused by", `${texts[e.op[e.by[i]]]} of ${lanes[subs[e.s[e.by[i]]][0]].name} (${this.p.causes[e.why[i]]})`);
+      if (i !== this.pinned) for (const [, words] of this.related(i)) this.line(to, "store", words); // the panel has links
       const frames = stacks[e.stack[i]] || [], list = html("ol", "st-stack");
       for (const frame of frames.slice(0, framesMax)) list.append(html("li", "", texts[frame]));
       if (frames.length > framesMax) list.append(html("li", "st-more", `… ${frames.length - framesMax} more; click for all`));
@@ -710,6 +736,19 @@
       return found;
     }
 
+    /** With which other operations on stores this one is related, and how: [which, in words], -1 for one that is not drawn. */
+    related(i) {
+      const { a, b, kind, did, found } = this.p.stores, before = [], after = [];
+      let more = 0;
+      for (let k = 0; k < b.length; k++) {
+        const [takes, did_so, by] = LINKS[kind[k]];
+        if (b[k] === i) before.push([a[k], `${takes} ${this.p.texts[did[k]]} ${did_so}`.trim()]);
+        if (a[k] === i && after.push([b[k], `${by} ${this.p.texts[found[k]]}`]) > READERS_MAX) { after.pop(); more++; }
+      }
+      if (more) after.push([-1, `and by ${more.toLocaleString("en")} more`]);
+      return before.concat(after);
+    }
+
     pin(i) {
       this.pinned = i;
       this.panel.textContent = "";
@@ -717,6 +756,7 @@
       if (i >= 0) {
         const left = html("div"), right = html("div");
         this.describe(left, i, 200);
+        this.pinStores(right, i);
         right.append(html("b", "", "What led to it"));
         const list = html("ol", "st-causes");
         for (const k of this.chain(i)) list.append(this.link(k));
@@ -731,10 +771,26 @@
       this.later();
     }
 
-    link(i) {
-      const { events: e, texts, subs, lanes, stacks } = this.p, item = html("li"), button = html("button", "", texts[e.op[i]]);
+    pinStores(to, i) {
+      const list = html("ol", "st-causes");
+      for (const [k, words] of this.related(i)) {
+        const item = html("li");
+        if (k >= 0) item.append(this.goTo(k, words), html("span", "", `, ${this.at(this.moment(k))}`));
+        else item.append(words);
+        list.append(item);
+      }
+      if (list.childElementCount) to.append(html("b", "", "In the store"), list);
+    }
+
+    goTo(i, words) {
+      const button = html("button", "", words);
       button.type = "button";
       button.addEventListener("click", () => this.show(i));
+      return button;
+    }
+
+    link(i) {
+      const { events: e, texts, subs, lanes, stacks } = this.p, item = html("li"), button = this.goTo(i, texts[e.op[i]]);
       const loc = (stacks[e.stack[i]] || [0])[0];
       const why = e.by[i] >= 0 ? ` ← ${this.p.causes[e.why[i]]}` : "";
       item.append(button, html("span", "", ` ${lanes[subs[e.s[i]][0]].name}, ${this.at(this.t[i])}, ${this.short(texts[loc], 70)}${why}`));
