@@ -70,7 +70,7 @@ SEEN = [
     "db.read EXISTS a peer:cache",
     "db.write PIPELINE(SET,DEL) peer:cache",
     "db.write RPUSH queue peer:cache",
-    "db.read BLPOP queue peer:cache",
+    "db.write BLPOP queue peer:cache",
     "db.write EVAL key:<n> peer:cache",
     "db.read WATCH a peer:cache",
     "db.read GET a peer:cache",
@@ -179,6 +179,23 @@ def test_faults_at_a_command_of_redis(tool, redis_port, fault, said, way):
     """
     outcome = run(tool, plain if way == "threads" else awaiting, PORT=redis_port).ok()
     assert outcome.out.split() == said.split()
+
+
+def test_where_nothing_is_taken_nobody_is_given_anything(tool, redis_port):
+    """What takes something out changes the store, so faults come after it too; one that is dropped finds nothing."""
+    use(tool, "redis", cache=redis_port)
+    for name in ("BLPOP", "LPOP", "ZPOPMIN"):
+        tool.step({"fault": "drop"}, {"op": "db.write", "target": f"{name} q peer:cache"})
+    outcome = run(
+        tool,
+        """
+        import redis
+        client = redis.Redis(port=PORT)
+        print(client.blpop("q", 1), client.lpop("q"), client.zpopmin("q"))
+        """,
+        PORT=redis_port,
+    ).ok()
+    assert outcome.out.splitlines() == ["None None []"]
 
 
 def test_a_message_of_redis_is_dropped(tool, redis_port):

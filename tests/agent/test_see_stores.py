@@ -186,7 +186,7 @@ def test_what_a_program_does_with_redis_is_linked(tool: Any, redis_port: int) ->
     assert linked(tool) == LINKS
     (use,) = uses(read_columns(tool.trace_dir))
     assert (use.store, use.node, use.users) == (f"127.0.0.1:{redis_port}/0", "cache", ("s1",))
-    pops = [event for event in outcome.of("db.read") if "BLPOP" in event.target]
+    pops = [event for event in outcome.of("db.write") if "BLPOP" in event.target]
     (got,) = [event for event in outcome.of("db.got") if event.size == pops[0].seq]
     assert json.loads(got.resource)["got"] == [["queue", ["job1"]]]
     assert (got.target, got.thread, got.kind) == (pops[0].target, pops[0].thread, "raw")
@@ -230,9 +230,7 @@ def test_answers_are_not_noted_where_nobody_wants_them(tool: Any, redis_port: in
     observe(tool, redis_port, observe=["sync"])
     outcome = run(tool, PROGRAM, redis_port)
     assert outcome.of("db.got") == []
-    assert [json.loads(event.resource)["do"] for event in outcome.of("db.write")][1:2] == [
-        [["RPUSH", ["queue"], ["job1"]]]
-    ]
+    assert [["RPUSH", ["queue"], ["job1"]]] in [json.loads(event.resource)["do"] for event in outcome.of("db.write")]
 
 
 def test_a_step_cannot_be_asked_for_at_an_answer(tool: Any, redis_port: int) -> None:
