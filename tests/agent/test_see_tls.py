@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from undermine.analysis.causality import causality
+from undermine.analysis.channels import pair
+from undermine.model.codec import read_columns
+
 CONTEXTS = """
     import ssl
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -112,3 +116,54 @@ def test_an_error_is_seen_by_the_program(tool, key):
         )
     )
     assert outcome.out == "104\n", outcome.err
+
+
+RELAY = """
+    import os, socket, threading
+
+    def serve(listener):
+        raw, _ = listener.accept()
+        with serving.wrap_socket(raw, server_side=True) as connection:
+            assert connection.recv(10) == b"asked"
+            connection.send(b"answer")
+            connection.unwrap().close()
+
+    def relay(listener, behind):
+        plain, _ = listener.accept()
+        assert plain.recv(10) == b"hello"
+        raw = socket.create_connection(behind)
+        connection = asking.wrap_socket(raw, server_hostname="localhost")
+        os.mkdir("handshake")
+        connection.send(b"asked")
+        assert connection.read() == b"answer"
+        os.mkdir("answer")
+        raw = connection.unwrap()
+        os.mkdir("unwrapped")
+        raw.close()
+        plain.close()
+
+    behind, front = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+    threads = [threading.Thread(target=serve, args=(behind,)), threading.Thread(target=relay, args=(front, behind.getsockname()))]
+    for thread in threads:
+        thread.start()
+    with socket.create_connection(front.getsockname()) as client:
+        client.send(b"hello")
+        client.recv(1)
+    for thread in threads:
+        thread.join()
+"""
+
+
+def test_a_handshake_is_part_of_what_is_being_handled(tool, any_python, key):
+    tool.python = any_python
+    (tool.folder / "key.pem").write_text(key.read_text())
+    tool.run(CONTEXTS + RELAY).ok()
+    columns = read_columns(tool.trace_dir)
+    found = causality(columns, pair(columns))
+    sent = {}
+    for row in columns.find("file.mkdir").tolist():
+        send = int(found.causor[found.causor[row]])
+        sent[columns.text(int(columns.target[row]))] = columns.name(send), int(columns.size[send])
+    assert sent == {"handshake": ("net.send", 5), "answer": ("net.send", 6), "unwrapped": ("net.send", 6)}
+    exchanged = [row for row in columns.find("net.recv").tolist() if not columns.result[row] and not columns.size[row]]
+    assert len(exchanged) == 4

@@ -164,6 +164,104 @@ def test_a_task_goes_on_over_its_steps(story: Story) -> None:
     assert len({int(context[story.row(name)]) for name in ("use", "else", "loop", "send")}) == 4
 
 
+def limited_wait(story: Story, runtime: str = "cpython 3.11.4", **scope: Any) -> dict[str, tuple[str, str]]:
+    """What `wait_for` of a coroutine that reads leads to, but for what is said of the scope."""
+    story.process(1, 0, runtime=runtime)
+    story.did("create", "task.start", "work-1")
+    story.did("step1", "handover.take", "work-1", t=10, end=20)
+    op = scope.pop("op", "timeout")
+    story.did("scope", op, t=11, **{"target": "wait_for", "size": 1000, "end": 41, "at": "app:work#1", **scope})
+    story.did("child", "task.start", "read-2", t=12, end=12, at="app:work#1")
+    story.did("send", "net.send", pid=2, t=21)
+    story.did("step", "handover.take", "read-2", t=22, end=30)
+    story.did("first", "file.stat", t=23)
+    story.did("read", "stream.read", t=24, end=26)
+    story.did("last", "file.stat", t=27)
+    story.did("over", "task.end", "read-2", t=31, end=31)
+    story.did("step2", "handover.take", "work-1", t=40, end=50)
+    story.did("use", "file.write", t=42)
+    story.did("step3", "handover.take", "work-1", t=60, end=70)
+    story.did("use2", "file.write", t=61)
+    return causes(story, ("send", "read"))
+
+
+@pytest.mark.parametrize("runtime", ["cpython 3.9.18", "cpython 3.11.4", "pypy 3.10.13"])
+def test_who_waits_within_a_limit_goes_on_with_what_its_task_received(story: Story, runtime: str) -> None:
+    found = limited_wait(story, runtime)
+    assert found["read"] == ("message", "send")
+    assert found["last"] == found["use"] == found["use2"] == ("extent", "read")
+    assert found["step"] == ("start", "child")
+    assert found["step2"] == ("start", "create")
+    assert found["first"] == ("extent", "step")
+    context = causality(story.columns).context
+    assert context[story.row("read")] != context[story.row("use")]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "scope"),
+    [
+        ("cpython 3.12.0", {}),
+        ("cpython 3.14.1", {}),
+        ("cpython 3.11.4", {"target": "timeout"}),
+        ("cpython 3.11.4", {"end": 11.5}),
+        ("cpython 3.11.4", {"at": "app:work#2"}),
+        ("cpython 3.11.4", {"op": "future.wait", "target": "future"}),
+    ],
+    ids=["no task is made", "newer", "not wait_for", "over before", "elsewhere", "no limit"],
+)
+def test_a_task_that_is_merely_started_in_a_scope_is_another_one(story: Story, runtime: str, scope: dict[str, Any]) -> None:
+    found = limited_wait(story, runtime, **scope)
+    assert found["last"] == ("extent", "read")
+    assert found["use"] == ("extent", "step2")
+    assert found["use2"] == ("extent", "step3")
+
+
+def test_a_limited_wait_that_brought_nothing_takes_no_cause_away(story: Story) -> None:
+    story.did("create", "task.start", "work-1")
+    story.did("step1", "handover.take", "work-1", t=10, end=20)
+    story.did("send", "net.send", pid=2, t=11)
+    story.did("read", "stream.read", t=12, end=13)
+    story.did("scope", "timeout", target="wait_for", size=1000, t=14, end=41, at="app:work#1")
+    story.did("child", "task.start", "ask-2", t=15, end=15, at="app:work#1")
+    story.did("step", "handover.take", "ask-2", t=22, end=30)
+    story.did("ask", "file.stat", t=23)
+    story.did("step2", "handover.take", "work-1", t=40, end=50)
+    story.did("use", "file.write", t=42)
+    story.did("scope2", "timeout", target="wait_for", size=1000, t=43, end=71, at="app:work#2", error="TimeoutError")
+    story.did("child2", "task.start", "get-3", t=44, end=44, at="app:work#2")
+    story.did("step3", "handover.take", "get-3", t=52, end=53)
+    story.did("get", "queue.get", "queue@1", t=52.5, end=62, error="CancelledError")
+    story.did("step4", "handover.take", "get-3", t=60, end=65)
+    story.did("step5", "handover.take", "work-1", t=70, end=80)
+    story.did("alone", "file.write", t=72)
+    found = causes(story, ("send", "read"))
+    assert found["ask"] == found["use"] == ("extent", "read")
+    assert found["alone"] == ("extent", "step5")
+
+
+def test_a_handshake_is_no_message(story: Story) -> None:
+    other = "a:1>b:2/2+tls"
+    story.did("send", "net.send", pid=2, t=1)
+    story.did("recv", "net.recv", "a:1>c:3/1", t=2)
+    story.did("handshake", "net.recv", other, t=3, size=0, result=0)
+    story.did("use", "file.write", t=4)
+    story.did("refused", "net.recv", other, t=5, size=0, result=0, error="SSLError")
+    story.did("use2", "file.write", t=6)
+    story.did("end of stream", "net.recv", other, t=7, size=1024, result=0)
+    story.did("alone", "file.write", t=8)
+    found = causes(story, ("send", "recv"))
+    assert found["handshake"] == found["use"] == found["refused"] == found["use2"] == ("extent", "recv")
+    assert found["alone"] == ("none", "")
+
+
+def test_a_plain_end_of_stream_ends_the_extent_whatever_was_asked_for(story: Story) -> None:
+    story.did("send", "net.send", pid=2, t=1)
+    story.did("recv", "net.recv", "a:1>c:3/1", t=2)
+    story.did("end of stream", "net.recv", "a:1>c:3/1", t=3, size=0, result=0)
+    story.did("alone", "file.write", t=4)
+    assert causes(story, ("send", "recv"))["alone"] == ("none", "")
+
+
 def test_a_callback_that_a_task_runs_belongs_to_the_task(story: Story) -> None:
     story.did("create", "task.start", "work-1")
     story.did("give", "handover.give", "callback-1")

@@ -204,6 +204,22 @@ def test_a_scope_is_in_force_for_the_task_that_it_awaits(story: Story) -> None:
     assert "out" not in found
 
 
+def test_what_is_held_around_a_limited_wait_is_held_in_its_task(story: Story) -> None:
+    story.did("create", "task.start", "main-1")
+    story.did("step1", "handover.take", "main-1", t=10, end=20)
+    story.did("lock", "lock.acquire", "lock@a", t=11)
+    story.did("scope", "timeout", target="wait_for", size=100_000, t=12, end=60, at="app:main#1")
+    story.did("child", "task.start", "inner-2", t=13, at="app:main#1")
+    story.did("step2", "handover.take", "inner-2", t=30, end=40)
+    story.did("in", "file.write", t=31)
+    story.did("spawn", "task.start", "free-3", t=32)
+    story.did("step3", "handover.take", "free-3", t=50, end=55)
+    story.did("out", "file.write", t=51)
+    found = held(story)
+    assert found["in"] == ["lock"]
+    assert found["out"] == []
+
+
 def test_a_sockets_limit_counts_for_each_operation_on_its_connection(story: Story) -> None:
     one, two = "a:1>b:2/1", "a:1>b:2/2"
     story.did("before", "net.send", one, t=1)

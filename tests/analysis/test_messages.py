@@ -243,6 +243,33 @@ def test_who_receives_and_does_it_all_is_the_handler() -> None:
     assert found(sends(1, 4), takes(11, 4))[0].handler == "app:read_frame"
 
 
+@pytest.mark.parametrize(
+    "reads", [("app:main#9",), ("app:read_frame#2", "app:main#9"), ("asyncio.streams:StreamReader.read#3",)]
+)
+def test_the_task_of_a_limited_wait_is_called_by_who_waits(reads: tuple[str, ...]) -> None:
+    """Before Python 3.12 the function that waits is not in the stack of what `wait_for` reads."""
+    loop = ("app:main#9",) if reads[0].startswith("app") else ("asyncio.events:Handle._run#1",)
+    serve = ("app:serve#1", *(loc for loc in loop if loc.startswith("app")))
+    some = found(
+        *(sends(1, 4), did("task.start", "n2", 2, resource="serve-1")),
+        did("handover.take", "n2", 3, 10, resource="serve-1", stack=loop),
+        did("timeout", "n2", 4, 41, resource="", target="wait_for", size=1000, stack=serve),
+        did("task.start", "n2", 5, 5, resource="read-2", stack=serve),
+        did("handover.take", "n2", 20, 30, resource="read-2", stack=loop),
+        takes(21, 4, end=22, stack=reads),
+        did("handover.take", "n2", 40, 60, resource="serve-1", stack=loop),
+        did("file.write", "n2", 45, stack=("app:Log.add#1", "app:Store.put#1", "app:serve#4", *serve[1:])),
+    )
+    assert some[0].handler == "app:Store.put"
+
+
+def test_a_handshake_does_not_end_the_handling() -> None:
+    calls = {"resource": f"{B}>10.0.0.3:1/2+tls", "size": 0, "stack": ("app:Store.put#1", "app:serve#4")}
+    greets = did("net.recv", "n2", 13, result=0, **calls)
+    later = did("file.write", "n2", 15, stack=("app:Store.put#2", "app:serve#4"))
+    assert found(sends(1, 4), takes(11, 4), greets, later)[0].handler == "app:Store.put"
+
+
 def test_the_end_of_a_thread_is_no_handling() -> None:
     end = did("thread.end", "n2", 15, stack=("threading:Thread._bootstrap#1",))
     assert found(sends(1, 4), takes(11, 4), end)[0].handler == "app:read_frame"

@@ -453,6 +453,25 @@ def task_item(program: Program, body: Body) -> None:
     program.wait("item", giver, "queue.put", first, "queue.get")
 
 
+def limited_item(program: Program, body: Body) -> None:
+    """A task waits for an item only so long; what it does when none has come has nothing to do with the one before."""
+    started, n = body.mark(), program.number()
+    worker = program.begin(program.cause("start", started), body.depth - 1, "items")
+    worker.mark()
+    worker.add("await asyncio.wait_for(items.get(), 99)")
+    name = worker.name.partition("(")[0]
+    body.add(f"q{n} = asyncio.Queue()", f"t{n} = asyncio.create_task({name}(q{n}))", "await asyncio.sleep(0.005)")
+    worker.cause = program.cause("handover", body.mark())
+    worker.mark()
+    fill(program, worker, is_async=True)
+    worker.mark()
+    worker.add("with contextlib.suppress(asyncio.TimeoutError):", "    await asyncio.wait_for(items.get(), 0.005)")
+    worker.cause = program.cause("start", started)
+    worker.mark()
+    program.end(worker, "async def")
+    body.add(f"await q{n}.put(1)", f"await t{n}")
+
+
 _Names = tuple[str, str, str]
 
 
@@ -505,9 +524,42 @@ def limited(program: Program, body: Body) -> None:
 
 
 def stream(program: Program, body: Body) -> None:
+    _stream(program, body, "{}")
+
+
+def limited_stream(program: Program, body: Body) -> None:
+    """Before Python 3.12 `wait_for` reads in a task of its own."""
+    _stream(program, body, "asyncio.wait_for({}, 99)")
+
+
+def twice_limited_stream(program: Program, body: Body) -> None:
+    waits = program.begin(None, 0, "coming")
+    waits.add("return await asyncio.wait_for(coming, 98)")
+    _stream(program, body, f"asyncio.wait_for({program.end(waits, 'async def')}({{}}), 99)")
+
+
+def joined_stream(program: Program, body: Body) -> None:
+    """A task that reads is another one, however it is waited for."""
+    handler, n = program.begin(None, 0, "reader, writer"), program.number()
+    handler.add("await reader.readexactly(1)")
+    name = handler.name.partition("(")[0]
+    body.add(f"s{n} = await asyncio.start_server({name}, '127.0.0.1', 0)")
+    body.add(f"r{n}, w{n} = await asyncio.open_connection(*s{n}.sockets[0].getsockname())")
+    handler.cause = program.cause("message", body.mark())
+    handler.mark()
+    handler.add("writer.write(b'yz')", "await writer.drain()", "writer.close()")
+    program.end(handler, "async def")
+    body.add(f"w{n}.write(b'x')", f"await asyncio.create_task(r{n}.readexactly(1))")
+    body.mark()
+    body.add(f"await asyncio.wait_for(asyncio.ensure_future(r{n}.readexactly(1)), 99)")
+    body.mark()
+    body.add(f"w{n}.close()", f"s{n}.close()")
+
+
+def _stream(program: Program, body: Body, reading: str) -> None:
     n = program.number()
     handler = program.begin(None, body.depth - 1, "reader, writer")
-    handler.add("await reader.readexactly(1)")
+    handler.add(f"await {reading.format('reader.readexactly(1)')}")
     name = handler.name.partition("(")[0]
     body.add(f"s{n} = await asyncio.start_server({name}, '127.0.0.1', 0)")
     body.add(f"r{n}, w{n} = await asyncio.open_connection(*s{n}.sockets[0].getsockname())")
@@ -518,7 +570,7 @@ def stream(program: Program, body: Body) -> None:
     last = handler.mark()
     handler.add("writer.write(b'y')", "await writer.drain()", "writer.close()")
     program.end(handler, "async def")
-    body.add(f"w{n}.write(b'x')", f"await r{n}.readexactly(1)")
+    body.add(f"w{n}.write(b'x')", f"await {reading.format(f'r{n}.readexactly(1)')}")
     body.cause = program.cause("message", last)
     body.mark()
     body.add(f"w{n}.close()", f"s{n}.close()")
@@ -562,4 +614,5 @@ def reader(program: Program, body: Body) -> None:
 
 _CALLS: tuple[Way, ...] = (task, gather, soon, later, threadsafe, future_callback, in_executor, to_thread, task_item)
 _AWAITED: tuple[Way, ...] = (task_event, task_lock, task_semaphore, task_condition)
-ASYNC: dict[str, Way] = {way.__name__: way for way in (*_CALLS, *_AWAITED, limited, stream, protocol, reader)}
+_STREAMS = (stream, limited_stream, twice_limited_stream, joined_stream)
+ASYNC: dict[str, Way] = {way.__name__: way for way in (*_CALLS, *_AWAITED, limited, limited_item, *_STREAMS, protocol, reader)}

@@ -3,7 +3,7 @@
 The causor of an operation is the *opener* of the extent that it is in: a receive, a read of a stream or pipe, an item, callback,
 call or step that was taken, the beginning of its thread or process. The causor of an opener is its other side: the
 send, the giving, the start. The extent of what is taken as an interval ends with it; that of a receive at the next poll or
-receive of the same thread, task or callback. See docs/causality.md.
+receive of the same thread, task or callback; a handshake is none. See docs/causality.md.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from undermine.analysis.mailboxes import mailboxes
 from undermine.analysis.rows import NONE, Array, Groups, last_marked, starts_of, until
 from undermine.analysis.stores import ITEM
 from undermine.analysis.stores import MESSAGE as MESSAGE_OF_STORE
+from undermine.analysis.transfers import exchanges
 from undermine.model.columns import Columns, Ids, Numbers
 
 CAUSES = ("none", "start", "handover", "message", "extent", "store", "mailbox")
@@ -226,7 +227,7 @@ class _Maker:
         order = np.argsort(known.frame, kind="stable")
         first = starts_of(known.frame[order])
         ends = self.opens.copy()
-        ends[columns.find(*_RECEIVES, *_PAUSES)] = True
+        ends[np.setdiff1d(columns.find(*_RECEIVES, *_PAUSES), exchanges(columns))] = True
         at = last_marked(ends[order], first)
         opener = np.where((at >= 0) & self.opens[order][at], order[at], NONE)
         if self.mail.any():

@@ -4,16 +4,25 @@ A thread is what has one name in one process until its `thread.end`. What is tak
 its thread (a callback, a call, a step of a task) or a moment (a thread begins, an item leaves a queue). A task goes on over
 all its steps. A *frame* is what one line of control does: a task, one callback, an event loop between its callbacks, or a thread
 without those.
+
+A task and the one that it starts for a limited wait are one line of control: `asyncio.wait_for` had to make a task of its
+coroutine before Python 3.12, does nothing until that one has ended, and goes on with what it returned. No other task that is
+started and awaited is: only there is it certain that a task does nothing else meanwhile.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from undermine.analysis.rows import NONE, Array, Groups, resources, stable_order, starts_of, until
 from undermine.model.columns import Columns, Ids, Numbers
+
+_WAIT_FOR = "wait_for"
+_WITHOUT_TASK = (3, 12)
+"""The version of Python from which on `asyncio.wait_for` awaits in the very task that called it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +35,7 @@ class Contexts:
     count: int
     """Of threads and tasks."""
     frame: Ids
-    """A context; from `count` on a callback; from `loops` on what an event loop does itself in a thread, between all that."""
+    """A line's context; from `count` on a callback; from `loops` on what an event loop does itself in a thread, between those."""
     loops: int
     take: Numbers
     """The row of the innermost interval that the event is in, which is the row itself for its beginning; or NONE."""
@@ -40,6 +49,16 @@ class Contexts:
     """The context of each task, by process and resource."""
     order: Numbers
     """All rows by context, each in time order."""
+    line: Ids
+    """By context the one whose line of control it is part of: itself, or the task that waits for it within a limit."""
+    scope: Numbers
+    """By context the row of the limited wait for which the task was started, or NONE."""
+
+    @cached_property
+    def lines(self) -> Contexts:
+        """The same with lines of control for contexts."""
+        context = self.line[self.context]
+        return replace(self, context=context, order=stable_order(context, self.count))
 
     def is_task(self, context: int) -> bool:
         return context >= self.threads
@@ -67,7 +86,45 @@ def contexts(columns: Columns) -> Contexts:
     take = np.full(len(columns), NONE, np.int64)
     take[inside] = intervals[inner]
     order = stable_order(context, count)
-    return Contexts(context, threads, count, frame, loops, take, thread, first, moments, tasks, order)
+    line, scope = _lines(columns, context, order, count, tasks)
+    frame = np.where(frame < count, line[np.minimum(frame, count - 1)], frame) if count else frame
+    return Contexts(context, threads, count, frame, loops, take, thread, first, moments, tasks, order, line, scope)
+
+
+def _lines(
+    columns: Columns, context: Ids, order: Numbers, count: int, tasks: dict[tuple[int, int], int]
+) -> tuple[Ids, Numbers]:
+    """By context its line, and the limited wait for which it was started, if it is the task of one."""
+    line, scope = np.arange(count, dtype=np.int32), np.full(count, NONE, np.int64)
+    scopes, starts = _limited(columns, context, order)
+    names = zip(columns.process[starts].tolist(), columns.resource[starts].tolist(), strict=True)
+    for wait, name in zip(scopes.tolist(), names, strict=True):  # in time order: who waits has its line already
+        if name in tasks:
+            line[tasks[name]], scope[tasks[name]] = line[context[wait]], wait
+    return line, scope
+
+
+def _limited(columns: Columns, context: Ids, order: Numbers) -> tuple[Numbers, Numbers]:
+    """The limited waits that have made tasks to wait for, and the starts of those: the first that happens in such a wait.
+
+    Who waits for what is a task already does nothing in there, and who waits for nothing returns before it does more.
+    """
+    rows = columns.find("timeout")
+    with_tasks = np.array([_makes_tasks(process.runtime) for process in columns.processes] or [False], bool)
+    rows = rows[(columns.target[rows] == columns.id_of(_WAIT_FOR)) & with_tasks[columns.process[rows]]]
+    place = np.empty(len(columns), np.int64)
+    place[order] = np.arange(len(columns))
+    following = order[np.minimum(place[rows] + 1, len(columns) - 1)]
+    fits = (columns.op[following] == columns.id_of("task.start")) & (context[following] == context[rows])
+    fits &= (columns.stack[following] == columns.stack[rows]) & (following > rows)
+    fits &= (columns.end[rows] == 0) | (columns.t[following] <= columns.end[rows])
+    return rows[fits], following[fits]
+
+
+def _makes_tasks(runtime: str) -> bool:
+    """Whether `asyncio.wait_for` of this runtime (`cpython 3.11.4`) makes a task of what it awaits."""
+    numbers = runtime.rpartition(" ")[2].split(".")[:2]
+    return not all(number.isdigit() for number in numbers) or tuple(map(int, numbers)) < _WITHOUT_TASK
 
 
 def _in_loop(columns: Columns, frame: Ids, outside: Array) -> Array:

@@ -1,7 +1,7 @@
 """Time limits: until when each event had to be over, and which event said so.
 
 A wait has its own limit. A scope with a time limit (`timeout`) is in force for all that its thread or task does until it
-ends; one that awaits a task which it started itself is in force for that task too. A socket's limit counts anew for each
+ends, also for the task that a limited wait starts to await it. A socket's limit counts anew for each
 operation on the connection. Of several the earliest is the one in force.
 """
 
@@ -63,20 +63,16 @@ class _Deadlines:
 
     def scopes(self) -> None:
         """The later a scope's time is over, the earlier it is written, so that the others go over it."""
-        columns, known = self.columns, self.known
+        columns, known = self.columns, self.known.lines
         rows = self._timeouts(socket=False)
         rows = rows[columns.size[rows] > 0]
         if not len(rows):
             return
-        starts, owners = self._started(rows)
-        rows, where = np.concatenate((rows, owners)), np.concatenate((rows, starts))
-        context = known.context[where]
-        inner = self._tasks(starts)
-        context[len(context) - len(starts) :] = np.where(inner >= 0, inner, context[len(context) - len(starts) :])
+        context = known.context[rows]
         last = until(columns, rows, side="left")
         span = len(columns) + 1
         keys = known.context[known.order].astype(np.int64) * span + known.order
-        begin = np.searchsorted(keys, context.astype(np.int64) * span + where)
+        begin = np.searchsorted(keys, context.astype(np.int64) * span + rows)
         end = np.searchsorted(keys, context.astype(np.int64) * span + last)
         times = _sum(columns.t[rows], columns.size[rows])
         latest, by = np.full(len(columns), _FAR, np.int64), np.full(len(columns), NONE, np.int64)
@@ -84,22 +80,6 @@ class _Deadlines:
             latest[begin[n] : end[n]] = times[n]
             by[begin[n] : end[n]] = rows[n]
         self.until[known.order], self.by[known.order] = latest, by
-
-    def _started(self, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """The tasks that scopes started to await them: right at their beginning, at the same place in the code."""
-        columns, known = self.columns, self.known
-        place = np.empty(len(columns), np.int64)
-        place[known.order] = np.arange(len(columns))
-        following = known.order[np.minimum(place[rows] + 1, len(columns) - 1)]
-        fits = (columns.op[following] == columns.id_of("task.start")) & (
-            columns.stack[following] == columns.stack[rows]
-        )
-        fits &= known.context[following] == known.context[rows]
-        return following[fits], rows[fits]
-
-    def _tasks(self, starts: Numbers) -> Numbers:
-        pairs = zip(self.columns.process[starts].tolist(), self.columns.resource[starts].tolist(), strict=True)
-        return np.array([self.known.task_of.get(pair, NONE) for pair in pairs], np.int64)
 
     def _timeouts(self, socket: bool) -> Numbers:
         rows = self.columns.find("timeout")

@@ -5,7 +5,8 @@ module that receives: there, by a function that was not under way at the receive
 goes on with what it got. Within that module, framing and pools are not the handler: a function there counts if it does more than
 to send, lock or close. A callback (`data_received`) is a handler itself: nothing of the program is under way when its
 event loop receives. Clocks say something only where nothing else does, and nothing where their place is all that is known. Once
-the thread sleeps, or the function that polled and calls the handlers has returned, the handling is over.
+the thread sleeps, or the function that polled and calls the handlers has returned, the handling is over. A task that was
+started for a limited wait was called by who waits: what is under way there is under way in it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from undermine.analysis.contexts import Contexts
 from undermine.analysis.naming import has_own_name, module, telling
 from undermine.analysis.rows import NONE, Groups
+from undermine.analysis.transfers import exchanges
 from undermine.model.columns import Columns, Ids, Names, Numbers
 from undermine.model.event import functions
 
@@ -29,6 +31,8 @@ _SILENT = ("thread.end", "task.end", "handover.take")
 _ENDS = ("net.recv", "stream.read", "pipe.read", "msg.recv", "poll", "net.accept", "queue.get")
 """Where the extent of a receive is over."""
 _BRINGS = ("net.recv", "raw.recv", "stream.read")
+
+_LIBRARY = "asyncio."
 
 _CLASSES = 6
 _ACT, _SEND, _AID, _CLOCK, _SLEEP, _PLACE = range(_CLASSES)
@@ -46,15 +50,16 @@ def handlers(columns: Columns, known: Contexts, causor: Numbers, receives: Numbe
     """For each receive the number of its handler's name in `texts`."""
     rows, inverse = np.unique(receives, return_inverse=True)
     finder = _Finder(columns, known, rows, texts)
-    _search(columns, known, causor, finder, np.arange(len(rows)))
-    _search(columns, known, causor, finder, finder.handled_later())
+    _search(columns, known.lines, causor, finder, np.arange(len(rows)))
+    _search(columns, known.lines, causor, finder, finder.handled_later())
     return finder.names()[inverse.reshape(-1)].astype(np.int32)
 
 
 def _search(columns: Columns, known: Contexts, causor: Numbers, finder: _Finder, open_: Numbers) -> None:
     """Look at the operations that followed the receives with these numbers, one after the other."""
     rows = finder.rows
-    silent, ends = _marked(columns, _SILENT), _marked(columns, _ENDS)
+    silent, ends = _marked(columns, _SILENT), _marked(columns, _ENDS)[columns.op]
+    ends[exchanges(columns)] = False
     place = np.empty(len(columns), np.int64)
     place[known.order] = np.arange(len(columns))
     places = place[rows]
@@ -63,7 +68,7 @@ def _search(columns: Columns, known: Contexts, causor: Numbers, finder: _Finder,
         open_ = open_[places[open_] + step < len(columns)]
         after, mine = known.order[places[open_] + step], rows[open_]
         again = _on_same(columns, brought[open_], after)
-        goes_on = (known.context[after] == known.context[mine]) & (again | ~ends[columns.op[after]])
+        goes_on = (known.context[after] == known.context[mine]) & (again | ~ends[after])
         open_, after, mine = open_[goes_on], after[goes_on], mine[goes_on]
         if not len(open_):
             break
@@ -71,6 +76,35 @@ def _search(columns: Columns, known: Contexts, causor: Numbers, finder: _Finder,
         part &= ~silent[columns.op[after]]
         finder.look(open_[part], after[part])
         open_ = open_[~finder.done[open_]]
+
+
+def whole_stacks(columns: Columns, known: Contexts) -> tuple[Numbers, list[tuple[str, ...]]]:
+    """For each row the number of its stack, and all stacks: those of a task that was started for a limited wait go on with the
+    functions that wait for it, in place of the event loop's.
+    """
+    stack, stacks = columns.stack.astype(np.int64), [tuple(each) for each in columns.stacks]
+    inner = np.flatnonzero((known.scope[known.context] >= 0) & (known.take >= 0)) if known.count else stack[:0]
+    while len(inner):  # once for all that are not in another one, then for those in these
+        scope = known.scope[known.context[inner]]
+        ready = ~np.isin(known.context[scope], known.context[inner])
+        if not ready.any():
+            break
+        rows = inner[ready]
+        triples = np.stack((stack[rows], columns.stack[known.take[rows]], stack[scope[ready]]), axis=1)
+        used, inverse = np.unique(triples, axis=0, return_inverse=True)
+        stack[rows] = (len(stacks) + np.arange(len(used)))[inverse.reshape(-1)]
+        stacks += [_joined(*(stacks[number] for number in triple)) for triple in used.tolist()]
+        inner = inner[~ready]
+    return stack, stacks
+
+
+def _joined(own: tuple[str, ...], loop: tuple[str, ...], waits: tuple[str, ...]) -> tuple[str, ...]:
+    """Innermost first: the task's own functions, without those in which its event loop runs, and those that wait for it."""
+    if own[len(own) - len(loop) :] == loop:
+        own = own[: len(own) - len(loop)]
+    elif len(own) == 1 and module(own[0]).startswith(_LIBRARY):
+        own = ()  # nothing of the program is under way in the task, nor around it
+    return own + waits
 
 
 def _marked(columns: Columns, ops: tuple[str, ...]) -> npt.NDArray[np.bool_]:
@@ -114,6 +148,7 @@ class _Finder:
 
     def __init__(self, columns: Columns, known: Contexts, rows: Numbers, texts: Names) -> None:
         self.columns, self.rows, self.texts = columns, rows, texts
+        self._stack, self._stacks = whole_stacks(columns, known)
         self.done = np.zeros(len(rows), bool)
         self._says = np.full(len(rows), _NOTHING, np.int8)
         self._name = np.zeros(len(rows), np.int32)
@@ -121,9 +156,10 @@ class _Finder:
         jvms = np.array([process.is_jvm for process in columns.processes] or [False], bool)
         self._is_place = jvms[columns.process] & (columns.op == columns.id_of("clock"))
         polls = columns.find("poll")
-        before = Groups(known.context[polls], polls, len(columns)).last_before(known.context[rows], rows)
-        poll = np.where(before == NONE, len(columns.stacks), columns.stack[before])
-        places = columns.stack[rows].astype(np.int64) * (len(columns.stacks) + 1) + poll
+        line = known.lines.context
+        before = Groups(line[polls], polls, len(columns)).last_before(line[rows], rows)
+        poll = np.where(before == NONE, len(self._stacks), self._stack[before])
+        places = self._stack[rows] * (len(self._stacks) + 1) + poll
         hows, number = np.unique(places * 2 + (known.frame[rows] >= known.loops), return_inverse=True)
         self._hows, self._how = hows.tolist(), number.reshape(-1)
         """Where receives were done, where their threads polled before, and whether an event loop did it; by receive which."""
@@ -131,7 +167,7 @@ class _Finder:
 
     def handled_later(self) -> Numbers:
         """Receives by pollers that only fetch: nothing was ever handled before they returned. Their polls are forgotten."""
-        nowhere = len(self.columns.stacks)
+        nowhere = len(self._stacks)
         poll = np.array([how // 2 % (nowhere + 1) for how in self._hows] or [0], np.int64)
         handles = np.zeros(nowhere + 1, bool)
         handles[poll[self._how[self._says >= _MAYBE]]] = True
@@ -151,7 +187,7 @@ class _Finder:
         )
         self.done[numbers[closes]] = True  # who closes the connection has done with what it brought
         numbers, doing = numbers[~closes], doing[~closes]
-        keys = (self._how[numbers] * len(columns.stacks) + columns.stack[doing]) * _CLASSES
+        keys = (self._how[numbers] * len(self._stacks) + self._stack[doing]) * _CLASSES
         classes = np.where(self._is_place[doing], _PLACE, self._class_of[columns.op[doing]])
         kinds, inverse = np.unique(keys + classes, return_inverse=True)
         table = np.array([self._compare(key) for key in kinds.tolist()] or [(0, 0, False)], np.int32)
@@ -164,9 +200,9 @@ class _Finder:
     def _compared(self, key: int) -> tuple[int, int, bool]:
         """What an operation says of the handler: how much, the number of a name, and whether the handling is over."""
         key, kind = divmod(key, _CLASSES)
-        how, doing = divmod(key, len(self.columns.stacks))
+        how, doing = divmod(key, len(self._stacks))
         places, by_loop = divmod(self._hows[how], 2)
-        receiving, poll = divmod(places, len(self.columns.stacks) + 1)
+        receiving, poll = divmod(places, len(self._stacks) + 1)
         old, new, polled = map(self._outermost_first, (receiving, doing, poll))
         if kind == _PLACE:
             if len(new) == 1:
@@ -182,12 +218,12 @@ class _Finder:
 
     def _outermost_first(self, stack: int) -> Sequence[str]:
         """The functions of a stack; none of the one behind the last."""
-        return functions(self.columns.stacks[stack])[::-1] if stack < len(self.columns.stacks) else ()
+        return functions(self._stacks[stack])[::-1] if stack < len(self._stacks) else ()
 
     def names(self) -> Ids:
         """Where nothing was done, the function that received."""
-        used, inverse = np.unique(self.columns.stack[self.rows], return_inverse=True)
-        own = [self.texts.number(functions(self.columns.stacks[number])[0]) for number in used.tolist()]
+        used, inverse = np.unique(self._stack[self.rows], return_inverse=True)
+        own = [self.texts.number(functions(self._stacks[number])[0]) for number in used.tolist()]
         return np.where(self._name > 0, self._name, np.array(own or [0], np.int32)[inverse.reshape(-1)])
 
 

@@ -3,8 +3,8 @@
 A lock is held from the end of its acquiring to the beginning of its release. One that is taken several times is held until it
 was given back as often. Who waits in a condition has given its lock up meanwhile. Plain locks and semaphores may be given
 back by others. What only one can hold was given back, unseen, if another one gets it. An ended thread holds nothing. A task
-holds its own locks and those of the thread that runs it. A semaphore that somebody releases who has not acquired it is a
-signal, which nobody holds.
+holds its own locks and those of the thread that runs it; it and one that it started for a limited wait are the same. A
+semaphore that somebody releases who has not acquired it is a signal, which nobody holds.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Holding:
 def holding(columns: Columns, known: Contexts | None = None) -> Holding:
     known = known or contexts(columns)
     until, by = deadlines(columns, known)
-    held, sets = _Held(columns, known).result()
+    held, sets = _Held(columns, known.lines).result()
     return Holding(held, sets, until, by)
 
 

@@ -149,7 +149,7 @@ class _Logical:
     """The logical operations of a run: which transfers are part of which, and which belong together."""
 
     def __init__(self, columns: Columns, known: Contexts, causor: Numbers) -> None:
-        self.columns, self.context, self.causor = columns, known.context, causor
+        self.columns, self.context, self.causor = columns, known.lines.context, causor
         self.rows = columns.find(*LOGICAL)
         self.groups = Groups(self.context[self.rows], self.rows, len(columns))
         self.unpaired: list[Unpaired] = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from undermine.analysis.connections import User, connection_name, lineages
+from undermine.analysis.connections import TLS, User, connection_name, lineages
 from undermine.model.columns import Columns, Ids, Numbers
 
 SEND, RECV, READ, CLOSE = range(4)
@@ -26,6 +26,17 @@ GIVEN_UP = ("EAGAIN", "TimeoutError", "timeout", "SSLWantReadError", "SSLWantWri
 """Errors of a send that may have sent a part, on a connection that goes on: it does not wait (any longer)."""
 ANY = 1 << 40
 """More than anybody moves at once: what a damaged file says, and the size of a failed send where it is not known."""
+
+
+def exchanges(columns: Columns) -> Numbers:
+    """The receives that ask for no payload of an encrypted connection: handshakes, ends of encryption. They are no messages."""
+    rows = columns.find("net.recv")
+    rows = rows[(columns.size[rows] == 0) & (columns.result[rows] == 0)]
+    used, inverse = np.unique(columns.resource[rows], return_inverse=True)
+    names = [connection_name(columns.text(number)) for number in used.tolist()]
+    encrypted = np.array([name is not None and name.layer == TLS for name in names], bool)
+    found: Numbers = rows[encrypted[inverse.reshape(-1)]]
+    return found
 
 
 @dataclass(eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from undermine_agent.handover import Items, getting, putting
 from undermine_agent.names import Subject
 from undermine_agent.observe import (
+    awaited_by_asyncio,
     by_address,
     limit,
     observe_methods,
@@ -92,7 +93,7 @@ def _getting(agent, items):
         recorded = observed_coroutine(agent, "queue.get", by_address("queue"), is_own=lambda: True)(original)
 
         async def get(self):
-            item = await (recorded if own() else original)(self)
+            item = await (recorded if own() or awaited_by_asyncio() else original)(self)
             if items.pending:
                 items.got(self, item)
             return item

@@ -113,6 +113,17 @@ def own_caller(agent):
     return is_own
 
 
+def awaited_by_asyncio() -> bool:
+    """Whether the hook's coroutine is awaited by `wait_for`, or is a task itself: before Python 3.12 `wait_for` makes one of it.
+
+    It is the target's own code that made the coroutine then, and goes on with what comes of it.
+    """
+    caller = sys._getframe(1).f_back
+    while caller is not None and str(caller.f_globals.get("__name__")).startswith("undermine_agent"):
+        caller = caller.f_back
+    return caller is not None and caller.f_globals.get("__name__") in ("asyncio.events", "asyncio.tasks")
+
+
 def own_behind(agent, *packages: str):
     """The same for what these packages of the standard library call: is it the target's own code that called them?
 

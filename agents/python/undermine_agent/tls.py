@@ -16,6 +16,7 @@ from undermine_agent.observe import Marks
 from undermine_agent.patch import on_class
 
 _BOTH = frozenset(("net.send", "net.recv"))
+_READ_SIZE = 1024  # what `read` asks for if nobody says how much
 _frame = sys._getframe
 # Where the payload of connections under asyncio is decrypted: object -> socket.
 decrypting = Marks()
@@ -182,7 +183,8 @@ def _amount(result) -> int:
 
 
 def _asked(*args) -> int:
-    return args[0] if args and type(args[0]) is int else 0
+    """Never 0 where bytes are wanted: that is what tells a handshake from the end of a stream."""
+    return args[0] if args and type(args[0]) is int else _READ_SIZE
 
 
 def _given(*args) -> int:
