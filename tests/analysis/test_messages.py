@@ -263,6 +263,20 @@ def test_the_task_of_a_limited_wait_is_called_by_who_waits(reads: tuple[str, ...
     assert some[0].handler == "app:Store.put"
 
 
+def test_that_a_limited_wait_makes_a_task_is_no_handling() -> None:
+    serve, close = ("app:serve#1",), ("app:close#2", "app:serve#3")
+    some = found(
+        *(sends(1, 4), did("task.start", "n2", 2, resource="serve-1", stack=serve)),
+        did("handover.take", "n2", 3, 60, resource="serve-1", stack=serve),
+        takes(11, 4),
+        did("net.close", "n2", 20, stack=close),
+        did("timeout", "n2", 30, 50, resource="", target="wait_for", size=1000, stack=close),
+        did("task.start", "n2", 31, 31, resource="closed-2", stack=close),
+        did("file.write", "n2", 55, stack=("app:put#1", "app:serve#4")),
+    )
+    assert some[0].handler == "app:put"
+
+
 def test_a_handshake_does_not_end_the_handling() -> None:
     calls = {"resource": f"{B}>10.0.0.3:1/2+tls", "size": 0, "stack": ("app:Store.put#1", "app:serve#4")}
     greets = did("net.recv", "n2", 13, result=0, **calls)

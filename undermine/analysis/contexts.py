@@ -53,6 +53,8 @@ class Contexts:
     """By context the one whose line of control it is part of: itself, or the task that waits for it within a limit."""
     scope: Numbers
     """By context the row of the limited wait for which the task was started, or NONE."""
+    inner: Numbers
+    """The rows that started those tasks: nothing that the program did itself."""
 
     @cached_property
     def lines(self) -> Contexts:
@@ -86,22 +88,22 @@ def contexts(columns: Columns) -> Contexts:
     take = np.full(len(columns), NONE, np.int64)
     take[inside] = intervals[inner]
     order = stable_order(context, count)
-    line, scope = _lines(columns, context, order, count, tasks)
+    line, scope, inner_starts = _lines(columns, context, order, count, tasks)
     frame = np.where(frame < count, line[np.minimum(frame, count - 1)], frame) if count else frame
-    return Contexts(context, threads, count, frame, loops, take, thread, first, moments, tasks, order, line, scope)
+    return Contexts(context, threads, count, frame, loops, take, thread, first, moments, tasks, order, line, scope, inner_starts)
 
 
 def _lines(
     columns: Columns, context: Ids, order: Numbers, count: int, tasks: dict[tuple[int, int], int]
-) -> tuple[Ids, Numbers]:
-    """By context its line, and the limited wait for which it was started, if it is the task of one."""
+) -> tuple[Ids, Numbers, Numbers]:
+    """By context its line, and the limited wait for which it was started, if it is the task of one; and all such starts."""
     line, scope = np.arange(count, dtype=np.int32), np.full(count, NONE, np.int64)
     scopes, starts = _limited(columns, context, order)
     names = zip(columns.process[starts].tolist(), columns.resource[starts].tolist(), strict=True)
     for wait, name in zip(scopes.tolist(), names, strict=True):  # in time order: who waits has its line already
         if name in tasks:
             line[tasks[name]], scope[tasks[name]] = line[context[wait]], wait
-    return line, scope
+    return line, scope, starts
 
 
 def _limited(columns: Columns, context: Ids, order: Numbers) -> tuple[Numbers, Numbers]:

@@ -58,8 +58,8 @@ def handlers(columns: Columns, known: Contexts, causor: Numbers, receives: Numbe
 def _search(columns: Columns, known: Contexts, causor: Numbers, finder: _Finder, open_: Numbers) -> None:
     """Look at the operations that followed the receives with these numbers, one after the other."""
     rows = finder.rows
-    silent, ends = _marked(columns, _SILENT), _marked(columns, _ENDS)[columns.op]
-    ends[exchanges(columns)] = False
+    silent, ends = (_marked(columns, ops)[columns.op] for ops in (_SILENT, _ENDS))
+    silent[known.inner], ends[exchanges(columns)] = True, False
     place = np.empty(len(columns), np.int64)
     place[known.order] = np.arange(len(columns))
     places = place[rows]
@@ -73,7 +73,7 @@ def _search(columns: Columns, known: Contexts, causor: Numbers, finder: _Finder,
         if not len(open_):
             break
         part = (causor[after] == mine) | _within(columns, mine, after) | _on_same(columns, brought[open_], causor[after])
-        part &= ~silent[columns.op[after]]
+        part &= ~silent[after]
         finder.look(open_[part], after[part])
         open_ = open_[~finder.done[open_]]
 
