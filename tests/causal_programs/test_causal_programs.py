@@ -11,12 +11,14 @@ import pytest
 from causal_programs.generator import HEAD, Program, every_way, program
 from causal_programs.judging import judge
 from causal_programs.ways import ASYNC, SYNC
-from fake_tool import FakeTool
+from fake_tool import MINORS, FakeTool, interpreters
 
 from undermine import accelerator
 
 SLOW = ("spawned", "pool", "process_pool")
 """Ways that take a second each: once is enough."""
+LIMITED = ("limited_item", "limited_stream", "twice_limited_stream", "joined_stream")
+"""Ways that are not the same for the agent in all versions of Python."""
 
 
 @pytest.fixture
@@ -44,6 +46,15 @@ def test_every_way_with_the_accelerator(tool: FakeTool) -> None:
     assert accelerator.ensure(tool.python).file is not None
     tool.accelerators = str(accelerator.folder())
     check(every_way([way for way in (*SYNC, *ASYNC) if way not in SLOW]), tool)
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_limited_waits_lead_on_in_every_python(tool: FakeTool, minor: str) -> None:
+    python = interpreters().get(minor)
+    if python is None:
+        pytest.skip(f"no Python {minor} on this machine")
+    tool.python = python
+    check(every_way([*LIMITED]), tool)
 
 
 @pytest.mark.parametrize("seed", range(4))
