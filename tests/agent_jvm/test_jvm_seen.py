@@ -123,7 +123,10 @@ def test_the_payload_of_encrypted_connections(target: Any, tmp_path: Path) -> No
     outcome = target.run("secure", options=(f"-Dkeys={keys}",)).ok()
     assert target.troubles() == ""
     assert _results(outcome, "net.", "main") == SERVER
-    assert _results(outcome, "net.", "client")[-3:] == CLIENT[1:]  # behind the handshake
+    assert _results(outcome, "net.", "client") == [CLIENT[0], "net.recv other 0", *CLIENT[1:]]  # the second is the handshake
+    first = next(event for event in outcome.of("net.recv") if event.thread == "client")
+    assert first.size == 0
+    assert first.resource.endswith("+tls")
 
 
 def test_threads_start_die_and_end(target: Any) -> None:

@@ -151,6 +151,7 @@ final class JdkMethods {
         {DATAGRAMS, "read" + BUFFER, "NetHooks.receive(this," + FD + ",0)"},
         {"sun/security/ssl/SSLSocketImpl$AppInputStream", "read([BII)I", "NetHooks.readSecure(" + TLS + ",2)"},
         {"sun/security/ssl/SSLSocketImpl$AppOutputStream", "write([BII)V", "NetHooks.writeSecure(" + TLS + ",2)"},
+        {"sun/security/ssl/SSLSocketImpl", "startHandshake()V", "NetHooks.handshake(this)"},
         {"sun/security/ssl/SSLSocketImpl", "close()V", "NetHooks.closeSecure(this)"},
     };
 

@@ -487,6 +487,11 @@ public final class NetHooks {
         return onSecure(Ops.send, socket, size);
     }
 
+    /** What a program asks for itself; else the first reading or writing does it. It brings no payload. */
+    public static boolean handshake(Object socket) {
+        return onSecure(Ops.recv, socket, 0);
+    }
+
     private static boolean onSecure(Operation operation, Object socket, int size) {
         ThreadState state = ThreadState.get();
         Frame frame = state.top();
