@@ -88,7 +88,7 @@ def one(name: str, kind: str) -> dict[str, object]:
     """One run of a system: CPU of all its processes, duration of its workload and, where it was traced, what that shows."""
     with tempfile.TemporaryDirectory(prefix="um-bench-") as text:
         config = load(linked(EXAMPLES / name, Path(text)))
-        folder = record(config if kind == TRACED else without_agents(config), lambda _: None)
+        folder = record(config if kind == TRACED else without_agents(config), lambda _: None).folder
         run = RunDir(folder)
         ops = [op for op in read_history(run.history) if op.phase == "workload"]
         times = [t for op in ops for t in (op.start_ns, op.end_ns) if t]

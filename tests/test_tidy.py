@@ -106,6 +106,7 @@ COMPOSERS = {
     "runner",
     "stored",
     "trace_cli",
+    "trace_warnings",
     "tracing",
 }
 """The rest of the packages: they use many of the others."""

@@ -19,7 +19,7 @@ import msgspec
 
 import undermine
 from undermine import bundle as bundles
-from undermine import jvm, known, plugins
+from undermine import jvm, known, plugins, tracing
 from undermine.accelerator import why_slow
 from undermine.analysis.coverage import Reached, Stage, coverage_of
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
@@ -65,7 +65,7 @@ from undermine.stored import (
     today,
     unsuppress,
 )
-from undermine.tracing import TraceResult, trace, trace_stored
+from undermine.tracing import TraceResult, trace_stored
 
 _UNSTABLE_SHOWN = 8
 _EXAMPLES = 3
@@ -399,6 +399,14 @@ def plan(
             skipped=_count_reasons(all_chances),
             dropped=dropped,
         )
+
+
+# --- trace
+
+
+def trace(config: Config, listener: Listener, out: Path | None = None) -> TraceResult:
+    """Record a fault-free run, judge it and draw it; one that failed has a symptom, and is drawn all the same."""
+    return tracing.trace(config, listener, out, plugins.checkers)
 
 
 # --- demo

@@ -12,12 +12,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from undermine import tracing
+from undermine import api
 from undermine.analysis.trace_summary import Summary
 from undermine.config import FILE_NAME, Config
 from undermine.display import console, plain
 from undermine.experiments import Listener
-from undermine.model.errors import UserError
+from undermine.model.errors import ClusterError, UserError
+from undermine.report.text import count
 
 _ROWS_MAX = 12
 
@@ -62,6 +63,7 @@ def register(app: typer.Typer, load: Load, listening: Listening, print_json: Cal
 
         Prints what was seen and writes `trace.html` (the space-time diagram, one file), `trace.perfetto.json` (open it at
         ui.perfetto.dev) and `trace.shiviz.log`. With `--run` it draws a stored run instead, with its fault.
+        Exits with 3 if the run without faults fails; it is drawn all the same.
 
         Examples: `undermine trace`, `undermine trace --run F1`, `undermine trace --run 17 -o drawn`
         """
@@ -69,27 +71,28 @@ def register(app: typer.Typer, load: Load, listening: Listening, print_json: Cal
             raise UserError("--campaign says where a stored run is; say which one with --run, or leave it out")
         with listening(json, title="trace") as listener:
             if run:
-                result = tracing.trace_stored(load(config, params, programs=False), run, listener, out, campaign)
+                result = api.trace_stored(load(config, params, programs=False), run, listener, out, campaign)
             else:
-                result = tracing.trace(load(config, params), listener, out)
+                result = api.trace(load(config, params), listener, out)
         if json:
             told = result.summary
             numbers = {"paired_percent": told.paired_percent, "events_per_s": told.events_per_s}
             print_json({**msgspec.to_builtins(result), "summary": {**msgspec.to_builtins(told), **numbers}})
         else:
             show(result)
-        return 0
+        return ClusterError.exit_code if result.symptom else 0
 
 
-def show(result: tracing.TraceResult) -> None:
+def show(result: api.TraceResult) -> None:
     """The summary, for people."""
     out = console()
     told = result.summary
     for warning in result.warnings:
         out.print(f"[yellow]warning:[/yellow] {plain(warning)}")
     out.print(
-        f"[bold]{plain(result.run)}[/bold]: {told.events:,} events in {told.duration_s:.1f} s of "
-        f"{len(told.nodes)} nodes and clients, {told.processes} processes, {told.contexts:,} threads and tasks"
+        f"[bold]{plain(result.run)}[/bold]: {count(told.events, 'event')} in {told.duration_s:.1f} s of "
+        f"{count(len(told.nodes), 'node or client', 'nodes and clients')}, "
+        f"{count(told.processes, 'process', 'processes')}, {count(told.contexts, 'thread or task', 'threads and tasks')}"
     )
     parts = (_operations, _messages, _handlers, _unpaired, _edges, _stores, _store_pairs)
     for part in (table(told) for table in parts):
@@ -98,6 +101,8 @@ def show(result: tracing.TraceResult) -> None:
     for line in _lines(told):
         out.print(line)
     _show_files(out, result)
+    if result.symptom:
+        out.print(f"[red]the cluster fails without any fault:[/red] {plain(result.symptom)}")
 
 
 def _table(title: str, *columns: str, numbers: int) -> Table:
@@ -172,9 +177,9 @@ def _store_pairs(told: Summary) -> Table:
 
 def _lines(told: Summary) -> Iterator[str]:
     colour = "green" if told.paired_percent >= 99 else "yellow"
-    paired = f"[{colour}]{told.paired_percent:.2f} %[/{colour}] of the {told.bytes_received:,} bytes received"
+    paired = f"[{colour}]{told.paired_percent:.2f} %[/{colour}] of the {count(told.bytes_received, 'byte')} received"
     yield f"\npaired: {paired if told.bytes_received else 'nothing was received'} between processes with an agent"
-    yield f"held: locks at {told.holding_locks:,} events, a time limit in force at {told.under_deadline:,}"
+    yield f"held: locks at {count(told.holding_locks, 'event')}, a time limit in force at {told.under_deadline:,}"
     for gap in told.gaps:
         yield f"what the agents in {plain(', '.join(gap.nodes))} do not see:"
         yield from (f"  [dim]{plain(text)}[/dim]" for text in gap.gaps)
@@ -187,10 +192,10 @@ def _lines(told: Summary) -> Iterator[str]:
     yield f"analysed in {told.analysis_s:.2f} s, {told.events_per_s:,.0f} events a second"
 
 
-def _show_files(out: Console, result: tracing.TraceResult) -> None:
+def _show_files(out: Console, result: api.TraceResult) -> None:
     for path, what in (
         (result.html, "the space-time diagram"),
         (result.perfetto, "for ui.perfetto.dev"),
-        (result.shiviz, f"for ShiViz, {result.shiviz_events:,} events"),
+        (result.shiviz, f"for ShiViz, {count(result.shiviz_events, 'event')}"),
     ):
         out.print(f"{plain(path)}  [dim]{what}[/dim]", soft_wrap=True)

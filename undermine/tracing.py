@@ -6,12 +6,16 @@ The story of `trace`:
 2. Its events as columns, and what they say: pairs, contexts, causes, locks and time limits, stores, messages.
 3. A summary, and three files in the run's folder or where the user says: `trace.html`, `trace.perfetto.json`, `trace.shiviz.log`.
 
+A fault-free run is judged by the checkers, as in a hunt. One that failed is drawn all the same: its trace shows why.
+
 `trace_stored` does 2 and 3 for a run that a campaign has kept, with its fault.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -19,6 +23,7 @@ from undermine import jvm
 from undermine.analysis.analysing import analyse
 from undermine.analysis.trace_summary import Summary, summary
 from undermine.campaign_dirs import TRACES, campaign_dir, find_finding, open_store
+from undermine.checkers.compose import check_all, symptom_of
 from undermine.config import Config
 from undermine.deployments.sweep import sweep
 from undermine.engine import open_engine
@@ -26,16 +31,21 @@ from undermine.experiments import Listener, News
 from undermine.model.codec import read_columns
 from undermine.model.errors import ClusterError, UserError
 from undermine.model.plan import Plan
-from undermine.model.run import Conditions, RunView
-from undermine.model.text import printable
+from undermine.model.run import Conditions, Verdict
+from undermine.protocols import Checker
 from undermine.report import perfetto, shiviz
 from undermine.report.html import write_file
 from undermine.report.scene import origin_of
+from undermine.report.text import count
 from undermine.report.trace_page import page
 from undermine.rundir import RunDir, load_view, tidy
+from undermine.trace_warnings import warnings
 
 STRATEGY = "trace"
 HTML, PERFETTO, SHIVIZ = "trace.html", "trace.perfetto.json", "trace.shiviz.log"
+
+Checkers = Callable[[Config, Sequence[str]], Sequence[Checker]]
+"""Makes the checkers of a configuration, given the names of the user's own."""
 
 
 class TraceResult(msgspec.Struct, frozen=True):
@@ -50,15 +60,30 @@ class TraceResult(msgspec.Struct, frozen=True):
     shiviz: str
     shiviz_events: int
     warnings: tuple[str, ...] = ()
+    symptom: str = ""
+    """As what a run without faults failed; empty if it did not, and for stored runs, which are judged already."""
 
 
-def trace(config: Config, listener: Listener, out: Path | None = None) -> TraceResult:
+class Recorded(msgspec.Struct, frozen=True):
+    """A fault-free run that is over, and what its checkers say."""
+
+    folder: Path
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def symptom(self) -> str:
+        """As what it failed; one that said nothing before its end has nothing after the colon."""
+        return symptom_of(self.verdicts).rstrip(": ")
+
+
+def trace(config: Config, listener: Listener, out: Path | None = None, checkers: Checkers | None = None) -> TraceResult:
     """Record a fault-free run and draw it."""
     if out:
         _folder(out)  # before anything is started for it
-    folder = record(config, listener)
+    recorded = record(config, listener, checkers)
     name = config.campaign.name or Path(config.path).resolve().parent.name
-    return draw(folder, f"{name}: a run without faults", listener, out)
+    words = f"{name}: a run without faults{', which failed' if recorded.symptom else ''}"
+    return draw(config, recorded, words, listener, out)
 
 
 def trace_stored(
@@ -66,7 +91,7 @@ def trace_stored(
 ) -> TraceResult:
     """Draw a run of a campaign: by its number, or the one that shows a finding best."""
     folder, words = stored_run(config, what, campaign)
-    return draw(folder, words, listener, out)
+    return draw(config, Recorded(folder), words, listener, out)
 
 
 def stored_run(config: Config, what: str, campaign: str = "") -> tuple[Path, str]:
@@ -88,8 +113,8 @@ def stored_run(config: Config, what: str, campaign: str = "") -> tuple[Path, str
 # --- recording
 
 
-def record(config: Config, listener: Listener) -> Path:
-    """Run the workload once without a fault, with everything observed; the run's folder."""
+def record(config: Config, listener: Listener, checkers: Checkers | None = None) -> Recorded:
+    """Run the workload once without a fault, with everything observed, and judge it if there is somebody to do so."""
     if any(config.agent(role) == "jvm" for role in config.roles):
         jvm.agent_jar(lambda text: listener(News("building", text)))
     sweep(config.dir)
@@ -97,38 +122,44 @@ def record(config: Config, listener: Listener) -> Path:
     plan = Plan(seed=config.hunt.seed, strategy=STRATEGY, why="what causes what in a correct run")
     with open_store(home, exclusive=True, fresh=True), open_engine(config, home) as engine:
         folder = home / "runs" / "000001"
-        told = {"run": 1, "strategy": STRATEGY}
+        told: dict[str, Any] = {"run": 1, "strategy": STRATEGY}
         listener(News("run", "without faults, everything observed", told))
+        judges = checkers(config, engine.userland.declared["checkers"]) if checkers else ()
         view = engine.runner.execute(folder, 1, plan, None, Conditions(observe_all=True))
+        verdicts = check_all(view, judges, lambda: engine.user_checks(folder)) if checkers else ()
         tidy(folder, keep_data=False)
         record = view.record
         if record.status == "broken":
             raise ClusterError(f"the cluster fails without any fault: {record.reason}")
-        listener(News("done", "without faults, everything observed", {**told, "status": record.status, "symptom": ""}))
-    return folder
+        recorded = Recorded(folder, verdicts)
+        told |= {"status": record.status, "symptom": recorded.symptom}
+        listener(News("done", "without faults, everything observed", told))
+    return recorded
 
 
 # --- drawing
 
 
-def draw(folder: Path, words: str, listener: Listener, out: Path | None = None) -> TraceResult:
+def draw(config: Config, run: Recorded, words: str, listener: Listener, out: Path | None = None) -> TraceResult:
     """Analyse the run in a folder and write the three files."""
+    folder = run.folder
     target = _folder(out or folder)
     view = load_view(RunDir(folder))
     columns = read_columns(RunDir(folder).trace)
-    listener(News("building", f"analysing {len(columns):,} events"))
+    listener(News("building", f"analysing {count(len(columns), 'event')}"))
     traced = analyse(columns)
     told = summary(traced)
     origin_ns = origin_of(view.record, view.history) or (int(columns.t[0]) if len(columns) else 0)
-    listener(News("building", f"drawing {len(columns):,} events"))
-    warnings = tuple(_warnings(view, told))
-    html = write_file(target / HTML, lambda stream: stream.write(page(view, traced, told, words, warnings)), "--out")
+    listener(News("building", f"drawing {count(len(columns), 'event')}"))
+    said = warnings(view, columns, told, run.verdicts, config.checkers.disable)
+    html = write_file(target / HTML, lambda stream: stream.write(page(view, traced, told, words, said)), "--out")
     fuller = write_file(target / PERFETTO, lambda stream: perfetto.write(stream, view, traced, origin_ns), "--out")
     written: list[int] = []
     log = write_file(
         target / SHIVIZ, lambda stream: written.append(shiviz.write(stream, view, traced, origin_ns)[0]), "--out"
     )
-    return TraceResult(words, str(folder), told, str(html), str(fuller), str(log), sum(written), warnings)
+    files = str(html), str(fuller), str(log)
+    return TraceResult(words, str(folder), told, *files, sum(written), said, run.symptom)
 
 
 def _folder(path: Path) -> Path:
@@ -139,19 +170,3 @@ def _folder(path: Path) -> Path:
             f"the folder {path} cannot be made ({error.strerror}); choose another one with --out"
         ) from error
     return path
-
-
-def _warnings(view: RunView, told: Summary) -> list[str]:
-    """What a reader should know before believing the rest."""
-    record = view.record
-    said = []
-    if not told.events:
-        said.append("no agent recorded anything; see `undermine check`")
-    if not record.conditions.observe_all and told.events:
-        said.append("this run recorded input and output only: no locks, no hand-overs, no clients")
-    if record.workload.outcome not in ("ok", "not_run") and not record.receipts:
-        said.append(f"the workload {record.workload.outcome}: {printable(record.workload.detail, 200)}")
-    missing = [info.id for info in record.nodes if info.id not in told.nodes]
-    if missing and told.events:
-        said.append(f"no agent in {', '.join(missing)}: what it does is not in the trace")
-    return said

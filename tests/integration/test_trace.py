@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -21,6 +22,7 @@ def test_a_run_without_faults_is_recorded_and_drawn(project) -> None:
     assert summary["operations"]["file.write"] > 0
     assert {Path(told[key]).parent.name for key in ("html", "perfetto", "shiviz")} == {"drawn"}
     assert "data-picture" in Path(project.folder / told["html"]).read_text()
+    assert (told["symptom"], told["warnings"]) == ("", [])
     project.wait_until_nothing_runs()
 
 
@@ -38,3 +40,52 @@ def test_a_cluster_that_does_not_start_is_said(project) -> None:
     done = project.run("trace")
     assert done.returncode == 3
     assert "fails without any fault" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        (
+            "kills",
+            [
+                r"warning: n1 ended by itself with exit code 7 at \d\.\d+ s: ValueError: nobody catches this",
+                r"warning: a thread of n1 died at \d\.\d+ s of ValueError: nobody catches this, at __main__:serve#\d+",
+                r"run +1 trace +FAIL .*=> kv ends by itself with exit code 7",
+            ],
+        ),
+        (
+            "raises",
+            [
+                r"warning: the workload failed: RuntimeError: the workload is broken",
+                r"run +1 trace +FAIL .*=> workload fails: RuntimeError: the workload is broken",
+            ],
+        ),
+        (
+            "hangs",
+            [
+                r"warning: the workload hung and was ended after \d\.\d s: wait of client c1, begun at .* was never answered",
+                r"run +1 trace +FAIL .*=> wait is never answered",
+            ],
+        ),
+    ],
+)
+def test_a_run_that_went_wrong_is_drawn_and_said_to_be_wrong(project, mode, said) -> None:
+    done = project.run("trace", "--set", "behaviour=sound", "--set", f"mode={mode}")
+    assert done.returncode == 3, done.stdout + done.stderr
+    for pattern in said:
+        assert re.search(f"(?m){pattern}", done.stdout), done.stdout
+    assert "a run without faults, which failed: " in done.stdout
+    assert "the cluster fails without any fault: " in done.stdout.splitlines()[-1]
+    page = (project.results / "trace/runs/000001/trace.html").read_text()
+    assert "data-picture" in page
+    assert 'class="problem"' in page
+
+
+def test_what_the_users_own_checker_says_counts_too(project) -> None:
+    with (project.folder / "hunt.py").open("a") as out:
+        out.write("\n\n@undermine.checker\ndef never(run):\n    return undermine.Verdict.fail('I am never content')\n")
+    done = project.run("trace", "--set", "behaviour=sound", "--json")
+    assert done.returncode == 3, done.stderr
+    told = json.loads(done.stdout)
+    assert told["symptom"] == "I am never content"
+    assert told["warnings"] == ["the checker never fails: I am never content"]

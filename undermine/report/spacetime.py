@@ -24,7 +24,7 @@ from undermine.model.columns import Columns, Names, Numbers
 from undermine.model.run import END, Op, RunView
 from undermine.report.scene import OPS_MAX as OPS_MAX_OF_STILL
 from undermine.report.scene import Life, Scene, scene_of, with_ops
-from undermine.report.text import clip
+from undermine.report.text import clip, count
 from undermine.report.timeline import BANDS, OUTCOMES, end_of_op, kinds, timeline
 
 EVENTS_MAX = 100_000
@@ -179,8 +179,9 @@ class _Picture:
         names = self.columns.strings
         op_texts = sorted({int(op) for op in np.unique(self.columns.op[self.rows])}) if len(self.rows) else []
         ops = {self._text(names[op]): names[op] for op in op_texts}
+        numbers = (len(scene.nodes), "node"), (len(self.rows), "event"), (len(messages["a"]), "message")
         return {
-            "title": f"Space-time diagram of {len(scene.nodes)} nodes, {len(self.rows)} events, {len(messages['a'])} messages",
+            "title": f"Space-time diagram of {', '.join(count(number, noun) for number, noun in numbers)}",
             "span": self._span(),
             "lanes": self.lanes,
             "subs": self.subs,
@@ -457,4 +458,4 @@ class _Picture:
         if left_out := self.scene.ops_total - len(self.scene.ops):
             yield f"{left_out} of {self.scene.ops_total} client operations are left out."
         if self.scene.nodes_left_out:
-            yield f"{self.scene.nodes_left_out} more nodes are not shown."
+            yield f"{count(self.scene.nodes_left_out, 'more node is', 'more nodes are')} not shown."

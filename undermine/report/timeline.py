@@ -13,7 +13,7 @@ from html import escape
 from undermine.model.run import END, Op
 from undermine.report.axis import Axis
 from undermine.report.scene import Death, Health, Life, Mark, Scene
-from undermine.report.text import clip, clip_middle, duration
+from undermine.report.text import clip, clip_middle, count, duration
 
 _WIDTH = 1000
 _LEFT = 118
@@ -332,7 +332,7 @@ def _notes(scene: Scene, has_breaks: bool) -> Iterator[str]:
             f"not succeed; {left_out} left out."
         )
     if scene.nodes_left_out:
-        yield f"{scene.nodes_left_out} more nodes are not shown."
+        yield f"{count(scene.nodes_left_out, 'more node is', 'more nodes are')} not shown."
     if has_breaks:
         yield "Times in which nothing happens are drawn short (//)."
 

@@ -31,15 +31,21 @@ def page(view: RunView, traced: Traced, told: Summary, words: str, warnings: Seq
 
 
 def _facts(told: Summary) -> list[tuple[str, str]]:
-    paired = f"{told.paired_percent:.1f} %", f"of {told.bytes_received:,} bytes between nodes paired"
+    paired = f"{told.paired_percent:.1f} %", f"of {count(told.bytes_received, 'byte')} between nodes paired"
+    processes = count(told.processes, "process", "processes")
     return [
-        (f"{told.events:,}", "events"),
-        (str(len(told.nodes)), f"nodes and clients, {count(told.processes, 'process', 'processes')}"),
-        (f"{told.contexts:,}", "threads and tasks"),
-        (f"{told.messages_total:,}", "messages"),
+        _counted(told.events, "event"),
+        (str(len(told.nodes)), f"{'node or client' if len(told.nodes) == 1 else 'nodes and clients'}, {processes}"),
+        _counted(told.contexts, "thread or task", "threads and tasks"),
+        _counted(told.messages_total, "message"),
         paired if told.bytes_received else ("0", "bytes between nodes"),
-        (f"{sum(told.causal.values()):,}", "causal edges"),
-        (f"{sum(told.blocking.values()):,}", "blocking edges"),
-        *([(f"{sum(told.store_links.values()):,}", "relations by stores")] if told.store_links else []),
-        (str(len(told.problems)), "contradictions"),
+        _counted(sum(told.causal.values()), "causal edge"),
+        _counted(sum(told.blocking.values()), "blocking edge"),
+        *([_counted(sum(told.store_links.values()), "relation by stores", "relations by stores")] if told.store_links else []),
+        _counted(len(told.problems), "contradiction"),
     ]
+
+
+def _counted(number: int, noun: str, plural: str = "") -> tuple[str, str]:
+    digits, _, word = count(number, noun, plural).partition(" ")
+    return digits, word

@@ -27,6 +27,9 @@ def workload(s: undermine.Session) -> None:
         s.attempt("put", lambda: call(node, f"put {args['key']} {args['value']}"), client="c1", node=node.id, args=args)  # noqa: B023
         if s.params["mode"] == "slow":
             time.sleep(0.5)
+    if s.params["mode"] == "kills":
+        for command in ("raise", "exit"):
+            s.attempt(command, lambda: call(node, command), client="c1")  # noqa: B023
     if s.params["mode"] == "raises":
         raise RuntimeError("the workload is broken")
     if s.params["mode"] == "hangs":

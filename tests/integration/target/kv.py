@@ -68,6 +68,10 @@ def serve(connection: socket.socket, store: Store) -> None:
                 elif words[0] == "put":
                     store.put(words[1], words[2])
                     answer(stream, "ok")
+                elif words[0] == "exit":
+                    os._exit(7)
+                elif words[0] == "raise":
+                    raise ValueError("nobody catches this")
                 else:
                     answer(stream, store.data.get(words[1], "none"))
     except (ConnectionError, TimeoutError) as error:
