@@ -73,14 +73,14 @@ def main() -> None:
         errors.print(f"[red]error:[/red] {display.plain(str(error))}")
         code = error.exit_code
     except (KeyboardInterrupt, Interrupted):
-        errors.print("[yellow]interrupted[/yellow]; a hunt goes on where it stopped with `undermine hunt --resume`")
+        errors.print(f"[yellow]interrupted[/yellow]{_resumed()}")
         code = Interrupted.exit_code
     except PermissionError as error:
         errors.print(f"[red]error:[/red] {display.plain(str(error))}; run it where you may write, or set campaign.dir")
         code = UserError.exit_code
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            said = "the disk is full; free some space, then `undermine hunt --resume`: nothing stored is lost"
+            said = f"the disk is full; free some space: nothing stored is lost{_resumed()}"
         elif hasattr(error, "format_message"):
             # click's own complaints about arguments (click may be part of typer, so it is asked by shape)
             said = error.format_message()
@@ -89,6 +89,10 @@ def main() -> None:
         errors.print(f"[red]error:[/red] {display.plain(said)}")
         code = UserError.exit_code
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _resumed() -> str:
+    return "; the hunt goes on where it stopped with `undermine hunt --resume`" if sys.argv[1:2] == ["hunt"] else ""
 
 
 def _defect(errors: Console) -> int:
@@ -260,7 +264,7 @@ def hunt(
     Examples: `undermine hunt --budget 10m`, `undermine hunt -s random --max-runs 50 --seed 7`, `undermine hunt --resume`
     """
     loaded = _load(config, params)
-    budget_s = _budget_s(budget) if budget else loaded.hunt.budget
+    budget_s = _seconds("--budget", budget, "10m") if budget else loaded.hunt.budget
     with _findings_so_far(loaded, config, json), _listening(json, title="hunt", budget_s=budget_s) as listener:
         result = api.hunt(
             loaded,
@@ -298,10 +302,6 @@ def _seconds(option: str, text: str, example: str) -> float:
     if seconds <= 0:
         raise UserError(f"{option} must be more than nothing; write for example {option} {example}")
     return seconds
-
-
-def _budget_s(text: str) -> float:
-    return _seconds("--budget", text, "10m")
 
 
 def _is_finding(what: str) -> bool:
@@ -574,7 +574,7 @@ def demo(
     Example: `undermine demo`
     """
     loaded = _load(api.demo_config(folder))
-    budget_s = _budget_s(budget)
+    budget_s = _seconds("--budget", budget, "10m")
     with _listening(json, title="demo", budget_s=budget_s) as listener:
         result = api.hunt(loaded, budget_s=budget_s, seed=seed, jobs=DEMO_JOBS, listener=listener)
     _hunt_result(result, json, folder)
@@ -594,7 +594,3 @@ def options(
     ] = False,
 ) -> None:
     """Undermine your distributed system before production does."""
-
-
-if __name__ == "__main__":
-    main()

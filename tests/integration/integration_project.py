@@ -66,7 +66,7 @@ class Project:
         (self.folder / "undermine.toml").write_text(toml)
 
     def command(self, *args: str) -> list[str]:
-        return [sys.executable, "-m", "undermine.cli", *args]
+        return [sys.executable, "-m", "undermine", *args]
 
     def run(self, *args: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
         """The command as a process of its own, unless nothing can come of that but waiting for Python to start."""

@@ -89,6 +89,20 @@ def test_an_interrupted_hunt_exits_with_130_and_leaves_nothing(project, number) 
     assert temporary_folders(process) == set()
 
 
+def test_only_a_hunt_is_said_to_go_on(project) -> None:
+    process = project.start("trace", "--set", "behaviour=sound", "--set", "mode=hangs")
+    deadline = time.monotonic() + 60
+    while not (project.results / "trace/runs/000001").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert output.splitlines()[-1] == "interrupted"
+    project.wait_until_nothing_runs()
+
+
 def test_side_by_side_runs_are_interrupted_too(project) -> None:
     process = project.start(*HUNT, "--jobs", "3")
     wait_for_a_run(project, process)
