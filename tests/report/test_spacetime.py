@@ -254,7 +254,7 @@ def drawn_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     path.write_text(page(view(), some, summary(some), HOSTILE))
     with browsing(path.as_uri(), folder / "profile") as shown:
         shown.until("!!(document.querySelector('.st')?.diagram?.rows)")
-        shown.ask("window.D = document.querySelector('.st').diagram; 1")
+        shown.ask("window.D = document.querySelector('.st').diagram; window.SPAN = [D.p.span, D.p.view]; 1")
         yield shown
 
 
@@ -265,6 +265,19 @@ def test_a_browser_draws_it_and_runs_nothing_of_the_targets(drawn_page: Page) ->
     assert "crash · s2" in shown
     assert drawn_page.ask("document.scripts.length") == 1
     assert drawn_page.errors == []
+
+
+def test_what_is_beyond_the_window_is_said(drawn_page: Page) -> None:
+    beyond = "[...document.querySelectorAll('.st-beyond')].map((text) => text.textContent)"
+    drawn_page.ask("D.p.span = [0, 6e9]; D.look(3.1e9, 5.5e9)")
+    drawn_page.frames()
+    left, right = drawn_page.ask(beyond)
+    assert left == "◂ the first 3.1 s are to the left: zoom out"
+    assert right == "the last 500 ms are to the right ▸"
+    drawn_page.ask("D.fit()")
+    drawn_page.frames()
+    assert drawn_page.ask(beyond) == []
+    drawn_page.ask("[D.p.span, D.p.view] = SPAN; D.look(...D.p.view)")
 
 
 def test_the_wheel_zooms_where_it_points_and_dragging_moves(drawn_page: Page) -> None:

@@ -330,3 +330,10 @@ def test_ticks_are_few_and_apart(span_s: float) -> None:
     places = [x for x, _ in axis.ticks(T0)]
     assert 2 <= len(places) <= 12
     assert min(b - a for a, b in itertools.pairwise(places)) > 60
+
+
+def test_a_start_that_is_not_in_the_picture_is_said() -> None:
+    late, early = ([op(0, "kv1", "put", begun, begun + 0.1)] for begun in (2.5, 0.1))
+    notes = [e.text for e in marked(drawn(view(record(1, Plan()), late)), "tl-note")]
+    assert "The first 2.3 s of the run are not shown." in notes
+    assert not any("not shown" in (e.text or "") for e in marked(drawn(view(record(1, Plan()), early)), "tl-note"))

@@ -178,6 +178,17 @@ def test_relations_of_operations_on_stores_are_told_apart_from_causes() -> None:
     assert not trace_cli._store_pairs(summary(traced())).row_count
 
 
+def test_one_is_not_said_in_the_plural() -> None:
+    told = msgspec.structs.replace(
+        summary(traced()), events=1, nodes=("s1",), processes=1, contexts=1, messages_total=1, bytes_received=1, holding_locks=1
+    )
+    lines = list(trace_cli._lines(told))
+    assert "of the 1 byte received" in lines[0]
+    assert lines[1].startswith("held: locks at 1 event, ")
+    facts = trace_page._facts(told)
+    assert facts[:4] == [("1", "event"), ("1", "node or client, 1 process"), ("1", "thread or task"), ("1", "message")]
+
+
 def test_a_recorded_run_is_scratch() -> None:
     """`undermine clean --all` removes it."""
     from undermine.campaign_dirs import SCRATCH

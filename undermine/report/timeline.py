@@ -25,6 +25,8 @@ _AXIS_HEIGHT = 34
 _LEGEND_HEIGHT = 22
 _CHAR_WIDTH = 6.6
 _CLIENT_ROWS_MAX = 14
+_BEFORE_S_MIN = 0.05
+"""What is left out before the picture and is less is not worth a word."""
 BANDS = {
     "delay": ("held", "held"),
     "pause": ("paused", "paused"),
@@ -333,6 +335,9 @@ def _notes(scene: Scene, has_breaks: bool) -> Iterator[str]:
         )
     if scene.nodes_left_out:
         yield f"{count(scene.nodes_left_out, 'more node is', 'more nodes are')} not shown."
+    before_s = (scene.from_ns - scene.origin_ns) / 1e9
+    if before_s >= _BEFORE_S_MIN:
+        yield f"The first {duration(before_s)} of the run are not shown."
     if has_breaks:
         yield "Times in which nothing happens are drawn short (//)."
 

@@ -2,7 +2,7 @@
 // many events. All texts of a target become text nodes, never markup.
 (() => {
   const NS = "http://www.w3.org/2000/svg";
-  const GUTTER = 160, ROW = 30, SUBROW = 17, CLIENT = 20, TOP = 8, LABEL = 17, AXIS = 24, HIT = 7;
+  const GUTTER = 160, ROW = 30, SUBROW = 17, CLIENT = 20, TOP = 8, LABEL = 17, AXIS = 40, HIT = 7;
   const LABELS_MAX = 24, CHAIN_MAX = 40, CAUSED_MAX = 300;
   const STEPS = [1, 2, 5];
   // How operations on stores are related: the first two are causes, the others dependences. What is said of the later
@@ -389,6 +389,18 @@
       this.drawTool(clip);
       this.drawPinned(clip);
       this.drawLabels();
+      this.drawBeyond();
+    }
+
+    /** What of the run is not in the window: nobody should take a part for all of it. */
+    drawBeyond() {
+      const [least, most] = this.p.span, few = (most - least) / 100;
+      const words = (ns) => (ns >= 1e9 ? `${(ns / 1e9).toFixed(1)} s` : ns >= 1e6 ? `${Math.round(ns / 1e6)} ms` : `${Math.round(ns / 1e3)} µs`);
+      const say = (ns, x, anchor, text) => {
+        if (ns > few) svg("text", { class: "st-beyond", x, y: this.bottom + 32, "text-anchor": anchor }, this.svg).textContent = text(words(ns));
+      };
+      say(this.from - least, GUTTER, "start", (time) => `◂ the first ${time} are to the left: zoom out`);
+      say(most - this.to, this.right, "end", (time) => `the last ${time} are to the right ▸`);
     }
 
     drawGround() {
