@@ -24,7 +24,7 @@ from undermine.campaign_dirs import TRACES
 from undermine.model.event import Event
 from undermine.model.finding import Finding
 from undermine.model.plan import Crash, Plan
-from undermine.model.run import Conditions, Receipt
+from undermine.model.run import Conditions, NodeExit, Receipt
 from undermine.report import trace_page
 from undermine.report.spacetime import unpacked
 
@@ -129,6 +129,16 @@ def test_a_finding_is_drawn_with_its_fault(project: Project, tmp_path: Path) -> 
     assert len(made["messages"]["a"]) == 2
     assert "crash on s2" in (tmp_path / "drawn" / "here" / "trace.perfetto.json").read_text()
     assert not (project.folder / ".undermine/campaigns/2026-01-01/runs/000002/trace.html").exists()
+
+
+def test_a_stored_run_that_went_wrong_is_only_drawn(project: Project) -> None:
+    campaign = CampaignMaker(project.folder / ".undermine" / "campaigns" / "2026-01-01")
+    made = record(3, Plan(), exits=[NodeExit("s2", 1, 7, at_s(0), at_s(1.5), False)], conditions=Conditions(observe_all=True))
+    number = campaign.run("baseline", Plan(), made=made, events=exchanged())
+    campaign.close()
+    code, out, err = project.run("--run", str(number))
+    assert (code, err) == (0, "")
+    assert "warning: s2 ended by itself with exit code 7 at 1.500 s: it said nothing\n" in out
 
 
 def test_machines_get_one_document(project: Project) -> None:
