@@ -52,9 +52,9 @@ class Story:
         )
         return name
 
-    def process(self, pid: int, ppid: int, node: str = "", runtime: str = "r") -> None:
+    def process(self, pid: int, ppid: int, node: str = "", agent: str = "a", runtime: str = "r") -> None:
         node = node or f"n{pid}"
-        self.processes[node, 1, pid] = AgentInfo(node, 1, pid, "a", runtime, 2, role="store", ppid=ppid)
+        self.processes[node, 1, pid] = AgentInfo(node, 1, pid, agent, runtime, 2, role="store", ppid=ppid)
 
     def tell(self) -> Columns:
         names = sorted(self.events, key=lambda name: (self.events[name].t_ns, self.events[name].seq))

@@ -314,6 +314,16 @@ def test_an_item_is_caused_by_who_put_it(story: Story, blocked: bool) -> None:
     assert blocks(story) == ({("item", "put", "get")} if blocked else set())
 
 
+def test_an_item_that_is_got_at_once_was_not_waited_for(story: Story) -> None:
+    """Its putting may begin after the asking has."""
+    story.did("get", "queue.get", "queue@1", t=1, end=12, size=1)
+    story.did("give", "handover.give", "item-1", thread="main", t=3)
+    story.did("put", "queue.put", "queue@1", thread="main", t=4)
+    story.did("take", "handover.take", "item-1", t=13, end=13)
+    assert causes(story)["take"] == ("handover", "give")
+    assert blocks(story) == set()
+
+
 def test_the_same_thing_that_two_put_may_be_got_before_the_one_that_gave_it_first_puts_it(story: Story) -> None:
     """A giving is written down before the putting: whoever comes between has its thing got under the first name."""
     story.did("get", "queue.get", "queue@1", t=1, end=12)
@@ -490,7 +500,13 @@ def test_a_wait_is_ended_by_what_began_meanwhile(story: Story, kind: str, releas
 
 @pytest.mark.parametrize(
     ("more", "ended"),
-    [({"end": 0}, False), ({"error": "TimeoutError"}, False), ({"size": 9000}, False), ({"size": 11000}, True)],
+    [
+        ({"end": 0}, False),
+        ({"error": "TimeoutError"}, False),
+        ({"size": 9000}, False),
+        ({"size": 11000}, True),
+        ({"size": 1}, False),
+    ],
 )
 def test_a_wait_that_was_given_up_was_ended_by_nobody(story: Story, more: dict[str, Any], ended: bool) -> None:
     story.did("wait", "event.wait", "event@1", **{"end": 11.5, **more})

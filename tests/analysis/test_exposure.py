@@ -48,6 +48,16 @@ def test_the_shortest_limit_in_force_is_kept(story: Story) -> None:
     assert "app:hasty#1" in found.limit_by
 
 
+def test_what_does_not_wait_neither_waits_nor_has_a_limit(story: Story) -> None:
+    story.did("submit", "handover.give", "job@1")
+    story.did("look", "future.wait", "future@1", end=20, size=1)
+    story.did("take", "handover.take", "job@1", thread="T2", end=18)
+    story.did("store", "file.write", "data", thread="T2")
+    story.did("set", "future.set", "future@1", thread="T2", end=19)
+    assert not told(story)["store"].synchronized
+    assert told(story)["store"].limit_s == 0
+
+
 def test_who_asked_for_the_work_waits_for_it(story: Story) -> None:
     story.did("submit", "handover.give", "job@1")
     story.did("wait", "future.wait", "future@1", end=20)

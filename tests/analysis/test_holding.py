@@ -189,6 +189,14 @@ def test_a_wait_has_its_own_limit(story: Story) -> None:
     assert limits(story) == {"wait": (6, "wait"), "poll": (7, "poll")}
 
 
+@pytest.mark.parametrize("op", ["lock.acquire", "sem.acquire", "queue.get", "queue.put", "future.wait", "poll"])
+def test_what_does_not_wait_has_no_limit_of_its_own(story: Story, op: str) -> None:
+    story.did("at once", op, "queue@a", size=1)
+    story.did("scope", "timeout", target="timeout", size=50_000, t=2, end=9)
+    story.did("in a scope", op, "queue@a", size=1)
+    assert limits(story) == {"scope": (52, "scope"), "in a scope": (52, "scope")}
+
+
 def test_a_scope_is_in_force_for_the_task_that_it_awaits(story: Story) -> None:
     story.did("create", "task.start", "main-1")
     story.did("step1", "handover.take", "main-1", t=10, end=20)
@@ -240,6 +248,61 @@ def test_a_limit_that_is_set_before_connecting_is_the_connections(story: Story) 
     story.did("send2", "net.send", "a:1>b:2/2", t=5)
     story.did("recv", "net.recv", "a:1>b:2/1", t=6)
     assert limits(story) == {"connect": (12, "limit"), "send": (13, "limit"), "recv": (16, "limit")}
+
+
+def test_a_sockets_limit_on_the_jvm_is_one_of_receiving(story: Story) -> None:
+    story.process(1, 0, agent="jvm")
+    story.did("early", "timeout", "", target="socket", size=10_000, t=1)
+    story.did("connect", "net.connect", "b:2", t=2)
+    story.did("send", "net.send", "a:1>b:2/1", t=3)
+    story.did("recv", "net.recv", "a:1>b:2/1", t=4)
+    story.did("later", "timeout", "a:1>b:2/1", target="socket", size=20_000, t=5)
+    story.did("send2", "net.send", "a:1>b:2/1", t=6)
+    story.did("recv2", "net.recv", "a:1>b:2/1", t=7)
+    assert limits(story) == {"recv": (14, "early"), "recv2": (27, "later")}
+
+
+def test_a_logical_operation_has_the_shortest_limit_of_the_bytes_that_move_within_it(story: Story) -> None:
+    one, two, free = "a:1>b:2/1", "a:2>b:2/2", "a:3>b:2/3"
+    story.did("short", "timeout", one, target="socket", size=10_000, t=1)
+    story.did("long", "timeout", two, target="socket", size=20_000, t=2)
+    story.did("push", "db.write", "key", t=3, end=7)
+    story.did("out", "raw.send", one, t=4)
+    story.did("out2", "raw.send", two, t=5)
+    story.did("in", "raw.recv", one, t=6)
+    story.did("request", "msg.send", "", t=8, end=10)
+    story.did("out3", "raw.send", two, t=9)
+    story.did("unlimited", "db.write", "key", t=11, end=13)
+    story.did("out4", "raw.send", free, t=12)
+    story.did("besides", "db.write", "key", t=14, end=17)
+    story.did("out5", "raw.send", one, t=15, thread="T2")
+    story.did("outer", "msg.send", "", t=20, end=30)
+    story.did("inner", "db.read", "key", t=21, end=23)
+    story.did("done", "msg.send", "", t=24, end=25)
+    story.did("out6", "raw.send", two, t=26)
+    found = limits(story)
+    logical = ("push", "request", "unlimited", "besides", "outer", "inner", "done")
+    assert {name: found[name] for name in logical if name in found} == {
+        "push": (13, "short"),
+        "request": (28, "long"),
+        "outer": (40, "long"),
+    }
+
+
+def test_a_limit_of_a_connection_that_was_made_unseen_is_not_that_of_the_next(story: Story) -> None:
+    story.did("limit", "timeout", "", target="socket", size=10_000, t=1)
+    story.did("again", "timeout", "a:1>b:2/1", target="socket", size=10_000, t=2)
+    story.did("send", "net.send", "a:1>b:2/1", t=3)
+    story.did("connect", "net.connect", "b:2", t=4)
+    story.did("send2", "net.send", "a:1>b:2/2", t=5)
+    assert limits(story) == {"send": (13, "again")}
+
+
+def test_a_limit_of_what_listens_is_that_of_accepting(story: Story) -> None:
+    story.did("limit", "timeout", "a:1", target="socket", size=10_000, t=1)
+    story.did("accept", "net.accept", "a:1", t=2)
+    story.did("connect", "net.connect", "b:2", t=3)
+    assert limits(story) == {"accept": (12, "limit")}
 
 
 def test_no_events_are_no_trouble(story: Story) -> None:

@@ -1,7 +1,7 @@
 """Blocking edges: which operation ended a wait of another thread or task.
 
-The one that ends a wait begins while the wait is under way. A wait that lasted as long as its limit ended by itself. These
-edges say who kept whom waiting; they say nothing of what caused an operation.
+The one that ends a wait begins while the wait is under way. A wait that lasted as long as its limit ended by itself, and what
+does not wait (`AT_ONCE`) is ended by nobody. These edges say who kept whom waiting; they say nothing of what caused an operation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from undermine.analysis.contexts import Contexts
-from undermine.analysis.rows import NONE, Array, Groups, resources, until
+from undermine.analysis.rows import AT_ONCE, NONE, Array, Groups, resources, until
 from undermine.model.columns import Columns, Ids, Numbers
 
 BLOCKS = ("notify", "set", "result", "lock", "semaphore", "item", "room", "barrier", "join", "child")
@@ -75,6 +75,7 @@ class _Finder:
         ends = self.ends(rows)
         limits = columns.size[rows]
         over = (ends > 0) & (columns.error[rows] == 0) & ~((limits > 0) & (ends - columns.t[rows] >= limits))
+        over &= limits != AT_ONCE
         if op in ("lock.acquire", "sem.acquire"):
             over &= columns.result[rows] == 1
         return rows[over], until(columns, rows[over], ends[over])
@@ -122,7 +123,7 @@ class _Finder:
     def items(self) -> _Found:
         """The putting of the very item that was waited for; where items are not followed, the last one."""
         gets, puts = self._by_item()
-        exact = (puts > gets) & (puts >= 0)
+        exact = (puts > gets) & (puts >= 0) & (self.columns.size[gets] != AT_ONCE)
         sources, targets, kind = self.last("queue.put", "queue.get", ITEM)
         others = ~np.isin(targets, gets)
         return np.concatenate((puts[exact], sources[others])), np.concatenate((gets[exact], targets[others])), kind
@@ -191,7 +192,7 @@ class _Finder:
         """A join returns when the thread has ended, be it before or meanwhile."""
         columns = self.columns
         rows = columns.find("join")
-        rows = rows[(columns.end[rows] > 0) & (columns.error[rows] == 0)]
+        rows = rows[(columns.end[rows] > 0) & (columns.error[rows] == 0) & (columns.size[rows] != AT_ONCE)]
         ended = columns.find("thread.end")
         known = Groups(resources(columns, ended), ended, len(columns))
         sources = known.last_before(resources(columns, rows), until(columns, rows))

@@ -1,8 +1,9 @@
 """Time limits: until when each event had to be over, and which event said so.
 
-A wait has its own limit. A scope with a time limit (`timeout`) is in force for all that its thread or task does until it
-ends, also for the task that a limited wait starts to await it. A socket's limit counts anew for each
-operation on the connection. Of several the earliest is the one in force.
+A wait has its own limit; one that does not wait has none. A scope with a time limit (`timeout`) is in force for all that its
+thread or task does until it ends, also for the task that a limited wait starts to await it. A socket's limit counts anew for
+each operation on the connection, on the JVM only for those that receive; a logical operation has that of the bytes that move
+within it. Of several the earliest is the one in force.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from undermine.analysis.contexts import Contexts
-from undermine.analysis.rows import NONE, Array, Groups, resources, until
+from undermine.analysis.messages import LOGICAL
+from undermine.analysis.rows import AT_ONCE, NONE, Array, Groups, resources, until
 from undermine.model.columns import Columns, Numbers
 
 LIMITED = (
@@ -27,7 +29,10 @@ LIMITED = (
     "poll",
 )
 _SOCKET = "socket"
-_USES = ("net.send", "net.recv", "net.accept", "net.connect", "raw.send", "raw.recv")
+_RECEIVES = ("net.recv", "net.accept", "raw.recv")
+_USES = ("net.send", "net.connect", "raw.send", *_RECEIVES)
+_BELOW = ("raw.send", "raw.recv")
+_NESTED_MAX = 3
 _FAR = np.iinfo(np.int64).max
 
 
@@ -58,7 +63,7 @@ class _Deadlines:
 
     def waits(self) -> None:
         rows = self.columns.find(*LIMITED)
-        rows = rows[self.columns.size[rows] > 0]
+        rows = rows[self.columns.size[rows] > AT_ONCE]
         self._limit(rows, rows)
 
     def scopes(self) -> None:
@@ -96,7 +101,8 @@ class _Deadlines:
         uses = columns.find(*_USES)
         connecting = self._unconnected(limits)
         connects = np.array(sorted(connecting), np.int64)
-        self._limit(connects, np.array([connecting[row] for row in connects.tolist()], np.int64))
+        limited = connects[self._is_limited(connects)]
+        self._limit(limited, np.array([connecting[row] for row in limited.tolist()], np.int64))
         firsts = self._first_uses(uses)
         made = [(row, use) for row in connects.tolist() if (use := self._use(row, firsts)) >= 0]
         pairs = np.array(made, np.int64).reshape(-1, 2)
@@ -105,17 +111,49 @@ class _Deadlines:
         last = Groups(groups, rows, len(columns)).last_before(resources(columns, uses), uses)
         uses, last = uses[last >= 0], last[last >= 0]
         last = np.array([connecting.get(row, row) for row in last.tolist()], np.int64)
-        limited = columns.size[last] > 0
+        limited = (columns.size[last] > 0) & self._is_limited(uses)
         self._limit(uses[limited], last[limited])
+        self._logical(uses[limited], last[limited])
+
+    def _is_limited(self, uses: Numbers) -> Array:
+        """Does a socket's limit count for this? SO_TIMEOUT, which Java sets, is one of receiving alone."""
+        columns = self.columns
+        jvms = np.array([process.is_jvm for process in columns.processes] or [False], bool)
+        return ~jvms[columns.process[uses]] | np.isin(columns.op[uses], [columns.id_of(op) for op in _RECEIVES])
+
+    def _logical(self, uses: Numbers, by: Numbers) -> None:
+        """A logical operation has the limit of the bytes that move within it, of several the shortest."""
+        columns = self.columns
+        below = np.isin(columns.op[uses], [columns.id_of(op) for op in _BELOW])
+        around, by = self._around(uses[below]), by[below]
+        order = np.argsort(-columns.size[by], kind="stable")
+        order = order[around[order] >= 0]
+        self._limit(around[order], by[order])
+
+    def _around(self, rows: Numbers) -> Numbers:
+        """The innermost logical operation in which each row happened, or NONE."""
+        columns, context = self.columns, self.known.context
+        logical = columns.find(*LOGICAL)
+        groups = Groups(context[logical], logical, len(columns))
+        found, at = np.full(len(rows), NONE, np.int64), rows
+        for _ in range(_NESTED_MAX):
+            at = groups.last_before(context[rows], at)
+            under_way = (at >= 0) & (found < 0) & ((columns.end[at] == 0) | (columns.end[at] >= columns.t[rows]))
+            found[under_way] = at[under_way]
+        return found
 
     def _unconnected(self, limits: Numbers) -> dict[int, int]:
-        """Limits of sockets before they were connected, by the connecting that followed."""
+        """Limits of sockets before they were connected, by the connecting that followed.
+
+        A connecting within a logical operation is no event, but the connection has its limit then, which is told once more.
+        """
         columns, known = self.columns, self.known
-        texts = {number: columns.text(number) for number in np.unique(columns.resource[limits]).tolist()}
-        early = limits[[">" not in texts[number] for number in columns.resource[limits].tolist()]]
-        connects = columns.find("net.connect")
+        nameless = columns.resource[limits] == columns.id_of("")
+        early, named, connects = limits[nameless], limits[~nameless], columns.find("net.connect")
         following = Groups(known.context[connects], connects, len(columns)).first_after(known.context[early], early)
-        pairs = zip(early.tolist(), following.tolist(), strict=True)
+        again = Groups(known.context[named], named, len(columns)).first_after(known.context[early], early)
+        unseen = (again >= 0) & (again < following) & (columns.size[again] == columns.size[early])
+        pairs = zip(early[~unseen].tolist(), following[~unseen].tolist(), strict=True)
         return {connect: limit for limit, connect in pairs if connect >= 0}
 
     def _first_uses(self, uses: Numbers) -> dict[tuple[int, str], list[int]]:

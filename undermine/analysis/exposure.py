@@ -15,6 +15,7 @@ import numpy as np
 
 from undermine.analysis.analysing import analyse
 from undermine.analysis.holding import TAKES
+from undermine.analysis.rows import AT_ONCE
 from undermine.analysis.traced import Traced
 from undermine.model.columns import Columns, Numbers
 from undermine.model.point import CLIENT, FAULT_KINDS, Point, stack_id
@@ -206,7 +207,7 @@ class _Run:
     def _limit(self, row: int) -> float:
         """How long this wait, or what sets a limit, lets things take; 0: for ever."""
         size = int(self._columns.size[row])
-        return size / _NS if size > 0 else 0.0
+        return size / _NS if size > AT_ONCE else 0.0
 
     def _waits(self, row: int) -> Iterator[int]:
         """The waits under way that the same thread or task ended later, if the waiter has asked for what is done here."""

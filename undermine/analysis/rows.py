@@ -14,6 +14,8 @@ from undermine.model.columns import Columns, Numbers
 
 Array = npt.NDArray[Any]
 NONE = -1
+AT_ONCE = 1
+"""The size of a wait that does not wait at all: it has no time limit, and nobody keeps it waiting."""
 
 
 def resources(columns: Columns, rows: Array) -> Numbers:
