@@ -193,11 +193,11 @@ def test_time(tool, any_python):
                     poll.poll(0.006)
 
         def limit():
-            one, two = socket.socketpair()
+            one, two = socket.socket(), socket.socket()
             one.settimeout(7)
             two.settimeout(None)
-            one.close()
-            two.close()
+            for unseen in socket.socketpair():
+                unseen.settimeout(6)
 
         async def later():
             await asyncio.sleep(0.001)

@@ -87,11 +87,11 @@ def test_synchronisation(tool, any_python):
         ("queue.get queue", 9 * s),
         ("handover.take queue", 0),
         ("handover.give queue", 0),
-        ("queue.put queue", 0),
-        ("queue.get queue", 0),
+        ("queue.put queue", 1),
+        ("queue.get queue", 1),
         ("handover.take queue", 0),
     ]
-    assert _within(outcome, "queues") == [*once * 4, ("queue.get queue", 0)]
+    assert _within(outcome, "queues") == [*once * 4, ("queue.get queue", 1)]
     assert outcome.of("queue.get")[-1].error == "Empty"
     assert _within(outcome, "joins") == [("thread.start helper-<n>", 0), ("join helper-<n>", 10 * s)]
     assert _within(outcome, "futures") == [
@@ -104,6 +104,45 @@ def test_synchronisation(tool, any_python):
 
 def _within(outcome, function):
     return [(f"{e.op} {e.target}", e.size) for e in outcome.trace if e.loc.startswith(f"__main__:{function}#")]
+
+
+def test_what_does_not_wait_says_so(tool):
+    outcome = tool.run(
+        """
+        import concurrent.futures, multiprocessing, queue, threading
+
+        def at_once():
+            lock, rlock, semaphore = threading.Lock(), threading.RLock(), threading.Semaphore()
+            lock.acquire(False), lock.acquire(True, 0), rlock.acquire(blocking=False), semaphore.acquire(blocking=False)
+            multiprocessing.Lock().acquire(False), multiprocessing.Semaphore(2).acquire(block=False)
+            threading.Event().wait(0)
+            with threading.Condition() as condition:
+                pass
+            items = queue.Queue()
+            items.put(1, False), items.get(block=False), items.put(1, timeout=0), items.get(timeout=0)
+            multiprocessing.Pipe()[0].poll()
+            multiprocessing.Pipe()[0].poll(0)
+            concurrent.futures.wait([], 0)
+            thread = threading.Thread(target=len, args=("",))
+            thread.start()
+            thread.join(0)
+
+        def for_ever():
+            lock, rlock, semaphore = threading.Lock(), threading.RLock(), threading.Semaphore()
+            lock.acquire(), rlock.acquire(True, -1), semaphore.acquire(timeout=None), rlock.acquire(timeout=-1)
+            items = queue.Queue()
+            items.put(1, True, None), items.get(True)
+
+        at_once()
+        for_ever()
+        """
+    ).ok()
+    kinds = ("lock.acquire", "sem.acquire", "event.wait", "queue.", "future.wait", "join")
+    of = {name: [e for e in outcome.trace if f":{name}#" in e.loc and e.op.startswith(kinds)] for name in ("at_once", "for_ever")}
+    entered = ("rlock", "lock.acquire", 0)  # the condition's own, by `with`
+    assert [(e.op, e.size) for e in of["at_once"] if (e.target, e.op, e.size) != entered and e.size != 1] == []
+    assert len(of["at_once"]) == 16
+    assert [e.size for e in of["for_ever"]] == [0] * 6
 
 
 HANDOVER = """

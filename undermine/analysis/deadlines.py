@@ -8,11 +8,13 @@ within it. Of several the earliest is the one in force.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from undermine.analysis.contexts import Contexts
 from undermine.analysis.messages import LOGICAL
-from undermine.analysis.rows import AT_ONCE, NONE, Array, Groups, resources, until
+from undermine.analysis.rows import AT_ONCE, NONE, Array, Groups, until
 from undermine.model.columns import Columns, Numbers
 
 LIMITED = (
@@ -29,6 +31,7 @@ LIMITED = (
     "poll",
 )
 _SOCKET = "socket"
+_TLS = "+tls"
 _RECEIVES = ("net.recv", "net.accept", "raw.recv")
 _USES = ("net.send", "net.connect", "raw.send", *_RECEIVES)
 _BELOW = ("raw.send", "raw.recv")
@@ -101,19 +104,36 @@ class _Deadlines:
         uses = columns.find(*_USES)
         connecting = self._unconnected(limits)
         connects = np.array(sorted(connecting), np.int64)
-        limited = connects[self._is_limited(connects)]
-        self._limit(limited, np.array([connecting[row] for row in limited.tolist()], np.int64))
+        at_connects = connects[self._is_limited(connects)]
+        self._limit(at_connects, np.array([connecting[row] for row in at_connects.tolist()], np.int64))
         firsts = self._first_uses(uses)
         made = [(row, use) for row in connects.tolist() if (use := self._use(row, firsts)) >= 0]
         pairs = np.array(made, np.int64).reshape(-1, 2)
-        groups = np.concatenate((resources(columns, limits), resources(columns, pairs[:, 1])))
+        groups = np.concatenate((self._connections(limits), self._connections(pairs[:, 1])))
         rows = np.concatenate((limits, pairs[:, 0]))
-        last = Groups(groups, rows, len(columns)).last_before(resources(columns, uses), uses)
+        last = Groups(groups, rows, len(columns)).last_before(self._connections(uses), uses)
         uses, last = uses[last >= 0], last[last >= 0]
         last = np.array([connecting.get(row, row) for row in last.tolist()], np.int64)
         limited = (columns.size[last] > 0) & self._is_limited(uses)
         self._limit(uses[limited], last[limited])
         self._logical(uses[limited], last[limited])
+
+    def _connections(self, rows: Numbers) -> Numbers:
+        """The group of each row: its connection, which has its limit also before and after it speaks TLS."""
+        columns = self.columns
+        process = columns.process[rows].astype(np.int64)
+        found: Numbers = process * len(columns.strings) + self._plain[columns.resource[rows]]
+        return found
+
+    @cached_property
+    def _plain(self) -> Numbers:
+        """The number of each text without its mark of TLS, if there is such a text."""
+        columns = self.columns
+        plain = np.arange(len(columns.strings), dtype=np.int64)
+        for number, text in enumerate(columns.strings):
+            if text.endswith(_TLS) and (other := columns.id_of(text.removesuffix(_TLS))) >= 0:
+                plain[number] = other
+        return plain
 
     def _is_limited(self, uses: Numbers) -> Array:
         """Does a socket's limit count for this? SO_TIMEOUT, which Java sets, is one of receiving alone."""
@@ -159,7 +179,7 @@ class _Deadlines:
     def _first_uses(self, uses: Numbers) -> dict[tuple[int, str], list[int]]:
         """The first row of each connection, by process and remote address."""
         columns = self.columns
-        _, first = np.unique(resources(columns, uses), return_index=True)
+        _, first = np.unique(self._connections(uses), return_index=True)
         found: dict[tuple[int, str], list[int]] = {}
         for row in sorted(uses[first].tolist()):
             _, arrow, rest = columns.text(int(columns.resource[row])).partition(">")

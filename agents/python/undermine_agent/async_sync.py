@@ -5,6 +5,7 @@ from __future__ import annotations
 from undermine_agent.handover import Items, getting, putting
 from undermine_agent.names import Subject
 from undermine_agent.observe import (
+    at_once,
     awaited_by_asyncio,
     by_address,
     limit,
@@ -58,8 +59,8 @@ def _hook_with(agent, locks) -> None:
 
 def install_queues(agent, queues) -> None:
     cls, items = queues.Queue, Items(agent)
-    on_class(cls, "put_nowait", putting(agent, items))
-    on_class(cls, "get_nowait", getting(agent, items))
+    on_class(cls, "put_nowait", putting(agent, items, at_once))
+    on_class(cls, "get_nowait", getting(agent, items, at_once))
     on_class(cls, "put", _putting(agent, items))
     on_class(cls, "get", _getting(agent, items))
     observe_methods(agent, cls, "queue", on_class, {"join": "join"}, observed_coroutine)

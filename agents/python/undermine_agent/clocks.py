@@ -6,13 +6,19 @@ import time
 
 from undermine_agent import fast
 from undermine_agent.names import Subject
-from undermine_agent.observe import Marks, limit, nanoseconds, observed, observed_coroutine, own_behind, own_caller
+from undermine_agent.observe import (
+    AT_ONCE,
+    Marks,
+    nanoseconds,
+    not_the_tools,
+    observed,
+    observed_coroutine,
+    own_caller,
+)
 from undermine_agent.patch import on_class, on_module, on_type
 
 _CLOCKS = ("time", "monotonic", "perf_counter")
 NO_SUBJECT = Subject("")
-AT_ONCE = 1
-"""The limit, in nanoseconds, of a poll that does not wait at all: 0 is one that may wait for ever."""
 
 
 def _no_subject(*args, **options) -> Subject:
@@ -56,24 +62,44 @@ def _ready(result) -> int:
 
 
 def install_socket(agent, socket) -> None:
-    """Time limits of sockets: from now on each of their operations has one. One that is lifted is one of 0."""
-    operation, is_own = agent.operations["timeout"], own_behind(agent, "socket", "ssl")
-    peers = getattr(agent, "peers", None)
+    """Time limits of sockets: from now on each of their operations has one. One that is lifted is one of 0.
+
+    Whoever sets them for the target: `http.client`, `socketserver` and others have limits of their own.
+    """
+    from undermine_agent.peers import FAMILIES  # the hooks of sockets have loaded it by now
+
+    operation, counts, peers = agent.operations["timeout"], not_the_tools(agent), agent.peers
+
+    def tell(sock, ns: int) -> None:
+        name = peers.connection(sock) or peers.listening(sock)
+        call = agent.enter(operation, Subject("socket", name), ns)
+        if call is not None:
+            agent.leave(call)
 
     def make(original):
         def settimeout(self, value, /):
-            if is_own():
-                ns = nanoseconds(value)
-                if ns or self.gettimeout():
-                    subject = Subject("socket", peers.connection(self) if peers is not None else "")
-                    call = agent.enter(operation, subject, ns)
-                    if call is not None:
-                        agent.leave(call)
+            ns = nanoseconds(value)
+            if (ns or self.gettimeout()) and self.family in FAMILIES and counts():
+                tell(self, ns)
             return original(self, value)
 
         return settimeout
 
+    def make_blocking(original):
+        def setblocking(self, flag, /):
+            if self.gettimeout() and self.family in FAMILIES and counts():
+                tell(self, 0)
+            return original(self, flag)
+
+        return setblocking
+
+    def connected(sock) -> None:
+        if counts():
+            tell(sock, nanoseconds(sock.gettimeout()))
+
+    peers.limited = connected
     on_class(socket.socket, "settimeout", make)
+    on_class(socket.socket, "setblocking", make_blocking)
 
 
 def install_select(agent, select) -> None:
@@ -111,7 +137,11 @@ def _at_selector(owner, timeout=None, *args) -> int:
 
 def install_asyncio(agent, tasks) -> None:
     on_class(tasks, "sleep", observed_coroutine(agent, "sleep", _no_subject, _seconds))
-    on_class(tasks, "wait_for", observed_limited(agent, "wait_for", limit(0)))
+    on_class(tasks, "wait_for", observed_limited(agent, "wait_for", _of_scope))
+
+
+def _of_scope(awaited, timeout=None, *args, **options) -> int:
+    return nanoseconds(timeout)
 
 
 def observed_limited(agent, name: str, size_of):

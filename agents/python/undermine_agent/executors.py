@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from undermine_agent.handover import Handover, Items, name_of
 from undermine_agent.observe import (
+    at_once,
     by_address,
     limit,
     observe_methods,
@@ -135,17 +136,17 @@ def install_queues(agent, queues) -> None:
     items = Items(agent)
     for cls in (queues.Queue, queues.JoinableQueue, queues.SimpleQueue):
         gives = cls is not queues.SimpleQueue  # which sends at once
-        for name in ("put", "put_nowait"):  # which calls `put`
+        for name, size_of in (("put", limit(2, "block")), ("put_nowait", at_once)):  # which calls `put`
             if name in cls.__dict__:
-                on_class(cls, name, _putting(agent, items if gives and name == "put" else None))
-        others = {"get": ("queue.get", limit(1)), "get_nowait": "queue.get", "join": "join"}
+                on_class(cls, name, _putting(agent, items if gives and name == "put" else None, size_of))
+        others = {"get": ("queue.get", limit(1, "block")), "get_nowait": ("queue.get", at_once), "join": "join"}
         observe_methods(agent, cls, "queue", on_class, others)
     _hook_feeding(agent, items, queues.Queue)
 
 
-def _putting(agent, items):
+def _putting(agent, items, size_of):
     """A queue's `put`. The call that a pool for processes puts is handed over, too."""
-    operation, subject_of, size_of = agent.operations["queue.put"], by_address("queue"), limit(2)
+    operation, subject_of = agent.operations["queue.put"], by_address("queue")
     own = own_caller(agent)
     counts = own_or_by(agent, "concurrent.futures.process", "multiprocessing.queues")
 

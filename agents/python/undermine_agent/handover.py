@@ -14,6 +14,7 @@ from undermine_agent import fast
 from undermine_agent.names import Subject
 from undermine_agent.observe import (
     Marks,
+    at_once,
     by_address,
     limit,
     nothing,
@@ -360,8 +361,8 @@ def install_queue(agent, queue) -> None:
     items = Items(agent)
     for cls in (queue.Queue, queue.SimpleQueue):
         replace = on_type if cls.__module__ == "_queue" else on_class
-        replace(cls, "put", putting(agent, items, limit(2)))
-        replace(cls, "put_nowait", putting(agent, items))
-        replace(cls, "get", getting(agent, items, limit(1)))
-        replace(cls, "get_nowait", getting(agent, items))
+        replace(cls, "put", putting(agent, items, limit(2, "block")))
+        replace(cls, "put_nowait", putting(agent, items, at_once))
+        replace(cls, "get", getting(agent, items, limit(1, "block")))
+        replace(cls, "get_nowait", getting(agent, items, at_once))
     observe_methods(agent, queue.Queue, "queue", on_class, {"join": "join"})

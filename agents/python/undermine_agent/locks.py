@@ -14,7 +14,7 @@ def install(agent) -> None:
 
 
 _LOCK_METHODS = {
-    "acquire": ("lock.acquire", limit(1)),
+    "acquire": ("lock.acquire", limit(1, "blocking", none=-1)),
     "__enter__": "lock.acquire",
     "release": "lock.release",
     "__exit__": "lock.release",

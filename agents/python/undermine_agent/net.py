@@ -204,9 +204,10 @@ def _hook_connect(agent, peers, cls) -> None:
             return None
         return peers.learn(sock, subject)
 
-    def begun(sock, address, subject):
+    def begun(sock, address, subject, is_seen):
         peers.tell_port(sock, address)
         peers.connected(sock, subject)
+        _tell_limit(peers, sock, is_seen)
 
     def make(original):
         def connect(self, address, /):
@@ -222,7 +223,7 @@ def _hook_connect(agent, peers, cls) -> None:
             except BaseException as error:
                 waits = isinstance(error, BlockingIOError)
                 if waits:
-                    begun(self, address, subject)
+                    begun(self, address, subject, call is not None)
                 else:
                     peers.forget(self)
                 if call is not None:
@@ -230,7 +231,7 @@ def _hook_connect(agent, peers, cls) -> None:
                     if call.error is not None:
                         raise call.error from None
                 raise
-            begun(self, address, subject)
+            begun(self, address, subject, call is not None)
             if call is not None:
                 agent.finish(call, None)
 
@@ -253,7 +254,7 @@ def _hook_connect(agent, peers, cls) -> None:
                 raise
             failed = number not in (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
             if not failed:
-                begun(self, address, subject)
+                begun(self, address, subject, call is not None)
             if call is None:
                 return number
             agent.leave(call, 0, OSError(number, "") if failed else None)
@@ -263,6 +264,12 @@ def _hook_connect(agent, peers, cls) -> None:
 
     on_class(cls, "connect", make)
     on_class(cls, "connect_ex", make_ex)
+
+
+def _tell_limit(peers, sock, is_seen: bool = True) -> None:
+    """A new connection has a time limit: by default, or one that was set before an unseen connecting."""
+    if peers.limited is not None and _gettimeout(sock) and not (is_seen and _socket.getdefaulttimeout() is None):
+        peers.limited(sock)
 
 
 def _hook_accept(agent, peers, cls) -> None:
@@ -285,11 +292,13 @@ def _hook_accept(agent, peers, cls) -> None:
                 return result
 
             try:
-                return transfer(agent, operation, entry[1], 0, None, accepted, self, 0, (), {})
+                result = transfer(agent, operation, entry[1], 0, None, accepted, self, 0, (), {})
             except BaseException:  # nobody gets what was accepted before an injected error
                 for sock in made:
                     _base.close(sock)
                 raise
+            _tell_limit(peers, result[0])
+            return result
 
         return accept
 

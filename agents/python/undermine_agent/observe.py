@@ -14,9 +14,11 @@ from itertools import count
 
 from undermine_agent import fast
 from undermine_agent.names import Subject
-from undermine_agent.sites import UNKNOWN
+from undermine_agent.sites import UNKNOWN, is_hosts, is_tools, module_name
 
 _SUBJECTS_MAX = 10_000
+AT_ONCE = 1
+"""The limit, in nanoseconds, of a wait that does not wait at all: 0 is one that may wait for ever."""
 _number = count(1).__next__
 
 
@@ -71,13 +73,24 @@ def nothing(*args, **options) -> int:
     return 0
 
 
-def limit(position: int, name: str = "timeout"):
-    """The time limit that a call was given, in nanoseconds; 0: none. `position` counts from 0, without `self`."""
+def limit(position: int, flag: str = "", default=None, none=None):
+    """The time limit that a call was given, in nanoseconds; 0: none, AT_ONCE: it does not wait.
+
+    `position` counts from 0, without `self`. Before it stands the flag of this name, if there is one, which says whether the call
+    waits. `none` is what else means that there is no limit.
+    """
 
     def size_of(owner, *args, **options):
-        return nanoseconds(args[position] if len(args) > position else options.get(name))
+        if flag and not (args[position - 1] if len(args) >= position else options.get(flag, True)):
+            return AT_ONCE
+        seconds = args[position] if len(args) > position else options.get("timeout", default)
+        return 0 if seconds is None or seconds == none else max(nanoseconds(seconds), AT_ONCE)
 
     return size_of
+
+
+def at_once(*args, **options) -> int:
+    return AT_ONCE
 
 
 def nanoseconds(seconds) -> int:
@@ -146,6 +159,26 @@ def own_behind(agent, *packages: str):
         return False
 
     return is_own
+
+
+def not_the_tools(agent):
+    """A function that says whether anybody but the tool itself called, be it by way of the standard library.
+
+    For what the target has even if a library sees to it, in a thread of the library's own.
+    """
+    frame, targets_own = sys._getframe, agent.targets_own
+
+    def is_so() -> bool:
+        if agent.off:
+            return False
+        caller = frame(2)
+        while caller is not None:
+            if is_hosts(caller.f_code.co_filename):
+                return targets_own(caller) or not is_tools(module_name(caller.f_globals))
+            caller = caller.f_back
+        return True
+
+    return is_so
 
 
 def own_or_by(agent, *modules: str):

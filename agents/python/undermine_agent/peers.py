@@ -60,6 +60,8 @@ class Peers:
         self.others: dict = {}  # datagrams: (number of the socket, address) -> subject
         # Sockets some of whose operations are recorded by the layer above them: a transport, or TLS.
         self.quiet = Marks()
+        self.limited = None
+        """Told of sockets that have a time limit which nobody has seen to be set for their connection."""
 
     def of(self, sock):
         """The subject of a socket, or None if the socket does not count."""
@@ -100,6 +102,14 @@ class Peers:
         else:
             subject = entry[1]
         return subject.resource if has_name(subject) else ""
+
+    def listening(self, sock):
+        """The address of a socket that listens; nothing of others."""
+        try:
+            listens = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_ACCEPTCONN)
+            return text_of(_getsockname(sock)) if listens else ""
+        except (AttributeError, OSError):
+            return ""
 
     # --- who it is
 

@@ -130,7 +130,7 @@ class Sites:
 
     def _counts(self, filename: str, names: dict) -> bool:
         if not self.packages:
-            return is_hosts(filename) and not _is_tools(module_name(names))
+            return is_hosts(filename) and not is_tools(module_name(names))
         if filename.startswith(("<frozen ", AGENT_DIR)):
             return False
         module = module_name(names)
@@ -186,7 +186,7 @@ def is_hosts(filename: str) -> bool:
     return not filename.startswith(_LIBRARY_DIR) or any(part in filename for part in _PACKAGE_DIRS)
 
 
-def _is_tools(module: str) -> bool:
+def is_tools(module: str) -> bool:
     """True for the tool's own code, which calls that of a workload's clients: it is nobody's who did not ask for it."""
     return module == "undermine" or module.startswith("undermine.")
 

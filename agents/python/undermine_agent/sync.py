@@ -47,7 +47,7 @@ _CONDITION = {
 }
 _EVENT = {"wait": ("event.wait", limit(0)), "set": "event.set"}
 _SEMAPHORE = {
-    "acquire": ("sem.acquire", limit(1)),
+    "acquire": ("sem.acquire", limit(1, "blocking")),
     "__enter__": "sem.acquire",
     "release": "sem.release",
     "__exit__": "sem.release",
@@ -125,7 +125,7 @@ def install_semaphores(agent, synchronize) -> None:
     def release(owner, *args, **options):
         return "lock.release" if is_lock(owner) else "sem.release"
 
-    on_type(counter, "acquire", observed(agent, acquire, subject_of, limit(1)))
+    on_type(counter, "acquire", observed(agent, acquire, subject_of, limit(1, "block")))
     on_type(counter, "release", observed(agent, release, subject_of))
     for cls in (synchronize.SemLock, synchronize.Condition):
         on_class(cls, "__enter__", observed(agent, acquire, subject_of))
@@ -148,6 +148,6 @@ def install_connections(agent, connection) -> None:
         "recv": "queue.get",
         "recv_bytes": "queue.get",
         "recv_bytes_into": "queue.get",
-        "poll": ("queue.get", limit(0)),
+        "poll": ("queue.get", limit(0, default=0)),
     }
     observe_methods(agent, connection._ConnectionBase, "pipe", on_class, methods)

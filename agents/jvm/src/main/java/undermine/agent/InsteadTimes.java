@@ -56,9 +56,9 @@ public final class InsteadTimes {
         Watch.end(call, 0);
     }
 
-    /** From now on each receiving has a time limit. */
+    /** From now on each receiving has a time limit, or no more: one that is lifted is one of 0. */
     public static void setSoTimeout(Socket socket, int milliseconds) throws SocketException {
-        if (milliseconds > 0 && Ops.timeout != null && socket != null) {
+        if (Ops.timeout != null && socket != null && (milliseconds > 0 || Endpoint.timeoutMs(socket) > 0)) {
             String name = NetHooks.nameOf(socket);
             Watch.record(Ops.timeout, new Subject("socket", name, false), Watch.limit(milliseconds));
         }
