@@ -35,8 +35,9 @@ SERVER = """
 def limits(outcome: Any, *ops: str) -> set[tuple[str, str, float]]:
     """Of the operations with a time limit: the function that did it, the operation, the limit in seconds."""
     columns = Columns.of(outcome.trace.events, outcome.trace.agents)
+    names = [stack[0].split("#")[0].split(":")[1].split(".")[-1] for stack in columns.stacks]
     return {
-        (columns.stacks[columns.stack[row]][0].split("#")[0].split(":")[1].split(".")[-1], columns.name(row), float(columns.size[by]) / 1e9)
+        (names[columns.stack[row]], columns.name(row), float(columns.size[by]) / 1e9)
         for row, by in enumerate(analyse(columns).deadline_of.tolist())
         if by >= 0 and columns.name(row).startswith(ops or ("net.", "msg.", "raw."))
     }

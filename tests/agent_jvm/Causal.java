@@ -454,6 +454,8 @@ public class Causal {
             socket.connect(server.getLocalSocketAddress(), 5000);
             socket.setSoTimeout(6);
             socket.getOutputStream().write(1);
+            socket.setSoTimeout(0);
+            socket.setSoTimeout(0);
             server.accept().close();
         }
     }
