@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undermine.analysis.contexts import Contexts
+from undermine.analysis.contexts import Contexts, givers
 from undermine.analysis.rows import AT_ONCE, NONE, Array, Groups, resources, until
 from undermine.model.columns import Columns, Ids, Numbers
 
@@ -90,6 +90,7 @@ class _Finder:
         waits = rows[awaited]
         takes = columns.find("handover.take")
         takes = takes[contexts.take[takes] == takes]
+        takes = takes[columns.target[takes] == columns.target[givers(columns, takes)]]  # parts of the task go on meanwhile
         steps = Groups(contexts.context[takes], takes, len(columns))
         following = steps.first_after(contexts.context[waits], waits)
         current = contexts.take[waits]

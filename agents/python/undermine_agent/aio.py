@@ -11,7 +11,7 @@ import _socket
 import sys
 
 from undermine_agent.observe import as_one, observe_methods, observed_coroutine
-from undermine_agent.patch import on_class
+from undermine_agent.patch import on_class, on_coroutine
 
 _SENDS = frozenset(("net.send",))
 _CLOSED = frozenset(("net.close",))
@@ -158,4 +158,4 @@ def total(parts) -> int:
 
 def install_streams(agent, streams) -> None:
     """What the target waits for at a stream: room to write."""
-    observe_methods(agent, streams.StreamWriter, "stream", on_class, {"drain": "future.wait"}, observed_coroutine)
+    observe_methods(agent, streams.StreamWriter, "stream", on_coroutine, {"drain": "future.wait"}, observed_coroutine)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 from undermine_agent.handover import Items, getting, putting
 from undermine_agent.names import Subject
 from undermine_agent.observe import (
+    asked_at,
     at_once,
-    awaited_by_asyncio,
     by_address,
     limit,
     observe_methods,
@@ -14,8 +16,9 @@ from undermine_agent.observe import (
     observed_coroutine,
     own_behind,
     own_caller,
+    where_made,
 )
-from undermine_agent.patch import on_class, on_slot, on_type
+from undermine_agent.patch import on_class, on_coroutine, on_slot, on_type
 from undermine_agent.sync import how_many
 
 
@@ -28,7 +31,7 @@ def install_locks(agent, locks) -> None:
         (getattr(locks, "Barrier", None), "barrier", {"wait": "barrier.wait"}),
     ):
         if cls is not None:
-            observe_methods(agent, cls, label, on_class, methods, observed_coroutine)
+            observe_methods(agent, cls, label, on_coroutine, methods, observed_coroutine)
     for cls, label, methods in (
         (locks.Lock, "lock", {"release": "lock.release"}),
         (locks.Semaphore, "semaphore", {"release": "sem.release"}),
@@ -53,53 +56,65 @@ def _hook_with(agent, locks) -> None:
 
     cls = locks._ContextManagerMixin
     # It returns nothing, but not before it has what it waited for: as `acquire` does, that says so.
-    on_class(cls, "__aenter__", observed_coroutine(agent, op("acquire"), subject_of, measure=lambda result: 1))
-    on_class(cls, "__aexit__", observed_coroutine(agent, op("release"), subject_of))
+    on_coroutine(cls, "__aenter__", observed_coroutine(agent, op("acquire"), subject_of, measure=lambda result: 1))
+    on_coroutine(cls, "__aexit__", observed_coroutine(agent, op("release"), subject_of))
 
 
 def install_queues(agent, queues) -> None:
     cls, items = queues.Queue, Items(agent)
     on_class(cls, "put_nowait", putting(agent, items, at_once))
     on_class(cls, "get_nowait", getting(agent, items, at_once))
-    on_class(cls, "put", _putting(agent, items))
-    on_class(cls, "get", _getting(agent, items))
-    observe_methods(agent, cls, "queue", on_class, {"join": "join"}, observed_coroutine)
+    on_coroutine(cls, "put", _putting(agent, items))
+    on_coroutine(cls, "get", _getting(agent, items))
+    observe_methods(agent, cls, "queue", on_coroutine, {"join": "join"}, observed_coroutine)
 
 
 def _putting(agent, items):
-    own = own_caller(agent)
+    own, operation, queue = own_caller(agent), agent.operations["queue.put"], by_address("queue")
 
     def make(original):
-        recorded = observed_coroutine(agent, "queue.put", by_address("queue"), is_own=lambda: True)(original)
-
-        async def put(self, item):
-            if not own():
+        async def driven(place, /, self, item):
+            is_own = own()
+            if not is_own and place is None:
                 return await original(self, item)
             given = items.put(self, item)
+            call = agent.enter(operation, queue(self), 0, 0, None if is_own else asked_at(agent, place))
             try:
-                return await recorded(self, item)
-            except BaseException:
+                await original(self, item)
+            except BaseException as error:
                 items.withdraw(*given)
+                if call is not None:
+                    agent.leave(call, 0, error)
                 raise
+            if call is not None:
+                agent.leave(call)
 
-        return put
+        return where_made(agent, driven, original, own, part=True)
 
     return make
 
 
 def _getting(agent, items):
-    own = own_caller(agent)
+    own, operation, queue = own_caller(agent), agent.operations["queue.get"], by_address("queue")
 
     def make(original):
-        recorded = observed_coroutine(agent, "queue.get", by_address("queue"), is_own=lambda: True)(original)
-
-        async def get(self):
-            item = await (recorded if own() or awaited_by_asyncio() else original)(self)
+        async def driven(place, /, self):
+            is_own, call = own(), None
+            if is_own or place is not None:
+                call = agent.enter(operation, queue(self), 0, 0, None if is_own else asked_at(agent, place))
+            try:
+                item = await original(self)
+            except BaseException as error:
+                if call is not None:
+                    agent.leave(call, 0, error)
+                raise
+            if call is not None:
+                agent.leave(call)
             if items.pending:
                 items.got(self, item)
             return item
 
-        return get
+        return where_made(agent, driven, original, own, part=True)
 
     return make
 
@@ -109,7 +124,7 @@ def install_tasks(agent, tasks) -> None:
     futures = Subject("futures")
     behind = own_behind(agent, "asyncio")  # `wait` itself warns its caller: no frame of ours may stand there
     several = observed_coroutine(agent, "future.wait", lambda *args, **options: futures, limit(0), is_own=behind)
-    on_class(tasks, "_wait", several)
+    on_coroutine(tasks, "_wait", several)
     future = by_address("future")
     cls = tasks.futures.Future
     builtin = cls.__module__ == "_asyncio"
@@ -136,13 +151,26 @@ def install_chain(agent, futures) -> None:
 
 
 def _hook_await(agent, classes, future) -> None:
-    """`await` of a future that is not done: when it begins. Its end is that the awaiting code goes on."""
-    operation, own = agent.operations["future.wait"], own_caller(agent)
+    """`await` of a future that is not done: when it begins. Its end is that the awaiting code goes on.
+
+    `wait_for` awaits what it was given; older ones await a future of their own instead.
+    """
+    operation, own, behind = agent.operations["future.wait"], own_caller(agent), own_behind(agent, "asyncio")
+    kinds, frame = tuple(classes), sys._getframe
+
+    def given_to_wait_for():
+        """What the target has `wait_for` wait for, if it is that which awaits."""
+        caller = frame(2)
+        if caller.f_code.co_name != "wait_for" or caller.f_globals.get("__name__") != "asyncio.tasks" or not behind():
+            return None
+        given = caller.f_locals.get("fut")
+        return given if isinstance(given, kinds) and not _is_part(agent, given) else None
 
     def make(original):
         def __await__(self):
-            if own() and not self.done():
-                agent.record(operation, future(self))
+            awaited = self if own() else given_to_wait_for()
+            if awaited is not None and not awaited.done():
+                agent.record(operation, future(awaited))
             return original(self)
 
         return __await__
@@ -150,3 +178,9 @@ def _hook_await(agent, classes, future) -> None:
     for cls in classes:
         if "__await__" in cls.__dict__:
             (on_slot if cls.__module__ == "_asyncio" else on_class)(cls, "__await__", make)
+
+
+def _is_part(agent, future) -> bool:
+    """Whether it is a task that is part of the one that waits for it: then that one is seen to wait anyway."""
+    coroutine = getattr(future, "get_coro", int)()
+    return id(getattr(coroutine, "cr_code", None)) in agent.parts

@@ -9,13 +9,15 @@ from undermine_agent.names import Subject
 from undermine_agent.observe import (
     AT_ONCE,
     Marks,
+    asked_at,
     nanoseconds,
     not_the_tools,
     observed,
     observed_coroutine,
     own_caller,
+    where_made,
 )
-from undermine_agent.patch import on_class, on_module, on_type
+from undermine_agent.patch import on_class, on_coroutine, on_module, on_type
 
 _CLOCKS = ("time", "monotonic", "perf_counter")
 NO_SUBJECT = Subject("")
@@ -136,8 +138,8 @@ def _at_selector(owner, timeout=None, *args) -> int:
 
 
 def install_asyncio(agent, tasks) -> None:
-    on_class(tasks, "sleep", observed_coroutine(agent, "sleep", _no_subject, _seconds))
-    on_class(tasks, "wait_for", observed_limited(agent, "wait_for", _of_scope))
+    on_coroutine(tasks, "sleep", observed_coroutine(agent, "sleep", _no_subject, _seconds, part=False))
+    on_coroutine(tasks, "wait_for", observed_limited(agent, "wait_for", _of_scope))
 
 
 def _of_scope(awaited, timeout=None, *args, **options) -> int:
@@ -150,9 +152,10 @@ def observed_limited(agent, name: str, size_of):
     operation = agent.operations["timeout"]
 
     def make(original):
-        async def function(*args, **options):
-            size = size_of(*args, **options) if own() and args else 0
-            call = agent.enter(operation, subject, size) if size else None
+        async def driven(place, /, *args, **options):
+            is_own = own()
+            size = size_of(*args, **options) if (is_own or place is not None) and args else 0
+            call = agent.enter(operation, subject, size, 0, None if is_own else asked_at(agent, place)) if size else None
             if call is None:
                 return await original(*args, **options)
             try:
@@ -163,7 +166,7 @@ def observed_limited(agent, name: str, size_of):
             agent.leave(call)
             return result
 
-        return function
+        return where_made(agent, driven, original, own)
 
     return make
 

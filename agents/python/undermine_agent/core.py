@@ -62,8 +62,27 @@ class Core:
             state = self.local.state = ThreadState(self.writer)
             return state
 
-    def enter(self, operation, subject, size=0, t_ns=0):
-        """Record that an operation begins and do what the table says. None: not recorded, just do it."""
+    def place(self):
+        """The stack of the target's code here and now, for `enter`; None if nothing is to be recorded."""
+        if self.off:
+            return None
+        state = self.thread_state()
+        if state.busy:
+            return None
+        state.busy = True
+        try:
+            return self.sites.stack(state.cursor, _frame(1))
+        except Exception as error:
+            self._note(error)
+            return None
+        finally:
+            state.busy = False
+
+    def enter(self, operation, subject, size=0, t_ns=0, stack=None):
+        """Record that an operation begins and do what the table says. None: not recorded, just do it.
+
+        `stack`: where the target asked for it, if others do it.
+        """
         if self.off:
             return None
         state = self.thread_state()
@@ -78,7 +97,9 @@ class Core:
         try:
             if self.lost_tasks:
                 self.check_tasks()
-            call = self._begin(state, operation, subject, size, t_ns, self.sites.stack(state.cursor, _frame(1)))
+            if stack is None:
+                stack = self.sites.stack(state.cursor, _frame(1))
+            call = self._begin(state, operation, subject, size, t_ns, stack)
             if operation.matchable:
                 self._decide_before(call)
             return call

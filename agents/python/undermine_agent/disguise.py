@@ -56,6 +56,15 @@ def disguised(original, run):
     def __call__(self, /, *args, **options):
         return run(args, options)
 
+    return _passing_for(original, __call__)
+
+
+def standing_in(original, hook):
+    """What passes for the original and calls the hook, with no frame in between."""
+    return _passing_for(original, staticmethod(hook))
+
+
+def _passing_for(original, __call__):
     attributes = {name: property(lambda self, name=name: getattr(original, name)) for name in _AS_ORIGINAL}
     attributes.update(__slots__=(), __call__=__call__, __wrapped__=staticmethod(original))
     return type(getattr(original, "__name__", "function"), (Disguise,), attributes)()

@@ -14,6 +14,7 @@ from itertools import count
 
 from undermine_agent import fast
 from undermine_agent.names import Subject
+from undermine_agent.patch import dressed
 from undermine_agent.sites import UNKNOWN, is_hosts, is_tools, module_name
 
 _SUBJECTS_MAX = 10_000
@@ -124,17 +125,6 @@ def own_caller(agent):
         return codes.get(id(caller.f_code), codes) is not None and not agent.off and targets_own(caller)
 
     return is_own
-
-
-def awaited_by_asyncio() -> bool:
-    """Whether the hook's coroutine is awaited by `wait_for`, or is a task itself: before Python 3.12 `wait_for` makes one of it.
-
-    It is the target's own code that made the coroutine then, and goes on with what comes of it.
-    """
-    caller = sys._getframe(1).f_back
-    while caller is not None and str(caller.f_globals.get("__name__")).startswith("undermine_agent"):
-        caller = caller.f_back
-    return caller is not None and caller.f_globals.get("__name__") in ("asyncio.events", "asyncio.tasks")
 
 
 def own_behind(agent, *packages: str):
@@ -351,17 +341,52 @@ def _operation_of(agent, op):
     return lambda *args, **options: operation
 
 
-def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None):
-    """The same for coroutine functions: recorded where the target's own code awaits them."""
+def where_made(agent, driven, original, is_own, part=False):
+    """A hook, for `on_coroutine`, that finds out where a coroutine is made whether the target's own code makes it.
+
+    By whom it is driven says nothing: `wait_for`, `gather` and tasks drive what the target has made. Gives the coroutine
+    `driven(place, ...)`, where `place` is None if others have made it. `part`: a task that does nothing but this is a part
+    of the task that starts it.
+    """
+    made = dressed(_copy(driven), original)
+    dressed(driven, original)
+    place, sites = agent.place, agent.sites
+    if part:
+        agent.parts[id(made.__code__)] = made.__code__
+
+    def hook(*args, **options):
+        if is_own():
+            return made((sites.stacks, place()), *args, **options)
+        return driven(None, *args, **options)
+
+    return hook
+
+
+def _copy(function):
+    """The same function with code of its own: a coroutine can be told by its code."""
+    return _FUNCTION(
+        function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+
+
+def asked_at(agent, place):
+    """The stack at which a coroutine was made that others drive; None where the events have none of that time any more."""
+    return place[1] if place[0] is agent.sites.stacks else None
+
+
+def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None, part=True):
+    """The same for coroutine functions, for `on_coroutine`: recorded where the target's own code makes or awaits them."""
     operation_of, is_own = _operation_of(agent, op), is_own or own_caller(agent)
 
     def make(original):
-        async def hook(*args, **options):
-            if not is_own():
+        async def driven(place, /, *args, **options):
+            own = is_own()
+            if not own and place is None:
                 return await original(*args, **options)
             try:
                 operation, subject = operation_of(*args, **options), subject_of(*args, **options)
-                call = agent.enter(operation, subject, size_of(*args, **options))
+                stack = None if own else asked_at(agent, place)
+                call = agent.enter(operation, subject, size_of(*args, **options), 0, stack)
             except (AttributeError, TypeError):  # the original says better what is wrong
                 call = None
             if call is None:
@@ -374,7 +399,7 @@ def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is
             agent.leave(call, measure(result))
             return result
 
-        return hook
+        return where_made(agent, driven, original, is_own, part)
 
     return make
 

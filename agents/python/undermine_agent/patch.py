@@ -15,6 +15,7 @@ import os
 import sys
 
 from undermine_agent import fast, native
+from undermine_agent.disguise import standing_in
 
 
 class Function:
@@ -112,6 +113,17 @@ def on_class(cls: type, name: str, make) -> None:
         setattr(cls, name, fast.module.Method(original, make, make.native))
         return
     setattr(cls, name, dressed(make(original), original, cls))
+
+
+def on_coroutine(cls, name: str, make) -> None:
+    """Hook a coroutine function of a Python class or module by a plain function that gives a coroutine.
+
+    It is called where the coroutine is made, before anybody drives it; what stands for it is a coroutine function all the same.
+    """
+    original = getattr(cls, name)
+    hook = make(original)
+    native_method = fast.module is not None and type(original) is type(on_class)
+    setattr(cls, name, fast.module.Method(original, lambda _: hook, None) if native_method else standing_in(original, hook))
 
 
 class ImportWatch:

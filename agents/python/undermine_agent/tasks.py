@@ -68,13 +68,17 @@ def _following(agent, watch, handover, base_events):
     One that is eager takes its first step at once. Loops with ways of their own are left alone: their steps are not seen.
     """
     seen, running = base_events.BaseEventLoop, base_events.events._get_running_loop
+    parts, current = agent.parts, base_events.tasks.current_task
 
     def make(original):
         def __init__(self, *args, **options):
             loop = options.get("loop") or running()
             subject = None
             if not agent.off and isinstance(loop, seen):
-                subject = watch.begin(args[0] if args else options.get("coro"))
+                coroutine = args[0] if args else options.get("coro")
+                outer = current(loop) if id(getattr(coroutine, "cr_code", None)) in parts and running() is loop else None
+                subject = watch.begin(coroutine, self, outer)
+                coroutine = outer = None
             if subject is None:
                 return original(self, *args, **options)
             watch.tasks.put(self, subject)
@@ -85,6 +89,7 @@ def _following(agent, watch, handover, base_events):
                     original(self, *args, **options)
             except BaseException:
                 watch.tasks.pop(self)
+                watch.parts.pop(self)
                 raise
             without_us(self)
             if self.done():
@@ -104,14 +109,23 @@ class Watch:
         self.start, self.end = agent.operations["task.start"], agent.operations["task.end"]
         self.reported: list = []
         self.tasks = handover.steps if handover is not None else Marks()
+        self.parts = Marks()
         self.future, self.set = by_address("future"), agent.operations["future.set"]
         self.has_waits = "sync" in agent.config.get("observe", ("sync",))
 
-    def begin(self, coroutine):
-        """A task starts: its subject. What a library makes a task of may call the target's own code, so it counts too."""
+    def begin(self, coroutine, task, outer):
+        """A task starts: its subject. What a library makes a task of may call the target's own code, so it counts too.
+
+        One that does nothing but wait, as `wait_for` and `gather` make them, is a part of the task that starts it (`outer`):
+        what it takes is that one's, and its steps are steps of that one, by another name.
+        """
         if not hasattr(coroutine, "send") or getattr(coroutine, "__name__", None) in _SHUTDOWN:
             return None
         name = name_of(coroutine)
+        whole = self.tasks.get(outer) if outer is not None else None
+        if whole is not None:
+            self.parts.put(task, whole)
+            return Subject(name, whole.resource)
         subject = Subject(name, unique(name))
         self.agent.record(self.start, subject)
         return subject
@@ -127,8 +141,10 @@ class Watch:
         """The task ended. Runs in the target's loop: never raises, never marks the exception as retrieved."""
         try:
             subject = self.tasks.pop(task)
+            part = self.parts.pop(task)
             if subject is not None and not self.agent.off:
-                self.agent.record(self.end, subject)
+                if part is None:
+                    self.agent.record(self.end, subject)
                 if self.has_waits:
                     self.agent.record(self.set, self.future(task))
             if not self.agent.off and getattr(task, "_log_traceback", False) and not task.cancelled():

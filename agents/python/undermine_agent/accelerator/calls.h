@@ -461,7 +461,7 @@ make_call(State *s, PyObject *operation, PyObject *subject, PyObject *stack, uin
 
 /* A new reference to the call, or to None if it is not recorded; NULL: the host's own exception is set. */
 static PyObject *
-enter(PyObject *operation, PyObject *subject, int64_t size, int64_t t_ns)
+enter(PyObject *operation, PyObject *subject, int64_t size, int64_t t_ns, PyObject *place)
 {
     PyThreadState *thread = this_thread();
     State *s = state_to_record(thread);
@@ -499,7 +499,17 @@ enter(PyObject *operation, PyObject *subject, int64_t size, int64_t t_ns)
         }
         Py_DECREF(done);
     }
-    stack = find_stack(s, thread, &stack_id);
+    if (place != NULL && place != Py_None) {
+        PyObject *number = PyObject_GetAttr(place, text_id);
+        stack_id = number ? (uint32_t)PyLong_AsUnsignedLong(number) : 0;
+        Py_XDECREF(number);
+        if (!PyErr_Occurred()) {
+            Py_INCREF(place);
+            stack = place;
+        }
+    } else {
+        stack = find_stack(s, thread, &stack_id);
+    }
     if (stack != NULL) {
         seq = begin(s, (Operation *)operation, (Subject *)subject, size, t_ns, stack_id);
     }
@@ -561,8 +571,8 @@ leave(Call *call, int64_t result, PyObject *error)
 static PyObject *
 Core_enter(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    if (count < 2 || count > 4) {
-        PyErr_SetString(PyExc_TypeError, "enter(operation, subject, size=0, t_ns=0)");
+    if (count < 2 || count > 5) {
+        PyErr_SetString(PyExc_TypeError, "enter(operation, subject, size=0, t_ns=0, stack=None)");
         return NULL;
     }
     int64_t size = count > 2 ? PyLong_AsLongLong(args[2]) : 0, t_ns = count > 3 ? PyLong_AsLongLong(args[3]) : 0;
@@ -570,7 +580,29 @@ Core_enter(PyObject *self, PyObject *const *args, Py_ssize_t count)
         PyErr_Clear();
         size = 0;
     }
-    return enter(args[0], args[1], size, t_ns);
+    return enter(args[0], args[1], size, t_ns, count > 4 ? args[4] : NULL);
+}
+
+/* place(): the stack of the target's code here and now; None if nothing is to be recorded. */
+static PyObject *
+Core_place(PyObject *self, PyObject *unused)
+{
+    PyThreadState *thread = this_thread();
+    State *s = state_to_record(thread);
+    if (s == NULL) {
+        Py_RETURN_NONE;
+    }
+    uint32_t stack_id;
+    s->busy = 1;
+    PyObject *stack = find_stack(s, thread, &stack_id);
+    if (stack == NULL) {
+        note_trouble();
+    }
+    s->busy = 0;
+    if (stack == NULL && !PyErr_Occurred()) {
+        Py_RETURN_NONE;
+    }
+    return stack;
 }
 
 static PyObject *
@@ -677,7 +709,7 @@ Core_perform(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *
         }
         return result;
     }
-    PyObject *call = enter(operation, subject, size, 0);
+    PyObject *call = enter(operation, subject, size, 0, NULL);
     if (call == NULL) {
         return NULL;
     }
@@ -764,6 +796,7 @@ Core_begin_work(Core *self, PyObject *args)
 }
 
 static PyMethodDef Core_methods[] = {
+    {"place", (PyCFunction)Core_place, METH_NOARGS, NULL},
     {"enter", (PyCFunction)(void (*)(void))Core_enter, METH_FASTCALL, NULL},
     {"leave", (PyCFunction)(void (*)(void))Core_leave, METH_FASTCALL, NULL},
     {"perform", (PyCFunction)(void (*)(void))Core_perform, METH_FASTCALL | METH_KEYWORDS, NULL},
