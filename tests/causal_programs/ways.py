@@ -437,10 +437,18 @@ def to_thread(program: Program, body: Body) -> None:
 
 
 def task_item(program: Program, body: Body) -> None:
+    _item(program, body, "await items.get()")
+
+
+def task_item_gathered(program: Program, body: Body) -> None:
+    _item(program, body, "await asyncio.gather(items.get())")
+
+
+def _item(program: Program, body: Body, get: str) -> None:
     giver, n = body.mark(), program.number()
     worker = program.begin(program.cause("start", giver), body.depth - 1, "items")
     first = worker.mark()
-    worker.add("await items.get()")
+    worker.add(get)
     name = worker.name.partition("(")[0]
     body.add(f"q{n} = asyncio.Queue()", f"t{n} = asyncio.create_task({name}(q{n}))", "await asyncio.sleep(0.005)")
     giver = body.mark()
@@ -476,13 +484,17 @@ _Names = tuple[str, str, str]
 
 
 def _awaited(
-    program: Program, body: Body, made: str, wait: str, release: tuple[str, ...], names: _Names, locks: int = 0
+    program: Program, body: Body, made: str, wait: str, release: tuple[str, ...], names: _Names, locks: int = 0, after: str = ""
 ) -> None:
-    """A task waits for what we do later, with `locks` held."""
+    """A task waits for what we do later, with `locks` held; then it has the lock itself if it has to do something `after`."""
     giver, n = body.mark(), program.number()
     worker = program.begin(program.cause("start", giver), 0, "x")
     waiter = worker.mark()
     worker.add(*wait.splitlines())
+    worker.locks = 1 if after else 0
+    worker.mark()
+    worker.locks = 0
+    worker.add(*after.splitlines())
     worker.mark()
     name = program.end(worker, "async def")
     body.add(*(line.format(x=f"x{n}") for line in made.splitlines()))
@@ -513,6 +525,40 @@ def task_condition(program: Program, body: Body) -> None:
     names = "notify", "cond.notify", "cond.wait"
     release = "async with {x}:", "    {x}.notify()"
     _awaited(program, body, "{x} = asyncio.Condition()", "async with x:\n    await x.wait()", release, names)
+
+
+def task_event_limited(program: Program, body: Body) -> None:
+    wait, names = "await asyncio.wait_for(x.wait(), 99)", ("set", "event.set", "event.wait")
+    _awaited(program, body, "{x} = asyncio.Event()", wait, ("{x}.set()",), names)
+
+
+def task_event_gathered(program: Program, body: Body) -> None:
+    wait, names = "await asyncio.gather(x.wait())", ("set", "event.set", "event.wait")
+    _awaited(program, body, "{x} = asyncio.Event()", wait, ("{x}.set()",), names)
+
+
+def task_future_limited(program: Program, body: Body) -> None:
+    made, wait = "{x} = asyncio.get_running_loop().create_future()", "await asyncio.wait_for(x, 99)"
+    _awaited(program, body, made, wait, ("{x}.set_result(1)",), ("result", "future.set", "future.wait"))
+
+
+def task_lock_limited(program: Program, body: Body) -> None:
+    made, wait = "{x} = asyncio.Lock()\nawait {x}.acquire()", "await asyncio.wait_for(x.acquire(), 99)"
+    names = "lock", "lock.release", "lock.acquire"
+    _awaited(program, body, made, wait, ("{x}.release()",), names, locks=1, after="x.release()")
+
+
+def task_semaphore_limited(program: Program, body: Body) -> None:
+    made, wait = "{x} = asyncio.Semaphore(1)\nawait {x}.acquire()", "await asyncio.wait_for(x.acquire(), 99)"
+    names = "semaphore", "sem.release", "sem.acquire"
+    _awaited(program, body, made, wait, ("{x}.release()",), names, locks=1, after="x.release()")
+
+
+def task_condition_limited(program: Program, body: Body) -> None:
+    wait = "await x.acquire()\nawait asyncio.wait_for(x.wait(), 99)"
+    release = "async with {x}:", "    {x}.notify()"
+    names = "notify", "cond.notify", "cond.wait"
+    _awaited(program, body, "{x} = asyncio.Condition()", wait, release, names, after="x.release()")
 
 
 def limited(program: Program, body: Body) -> None:
@@ -615,4 +661,10 @@ def reader(program: Program, body: Body) -> None:
 _CALLS: tuple[Way, ...] = (task, gather, soon, later, threadsafe, future_callback, in_executor, to_thread, task_item)
 _AWAITED: tuple[Way, ...] = (task_event, task_lock, task_semaphore, task_condition)
 _STREAMS = (stream, limited_stream, twice_limited_stream, joined_stream)
-ASYNC: dict[str, Way] = {way.__name__: way for way in (*_CALLS, *_AWAITED, limited, limited_item, *_STREAMS, protocol, reader)}
+_DRIVEN: tuple[Way, ...] = (
+    task_event_limited, task_event_gathered, task_future_limited, task_lock_limited, task_semaphore_limited,
+    task_condition_limited, limited_item, task_item_gathered,
+)  # fmt: skip
+ASYNC: dict[str, Way] = {
+    way.__name__: way for way in (*_CALLS, *_AWAITED, *_DRIVEN, limited, *_STREAMS, protocol, reader)
+}
