@@ -144,6 +144,113 @@ def test_locks_belong_to_the_tasks_that_take_them(tool, any_python):
     ]
 
 
+DRIVEN = """
+    import asyncio, os
+
+    async def later(function, *args):
+        await asyncio.sleep(0.01)
+        function(*args)
+
+    async def limited(x, wait, function, *args):
+        task = asyncio.create_task(later(function, *args))
+        await asyncio.wait_for(wait(), 9)
+        await task
+
+    async def gathered(x, wait, function, *args):
+        await asyncio.gather(wait(), later(function, *args))
+
+    async def as_a_task(x, wait, function, *args):
+        task = asyncio.create_task(wait())
+        await later(function, *args)
+        await task
+
+    async def main():
+        for way in (limited, gathered, as_a_task):
+            event, items, full, semaphore, lock = (
+                asyncio.Event(), asyncio.Queue(), asyncio.Queue(1), asyncio.Semaphore(0), asyncio.Lock()
+            )
+            full.put_nowait(0)
+            await lock.acquire()
+            await asyncio.create_task(way(event, event.wait, event.set))
+            await asyncio.create_task(way(items, items.get, items.put_nowait, 1))
+            await asyncio.create_task(way(full, lambda: full.put(1), full.get_nowait))
+            await asyncio.create_task(way(semaphore, semaphore.acquire, semaphore.release))
+            await asyncio.create_task(way(lock, lock.acquire, lock.release))
+
+    asyncio.run(main())
+"""
+
+
+def test_what_asyncio_waits_for_on_behalf_of_a_task_is_a_wait_of_that_task(tool, any_python):
+    tool.python = any_python
+    outcome = tool.run(DRIVEN).ok()
+    tasks = {event.resource: event.target for event in outcome.of("task.start")}
+    waits = outcome.of("event.wait", "queue.get", "queue.put", "sem.acquire", "lock.acquire")
+    waits = [e for e in waits if e.end_ns - e.t_ns > 5_000_000]
+    once = [("event.wait", 1), ("queue.get", 0), ("queue.put", 0), ("sem.acquire", 1), ("lock.acquire", 1)]
+    expected = [(op, result, way) for way in ("limited", "gathered", "as_a_task") for op, result in once]
+    assert [(e.op, e.result, tasks[_innermost(outcome, e).resource]) for e in waits] == expected
+    for wait, (op, _, way) in zip(waits, expected, strict=True):
+        assert f"{'<lambda>' if op == 'queue.put' else way}#" in wait.loc, "where the target asked for it"
+        assert wait.error == ""
+
+
+def test_a_wait_of_a_part_of_a_task_ends_with_it(tool, any_python):
+    """`wait_for` gives up: the wait has ended, and a lock that was never got is not got."""
+    tool.python = any_python
+    outcome = tool.run(
+        """
+        import asyncio
+
+        async def main():
+            lock, never = asyncio.Lock(), asyncio.Event().wait()
+            never.close()
+            await asyncio.wait_for(lock.acquire(), 5)
+            try:
+                await asyncio.wait_for(lock.acquire(), 0.01)
+            except asyncio.TimeoutError:
+                lock.release()
+
+        asyncio.run(main())
+        """
+    ).ok()
+    assert [(e.op, e.result, e.error) for e in outcome.trace if e.op.startswith(("lock.", "event."))] == [
+        ("lock.acquire", 1, ""),
+        ("lock.acquire", 0, "CancelledError"),
+        ("lock.release", 0, ""),
+    ]
+
+
+def test_what_an_exit_stack_enters_its_owner_enters(tool, any_python):
+    tool.python = any_python
+    outcome = tool.run(
+        """
+        import asyncio, contextlib, threading
+
+        async def main():
+            async with contextlib.AsyncExitStack() as stack:
+                await stack.enter_async_context(asyncio.Lock())
+
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(threading.Lock())
+            stack.enter_context(threading.Semaphore())
+        stack.enter_context(threading.RLock())
+        stack.close()
+        asyncio.run(main())
+        """
+    ).ok()
+    assert [(e.op, e.target, e.loc.partition("#")[0]) for e in outcome.trace if e.op.startswith(("lock.", "sem."))] == [
+        ("lock.acquire", "lock", "__main__:<module>"),
+        ("sem.acquire", "semaphore", "__main__:<module>"),
+        ("sem.release", "semaphore", "__main__:<module>"),
+        ("lock.release", "lock", "__main__:<module>"),
+        ("lock.acquire", "rlock", "__main__:<module>"),
+        ("lock.release", "rlock", "__main__:<module>"),
+        ("lock.acquire", "lock", "__main__:main"),
+        ("lock.release", "lock", "__main__:main"),
+    ]
+
+
 LIBRARY = """
     import asyncio, functools, threading
 

@@ -257,6 +257,48 @@ PROGRAMS = {
         transport._sock = None
         loop.close()
     """,
+    "coroutine functions": """
+        import asyncio, gc, inspect, pickle, warnings
+        functions = (
+            asyncio.Lock.acquire, asyncio.Event.wait, asyncio.Condition.wait_for, asyncio.Queue.get, asyncio.Queue.put,
+            asyncio.StreamWriter.drain, asyncio.Lock.__aenter__, asyncio.sleep, asyncio.wait_for, asyncio.Lock().acquire,
+        )
+        for function in functions:
+            assert inspect.iscoroutinefunction(function) and asyncio.iscoroutinefunction(function), function
+            assert inspect.isfunction(function) or inspect.ismethod(function), function
+            assert repr(function).startswith(("<function ", "<bound method ")), repr(function)
+        assert asyncio.Lock.acquire.__qualname__ == "Lock.acquire" and asyncio.sleep.__module__ == "asyncio.tasks"
+        assert str(inspect.signature(asyncio.Queue.put)) == "(self, item)"
+        assert str(inspect.signature(asyncio.Queue().put)) == "(item)"
+        assert pickle.loads(pickle.dumps(asyncio.Lock.acquire)) is asyncio.Lock.acquire
+        assert pickle.loads(pickle.dumps(asyncio.sleep)) is asyncio.sleep
+        async def main():
+            lock = asyncio.Lock()
+            coroutine = lock.acquire()
+            assert inspect.iscoroutine(coroutine) and asyncio.iscoroutine(coroutine)
+            assert (coroutine.__name__, coroutine.__qualname__) == ("acquire", "Lock.acquire")
+            assert inspect.getcoroutinestate(coroutine) == "CORO_CREATED"
+            assert await coroutine is True
+            class Mine(asyncio.Queue):
+                async def get(self):
+                    return await super().get(), await asyncio.Queue.get(self)
+            mine = Mine()
+            await mine.put(item=1)
+            mine.put_nowait(2)
+            assert await mine.get() == (1, 2)
+            task = asyncio.create_task(asyncio.Event().wait())
+            await asyncio.sleep(0)
+            assert "coro=<Event.wait() " in repr(task), repr(task)
+            task.cancel()
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                lock.acquire()
+                gc.collect()
+            said = [str(one.message) for one in given]
+            assert said == ["coroutine 'Lock.acquire' was never awaited"], said
+            assert given[0].filename == __file__
+        asyncio.run(main())
+    """,
     "logging": """
         import logging, logging.handlers
         handler = logging.handlers.RotatingFileHandler("log", maxBytes=100, backupCount=1)

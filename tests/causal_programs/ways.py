@@ -179,6 +179,20 @@ def lock(program: Program, body: Body) -> None:
     program.wait("lock", holder, "lock.release", waiter, "lock.acquire")
 
 
+def stacked(program: Program, body: Body) -> None:
+    """A lock that `contextlib` takes and gives back for us."""
+    n = program.number()
+    body.add(f"with contextlib.ExitStack() as x{n}:", f"    x{n}.enter_context(threading.Lock())")
+    _held_within(body)
+
+
+def _held_within(body: Body) -> None:
+    body.locks += 1
+    body.mark()
+    body.lines[-1] = "    " + body.lines[-1]
+    body.locks -= 1
+
+
 def semaphore(program: Program, body: Body) -> None:
     n = program.number()
     body.add(f"globals()['s{n}'] = threading.Semaphore(0)")
@@ -367,7 +381,7 @@ def run(program: Program, body: Body) -> None:
 
 
 _THREADS: tuple[Way, ...] = (thread, timer, parallel, workers, executor, done_callback, item)
-_WAITS: tuple[Way, ...] = (event, condition, lock, semaphore, barrier)
+_WAITS: tuple[Way, ...] = (event, condition, lock, stacked, semaphore, barrier)
 _PROCESSES: tuple[Way, ...] = (forked, process, spawned, process_pool, pool, process_queue, process_pipe)
 _OTHERS: tuple[Way, ...] = (pipe, mailbox, tcp, polled, datagram, run)
 SYNC: dict[str, Way] = {way.__name__: way for way in (*_THREADS, *_WAITS, *_PROCESSES, *_OTHERS)}
@@ -561,6 +575,12 @@ def task_condition_limited(program: Program, body: Body) -> None:
     _awaited(program, body, "{x} = asyncio.Condition()", wait, release, names, after="x.release()")
 
 
+def stacked_async(program: Program, body: Body) -> None:
+    n = program.number()
+    body.add(f"async with contextlib.AsyncExitStack() as x{n}:", f"    await x{n}.enter_async_context(asyncio.Lock())")
+    _held_within(body)
+
+
 def limited(program: Program, body: Body) -> None:
     body.add("async with asyncio.timeout(99) if hasattr(asyncio, 'timeout') else contextlib.AsyncExitStack():")
     body.limited = True
@@ -666,5 +686,6 @@ _DRIVEN: tuple[Way, ...] = (
     task_condition_limited, limited_item, task_item_gathered,
 )  # fmt: skip
 ASYNC: dict[str, Way] = {
-    way.__name__: way for way in (*_CALLS, *_AWAITED, *_DRIVEN, limited, *_STREAMS, protocol, reader)
+    way.__name__: way
+    for way in (*_CALLS, *_AWAITED, *_DRIVEN, stacked_async, limited, *_STREAMS, protocol, reader)
 }

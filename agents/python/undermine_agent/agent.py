@@ -16,7 +16,7 @@ from undermine_agent.faults import Faults, Lasting, resource_of
 from undermine_agent.link import Link
 from undermine_agent.names import Paths
 from undermine_agent.observe import Marks
-from undermine_agent.sites import AGENT_DIR, UNKNOWN, Sites
+from undermine_agent.sites import AGENT_DIR, UNKNOWN, Sites, on_behalf
 from undermine_agent.table import State, Table
 from undermine_agent.thread_names import ThreadNames
 from undermine_agent.variables import Variables
@@ -142,11 +142,16 @@ class Agent(fast.base("Core", Core)):
         self.paths.fds.clear()
 
     def targets_own(self, frame) -> bool:
-        """True if this frame runs the target's code. Cheap: one look-up for code seen before."""
-        offsets = self.sites.codes.get(id(frame.f_code), UNKNOWN)
-        if offsets is UNKNOWN:
-            offsets = self.sites.classify(frame)
-        return offsets is not None
+        """True if this frame runs the target's code, or on its behalf. Cheap: one look-up for code seen before."""
+        while frame is not None:
+            offsets = self.sites.codes.get(id(frame.f_code), UNKNOWN)
+            if offsets is UNKNOWN:
+                offsets = self.sites.classify(frame)
+                if offsets is None and on_behalf(frame):
+                    frame = frame.f_back
+                    continue
+            return offsets is not None
+        return False
 
     def _decide_before(self, call) -> None:
         lasting = self.lasting

@@ -119,7 +119,12 @@ class Sites:
         return self._stack(cursor, tuple(found[: -DEPTH_MAX - 1 : -1]))
 
     def classify(self, frame):
-        """Decide once for a code object whether it is the target's; returns its table of offsets or None."""
+        """Decide once for a code object whether it is the target's; returns its table of offsets or None.
+
+        Whether what is done on behalf of others is the target's is to be asked each time.
+        """
+        if on_behalf(frame):
+            return None
         code = frame.f_code
         offsets = {} if self._counts(code.co_filename, frame.f_globals) else None
         self.codes[id(code)] = offsets
@@ -177,6 +182,18 @@ class Sites:
             known = Stack(self.writer.stack(cursor, frames), tuple(map(self.locs.__getitem__, frames)))
             self.stacks[frames] = known
         return known
+
+
+_ENTERS = frozenset(("enter_context", "enter_async_context", "__exit__", "__aexit__", "close", "aclose"))
+_ENTERS_WITH = frozenset(((), ("cm",), ("exc_details",)))
+
+
+def on_behalf(frame) -> bool:
+    """True for code of `contextlib.ExitStack`: what it enters and leaves, whoever called it does."""
+    code = frame.f_code
+    if code.co_name not in _ENTERS or frame.f_globals.get("__name__") != "contextlib":
+        return False
+    return code.co_varnames[1:2] in _ENTERS_WITH
 
 
 def is_hosts(filename: str) -> bool:

@@ -16,7 +16,7 @@ from time import monotonic_ns
 
 from undermine_agent import tinyjson
 from undermine_agent.patch import on_module
-from undermine_agent.sites import AGENT_DIR, module_name
+from undermine_agent.sites import AGENT_DIR, module_name, on_behalf
 
 THREADS_MAX, TASKS_MAX, FRAMES_MAX = 200, 500, 60
 TEXT_MAX = 300
@@ -191,7 +191,7 @@ class Snapshot:
     def _doing(self, kind: str, name: str, frames: list, waits: str) -> dict:
         frames = [frame for frame in frames if not frame.f_code.co_filename.startswith(AGENT_DIR)]
         shown = frames[:FRAMES_MAX]
-        own = [frame for frame in frames if self.agent.targets_own(frame)][:FRAMES_MAX]
+        own = [frame for frame in frames if self.agent.targets_own(frame) and not on_behalf(frame)][:FRAMES_MAX]
         return {
             "kind": kind,
             "name": name[:TEXT_MAX],
