@@ -1,5 +1,7 @@
 """How hooks are put in place: on modules, on C types, on Python classes, and on modules not imported yet.
 
+A coroutine function is hooked by a plain function that passes for one: where a coroutine is made says whose it is.
+
 A hook is made by `make(original)` and takes what the original takes. Only that argument may be called for the
 original: a name looked up elsewhere may lead to the hook again.
 
