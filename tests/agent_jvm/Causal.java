@@ -2,6 +2,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.channels.SelectionKey;
@@ -19,22 +20,30 @@ import java.util.Queue;
 import java.util.Timer;
 import java.util.TimerTask;
 import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingDeque;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.Exchanger;
+import java.util.concurrent.ExecutorCompletionService;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.Future;
+import java.util.concurrent.LinkedBlockingDeque;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.LinkedTransferQueue;
+import java.util.concurrent.Phaser;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.function.LongSupplier;
@@ -176,6 +185,180 @@ public class Causal {
         Queue<Object> plain = new java.util.ArrayDeque<>();
         plain.add("six");
         plain.poll();
+    }
+
+    static void deques() throws Exception {
+        BlockingDeque<Object> queue = new LinkedBlockingDeque<>(1);
+        Thread thread = new Thread(() -> {
+            try {
+                queue.pollFirst(10, TimeUnit.SECONDS);
+                mark("first");
+                queue.pollLast(10, TimeUnit.SECONDS);
+                mark("last");
+                queue.pollLast(1, TimeUnit.MILLISECONDS);
+            } catch (InterruptedException interrupt) {
+                throw new IllegalStateException(interrupt);
+            }
+        }, "consumer");
+        thread.start();
+        rest();
+        queue.offerLast("one", 10, TimeUnit.SECONDS);
+        queue.offerFirst("two", 10, TimeUnit.SECONDS);
+        thread.join();
+        queue.push("three");
+        queue.offerLast("four", 1, TimeUnit.MILLISECONDS);
+        queue.pop();
+        new LinkedTransferQueue<Object>().tryTransfer("five", 1, TimeUnit.MILLISECONDS);
+    }
+
+    private static Callable<String> slow(String name) {
+        return () -> {
+            rest();
+            mark(name);
+            return name;
+        };
+    }
+
+    /** What is waited for is known to the JDK alone. */
+    static void invoked() throws Exception {
+        ExecutorService pool = Executors.newFixedThreadPool(2);
+        pool.invokeAll(Arrays.asList(slow("one"), slow("two")));
+        pool.invokeAll(Arrays.asList(slow("three")), 10, TimeUnit.SECONDS);
+        mark(pool.invokeAny(Arrays.asList(slow("four"))) + " won");
+        pool.shutdown();
+    }
+
+    static void completed() throws Exception {
+        ExecutorService pool = Executors.newFixedThreadPool(1);
+        ExecutorCompletionService<String> done = new ExecutorCompletionService<>(pool);
+        done.poll();
+        done.submit(slow("one"));
+        mark(done.take().get() + " taken");
+        done.submit(slow("two"));
+        mark(done.poll(10, TimeUnit.SECONDS).get() + " taken");
+        pool.shutdown();
+    }
+
+    static void terminated() throws Exception {
+        for (ExecutorService pool : Arrays.asList(Executors.newFixedThreadPool(1), Executors.newSingleThreadExecutor())) {
+            pool.execute(Causal::rest);
+            pool.shutdown();
+            pool.awaitTermination(10, TimeUnit.SECONDS);
+        }
+    }
+
+    static void forked() throws Exception {
+        ForkJoinPool pool = new ForkJoinPool(1);
+        pool.submit(slow("one")).get();
+        try {
+            pool.submit(() -> {
+                rest();
+                throw new IllegalStateException("asked for");
+            }).join();
+        } catch (IllegalStateException expected) {
+            mark("raised");
+        }
+        pool.shutdown();
+    }
+
+    /** Both give the same. */
+    static void exchanged() throws Exception {
+        Exchanger<String> meeting = new Exchanger<>();
+        Thread thread = new Thread(() -> {
+            try {
+                rest();
+                meeting.exchange("it");
+                mark("other");
+            } catch (InterruptedException interrupt) {
+                throw new IllegalStateException(interrupt);
+            }
+        }, "other");
+        thread.start();
+        meeting.exchange("it", 10, TimeUnit.SECONDS);
+        mark("met");
+        thread.join();
+        try {
+            meeting.exchange("nobody", 1, TimeUnit.MILLISECONDS);
+        } catch (TimeoutException expected) {
+            mark("alone");
+        }
+    }
+
+    static void parked() throws Exception {
+        Thread main = Thread.currentThread();
+        Thread thread = new Thread(() -> {
+            rest();
+            isTold = true;
+            LockSupport.unpark(main);
+        }, "waker");
+        isTold = false;
+        thread.start();
+        while (!isTold) {
+            LockSupport.park(MONITOR);
+        }
+        thread.join();
+        LockSupport.unpark(null);
+        LockSupport.parkUntil(System.currentTimeMillis() + 5);
+    }
+
+    static void phased() throws Exception {
+        Phaser phaser = new Phaser(1);
+        Thread thread = new Thread(() -> {
+            rest();
+            phaser.arriveAndAwaitAdvance();
+        }, "other");
+        thread.start();
+        phaser.awaitAdvanceInterruptibly(0, 10, TimeUnit.SECONDS);
+        thread.join();
+    }
+
+    static void accepting() throws Exception {
+        try (ServerSocket server = new ServerSocket()) {
+            server.setSoTimeout(20);
+            server.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+            try {
+                server.accept();
+            } catch (SocketTimeoutException expected) {
+                mark("nobody came");
+            }
+            server.setSoTimeout(0);
+            try (Socket socket = new Socket(server.getInetAddress(), server.getLocalPort())) {
+                server.accept().close();
+            }
+        }
+    }
+
+    /** Nothing where something is needed: it is raised as ever, and what follows is as ever. */
+    static void nothing() throws Exception {
+        BlockingDeque<Object> queue = new LinkedBlockingDeque<>(1), none = null;
+        ExecutorService pool = Executors.newFixedThreadPool(1), noPool = null;
+        ExecutorCompletionService<String> done = new ExecutorCompletionService<>(pool), noneDone = null;
+        List<Callable<String>> noTasks = null;
+        ServerSocket noServer = null;
+        Exchanger<Object> noExchanger = null;
+        List<Callable<?>> all = Arrays.asList(
+                () -> none.pollFirst(1, TimeUnit.SECONDS), () -> none.pollLast(1, TimeUnit.SECONDS),
+                () -> none.offerFirst("it", 1, TimeUnit.SECONDS), () -> none.offerLast("it", 1, TimeUnit.SECONDS),
+                () -> none.pop(),
+                () -> queue.pollFirst(1, null), () -> queue.offerLast("it", 1, null), () -> queue.offerFirst(null, 1, null),
+                () -> pool.invokeAll(noTasks), () -> pool.invokeAny(noTasks), () -> pool.awaitTermination(1, null),
+                () -> pool.invokeAll(noTasks, 1, null), () -> pool.invokeAny(noTasks, 1, null),
+                () -> noPool.invokeAll(noTasks), () -> noPool.awaitTermination(1, TimeUnit.SECONDS),
+                () -> done.poll(1, null), () -> noneDone.take(), () -> noneDone.poll(1, TimeUnit.SECONDS),
+                () -> noExchanger.exchange("it"), () -> new Exchanger<>().exchange(null, 1, null),
+                () -> new Phaser(1).awaitAdvanceInterruptibly(0, 1, null), () -> noServer.accept(),
+                () -> new ForkJoinPool(1).invoke(null));
+        int raised = 0;
+        for (Callable<?> each : all) {
+            try {
+                each.call();
+            } catch (NullPointerException expected) {
+                raised++;
+            }
+        }
+        mark(raised + " of " + all.size());
+        pool.submit(slow("still")).get();
+        pool.shutdown();
     }
 
     // --- locks and waits
@@ -369,7 +552,7 @@ public class Causal {
         thread.join();
     }
 
-    static boolean isTold;
+    static volatile boolean isTold;
 
     static void notified() throws Exception {
         Thread thread = new Thread(() -> {

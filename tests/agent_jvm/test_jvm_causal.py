@@ -107,6 +107,111 @@ def test_items_of_queues_are_followed(program: Any) -> None:
     assert [e.size for e in outcome.of("queue.get")] == [0, 10_000_000_000, 1, 1]
 
 
+def _blocking(program: Any, op: str) -> list[tuple[str, str, str]]:
+    """Who ended waits of this kind: the kind of the edge, the operation that ended it, and its thread."""
+    columns = read_columns(program.tool.trace_dir)
+    edges = analyse(columns).blocking
+    rows = zip(edges.kind.tolist(), edges.source.tolist(), edges.target.tolist(), strict=True)
+    ops, threads = columns.op, columns.thread
+    return [
+        (BLOCKS[kind], columns.text(int(ops[source])), columns.text(int(threads[source])))
+        for kind, source, target in rows
+        if columns.text(int(ops[target])) == op
+    ]
+
+
+def test_items_of_deques_are_followed_also_where_time_is_limited(program: Any) -> None:
+    outcome = program.seen("deques")
+    gives, items = outcome.of("handover.give"), [e for e in outcome.of("handover.take") if e.target == "queue"]
+    assert [e.resource for e in items] == [gives[n].resource for n in (0, 1, 2)]  # nobody fetched the others
+    assert [e.size for e in outcome.of("queue.get")] == [10_000_000_000, 10_000_000_000, 1_000_000, 1]
+    assert [(e.size, e.result) for e in outcome.of("queue.put")] == [
+        (10_000_000_000, 1), (10_000_000_000, 1), (1, 1), (1_000_000, 0), (1_000_000, 0),
+    ]  # fmt: skip
+    assert _blocking(program, "queue.get")[0] == ("item", "queue.put", "main")
+
+
+def test_who_invokes_calls_waits_for_each_of_them(program: Any) -> None:
+    outcome = program.seen("invoked")
+    waits, sets = outcome.of("future.wait"), outcome.of("future.set")
+    assert {e.loc for e in waits} == {":Causal.invoked#4", ":Causal.invoked#7"}
+    assert waits[-1].size > 1_000_000_000
+    assert {e.resource for e in waits} == {e.resource for e in sets}
+    ended = _blocking(program, "future.wait")
+    assert {(kind, op) for kind, op, _ in ended} == {("result", "future.set")}
+    assert len(ended) == len(waits)
+    (won,) = [e for e in outcome.of("queue.get") if e.loc == ":Causal.invoked#10"]
+    assert _blocking(program, "queue.get")[-1][:2] == ("item", "queue.put")
+    taken = next(e for e in outcome.of("handover.take") if e.thread == "main" and e.t_ns >= won.end_ns)
+    assert taken.resource in _given(outcome)
+
+
+def test_what_a_completion_service_is_done_with_is_handed_over(program: Any) -> None:
+    outcome = program.seen("completed")
+    assert [e.size for e in outcome.of("queue.get")] == [0, 10_000_000_000]
+    assert [kind for kind, _, _ in _blocking(program, "queue.get")] == ["item", "item"]
+    items = [e for e in outcome.of("handover.take") if e.target == "queue"]
+    assert [e.thread for e in items] == ["main", "main"]
+    givers = {e.resource: e.thread for e in outcome.of("handover.give")}
+    assert all(givers[e.resource] != "main" for e in items)
+
+
+def test_the_last_thread_of_a_pool_ends_the_wait_for_it(program: Any) -> None:
+    outcome = program.seen("terminated")
+    assert _of(outcome, "event.wait") == 2 * ["event.wait pool 10000000000 1"]
+    ended = _blocking(program, "event.wait")
+    assert [(kind, op) for kind, op, _ in ended] == 2 * [("set", "event.set")]
+    assert all(thread != "main" for _, _, thread in ended)
+
+
+def test_who_ends_a_wait_for_a_forked_task(program: Any) -> None:
+    outcome = program.seen("forked")
+    waits, sets = outcome.of("future.wait"), outcome.of("future.set")
+    assert [e.loc.partition("#")[0] for e in waits] == 2 * [":Causal.forked"]
+    for wait in waits:
+        first = next(e for e in sets if e.resource == wait.resource)
+        assert first.thread != "main"
+        assert wait.t_ns < first.t_ns < wait.end_ns
+    assert [(kind, op) for kind, op, _ in _blocking(program, "future.wait")] == [("result", "future.set")]
+
+
+def test_two_who_exchange_something_wait_for_each_other(program: Any) -> None:
+    outcome = program.seen("exchanged")
+    assert [e.size for e in outcome.of("barrier.wait")] == [10_000_000_000, 0, 1_000_000]
+    assert _blocking(program, "barrier.wait") == [("barrier", "barrier.wait", "other")]
+    givers = {e.resource: e.thread for e in outcome.of("handover.give")}
+    items = {e.thread: givers[e.resource] for e in outcome.of("handover.take") if e.target == "queue"}
+    assert items == {"main": "other", "other": "main"}
+
+
+def test_who_ends_a_wait_at_a_phaser_and_of_a_thread_that_parks(program: Any) -> None:
+    outcome = program.seen("parked", "phased")
+    assert {e.target for e in outcome.of("event.wait")} == {"permit"}
+    assert _blocking(program, "event.wait")[0] == ("set", "event.set", "waker")
+    assert len(outcome.of("event.set")) == 1
+    assert _blocking(program, "barrier.wait") == [("barrier", "barrier.wait", "other")]
+    assert sorted(e.size for e in outcome.of("barrier.wait")) == [0, 10_000_000_000]
+    assert 0 < outcome.of("sleep")[-1].size <= 30_000_000
+
+
+def test_an_accept_has_the_time_limit_of_its_socket(program: Any) -> None:
+    outcome = program.seen("accepting")
+    (limit,) = outcome.of("timeout")
+    assert (limit.target, limit.size) == ("accept", 20_000_000)
+    first, _ = outcome.of("net.accept")
+    assert limit.t_ns <= first.t_ns < first.end_ns <= limit.end_ns
+    found = analyse(read_columns(program.tool.trace_dir))
+    by = [int(found.deadline_of[row]) for row in found.columns.find("net.accept").tolist()]
+    assert [row >= 0 for row in by] == [True, False]
+
+
+def test_where_something_is_missing_it_is_raised_as_without_us(program: Any) -> None:
+    outcome = program.seen("nothing")
+    assert [e.resource.rpartition("/")[2] for e in outcome.of("file.stat")] == ["23 of 23", "still"]
+    (wait,) = outcome.of("future.wait")
+    assert wait.error == ""
+
+
 def test_monitors_are_entered_and_left(program: Any) -> None:
     outcome = program.seen("monitors")
     seen = [(e.op, e.resource.partition("@")[0], e.loc) for e in outcome.of("lock.acquire", "lock.release")]
@@ -174,7 +279,9 @@ def test_a_monitor_that_is_never_left_is_recorded_when_stacks_are_asked_for(prog
 
 def test_where_a_stack_is_cut_a_monitor_has_its_place_alone(program: Any) -> None:
     outcome = program.seen("deep")
-    assert [e.stack for e in outcome.of("lock.acquire")] == [(":Causal.deep#1",)]
+    (taken,) = outcome.of("lock.acquire")  # if it had to wait, it is recorded at once, with its whole stack
+    assert taken.loc == ":Causal.deep#1"
+    assert not any(".down#" in loc for loc in taken.stack)
     bottom = next(e for e in outcome.of("file.stat") if e.target == "bottom")
     assert len(bottom.stack) == 30
 

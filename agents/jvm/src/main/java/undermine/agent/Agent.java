@@ -28,9 +28,12 @@ public final class Agent {
     private static final long GREETING_MS_MAX = 2000;
     /** What this agent does not see, and why. */
     static final List<String> GAPS = Collections.unmodifiableList(Arrays.asList(
-            "process: this family is not observed",
+            "process: this family is not observed; nor are pipes within one process (java.nio.channels.Pipe, PipedInputStream)",
             "locks: both sides of a ReadWriteLock are locks of their own, attempts at a StampedLock are not seen",
             "hand-over: stages of two futures (thenCombine and the like), and executors that are neither the JDK's nor Netty's",
+            "waits: who ends one at a Phaser without waiting there (arrive), or wakes a sleeper (parkNanos, parkUntil); what"
+                    + " awaitTermination, invokeAll and invokeAny of a ForkJoinPool or of a pool with a thread for each call wait"
+                    + " for; ForkJoinTask.invokeAll, ExecutorService.close",
             "what is called by reflection, of locks, queues, waits and clocks",
             "mapped files: memory has no hook",
             "asynchronous channels: another implementation of sockets and files",
@@ -202,7 +205,8 @@ public final class Agent {
     /** The same for the families that are only observed. */
     private void prepareObserved() throws ClassNotFoundException {
         String[] names = {"Watch", "Things", "Items", "HandoverHooks", "MonitorHooks", "InsteadLocks", "InsteadWaits",
-            "InsteadQueues", "InsteadTimes", "InsteadClocks", "InsteadPolls", "CallWeaver", "Guarded", "Held", "Crowd", "Bases"};
+            "InsteadPools", "InsteadQueues", "InsteadTimes", "InsteadClocks", "InsteadPolls", "CallWeaver", "Guarded", "Held",
+            "Crowd", "Bases"};
         for (int i = 0; config.observesCalls() && i < names.length; i++) {
             Class.forName("undermine.agent." + names[i], true, null);
         }

@@ -27,6 +27,20 @@ final class Calls {
     /** These are told the place of the call: see InsteadClocks. */
     private static final String CLOCKS = "Clocks";
     private static final String CONSUMER = "(Ljava/util/function/Consumer;";
+    private static final String FORK_JOIN = JUC + "ForkJoinTask " + JUC + "RecursiveTask " + JUC + "RecursiveAction "
+            + JUC + "CountedCompleter";
+    private static final String FUTURE = "Ljava/util/concurrent/Future;";
+    private static final String EXECUTOR = JUC + "ExecutorService";
+    private static final String EXECUTORS = EXECUTOR + " " + JUC + "AbstractExecutorService " + JUC + "ThreadPoolExecutor " + JUC
+            + "ScheduledExecutorService " + JUC + "ScheduledThreadPoolExecutor " + JUC + "ForkJoinPool";
+    private static final String TASKS = "(Ljava/util/Collection;";
+    /** Those that wait for calls that they hand over: both families have them. */
+    private static final String[] INVOKING = {EXECUTORS, EXECUTOR, "Pools",
+        "invokeAll" + TASKS + ")Ljava/util/List;", "invokeAll" + TASKS + UNIT + "Ljava/util/List;",
+        "invokeAny" + TASKS + ")" + O, "invokeAny" + TASKS + UNIT + O};
+    /** Likewise: two wait for each other, and each gives the other one something. */
+    private static final String[] EXCHANGING = {JUC + "Exchanger", JUC + "Exchanger", "Waits",
+        "exchange(" + O + ")" + O, "exchange(" + O + UNIT + O};
 
     private static final String[][] SYNC = {
         {LOCKS + "Lock " + LOCKS + "ReentrantLock " + RW + "$ReadLock " + RW + "$WriteLock", LOCKS + "Lock", "Locks",
@@ -43,14 +57,20 @@ final class Calls {
             "signal()V", "signalAll()V"},
         {JUC + "CountDownLatch", JUC + "CountDownLatch", "Waits", "await()V", "await(" + UNIT + "Z", "countDown()V"},
         {JUC + "CyclicBarrier", JUC + "CyclicBarrier", "Waits", "await()I", "await(" + UNIT + "I"},
-        {JUC + "Phaser", JUC + "Phaser", "Waits", "arriveAndAwaitAdvance()I", "awaitAdvance(I)I"},
+        {JUC + "Phaser", JUC + "Phaser", "Waits", 
+            "arriveAndAwaitAdvance()I", "awaitAdvance(I)I", "awaitAdvanceInterruptibly(I)I",
+            "awaitAdvanceInterruptibly(I" + UNIT + "I"},
+        EXCHANGING,
+        {LOCKS + "LockSupport", "", "Waits", "park()V", "park(" + O + ")V", "unpark(Ljava/lang/Thread;)V"},
         {"java/lang/Thread", "java/lang/Thread", "Waits", "join()V", "join(J)V", "join(JI)V"},
-        {JUC + "Future " + JUC + "FutureTask " + JUC + "CompletableFuture " + JUC + "ScheduledFuture " + JUC + "ForkJoinTask "
-            + JUC + "RunnableFuture", JUC + "Future", "Waits", "get()" + O, "get(" + UNIT + O},
+        {JUC + "Future " + JUC + "FutureTask " + JUC + "CompletableFuture " + JUC + "ScheduledFuture " + JUC + "RunnableFuture "
+            + FORK_JOIN, JUC + "Future", "Waits", "get()" + O, "get(" + UNIT + O},
         {JUC + "CompletableFuture", JUC + "CompletableFuture", "Waits",
             "join()" + O, "complete(" + O + ")Z", "completeExceptionally(Ljava/lang/Throwable;)Z"},
-        {JUC + "ForkJoinTask " + JUC + "RecursiveTask " + JUC + "RecursiveAction", JUC + "ForkJoinTask", "Waits",
-            "join()" + O},
+        {FORK_JOIN, JUC + "ForkJoinTask", "Waits", "join()" + O},
+        {EXECUTORS, EXECUTOR, "Pools", "awaitTermination(" + UNIT + "Z"},
+        INVOKING,
+        {JUC + "ForkJoinPool", JUC + "ForkJoinPool", "Pools", "invoke(L" + JUC + "ForkJoinTask;)" + O},
     };
     private static final String[][] HANDOVER = {
         {"java/nio/channels/Selector", "java/nio/channels/Selector", "Polls", "select()I", "select(J)I", "selectNow()I"},
@@ -61,25 +81,35 @@ final class Calls {
             "drainTo(Ljava/util/Collection;)I", "drainTo(Ljava/util/Collection;I)I"},
         {BLOCKING_QUEUES + " " + QUEUE + " " + DEQUES + " " + JUC + "ConcurrentLinkedQueue", QUEUE, "Queues",
             "offer(" + O + ")Z", "add(" + O + ")Z", "poll()" + O, "remove()" + O},
-        {JUC + "TransferQueue " + JUC + "LinkedTransferQueue", JUC + "TransferQueue", "Queues", "transfer(" + O + ")V"},
+        {JUC + "TransferQueue " + JUC + "LinkedTransferQueue", JUC + "TransferQueue", "Queues",
+            "transfer(" + O + ")V", "tryTransfer(" + O + ")Z", "tryTransfer(" + O + UNIT + "Z"},
         {DEQUES, DEQUE, "Queues",
             "addFirst(" + O + ")V", "addLast(" + O + ")V", "offerFirst(" + O + ")Z", "offerLast(" + O + ")Z",
-            "pollFirst()" + O, "pollLast()" + O, "removeFirst()" + O, "removeLast()" + O},
+            "pollFirst()" + O, "pollLast()" + O, "removeFirst()" + O, "removeLast()" + O,
+            "push(" + O + ")V", "pop()" + O},
         {BLOCKING_DEQUE + " " + LINKED, BLOCKING_DEQUE, "Queues",
-            "putFirst(" + O + ")V", "putLast(" + O + ")V", "takeFirst()" + O, "takeLast()" + O},
+            "putFirst(" + O + ")V", "putLast(" + O + ")V", "takeFirst()" + O, "takeLast()" + O,
+            "offerFirst(" + O + UNIT + "Z", "offerLast(" + O + UNIT + "Z", "pollFirst(" + UNIT + O, "pollLast(" + UNIT + O},
+        {JUC + "CompletionService " + JUC + "ExecutorCompletionService", JUC + "CompletionService", "Pools",
+            "take()" + FUTURE, "poll()" + FUTURE, "poll(" + UNIT + FUTURE},
+        INVOKING,
+        EXCHANGING,
     };
     private static final String[][] TIME = {
         {"java/lang/System", "", CLOCKS, "currentTimeMillis()J", "nanoTime()J"},
         {"java/time/Instant", "", CLOCKS, "now()Ljava/time/Instant;"},
         {"java/lang/Thread", "", "Times", "sleep(J)V", "sleep(JI)V"},
         {JUC + "TimeUnit", JUC + "TimeUnit", "Times", "sleep(J)V"},
-        {LOCKS + "LockSupport", "", "Times", "parkNanos(J)V", "parkNanos(" + O + "J)V"},
+        {LOCKS + "LockSupport", "", "Times",
+            "parkNanos(J)V", "parkNanos(" + O + "J)V", "parkUntil(J)V", "parkUntil(" + O + "J)V"},
         {"java/net/Socket javax/net/ssl/SSLSocket", "java/net/Socket", "Times",
             "setSoTimeout(I)V", "connect(Ljava/net/SocketAddress;I)V"},
+        {"java/net/ServerSocket javax/net/ssl/SSLServerSocket", "java/net/ServerSocket", "Times",
+            "setSoTimeout(I)V", "accept()Ljava/net/Socket;"},
     };
 
     /** By owner, then by name and descriptor. */
-    private final Map<String, Map<String, Call>> byOwner = new HashMap<String, Map<String, Call>>();
+    final Map<String, Map<String, Call>> byOwner = new HashMap<String, Map<String, Call>>();
     private final Set<String> names = new HashSet<String>();
 
     /** What a call is replaced by. */

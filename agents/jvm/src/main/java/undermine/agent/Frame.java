@@ -38,6 +38,8 @@ final class Frame {
     Object datagram;
     /** In a method of Netty: what can be told of its class; else null. */
     NettySide side;
+    /** What the method returns was handed over by this queue; or null. */
+    Subject queue;
     /** What is opened, connected or listened on by this operation. */
     Object thing;
     /** Raised when the method ends, whatever it does. */
@@ -74,6 +76,7 @@ final class Frame {
         isPacked = false;
         datagram = null;
         side = null;
+        queue = null;
         thing = null;
         atEnd = null;
         outer = null;

@@ -3,6 +3,7 @@ package undermine.agent;
 import java.lang.reflect.Field;
 import java.util.TimerTask;
 import java.util.concurrent.RunnableScheduledFuture;
+import java.util.concurrent.TimeUnit;
 
 /**
  * Entries of the JDK's methods by which calls are handed over to other threads, and where those run them. Nothing is wrapped:
@@ -21,6 +22,10 @@ public final class HandoverHooks {
         }
     };
 
+    /** What pools are handed out in; null if this JDK has no such thing. */
+    private static final Field COVERED = covered();
+    private static final Class<?> COVER = COVERED == null ? null : COVERED.getDeclaringClass();
+
     /** What code of a class is called. */
     private static final ClassValue<String> CALLED = new ClassValue<String>() {
         @Override
@@ -30,6 +35,16 @@ public final class HandoverHooks {
     };
 
     private HandoverHooks() {
+    }
+
+    private static Field covered() {
+        try {
+            Field field = Class.forName("java.util.concurrent.Executors$DelegatedExecutorService").getDeclaredField("e");
+            field.setAccessible(true);
+            return field;
+        } catch (ReflectiveOperationException | RuntimeException none) {
+            return null;
+        }
     }
 
     public static void give(Object task) {
@@ -159,6 +174,107 @@ public final class HandoverHooks {
         Subject subject = Ops.futureSet == null ? null : Things.known(future);
         if (subject != null && ThreadState.get().setting != future) {
             Watch.record(Ops.futureSet, subject, 0);
+        }
+    }
+
+    /** The JDK waits for a future for the target's sake: see InsteadPools. */
+    public static boolean await(Object future, boolean isTimed, long limit) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.top();
+        if (state.asking > 0 && state.setting != future) {
+            frame.call = Watch.begin(state, Ops.futureWait, Things.of("future", future), isTimed ? Math.max(1, limit) : 0);
+            frame.isTaking = true;
+            frame.isValue = true;
+            frame.size = 1;
+        }
+        return false;
+    }
+
+    // --- what is done, in queues of the JDK's own
+
+    /** Those who wait for it will find what is done there: if the target's own code submits it. */
+    public static void submit(Object queue) {
+        ThreadState state = ThreadState.get();
+        if (queue == null || Things.known(queue) != null) {
+            return;
+        }
+        Stack stack = Watch.here(state, InsteadTimes.NOTHING);
+        if (stack != null && !stack.isAlone) {
+            Things.of("queue", queue);
+        }
+    }
+
+    /** A future is put into a queue. */
+    public static void done(Object queue, Object future) {
+        Subject subject = queue == null ? null : Things.known(queue);
+        ThreadState state = ThreadState.get();
+        Stack stack = Watch.here(state, subject);
+        if (stack != null) {
+            Items.give(state, subject, future, stack);
+            Watch.doneAt(state, Ops.queuePut, subject, stack, 1, Clock.now(), 1);
+        }
+    }
+
+    public static boolean await(Object queue) {
+        return asked(queue, 0);
+    }
+
+    public static boolean await(Object queue, long time, Object unit) {
+        return asked(queue, Math.max(1, Watch.limit(time, (TimeUnit) unit)));
+    }
+
+    private static boolean asked(Object queue, long limit) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.top();
+        if (state.asking > 0) {
+            frame.queue = Things.of("queue", queue);
+            frame.call = Watch.begin(state, Ops.queueGet, frame.queue, limit);
+            frame.isTaking = true;
+        }
+        return false;
+    }
+
+    /** It is no event if there is nothing. */
+    public static boolean poll(Object queue) {
+        ThreadState state = ThreadState.get();
+        Frame frame = state.top();
+        if (state.asking > 0) {
+            frame.queue = Things.of("queue", queue);
+            frame.since = Clock.now();
+        }
+        return false;
+    }
+
+    /** The method that was entered so ends; its frame is popped. */
+    static void got(ThreadState state, Frame frame, Object item) {
+        Subject queue = frame.queue;
+        Call call = frame.call;
+        long since = frame.since;
+        Core.exit(state, frame, item == null ? 0 : 1, null);
+        Stack stack = call != null ? call.stack : item != null && since > 0 ? InsteadQueues.gotAt(state, queue, since) : null;
+        Items.take(state, queue, item, stack);
+    }
+
+    // --- pools
+
+    /** That of the pool itself: some are only handed out in a cover. */
+    static Subject subjectOf(Object pool) {
+        Object found = pool;
+        try {
+            for (int depth = 0; depth < DEPTH_MAX && found != null && COVER != null && COVER.isInstance(found); depth++) {
+                found = COVERED.get(found);
+            }
+        } catch (ReflectiveOperationException unknown) {
+            found = pool;
+        }
+        return Things.of("pool", found);
+    }
+
+    /** The last thread of a pool has ended. */
+    public static void ended(Object pool) {
+        Subject subject = Ops.eventSet == null ? null : Things.known(pool);
+        if (subject != null) {
+            Watch.record(Ops.eventSet, subject, 0);
         }
     }
 }

@@ -81,6 +81,10 @@ public final class Hooks {
             Named.left(state, frame, result);
             return result;
         }
+        if (frame.queue != null) {
+            HandoverHooks.got(state, frame, result);
+            return result;
+        }
         return Core.exit(state, frame, Results.learn(frame, result), null) ? null : result;
     }
 

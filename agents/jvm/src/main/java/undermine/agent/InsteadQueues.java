@@ -162,6 +162,55 @@ public final class InsteadQueues {
         put.end(true);
     }
 
+    public static boolean offerFirst(BlockingDeque<?> queue, Object item, long time, TimeUnit unit)
+            throws InterruptedException {
+        Put put = new Put(queue, item, Math.max(1, Watch.limit(time, unit)));
+        try {
+            return put.end(((BlockingDeque<Object>) queue).offerFirst(item, time, unit));
+        } catch (Throwable error) {
+            throw put.failed(error);
+        }
+    }
+
+    public static boolean offerLast(BlockingDeque<?> queue, Object item, long time, TimeUnit unit)
+            throws InterruptedException {
+        Put put = new Put(queue, item, Math.max(1, Watch.limit(time, unit)));
+        try {
+            return put.end(((BlockingDeque<Object>) queue).offerLast(item, time, unit));
+        } catch (Throwable error) {
+            throw put.failed(error);
+        }
+    }
+
+    public static void push(Deque<?> queue, Object item) {
+        Put put = new Put(queue, item, 1);
+        try {
+            ((Deque<Object>) queue).push(item);
+        } catch (Throwable error) {
+            throw put.failed(error);
+        }
+        put.end(true);
+    }
+
+    public static boolean tryTransfer(TransferQueue<?> queue, Object item) {
+        Put put = new Put(queue, item, 1);
+        try {
+            return put.end(((TransferQueue<Object>) queue).tryTransfer(item));
+        } catch (Throwable error) {
+            throw put.failed(error);
+        }
+    }
+
+    public static boolean tryTransfer(TransferQueue<?> queue, Object item, long time, TimeUnit unit)
+            throws InterruptedException {
+        Put put = new Put(queue, item, Math.max(1, Watch.limit(time, unit)));
+        try {
+            return put.end(((TransferQueue<Object>) queue).tryTransfer(item, time, unit));
+        } catch (Throwable error) {
+            throw put.failed(error);
+        }
+    }
+
     // --- getting
 
     private static Object got(Call call, Subject queue, Object item) {
@@ -184,7 +233,7 @@ public final class InsteadQueues {
     }
 
     /** Something was got; where. */
-    private static Stack gotAt(ThreadState state, Subject queue, long since) {
+    static Stack gotAt(ThreadState state, Subject queue, long since) {
         Stack stack = Watch.here(state, queue);
         if (stack != null) {
             Watch.doneAt(state, Ops.queueGet, queue, stack, 1, since, 1);
@@ -240,6 +289,30 @@ public final class InsteadQueues {
         return got(call, subject, item);
     }
 
+    public static Object pollFirst(BlockingDeque<?> queue, long time, TimeUnit unit) throws InterruptedException {
+        Subject subject = nameOf(queue);
+        Call call = Watch.begin(Ops.queueGet, subject, Math.max(1, Watch.limit(time, unit)));
+        Object item;
+        try {
+            item = queue.pollFirst(time, unit);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        return got(call, subject, item);
+    }
+
+    public static Object pollLast(BlockingDeque<?> queue, long time, TimeUnit unit) throws InterruptedException {
+        Subject subject = nameOf(queue);
+        Call call = Watch.begin(Ops.queueGet, subject, Math.max(1, Watch.limit(time, unit)));
+        Object item;
+        try {
+            item = queue.pollLast(time, unit);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        return got(call, subject, item);
+    }
+
     public static Object poll(Queue<?> queue) {
         long since = Clock.now();
         return gotAtOnce(queue, since, queue.poll());
@@ -268,6 +341,11 @@ public final class InsteadQueues {
     public static Object removeLast(Deque<?> queue) {
         long since = Clock.now();
         return gotAtOnce(queue, since, queue.removeLast());
+    }
+
+    public static Object pop(Deque<?> queue) {
+        long since = Clock.now();
+        return gotAtOnce(queue, since, queue.pop());
     }
 
     public static int drainTo(BlockingQueue<?> queue, Collection<?> into) {

@@ -5,6 +5,7 @@ import java.util.concurrent.BrokenBarrierException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.Exchanger;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ForkJoinTask;
 import java.util.concurrent.Future;
@@ -12,6 +13,7 @@ import java.util.concurrent.Phaser;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.LockSupport;
 
 /** Called by the target instead of what threads wait with: the same is done, and recorded. See Calls. */
 public final class InsteadWaits {
@@ -176,19 +178,126 @@ public final class InsteadWaits {
 
     public static int arriveAndAwaitAdvance(Phaser phaser) {
         Call call = Watch.begin(Ops.barrierWait, Things.of("barrier", phaser), 0);
-        int phase = phaser.arriveAndAwaitAdvance();
+        int phase;
+        try {
+            phase = phaser.arriveAndAwaitAdvance();
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
         Watch.end(call, 0);
         return phase;
     }
 
     public static int awaitAdvance(Phaser phaser, int phase) {
         Call call = Watch.begin(Ops.barrierWait, Things.of("barrier", phaser), 0);
-        int next = phaser.awaitAdvance(phase);
+        int next;
+        try {
+            next = phaser.awaitAdvance(phase);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
         Watch.end(call, 0);
         return next;
     }
 
+    public static int awaitAdvanceInterruptibly(Phaser phaser, int phase) throws InterruptedException {
+        Call call = Watch.begin(Ops.barrierWait, Things.of("barrier", phaser), 0);
+        int next;
+        try {
+            next = phaser.awaitAdvanceInterruptibly(phase);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 0);
+        return next;
+    }
+
+    public static int awaitAdvanceInterruptibly(Phaser phaser, int phase, long time, TimeUnit unit)
+            throws InterruptedException, TimeoutException {
+        Call call = Watch.begin(Ops.barrierWait, Things.of("barrier", phaser), Math.max(1, Watch.limit(time, unit)));
+        int next;
+        try {
+            next = phaser.awaitAdvanceInterruptibly(phase, time, unit);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 0);
+        return next;
+    }
+
+    /** One of two who meet, and what it gives the other one. */
+    private static final class Meeting {
+        private final ThreadState state = ThreadState.get();
+        private final Subject place;
+        private final Object item;
+        private final Subject given;
+        private final Stack stack;
+        private final Call call;
+
+        Meeting(Object exchanger, Object item, long limit) {
+            place = Things.of("barrier", exchanger);
+            this.item = item;
+            stack = Watch.here(state, place);
+            given = Items.give(state, place, item, stack);
+            call = Watch.beginAt(state, Ops.barrierWait, place, stack, limit);
+        }
+
+        Object end(Object got) {
+            Watch.end(call, 0);
+            Items.takeOther(state, place, got, given, stack);
+            return got;
+        }
+
+        RuntimeException failed(Throwable error) {
+            Items.withdraw(item, given);
+            return Watch.<RuntimeException>failed(call, error);
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    public static Object exchange(Exchanger<?> exchanger, Object item) throws InterruptedException {
+        Meeting meeting = new Meeting(exchanger, item, 0);
+        Object got;
+        try {
+            got = ((Exchanger<Object>) exchanger).exchange(item);
+        } catch (Throwable error) {
+            throw meeting.failed(error);
+        }
+        return meeting.end(got);
+    }
+
+    @SuppressWarnings("unchecked")
+    public static Object exchange(Exchanger<?> exchanger, Object item, long time, TimeUnit unit)
+            throws InterruptedException, TimeoutException {
+        Meeting meeting = new Meeting(exchanger, item, Math.max(1, Watch.limit(time, unit)));
+        Object got;
+        try {
+            got = ((Exchanger<Object>) exchanger).exchange(item, time, unit);
+        } catch (Throwable error) {
+            throw meeting.failed(error);
+        }
+        return meeting.end(got);
+    }
+
     // --- threads
+
+    /** It waits for the permit that another thread gives it. */
+    public static void park() {
+        Call call = Watch.begin(Ops.eventWait, Things.permit(Thread.currentThread()), 0);
+        LockSupport.park();
+        Watch.end(call, 1);
+    }
+
+    public static void park(Object blocker) {
+        Call call = Watch.begin(Ops.eventWait, Things.permit(Thread.currentThread()), 0);
+        LockSupport.park(blocker);
+        Watch.end(call, 1);
+    }
+
+    public static void unpark(Thread thread) {
+        Watch.record(Ops.eventSet, Things.permit(thread), 0);
+        LockSupport.unpark(thread);
+    }
 
     /** As its start was recorded. */
     private static Subject nameOf(Thread thread) {

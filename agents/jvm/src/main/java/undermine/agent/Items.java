@@ -85,6 +85,24 @@ final class Items {
         }
     }
 
+    /** The same, of two who give each other something: it may be the same thing. */
+    static void takeOther(ThreadState state, Subject queue, Object item, Subject own, Stack stack) {
+        Subject subject = null;
+        if (item != null && stack != null) {
+            synchronized (PENDING) {
+                for (Given each = PENDING.get(item); each != null && subject == null; each = each.next) {
+                    subject = each.queue == queue && each.subject != own ? each.subject : null;
+                }
+                if (subject != null) {
+                    keep(item, without(PENDING.get(item), subject));
+                }
+            }
+        }
+        if (subject != null) {
+            Watch.recordAt(state, Ops.take, subject, stack);
+        }
+    }
+
     static boolean isPending(Subject queue, Object item) {
         return peek(queue, item) != null;
     }

@@ -167,6 +167,8 @@ final class JdkMethods {
     private static final String FORK_JOIN = JUC + "ForkJoinTask";
     private static final String IN_FUTURE = JUC + "CompletableFuture";
     private static final String FIRE = "tryFire(I)Ljava/util/concurrent/CompletableFuture;";
+    private static final String COMPLETIONS = JUC + "ExecutorCompletionService";
+    private static final String DONE = "this.completionQueue Ljava/util/concurrent/BlockingQueue;";
     private static final String FIRING = "HandoverHooks.take(this)";
 
     /** What is woven only if the hand-over of calls is observed. `~`: calls of `run` in there are replaced by the hook. */
@@ -182,6 +184,16 @@ final class JdkMethods {
         {FORK_JOIN, "fork()L" + FORK_JOIN + ";", "!HandoverHooks.giveOnce(this)"},
         {FORK_JOIN, "doExec()I", "HandoverHooks.take(this)"},
         {FORK_JOIN, "doExec()V", "HandoverHooks.take(this)"},
+        {COMPLETIONS, "submit(Ljava/util/concurrent/Callable;)Ljava/util/concurrent/Future;",
+            "!HandoverHooks.submit(" + DONE + ")"},
+        {COMPLETIONS, "submit(Ljava/lang/Runnable;Ljava/lang/Object;)Ljava/util/concurrent/Future;",
+            "!HandoverHooks.submit(" + DONE + ")"},
+        {COMPLETIONS, "take()Ljava/util/concurrent/Future;", "HandoverHooks.await(" + DONE + ")"},
+        {COMPLETIONS, "poll()Ljava/util/concurrent/Future;", "HandoverHooks.poll(" + DONE + ")"},
+        {COMPLETIONS, "poll(JLjava/util/concurrent/TimeUnit;)Ljava/util/concurrent/Future;",
+            "HandoverHooks.await(" + DONE + ",0,1)"},
+        {COMPLETIONS + "$QueueingFuture", "done()V",
+            "!HandoverHooks.done(" + DONE + ",this.task Ljava/util/concurrent/Future;)"},
         {IN_FUTURE, "unipush(L" + IN_FUTURE + "$Completion;)V", "!HandoverHooks.giveCallback(0)"},
         {IN_FUTURE + "$UniApply", FIRE, FIRING},
         {IN_FUTURE + "$UniAccept", FIRE, FIRING},
@@ -196,6 +208,11 @@ final class JdkMethods {
     static final String[][] SYNC = {
         {JUC + "FutureTask", "finishCompletion()V", "!HandoverHooks.set(this)"},
         {IN_FUTURE, "postComplete()V", "!HandoverHooks.set(this)"},
+        {FORK_JOIN, "signalWaiters()V", "!HandoverHooks.set(this)"},
+        {FORK_JOIN, "trySetThrown(Ljava/lang/Throwable;)I", "!HandoverHooks.set(this)"},
+        {FORK_JOIN, "trySetThrown(Ljava/lang/Throwable;)Z", "!HandoverHooks.set(this)"},
+        {JUC + "FutureTask", "awaitDone(ZJ)I", "HandoverHooks.await(this,0,1)"},
+        {JUC + "ThreadPoolExecutor", "terminated()V", "!HandoverHooks.ended(this)"},
     };
 
     private JdkMethods() {

@@ -8,6 +8,8 @@ final class Things {
     private static final Known<Subject> NAMES = new Known<Subject>(SIZE);
     /** Each object is a lock and a condition. */
     private static final Known<Subject> CONDITIONS = new Known<Subject>();
+    /** A thread may be a lock too, beside the permit that it waits for. */
+    private static final Known<Subject> PERMITS = new Known<Subject>();
     private static final AtomicInteger NUMBER = new AtomicInteger();
 
     private Things() {
@@ -20,6 +22,11 @@ final class Things {
 
     static Subject condition(Object thing) {
         return thing == null ? null : find(CONDITIONS, "condition", thing);
+    }
+
+    /** What a thread waits for when it parks. */
+    static Subject permit(Thread thread) {
+        return thread == null ? null : find(PERMITS, "permit", thread);
     }
 
     /** Null if nobody has asked for it yet. */

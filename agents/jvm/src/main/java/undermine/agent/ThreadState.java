@@ -27,6 +27,8 @@ final class ThreadState {
     long answer;
     /** How many waits for channels are under way, one in another. */
     int polls;
+    /** How many calls of the target's are under way for which the JDK's own code waits: see InsteadPools. */
+    int asking;
     /** The future that the target itself is setting or waiting for, or null. */
     Object setting;
     final Held held = new Held();
