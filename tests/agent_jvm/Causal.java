@@ -187,6 +187,13 @@ public class Causal {
         plain.poll();
     }
 
+    /** So that another thread waits by then, also on a busy machine. */
+    static void longer() {
+        for (int i = 0; i < 10; i++) {
+            rest();
+        }
+    }
+
     static void deques() throws Exception {
         BlockingDeque<Object> queue = new LinkedBlockingDeque<>(1);
         Thread thread = new Thread(() -> {
@@ -201,7 +208,7 @@ public class Causal {
             }
         }, "consumer");
         thread.start();
-        rest();
+        longer();
         queue.offerLast("one", 10, TimeUnit.SECONDS);
         queue.offerFirst("two", 10, TimeUnit.SECONDS);
         thread.join();
@@ -213,7 +220,7 @@ public class Causal {
 
     private static Callable<String> slow(String name) {
         return () -> {
-            rest();
+            longer();
             mark(name);
             return name;
         };
@@ -221,7 +228,7 @@ public class Causal {
 
     /** What is waited for is known to the JDK alone. */
     static void invoked() throws Exception {
-        ExecutorService pool = Executors.newFixedThreadPool(2);
+        ExecutorService pool = Executors.newFixedThreadPool(1);
         pool.invokeAll(Arrays.asList(slow("one"), slow("two")));
         pool.invokeAll(Arrays.asList(slow("three")), 10, TimeUnit.SECONDS);
         mark(pool.invokeAny(Arrays.asList(slow("four"))) + " won");
@@ -241,7 +248,7 @@ public class Causal {
 
     static void terminated() throws Exception {
         for (ExecutorService pool : Arrays.asList(Executors.newFixedThreadPool(1), Executors.newSingleThreadExecutor())) {
-            pool.execute(Causal::rest);
+            pool.execute(Causal::longer);
             pool.shutdown();
             pool.awaitTermination(10, TimeUnit.SECONDS);
         }
@@ -252,7 +259,7 @@ public class Causal {
         pool.submit(slow("one")).get();
         try {
             pool.submit(() -> {
-                rest();
+                longer();
                 throw new IllegalStateException("asked for");
             }).join();
         } catch (IllegalStateException expected) {
@@ -266,7 +273,7 @@ public class Causal {
         Exchanger<String> meeting = new Exchanger<>();
         Thread thread = new Thread(() -> {
             try {
-                rest();
+                longer();
                 meeting.exchange("it");
                 mark("other");
             } catch (InterruptedException interrupt) {
@@ -287,7 +294,7 @@ public class Causal {
     static void parked() throws Exception {
         Thread main = Thread.currentThread();
         Thread thread = new Thread(() -> {
-            rest();
+            longer();
             isTold = true;
             LockSupport.unpark(main);
         }, "waker");
@@ -304,7 +311,7 @@ public class Causal {
     static void phased() throws Exception {
         Phaser phaser = new Phaser(1);
         Thread thread = new Thread(() -> {
-            rest();
+            longer();
             phaser.arriveAndAwaitAdvance();
         }, "other");
         thread.start();

@@ -191,7 +191,7 @@ def test_who_ends_a_wait_at_a_phaser_and_of_a_thread_that_parks(program: Any) ->
     assert len(outcome.of("event.set")) == 1
     assert _blocking(program, "barrier.wait") == [("barrier", "barrier.wait", "other")]
     assert sorted(e.size for e in outcome.of("barrier.wait")) == [0, 10_000_000_000]
-    assert 0 < outcome.of("sleep")[-1].size <= 30_000_000
+    assert any(0 < e.size <= 5_000_000 for e in outcome.of("sleep"))  # until a time that came soon
 
 
 def test_an_accept_has_the_time_limit_of_its_socket(program: Any) -> None:
