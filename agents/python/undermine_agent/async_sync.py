@@ -160,7 +160,10 @@ def _hook_await(agent, classes, future) -> None:
 
     def given_to_wait_for():
         """What the target has `wait_for` wait for, if it is that which awaits."""
-        caller = frame(2)
+        try:
+            caller = frame(2)
+        except ValueError:  # no Python code awaits
+            return None
         if caller.f_code.co_name != "wait_for" or caller.f_globals.get("__name__") != "asyncio.tasks" or not behind():
             return None
         given = caller.f_locals.get("fut")
