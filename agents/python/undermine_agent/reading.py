@@ -63,7 +63,6 @@ def install(agent, streams) -> None:
             agent.leave(call, len(data))
             return data
 
-        agent.parts[id(read.__code__)] = read.__code__
         return read
 
     for name in ("read", "readline", "readexactly", "readuntil"):
