@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from undermine.analysis.analysing import analyse
+from undermine.analysis.blocking import BLOCKS
+from undermine.model.codec import read_columns
+
 CHILDREN = """
     import os, subprocess, sys
 
@@ -238,3 +242,58 @@ def test_time(tool, any_python):
     assert all(99_000 * ms < size <= 100_000 * ms for _, _, size in rest[2:])
     assert len(rest) == (2 if any_python.split("/")[-3].startswith(("3.9", "3.10")) else 3)
     assert [e.error for e in outcome.of("timeout") if e.size == 9 * ms] == ["TimeoutError"]
+
+
+SHARED = """
+    import multiprocessing, os, time
+
+    def work(event, lock, semaphore, condition):
+        with condition:
+            os.mkdir("waits")
+            condition.wait(30)
+        event.wait(30)
+        with lock:
+            os.mkdir("locked")
+        semaphore.acquire()
+
+    def until(name):
+        while not os.path.exists(name):
+            time.sleep(0.01)
+
+    if __name__ == "__main__":
+        context = multiprocessing.get_context(METHOD)
+        shared = context.Event(), context.Lock(), context.Semaphore(0), context.Condition()
+        event, lock, semaphore, condition = shared
+        lock.acquire()
+        process = context.Process(target=work, args=shared)
+        process.start()
+        until("waits")
+        with condition:
+            condition.notify()
+        time.sleep(0.1)
+        event.set()
+        time.sleep(0.1)
+        lock.release()
+        until("locked")
+        time.sleep(0.1)
+        semaphore.release()
+        process.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_what_processes_share_has_one_name_and_keeps_one_waiting_for_another(tool, method):
+    outcome = tool.run(SHARED.replace("METHOD", repr(method))).ok()
+    traced = analyse(read_columns(tool.trace_dir))
+    columns, edges = traced.columns, traced.blocking
+    between = {
+        BLOCKS[kind]
+        for source, target, kind in zip(edges.source, edges.target, edges.kind, strict=True)
+        if columns.process[source] != columns.process[target]
+    }
+    assert {"set", "lock", "semaphore", "notify"} <= between
+    assert traced.problems == ()
+    locked = next(row for row in columns.find("file.mkdir") if columns.text(int(columns.target[row])) == "locked")
+    assert len(traced.held_sets[traced.held[locked]]) == 1
+    (waits,), (sets,) = ({e.resource for e in outcome.trace if e.op == op} for op in ("event.wait", "event.set"))
+    assert waits == sets

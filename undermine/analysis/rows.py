@@ -19,8 +19,8 @@ AT_ONCE = 1
 
 
 def resources(columns: Columns, rows: Array) -> Numbers:
-    """The group of each row: what it works on, told apart by process."""
-    process = columns.process[rows].astype(np.int64)
+    """The group of each row: what it works on, told apart by process unless processes share it."""
+    process = np.where(columns.shared[columns.resource[rows]], 0, columns.process[rows]).astype(np.int64)
     found: Numbers = process * len(columns.strings) + columns.resource[rows]
     return found
 

@@ -38,6 +38,10 @@ class Names:
         return found
 
 
+_SHARED = "@mp:"
+"""In the name of what processes share, behind what it is."""
+
+
 @dataclass(frozen=True, eq=False)
 class Columns:
     """The events of one run in time order: row `i` of all arrays is one event.
@@ -70,6 +74,11 @@ class Columns:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {text: number for number, text in enumerate(self.strings)}
+
+    @cached_property
+    def shared(self) -> npt.NDArray[np.bool_]:
+        """By number of a text whether it names something that processes share, as the locks of `multiprocessing`."""
+        return np.array([_SHARED in text for text in self.strings], bool)
 
     def id_of(self, text: str) -> int:
         """The number of a text; -1 if no event has it."""

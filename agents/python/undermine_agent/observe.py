@@ -404,9 +404,9 @@ def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is
     return make
 
 
-def observe_methods(agent, cls, label: str, replace, methods: dict, make_hook=observed) -> None:
+def observe_methods(agent, cls, label: str, replace, methods: dict, make_hook=observed, subject_of=None) -> None:
     """Observe methods of a class: name -> operation, or (operation, size_of). What it inherits or lacks is left out."""
-    subject_of = by_address(label)
+    subject_of = subject_of or by_address(label)
     for name, what in methods.items():
         if name in cls.__dict__:
             op, size_of = what if isinstance(what, tuple) else (what, nothing)

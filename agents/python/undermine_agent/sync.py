@@ -6,6 +6,7 @@ All are observed only. Where a call has a time limit, the size of its event is t
 from __future__ import annotations
 
 import _thread
+import os
 
 from undermine_agent.names import Subject, mask
 from undermine_agent.observe import (
@@ -16,11 +17,13 @@ from undermine_agent.observe import (
     observed,
     own_behind,
     own_or_by,
+    unique,
 )
 from undermine_agent.patch import on_class, on_type
 from undermine_agent.threads import STARTED
 
 _RLOCK = type(_thread.RLock())
+_SUBJECTS_MAX = 10_000
 
 
 def install_threading(agent, threading) -> None:
@@ -106,9 +109,14 @@ def _ended_pid(process) -> int:
 
 
 def install_semaphores(agent, synchronize) -> None:
-    """`multiprocessing.synchronize`: its locks and semaphores are all made from one type."""
-    counter = synchronize._multiprocessing.SemLock
-    lock, rlock, semaphore = by_address("lock"), by_address("rlock"), by_address("semaphore")
+    """`multiprocessing.synchronize`: its locks and semaphores are all made from one type.
+
+    They have the same name in all processes that share them.
+    """
+    counter, shared = synchronize._multiprocessing.SemLock, _Shared()
+    lock, rlock, semaphore = shared.named("lock"), shared.named("rlock"), shared.named("semaphore")
+    condition, event = shared.named("condition"), shared.named("event")
+    on_class(synchronize.SemLock, "__init__", shared.making)
 
     def is_lock(owner) -> bool:
         inner = _counter(owner)
@@ -130,8 +138,49 @@ def install_semaphores(agent, synchronize) -> None:
     for cls in (synchronize.SemLock, synchronize.Condition):
         on_class(cls, "__enter__", observed(agent, acquire, subject_of))
         on_class(cls, "__exit__", observed(agent, release, subject_of))
-    observe_methods(agent, synchronize.Condition, "condition", on_class, _CONDITION)
-    observe_methods(agent, synchronize.Event, "event", on_class, _EVENT)
+    observe_methods(
+        agent, synchronize.Condition, "condition", on_class, _CONDITION,
+        subject_of=lambda owner, *args, **options: condition(_counter(owner._wait_semaphore)),
+    )  # fmt: skip
+    observe_methods(
+        agent, synchronize.Event, "event", on_class, _EVENT,
+        subject_of=lambda owner, *args, **options: event(_counter(owner._flag)),
+    )  # fmt: skip
+
+
+class _Shared:
+    """Names of counters that processes share: the one they are opened by, or what their maker has called them.
+
+    A process that is forked has its parent's at the same address, and knows what it knew.
+    """
+
+    def __init__(self):
+        self._made: dict = {}
+
+    def making(self, original):
+        made = self._made
+
+        def __init__(self, *args, **options):
+            original(self, *args, **options)
+            inner = self._semlock
+            if inner.name is None:
+                made[inner.handle] = unique("%d" % os.getpid())
+
+        return __init__
+
+    def named(self, label: str):
+        """A function that names counters, with a label of their own."""
+        subjects: dict = {}
+
+        def subject_of(inner):
+            name = inner.name or self._made.get(inner.handle) or "%d-%x" % (os.getpid(), inner.handle)
+            if name not in subjects:
+                if len(subjects) > _SUBJECTS_MAX:
+                    subjects.clear()
+                subjects[name] = Subject(label, "%s@mp:%s" % (label, name))
+            return subjects[name]
+
+        return subject_of
 
 
 def _counter(owner):
