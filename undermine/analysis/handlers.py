@@ -58,22 +58,22 @@ def handlers(columns: Columns, known: Contexts, causor: Numbers, receives: Numbe
 def _search(columns: Columns, known: Contexts, causor: Numbers, finder: _Finder, open_: Numbers) -> None:
     """Look at the operations that followed the receives with these numbers, one after the other."""
     rows = finder.rows
-    silent, ends = (_marked(columns, ops)[columns.op] for ops in (_SILENT, _ENDS))
+    silent, ends, brings = (_marked(columns, ops)[columns.op] for ops in (_SILENT, _ENDS, _BRINGS))
     silent[known.inner], ends[exchanges(columns)] = True, False
     place = np.empty(len(columns), np.int64)
     place[known.order] = np.arange(len(columns))
     places = place[rows]
-    brought = _brought(columns, known, rows)
+    brought = _brought(columns, known, rows, np.flatnonzero(brings))
     for step in range(1, _LOOKED_AT + 1):
         open_ = open_[places[open_] + step < len(columns)]
         after, mine = known.order[places[open_] + step], rows[open_]
-        again = _on_same(columns, brought[open_], after)
+        again = brings[after] & _on_same(columns, brought[open_], after)
         goes_on = (known.context[after] == known.context[mine]) & (again | ~ends[after])
         open_, after, mine = open_[goes_on], after[goes_on], mine[goes_on]
         if not len(open_):
             break
-        part = (causor[after] == mine) | _within(columns, mine, after) | _on_same(columns, brought[open_], causor[after])
-        part &= ~silent[after]
+        by_more = brings[causor[after]] & _on_same(columns, brought[open_], causor[after])
+        part = ((causor[after] == mine) | _within(columns, mine, after) | by_more) & ~silent[after]
         finder.look(open_[part], after[part])
         open_ = open_[~finder.done[open_]]
 
@@ -121,18 +121,17 @@ def _within(columns: Columns, around: Numbers, rows: Numbers) -> Numbers:
     return inside
 
 
-def _brought(columns: Columns, known: Contexts, rows: Numbers) -> Numbers:
+def _brought(columns: Columns, known: Contexts, rows: Numbers, brings: Numbers) -> Numbers:
     """What brought the bytes of each logical receive (one that only parses is over before anything is done); of others NONE."""
-    brings = np.flatnonzero(_marked(columns, _BRINGS)[columns.op])
     brings = brings[columns.resource[brings] > 0]
     last = Groups(known.context[brings], brings, len(columns)).last_before(known.context[rows], rows)
     return np.where(columns.op[rows] == columns.id_of("msg.recv"), last, NONE)
 
 
 def _on_same(columns: Columns, brought: Numbers, rows: Numbers) -> Numbers:
-    """Whether each row (NONE: no row) received something by the same connection as that one: what it brought, or more of it."""
+    """Whether each row (NONE: no row) was done on the same connection as that one: if it received, what it brought or more."""
     same: Numbers = (brought != NONE) & (rows >= brought) & (columns.resource[rows] == columns.resource[brought])
-    return same & _marked(columns, _BRINGS)[columns.op[rows]]
+    return same
 
 
 def _class_of(op: str) -> int:
