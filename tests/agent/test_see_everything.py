@@ -59,6 +59,7 @@ PROGRAM = """
         barrier.wait()
         items.put(1)
         items.get()
+        items.task_done()
         thread = threading.Thread(target=fall)
         thread.start()
         thread.join()

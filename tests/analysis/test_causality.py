@@ -523,6 +523,26 @@ def test_a_lock_is_had_from_the_last_who_released_it_and_an_event_from_the_first
     assert blocks(story) == {("lock", "release2", "acquire"), ("set", "set1", "wait")}
 
 
+def test_who_waits_for_the_first_of_several_futures_is_woken_by_that_alone(story: Story) -> None:
+    for n in (1, 2, 3):
+        story.did(f"all{n}", "future.wait", f"future@{n}", thread="W1", t=1, end=20 + n)
+        story.did(f"any{n}", "future.wait", f"future@{n}", thread="W2", target="first future", t=1, end=20 + n)
+    for n, t in ((2, 10), (1, 11)):
+        story.did(f"set{n}", "future.set", f"future@{n}", thread="T", t=t)
+    story.did("again", "future.wait", "future@3", thread="W2", target="first future", t=30, end=40)
+    story.did("set3", "future.set", "future@3", thread="T", t=35)
+    found = {("result", "set1", "all1"), ("result", "set2", "all2"), ("result", "set2", "any2"), ("result", "set3", "again")}
+    assert blocks(story) == found
+
+
+def test_who_joins_a_queue_is_woken_by_the_last_that_was_done(story: Story) -> None:
+    story.did("early", "queue.done", "queue@1", thread="T")
+    story.did("join", "join", "queue@1", end=20)
+    for n in (1, 2):
+        story.did(f"done{n}", "queue.done", "queue@1", thread="T")
+    assert blocks(story) == {("join", "done2", "join")}
+
+
 def test_those_who_wait_longest_are_notified_first(story: Story) -> None:
     for n in (1, 2, 3):
         story.did(f"wait{n}", "cond.wait", "condition@1", thread=f"W{n}", end=30)

@@ -123,15 +123,18 @@ class _Judge:
         return next((name for name in reversed(marks) if self.rows[name] < row), "")
 
     def _wait(self, verdict: Verdict, wait: Wait) -> None:
-        """A wait that began too late was no wait: nobody ended it."""
+        """A wait that began too late was no wait: nobody ended it. Of several at a time only those that were needed are seen."""
         label = f"{wait.kind} {wait.way}"
-        target = self._after(wait.target, wait.wait)
-        source = self._after(wait.source, wait.release, target)
+        source = self._after(wait.source, wait.release)
+        target = self._after(wait.target, wait.wait, -1 if wait.kind == "child" else source)
+        if target < 0 <= source:
+            began = self._after(wait.target, wait.wait)
+            target = began if began > source else target
         if source < 0 or target < 0:
             verdict.wanted[label] += 1
             verdict.missing.append(f"{label}: {wait.release if source < 0 else wait.wait} was not seen")
             return
-        if target > source and wait.kind not in ("join", "child"):
+        if target > source and wait.kind != "child" and wait.release != "thread.end":
             return
         verdict.wanted[label] += 1
         edges = self.found.blocking
@@ -145,17 +148,21 @@ class _Judge:
             others = edges.source[edges.target == target].tolist()
             verdict.missing.append(f"{label}: {source} ended {target}, found {others}")
 
-    def _after(self, mark: str, op: str, wait: int = -1) -> int:
-        """The first of this name that the thread or task of a mark did after it (`loop: `: or the loop that runs it, with what is
-        waited for); the mark itself for no name."""
+    def _after(self, mark: str, op: str, same: int = -1) -> int:
+        """The first of this name that the thread or task of a mark did after it, with what another row is about if one is given;
+        the mark itself for no name. `end: `: where the task of the mark ended, the first of this name of its loop.
+        """
         row = self.rows.get(mark, -1)
         if row < 0 or not op:
             return row
-        rows = self.columns.find(op.removeprefix("loop: "))
-        whose = self.found.contexts.thread if op.startswith("loop: ") else self.found.context
+        columns, contexts = self.columns, self.found.contexts
+        rows = columns.find(op.removeprefix("end: "))
+        whose = self.found.context
+        if op.startswith("end: "):
+            ends = columns.find("task.end")
+            ends = ends[columns.resource[ends] == columns.resource[contexts.take[row]]]
+            row, whose = int(ends[0]) if len(ends) else len(columns) - 1, contexts.thread
         mine = rows[(whose[rows] == whose[row]) & (rows > row)]
-        if op.startswith("loop: "):
-            mine = mine[self.columns.resource[mine] == self.columns.resource[wait]]
+        if same >= 0:
+            mine = mine[columns.resource[mine] == columns.resource[same]]
         return int(mine[0]) if len(mine) else -1
-
-

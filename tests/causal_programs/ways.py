@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 
 from causal_programs.generator import Body, Program
@@ -95,6 +96,30 @@ def executor(program: Program, body: Body) -> None:
     program.wait("result", last, "future.set", giver, "future.wait")
 
 
+def waited_calls(program: Program, body: Body) -> None:
+    """Both calls end the wait for both."""
+    _calls(program, body, "concurrent.futures.wait({})", 2)
+
+
+def waited_call(program: Program, body: Body) -> None:
+    """The first one that is done ends the wait: the other one has not begun."""
+    _calls(program, body, "concurrent.futures.wait({}, None, concurrent.futures.FIRST_COMPLETED)", 1)
+
+
+def completed_calls(program: Program, body: Body) -> None:
+    _calls(program, body, "for _ in concurrent.futures.as_completed({}):\n    pass", 2)
+
+
+def _calls(program: Program, body: Body, wait: str, ended: int) -> None:
+    giver, n = body.mark(), program.number()
+    made = [_child(program, body, "handover", giver, before=("later()",)) for _ in range(2)]
+    names = ", ".join(name for name, _ in made)
+    body.add(f"p{n} = concurrent.futures.ThreadPoolExecutor(1)", f"c{n} = [p{n}.submit(call) for call in ({names})]")
+    body.add(*wait.format(f"c{n}").splitlines(), f"p{n}.shutdown()")
+    for _, last in made[:ended]:
+        program.wait("result", last, "future.set", giver, "future.wait")
+
+
 def done_callback(program: Program, body: Body) -> None:
     """The call does not end before its callback was added."""
     giver, n = body.mark(), program.number()
@@ -126,6 +151,16 @@ def item(program: Program, body: Body) -> None:
     name2, _ = _child(program, body, "handover", giver2)
     body.add(f"q{n}.put({name2})", f"q{n}.put(None)", f"t{n}.join()")
     program.wait("item", giver, "queue.put", first, "queue.get")
+
+
+def joined_queue(program: Program, body: Body) -> None:
+    """Who joins a queue waits until all its items are done."""
+    n = program.number()
+    body.add(f"globals()['q{n}'] = queue.Queue()", f"q{n}.put(1)", f"q{n}.put(2)")
+    giver = body.mark()
+    name, last = _child(program, body, "start", giver, f"q{n}.task_done()", before=("later()", f"q{n}.task_done()"))
+    body.add(f"t{n} = threading.Thread(target={name})", f"t{n}.start()", f"q{n}.join()", f"t{n}.join()")
+    program.wait("join", last, "queue.done", giver, "join")
 
 
 # --- waits of threads
@@ -380,7 +415,8 @@ def run(program: Program, body: Body) -> None:
     body.add(f"asyncio.run({name}())")
 
 
-_THREADS: tuple[Way, ...] = (thread, timer, parallel, workers, executor, done_callback, item)
+_CALLED: tuple[Way, ...] = (waited_calls, waited_call, completed_calls)
+_THREADS: tuple[Way, ...] = (thread, timer, parallel, workers, executor, *_CALLED, done_callback, item, joined_queue)
 _WAITS: tuple[Way, ...] = (event, condition, lock, stacked, semaphore, barrier)
 _PROCESSES: tuple[Way, ...] = (forked, process, spawned, process_pool, pool, process_queue, process_pipe)
 _OTHERS: tuple[Way, ...] = (pipe, mailbox, tcp, polled, datagram, run)
@@ -394,13 +430,53 @@ def task(program: Program, body: Body) -> None:
     giver = body.mark()
     name, last = _coroutine(program, body, "start", giver, "await asyncio.sleep(0.005)")
     body.add(f"await asyncio.create_task({name}())")
-    program.wait("result", last, "loop: future.set", giver, "future.wait")
+    program.wait("result", last, "end: future.set", giver, "future.wait")
 
 
 def gather(program: Program, body: Body) -> None:
+    _several(program, body, "await asyncio.gather({}, {})")
+
+
+def gather_limited(program: Program, body: Body) -> None:
+    _several(program, body, "await asyncio.wait_for(asyncio.gather({}, {}), 99)")
+
+
+def waited(program: Program, body: Body) -> None:
+    _several(program, body, "await asyncio.wait([asyncio.create_task({}), asyncio.create_task({})])")
+
+
+def group(program: Program, body: Body) -> None:
+    """Before Python 3.11 there are no groups."""
+    lines = "async with asyncio.TaskGroup() as g:", "    g.create_task({})", "    g.create_task({})"
+    _several(program, body, *(lines if sys.version_info >= (3, 11) else ("await asyncio.gather({}, {})",)))
+
+
+def _several(program: Program, body: Body, *lines: str) -> None:
+    """Two tasks: the later one ends the wait for both."""
     giver = body.mark()
-    names = [_coroutine(program, body, "start", giver)[0] for _ in range(2)]
-    body.add(f"await asyncio.gather({names[0]}(), {names[1]}())")
+    made = [_coroutine(program, body, "start", giver, f"await asyncio.sleep(0.0{n}5)") for n in range(2)]
+    calls = iter([f"{name}()" for name, _ in made])
+    body.add(*(line.format(*(next(calls) for _ in range(line.count("{}")))) for line in lines))
+    for _, last in made:
+        program.wait("result", last, "end: future.set", giver, "future.wait")
+
+
+def completed(program: Program, body: Body) -> None:
+    _several(program, body, "for f in asyncio.as_completed([{}, {}]):", "    await f")
+
+
+def waited_first(program: Program, body: Body) -> None:
+    """The first one ends the wait; the other one goes on."""
+    giver, n = body.mark(), program.number()
+    name, last = _coroutine(program, body, "start", giver, "await asyncio.sleep(0.005)")
+    body.add(f"u{n} = asyncio.get_running_loop().create_future()")
+    body.add(f"await asyncio.wait([u{n}, asyncio.create_task({name}())], return_when=asyncio.FIRST_COMPLETED)", f"u{n}.cancel()")
+    program.wait("result", last, "end: future.set", giver, "future.wait")
+
+
+def joined_items(program: Program, body: Body) -> None:
+    made = "{x} = asyncio.Queue()\n{x}.put_nowait(1)\n{x}.put_nowait(2)\n{x}.task_done()"
+    _awaited(program, body, made, "await x.join()", ("{x}.task_done()",), ("join", "queue.done", "join"))
 
 
 def _callback(program: Program, body: Body, call: str) -> None:
@@ -678,8 +754,9 @@ def reader(program: Program, body: Body) -> None:
     program.wait("result", last, "future.set", giver, "future.wait")
 
 
-_CALLS: tuple[Way, ...] = (task, gather, soon, later, threadsafe, future_callback, in_executor, to_thread, task_item)
-_AWAITED: tuple[Way, ...] = (task_event, task_lock, task_semaphore, task_condition)
+_SEVERAL: tuple[Way, ...] = (gather, gather_limited, waited, waited_first, group, completed)
+_CALLS: tuple[Way, ...] = (task, *_SEVERAL, soon, later, threadsafe, future_callback, in_executor, to_thread, task_item)
+_AWAITED: tuple[Way, ...] = (joined_items, task_event, task_lock, task_semaphore, task_condition)
 _STREAMS = (stream, limited_stream, twice_limited_stream, joined_stream)
 _DRIVEN: tuple[Way, ...] = (
     task_event_limited, task_event_gathered, task_future_limited, task_lock_limited, task_semaphore_limited,

@@ -15,6 +15,8 @@ from undermine.analysis.contexts import Contexts, givers
 from undermine.analysis.rows import AT_ONCE, NONE, Array, Groups, resources, until
 from undermine.model.columns import Columns, Ids, Numbers
 
+FIRST = "first future"
+"""The target of waits for several futures of which the first one is enough."""
 BLOCKS = ("notify", "set", "result", "lock", "semaphore", "item", "room", "barrier", "join", "child")
 NOTIFY, SET, RESULT, LOCK, SEMAPHORE, ITEM, ROOM, BARRIER, JOIN, CHILD = range(len(BLOCKS))
 
@@ -39,12 +41,13 @@ def blocking(columns: Columns, contexts: Contexts, children: dict[int, int]) -> 
         finder.last("lock.release", "lock.acquire", LOCK),
         finder.last("sem.release", "sem.acquire", SEMAPHORE),
         finder.first("event.set", "event.wait", SET),
-        finder.first("future.set", "future.wait", RESULT),
+        finder.results(),
         finder.items(),
         finder.last("queue.get", "queue.put", ROOM),
         finder.notified(),
         finder.barriers(),
         finder.joins(),
+        finder.last("queue.done", "join", JOIN),
         finder.children(children),
     ]
     sources, targets = (np.concatenate([part[n] for part in found]) for n in (0, 1))
@@ -120,6 +123,29 @@ class _Finder:
         """Nobody ends a wait of its own."""
         keep = keep & (self.contexts.context[sources] != self.contexts.context[targets])
         return sources[keep], targets[keep], kind
+
+    def results(self) -> _Found:
+        """Who waits for several futures waits for each; where the first one is enough, nobody but that has ended the wait."""
+        sources, targets, kind = self.first("future.set", "future.wait", RESULT)
+        keep = self.columns.target[targets] != self.columns.id_of(FIRST)
+        others = np.flatnonzero(~keep)
+        keep[others[self._earliest(sources[others], targets[others])]] = True
+        return sources[keep], targets[keep], kind
+
+    def _earliest(self, sources: Numbers, targets: Numbers) -> list[int]:
+        """Of waits that one thread or task had under way at a time, the one that was ended first."""
+        chosen: dict[tuple[int, int], int] = {}
+        latest: dict[int, tuple[int, int]] = {}
+        ends = self.ends(targets)
+        for at in np.argsort(targets).tolist():
+            context, t = int(self.contexts.context[targets[at]]), int(self.columns.t[targets[at]])
+            number, end = latest.get(context, (0, 0))
+            if t >= end:
+                latest[context] = number, _ = number + 1, int(ends[at])
+            best = chosen.setdefault((context, number), at)
+            if sources[at] < sources[best]:
+                chosen[context, number] = at
+        return list(chosen.values())
 
     def items(self) -> _Found:
         """The putting of the very item that was waited for; where items are not followed, the last one."""

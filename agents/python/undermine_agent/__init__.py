@@ -108,7 +108,9 @@ def _install(agent) -> None:
         "subprocess": on("process:processes.install_subprocess"),
         "threading": on("threads.install", "sync:sync.install_threading"),
         "queue": on("handover:handover.install_queue"),
-        "concurrent.futures._base": on("sync:sync.install_futures", "handover:executors.install_callbacks"),
+        "concurrent.futures._base": on(
+            "sync:sync.install_futures", "sync:several.install_threads", "handover:executors.install_callbacks"
+        ),
         "concurrent.futures.thread": on("handover:executors.install_threads"),
         "concurrent.futures.process": on("handover:executors.install_processes"),
         "multiprocessing.process": on("process:sync.install_processes"),
@@ -122,6 +124,7 @@ def _install(agent) -> None:
         "asyncio.sslproto": on("tls.install_asyncio"),
         "asyncio.futures": on("sync:async_sync.install_chain"),
         "asyncio.tasks": on("time:clocks.install_asyncio", "sync:async_sync.install_tasks"),
+        "asyncio.taskgroups": on("sync:several.install_groups"),
         "asyncio.timeouts": on("time:clocks.install_timeouts"),
         "asyncio.locks": on("sync:async_sync.install_locks"),
         "asyncio.queues": on("handover:async_sync.install_queues"),

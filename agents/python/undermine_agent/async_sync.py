@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
+from time import monotonic_ns
 
 from undermine_agent.handover import Items, getting, putting
-from undermine_agent.names import Subject
 from undermine_agent.observe import (
     asked_at,
     at_once,
     by_address,
-    limit,
     observe_methods,
     observed,
     observed_coroutine,
@@ -19,6 +18,7 @@ from undermine_agent.observe import (
     where_made,
 )
 from undermine_agent.patch import on_class, on_coroutine, on_slot, on_type
+from undermine_agent.several import Several, install_wait
 from undermine_agent.sync import how_many
 
 
@@ -67,6 +67,7 @@ def install_queues(agent, queues) -> None:
     on_coroutine(cls, "put", _putting(agent, items))
     on_coroutine(cls, "get", _getting(agent, items))
     observe_methods(agent, cls, "queue", on_coroutine, {"join": "join"}, observed_coroutine)
+    observe_methods(agent, cls, "queue", on_class, {"task_done": "queue.done"})
 
 
 def _putting(agent, items):
@@ -95,11 +96,19 @@ def _putting(agent, items):
 
 
 def _getting(agent, items):
+    """Also what `as_completed` gets from a queue of its own: the next future that is done."""
     own, operation, queue = own_caller(agent), agent.operations["queue.get"], by_address("queue")
+    behind, several, frame = own_behind(agent, "asyncio"), Several(agent), sys._getframe
 
     def make(original):
         async def driven(place, /, self):
             is_own, call = own(), None
+            if not is_own and place is None and frame(1).f_code.co_name == "_wait_for_one" and behind():
+                since = monotonic_ns()
+                item = await original(self)
+                if item is not None:
+                    several.over((item,), 0, False, since)
+                return item
             if is_own or place is not None:
                 call = agent.enter(operation, queue(self), 0, 0, None if is_own else asked_at(agent, place))
             try:
@@ -121,16 +130,13 @@ def _getting(agent, items):
 
 def install_tasks(agent, tasks) -> None:
     """Futures: the waits for one or several, and what ends them. A task's own end is `task.end`."""
-    futures = Subject("futures")
-    behind = own_behind(agent, "asyncio")  # `wait` itself warns its caller: no frame of ours may stand there
-    several = observed_coroutine(agent, "future.wait", lambda *args, **options: futures, limit(0), is_own=behind)
-    on_coroutine(tasks, "_wait", several)
     future = by_address("future")
+    install_wait(agent, tasks)
     cls = tasks.futures.Future
     builtin = cls.__module__ == "_asyncio"
     for name in ("set_result", "set_exception"):
         (on_type if builtin else on_class)(cls, name, observed(agent, "future.set", future))
-    _hook_await(agent, {cls, tasks.Task}, future)
+    _hook_await(agent, tasks, {cls, tasks.Task}, future)
 
 
 def install_chain(agent, futures) -> None:
@@ -150,13 +156,14 @@ def install_chain(agent, futures) -> None:
     on_class(futures, "_chain_future", make)
 
 
-def _hook_await(agent, classes, future) -> None:
+def _hook_await(agent, tasks, classes, future) -> None:
     """`await` of a future that is not done: when it begins. Its end is that the awaiting code goes on.
 
-    `wait_for` awaits what it was given; older ones await a future of their own instead.
+    `wait_for` awaits what it was given; older ones await a future of their own instead. Who awaits what `gather` gives
+    waits for all that it gathers.
     """
     operation, own, behind = agent.operations["future.wait"], own_caller(agent), own_behind(agent, "asyncio")
-    kinds, frame = tuple(classes), sys._getframe
+    kinds, frame, several = tuple(classes), sys._getframe, Several(agent)
 
     def given_to_wait_for():
         """What the target has `wait_for` wait for, if it is that which awaits."""
@@ -173,7 +180,10 @@ def _hook_await(agent, classes, future) -> None:
         def __await__(self):
             awaited = self if own() else given_to_wait_for()
             if awaited is not None and not awaited.done():
-                agent.record(operation, future(awaited))
+                if isinstance(awaited, tasks._GatheringFuture):
+                    several.begin(one for one in dict.fromkeys(awaited._children) if not _is_part(agent, one))
+                else:
+                    agent.record(operation, future(awaited))
             return original(self)
 
         return __await__

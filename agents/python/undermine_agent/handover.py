@@ -365,4 +365,4 @@ def install_queue(agent, queue) -> None:
         replace(cls, "put_nowait", putting(agent, items, at_once))
         replace(cls, "get", getting(agent, items, limit(1, "block")))
         replace(cls, "get_nowait", getting(agent, items, at_once))
-    observe_methods(agent, queue.Queue, "queue", on_class, {"join": "join"})
+    observe_methods(agent, queue.Queue, "queue", on_class, {"join": "join", "task_done": "queue.done"})

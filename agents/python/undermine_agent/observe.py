@@ -374,8 +374,11 @@ def asked_at(agent, place):
     return place[1] if place[0] is agent.sites.stacks else None
 
 
-def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None, part=True):
-    """The same for coroutine functions, for `on_coroutine`: recorded where the target's own code makes or awaits them."""
+def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None, part=True, begun=None):
+    """The same for coroutine functions, for `on_coroutine`: recorded where the target's own code makes or awaits them.
+
+    `begun` is told of each that begins: its stack, if others do it, and what it was called with.
+    """
     operation_of, is_own = _operation_of(agent, op), is_own or own_caller(agent)
 
     def make(original):
@@ -387,6 +390,8 @@ def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is
                 operation, subject = operation_of(*args, **options), subject_of(*args, **options)
                 stack = None if own else asked_at(agent, place)
                 call = agent.enter(operation, subject, size_of(*args, **options), 0, stack)
+                if begun is not None and call is not None:
+                    begun(stack, *args, **options)
             except (AttributeError, TypeError):  # the original says better what is wrong
                 call = None
             if call is None:

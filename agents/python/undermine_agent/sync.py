@@ -89,7 +89,6 @@ def install_futures(agent, base) -> None:
 
     for name in ("set_result", "set_exception"):
         on_class(base.Future, name, observed(agent, "future.set", being_set, is_own=is_own))
-    on_class(base, "wait", observed(agent, "future.wait", lambda *args, **options: Subject("futures"), limit(0)))
 
 
 def install_processes(agent, process) -> None:
