@@ -11,6 +11,7 @@ import json
 import os
 import random
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -136,7 +137,7 @@ class Session:
         if self._triggers:
             self._triggers.meet(op, "before")
         op = self._history.invoke(op)
-        outcome = _outcome_of(function, (Refused, *fails))
+        outcome = _outcome_of(lambda: _apart(f, function), (Refused, *fails))
         self._history.complete(
             msgspec.structs.replace(
                 op,
@@ -170,6 +171,12 @@ class Session:
             thread.join()
         if errors:
             raise errors[0]
+
+
+def _apart(f: str, function: Callable[[], Any]) -> Any:
+    """Where an agent watches the clients, it is told where an operation begins and ends."""
+    agent = sys.modules.get("undermine_agent")
+    return function() if agent is None else agent.attempt(f, function)
 
 
 def _outcome_of(function: Callable[[], Any], fails: tuple[type[Exception], ...]) -> Outcome:

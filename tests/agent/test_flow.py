@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from undermine.analysis.causality import causality
+from undermine.analysis.channels import pair
+from undermine.model.codec import read_columns
+
 STEPS = """
     import asyncio, os, sys
 
@@ -617,3 +621,37 @@ def test_a_call_for_another_process_is_followed_to_its_pipe(tool, method):
     assert threads.thread != "MainThread"
     last = [take for take in takes.values() if take.thread == threads.thread and take.t_ns < threads.t_ns]
     assert max(last, key=lambda take: take.t_ns).target == "queue"
+
+
+ATTEMPTS = """
+    import os, undermine_agent
+
+    reading, writing = os.pipe()
+
+    def ask():
+        os.write(writing, b"x")
+        os.read(reading, 1)
+        os.mkdir("asked")
+
+    def fail():
+        os.mkdir("tried")
+        raise KeyError("on purpose")
+
+    undermine_agent.attempt("ask", ask)
+    try:
+        undermine_agent.attempt("fail", fail)
+    except KeyError:
+        os.mkdir("failed")
+    assert undermine_agent.attempt("give", lambda: 5) == 5
+"""
+
+
+def test_operations_of_clients_are_apart_from_each_other(tool):
+    outcome = tool.run(ATTEMPTS).ok()
+    folders = {e.resource.rpartition("/")[2]: _innermost(outcome, e) for e in outcome.of("file.mkdir")}
+    assert [take and take.target for take in folders.values()] == ["ask", "fail", None]
+    assert folders["tried"].error == "KeyError"
+    assert [e.target for e in outcome.of("handover.give")] == ["ask", "fail", "give"]
+    found = causality(columns := read_columns(tool.trace_dir), pair(columns))
+    tried, take, give = found.chain(int(columns.find("file.mkdir")[1]))
+    assert [columns.name(row) for row in (tried, take, give)] == ["file.mkdir", "handover.take", "handover.give"]

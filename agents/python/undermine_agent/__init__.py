@@ -43,6 +43,17 @@ def load(path: str) -> None:
         sys.dont_write_bytecode = keep
 
 
+def attempt(name: str, function):
+    """Do one operation of a client, which asks for it itself: it is not caused by the answer to the operation before."""
+    for agent in _loaded:
+        if not agent.off and "handover" in agent.config.get("observe", FAMILIES):
+            from undermine_agent.handover import Handover
+
+            handover = Handover(agent)
+            return handover.taken(handover.give("attempt", name), function)
+    return function()
+
+
 def _in_main_interpreter() -> bool:
     """C types are shared with sub-interpreters: the agent of the main one is enough, and two would be too many."""
     import _signal
