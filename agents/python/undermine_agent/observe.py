@@ -54,19 +54,25 @@ def unique(kind: str) -> str:
 
 def by_address(label: str):
     """Names an object by its class and address."""
+    subject_of = by_key(label, id, "%s@%x")
+    subject_of.label = label
+    return subject_of
+
+
+def by_key(label: str, key_of, form: str):
+    """Names an object by its class and by what `key_of` says of it."""
     subjects: dict = {}
     make = Subject
 
     def subject_of(owner, *args, **options):
-        address = id(owner)
-        subject = subjects.get(address)
+        key = key_of(owner)
+        subject = subjects.get(key)
         if subject is None:
             if len(subjects) > _SUBJECTS_MAX:
                 subjects.clear()
-            subject = subjects[address] = make(label, "%s@%x" % (label, address))
+            subject = subjects[key] = make(label, form % (label, key))
         return subject
 
-    subject_of.label = label
     return subject_of
 
 

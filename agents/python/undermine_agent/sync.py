@@ -11,6 +11,7 @@ import os
 from undermine_agent.names import Subject, mask
 from undermine_agent.observe import (
     by_address,
+    by_key,
     limit,
     measured_after,
     observe_methods,
@@ -23,7 +24,6 @@ from undermine_agent.patch import on_class, on_type
 from undermine_agent.threads import STARTED
 
 _RLOCK = type(_thread.RLock())
-_SUBJECTS_MAX = 10_000
 
 
 def install_threading(agent, threading) -> None:
@@ -169,17 +169,11 @@ class _Shared:
 
     def named(self, label: str):
         """A function that names counters, with a label of their own."""
-        subjects: dict = {}
 
-        def subject_of(inner):
-            name = inner.name or self._made.get(inner.handle) or "%d-%x" % (os.getpid(), inner.handle)
-            if name not in subjects:
-                if len(subjects) > _SUBJECTS_MAX:
-                    subjects.clear()
-                subjects[name] = Subject(label, "%s@mp:%s" % (label, name))
-            return subjects[name]
+        def name(inner):
+            return inner.name or self._made.get(inner.handle) or "%d-%x" % (os.getpid(), inner.handle)
 
-        return subject_of
+        return by_key(label, name, "%s@mp:%s")
 
 
 def _counter(owner):
