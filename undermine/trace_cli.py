@@ -94,7 +94,7 @@ def show(result: api.TraceResult) -> None:
         f"{count(len(told.nodes), 'node or client', 'nodes and clients')}, "
         f"{count(told.processes, 'process', 'processes')}, {count(told.contexts, 'thread or task', 'threads and tasks')}"
     )
-    parts = (_operations, _messages, _handlers, _unpaired, _edges, _stores, _store_pairs)
+    parts = (_operations, _messages, _handlers, _clients, _unpaired, _edges, _stores, _store_pairs)
     for part in (table(told) for table in parts):
         if part.row_count:
             out.print(part)
@@ -144,6 +144,12 @@ def _handlers(told: Summary) -> Table:
     rows = [(h.handler, f"{h.messages:,}", f"{h.operations:,}") for h in told.handlers]
     table = _table("\nHandlers, and the operations that they began", "function", "messages", "operations", numbers=2)
     return _fill(table, rows, "handlers")
+
+
+def _clients(told: Summary) -> Table:
+    rows = [(c.operation, ", ".join(c.nodes), f"{c.count:,}", f"{c.messages:,}", f"{c.operations:,}") for c in told.clients]
+    title = "\nOperations of clients, and what was done for them"
+    return _fill(_table(title, "operation", "by", "times", "messages", "operations", numbers=3), rows, "operations")
 
 
 def _unpaired(told: Summary) -> Table:

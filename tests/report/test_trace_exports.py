@@ -12,7 +12,8 @@ from report_campaigns import at_s, op, plan, point, record
 from test_spacetime import HOSTILE, hostile
 from traced_samples import done, stored, traced
 
-from undermine.analysis.trace_summary import summary
+from undermine.analysis.analysing import analyse
+from undermine.analysis.trace_summary import ClientCount, summary
 from undermine.analysis.traced import Traced, plain
 from undermine.model.columns import Columns
 from undermine.model.event import Trace
@@ -217,6 +218,26 @@ def test_relations_of_operations_on_stores_are_counted_by_kind() -> None:
         ("key", "SET k:x<n>", "EXISTS k:x<n>", "s1", "s2", 1),
     ]
     assert (summary(traced()).store_links, summary(traced()).store_pairs) == ({}, ())
+
+
+def test_the_summary_says_what_was_done_for_operations_of_clients() -> None:
+    """Of the first one nothing is seen to be done; what s2 writes by itself is not done for the other."""
+    asks, answers = "127.0.0.1:41200>127.0.0.1:20001/1", "127.0.0.1:20001>127.0.0.1:41200/1"
+    events = []
+    for n, name in enumerate(("get", "put")):
+        events += [
+            done("client", 10 * n + 1, n + 1.0, "handover.give", target=name, resource=f"client-op-{n}"),
+            done("client", 10 * n + 2, n + 1.1, "handover.take", 0.5, target=name, resource=f"client-op-{n}"),
+        ]
+    events += [
+        done("client", 13, 2.2, "net.send", target="peer:s2", resource=asks, size=10, result=10),
+        done("s2", 1, 2.1, "net.recv", 0.2, thread="rpc", resource=answers, result=10),
+        done("s2", 2, 2.4, "file.write", thread="rpc", target="log"),
+        done("s2", 3, 2.4, "file.write", thread="other", target="log"),
+    ]
+    told = summary(analyse(Columns.of(sorted(events, key=lambda event: event.t_ns))))
+    assert told.clients == (ClientCount("get", (), 1, 0, 0), ClientCount("put", ("s2",), 1, 1, 2))
+    assert summary(traced()).clients == ()
 
 
 def test_an_empty_trace_has_a_summary() -> None:

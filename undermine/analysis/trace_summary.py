@@ -11,9 +11,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from undermine.analysis.asked import askers
 from undermine.analysis.stores import StoreUse, uses
 from undermine.analysis.traced import NO_CAUSE, Traced
 from undermine.model.columns import Ids
+from undermine.model.point import CLIENT
 
 _PLACES_MAX = 3
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -35,6 +37,16 @@ class HandlerCount(msgspec.Struct, frozen=True):
     """A function that handled messages: how many, and how many operations those caused directly."""
 
     handler: str
+    messages: int
+    operations: int
+
+
+class ClientCount(msgspec.Struct, frozen=True):
+    """Operations of clients of one name, and what was done for them: messages between nodes, operations of nodes."""
+
+    operation: str
+    nodes: tuple[str, ...]
+    count: int
     messages: int
     operations: int
 
@@ -78,6 +90,7 @@ class Summary(msgspec.Struct, frozen=True):
     messages: tuple[MessageCount, ...]
     messages_total: int
     handlers: tuple[HandlerCount, ...]
+    clients: tuple[ClientCount, ...]
     bytes_received: int
     bytes_paired: int
     unpaired: tuple[UnpairedCount, ...]
@@ -119,6 +132,7 @@ def summary(traced: Traced) -> Summary:
         messages=tuple(_messages(traced)),
         messages_total=len(traced.messages),
         handlers=tuple(_handlers(traced)),
+        clients=tuple(_clients(traced)),
         bytes_received=traced.bytes_received,
         bytes_paired=traced.bytes_paired,
         unpaired=tuple(_unpaired(traced)),
@@ -171,6 +185,21 @@ def _handlers(traced: Traced) -> Iterator[HandlerCount]:
     for number, count in by_handler.most_common():
         if messages.texts[number]:
             yield HandlerCount(messages.texts[number], count, int(operations[handlers == number].sum()))
+
+
+def _clients(traced: Traced) -> Iterator[ClientCount]:
+    columns, asker = traced.columns, askers(traced)
+    attempts = np.unique(asker[asker >= 0])
+    clients = np.array([node == CLIENT for node in traced.nodes], bool)
+    rows = np.flatnonzero((asker >= 0) & ~clients[columns.process])
+    sends = traced.messages.send[asker[traced.messages.send] >= 0]
+    times = _counted(columns.target[attempts], columns.strings)
+    done = _counted(columns.target[asker[rows]], columns.strings)
+    sent = _counted(columns.target[asker[sends]], columns.strings)
+    pairs = np.unique(np.stack((columns.target[asker[rows]], columns.process[rows])), axis=1).T.tolist()
+    for name, count in times.items():
+        nodes = {traced.nodes[process] for target, process in pairs if columns.text(target) == name}
+        yield ClientCount(name, tuple(sorted(nodes)), count, sent.get(name, 0), done.get(name, 0))
 
 
 def _unpaired(traced: Traced) -> Iterator[UnpairedCount]:

@@ -50,7 +50,7 @@ def attempt(name: str, function):
             from undermine_agent.handover import Handover
 
             handover = Handover(agent)
-            return handover.taken(handover.give("attempt", name), function)
+            return handover.taken(handover.give("client-op", name), function)
     return function()
 
 

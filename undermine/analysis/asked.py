@@ -1,0 +1,38 @@
+"""What was done for each operation of a client: all that its causes lead back to. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undermine.analysis.rows import NONE, Array
+from undermine.analysis.traced import Traced
+from undermine.model.columns import Numbers
+
+ATTEMPT = "client-op-"
+"""What the resource of an operation of a client begins with; no function that is handed over has such a name."""
+_STEPS_MAX = 64
+
+
+def askers(traced: Traced) -> Numbers:
+    """For each event the row of the client's operation for which it was done, or NONE."""
+    columns = traced.columns
+    first = np.arange(len(columns))
+    is_attempt = _attempts(traced)
+    if not is_attempt.any():
+        return np.full(len(columns), NONE, np.int64)
+    goes_on = (traced.causor >= 0) & ~is_attempt
+    first[goes_on] = traced.causor[goes_on]
+    for _ in range(_STEPS_MAX):  # each time twice as far; a cycle has no first one
+        further = first[first]
+        if np.array_equal(further, first):
+            break
+        first = further
+    return np.where(is_attempt[first], first, NONE)
+
+
+def _attempts(traced: Traced) -> Array:
+    """Whether each row is an operation of a client."""
+    columns = traced.columns
+    names = np.array([text.startswith(ATTEMPT) for text in columns.strings], bool)
+    found: Array = names[columns.resource] & (columns.op == columns.id_of("handover.take"))
+    return found
