@@ -333,14 +333,15 @@ def test_a_pipe_has_one_number_or_two_that_were_opened_together() -> None:
 
     pairing, pairs = paired(
         *(moved(1, "pipe.write", 4, "pipe:7", 1), moved(2, "pipe.read", 4, "pipe:7", 2)),
-        *(event("pipe.open", "n1", resource=name, seq=3, t_ns=3) for name in ("pipe:8>pipe:9", "pipe:9>pipe:8")),
-        *(moved(11, "pipe.write", 4, "pipe:8", 1), moved(12, "pipe.read", 4, "pipe:9", 2)),
-        *(moved(13, "pipe.write", 6, "pipe:9", 2), moved(14, "pipe.read", 6, "pipe:8", 1)),
+        *(event("pipe.open", "n1", resource=name, seq=3, t_ns=3) for name in ("pair:8>pair:9", "pair:9>pair:8")),
+        *(moved(11, "pipe.write", 4, "pair:8", 1), moved(12, "pipe.read", 4, "pair:9", 2)),
+        *(moved(13, "pipe.write", 6, "pair:9", 2), moved(14, "pipe.read", 6, "pair:8", 1)),
         moved(15, "pipe.read", 6, "pipe:10", 1),
+        *(moved(16, "pipe.write", 5, "pair:11", 1), moved(17, "pipe.read", 5, "pair:11", 1)),
     )
     assert pairs == [(1, 2, 0, 4), (11, 12, 0, 4), (13, 14, 0, 6)]
     assert pairing.coverage == {"pipe": (14, 14)}
-    assert whys(pairing) == [(6, "the other end has no agent")]
+    assert whys(pairing) == [(6, "the other end has no agent"), *[(5, "the connection has no name")] * 2]
 
 
 def test_the_shared_reading_of_a_pipe_is_in_the_order_of_time() -> None:

@@ -216,7 +216,7 @@ class _Instrumented:
 
 
 def _route_pipes(columns: Columns, transfers: Transfers, routes: _Routes) -> None:
-    """Both ends of a pipe have one number, unless a `pipe.open` said which two belong together."""
+    """Both ends of a pipe have one number. Of pairs of sockets a `pipe.open` said which two belong together, or nothing is known."""
     ends = dict(_opened(columns))
     moves = transfers.total(SEND), transfers.total(RECV)
     moves[0][transfers.user[transfers.unsure]] += 1  # one that failed or never ended may be all there is
@@ -224,9 +224,10 @@ def _route_pipes(columns: Columns, transfers: Transfers, routes: _Routes) -> Non
     readers: dict[str, list[int]] = defaultdict(list)
     for index, (resource, _) in enumerate(transfers.keys):
         name = columns.strings[resource]
-        if name.startswith("pipe:"):
-            routes.why[index] = _NO_AGENT
-            if moves[0][index]:
+        if name.startswith(("pipe:", "pair:")):
+            is_known = name in ends or name.startswith("pipe:")
+            routes.why[index] = _NO_AGENT if is_known else _NO_NAME
+            if moves[0][index] and is_known:
                 writers[ends.get(name, name)].append(index)
             if moves[1][index]:
                 readers[name].append(index)

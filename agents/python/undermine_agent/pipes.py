@@ -1,7 +1,7 @@
 """Hooks of pipes: what one end is given comes out at the other, often in another process.
 
 An end is known by the number of its inode, which is the same in every process that has it. Both ends of a pipe have one
-number; those of a pair of sockets have two, which is said when the pair is made. Descriptors are looked at again each
+number; those of a pair of sockets have two, which is said when the pair is made (of others, it is not known). Descriptors are looked at again each
 time: who closed one, in whatever way, may have something else by the same number.
 """
 
@@ -67,13 +67,17 @@ def end_of(fd):
     except (OSError, TypeError):  # closed
         return None
     if stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode) and _is_local(fd):
-        return Subject("pipe", "pipe:%d" % found.st_ino)
+        return Subject("pipe", _named(found))
     return None
+
+
+def _named(found) -> str:
+    return ("pair:%d" if stat.S_ISSOCK(found.st_mode) else "pipe:%d") % found.st_ino
 
 
 def is_end(fd: int, subject) -> bool:
     try:
-        return subject.resource == "pipe:%d" % _fstat(fd).st_ino
+        return subject.resource == _named(_fstat(fd))
     except OSError:
         return False
 

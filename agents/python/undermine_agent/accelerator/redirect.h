@@ -455,7 +455,7 @@ on_pipe(const Raw *raw, const Native *native, PyThreadState *thread, State *s, i
         !is_quiet(s, native->other) || fstat(fd, &found) != 0) {
         return call_hook(raw);
     }
-    snprintf(name, sizeof(name), "pipe:%llu", (unsigned long long)found.st_ino);
+    snprintf(name, sizeof(name), "%s:%llu", S_ISSOCK(found.st_mode) ? "pair" : "pipe", (unsigned long long)found.st_ino);
     if (PyUnicode_CompareWithASCIIString(((Subject *)end)->resource, name) != 0) {
         return call_hook(raw);
     }
