@@ -297,3 +297,31 @@ def test_what_processes_share_has_one_name_and_keeps_one_waiting_for_another(too
     assert len(traced.held_sets[traced.held[locked]]) == 1
     (waits,), (sets,) = ({e.resource for e in outcome.trace if e.op == op} for op in ("event.wait", "event.set"))
     assert waits == sets
+
+
+def test_polls_of_libraries_are_seen_where_they_wait_for_whatever_comes(tool, any_python, tmp_path):
+    """Not with what they wait for in the midst of something, nor where an event loop of asyncio polls."""
+    tool.python, tool.packages = any_python, ["__main__"]
+    (tmp_path / "library.py").write_text(
+        "import select, selectors, multiprocessing.connection\n"
+        "def loop():\n"
+        "    with selectors.EpollSelector() as selector: selector.select(0.001)\n"
+        "    with select.epoll() as poll: poll.poll(0.002)\n"
+        "def once():\n"
+        "    with selectors.PollSelector() as selector: selector.select(0.003)\n"
+        "    select.select([], [], [], 0.004)\n"
+        "    multiprocessing.connection.wait([], 0.005)\n"
+    )
+    outcome = tool.run(
+        """
+        import asyncio, sys
+        sys.path.insert(0, FOLDER)
+        import library, multiprocessing.connection
+
+        library.loop()
+        library.once()
+        multiprocessing.connection.wait([], 0.006)
+        asyncio.run(asyncio.sleep(0.01))
+        """.replace("FOLDER", repr(str(tmp_path)))
+    ).ok()
+    assert [e.size // 1_000_000 for e in outcome.of("poll")] == [1, 2, 6]

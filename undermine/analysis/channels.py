@@ -216,7 +216,7 @@ class _Instrumented:
 
 
 def _route_pipes(columns: Columns, transfers: Transfers, routes: _Routes) -> None:
-    """Both ends of a pipe have one number. Of pairs of sockets a `pipe.open` said which two belong together, or nothing is known."""
+    """Both ends of a pipe have one number. Which two local sockets belong together is said by a `pipe.open`, if it is known."""
     ends = dict(_opened(columns))
     moves = transfers.total(SEND), transfers.total(RECV)
     moves[0][transfers.user[transfers.unsure]] += 1  # one that failed or never ended may be all there is

@@ -126,10 +126,12 @@ def _install(agent) -> None:
         "concurrent.futures.process": on("handover:executors.install_processes"),
         "multiprocessing.process": on("process:sync.install_processes"),
         "multiprocessing.synchronize": on("sync:sync.install_semaphores"),
-        "multiprocessing.connection": on("process:pipes.install_connections", "sync:sync.install_connections"),
+        "multiprocessing.connection": on(
+            "process:pipes.install_connections", "sync:sync.install_connections", "handover:clocks.install_connections"
+        ),
         "multiprocessing.queues": on("handover:executors.install_queues"),
         "multiprocessing.pool": on("sync:executors.install_results"),
-        "asyncio.base_events": on("handover:handover.install_loop", "tasks.install"),
+        "asyncio.base_events": on("handover:handover.install_loop", "handover:clocks.install_loop", "tasks.install"),
         "asyncio.selector_events": on("handover:handover.install_readers", "aio.install"),
         "asyncio.streams": on("handover:reading.install", "sync:aio.install_streams"),
         "asyncio.sslproto": on("tls.install_asyncio"),

@@ -65,6 +65,7 @@ class Agent(fast.base("Core", Core)):
         self.streams = None  # made with the hooks of sockets
         self.pipes = None  # made where they are observed
         self.chained = Marks()  # futures that follow another one
+        self.pollers: dict = {}  # code that polls for the target, and is seen to do so by other means, by address
         self.parts: dict = {}  # code of coroutines that are part of the task that makes tasks of them, by address
         self.variables = Variables(config["node"], config.get("variables", ()))
         if self.variables.mine:

@@ -53,10 +53,10 @@ def _read(agent, name):
     return make
 
 
-def waiting(agent, size_of):
+def waiting(agent, size_of, unless=None):
     """A call that waits for descriptors: with its time limit, and how many of them are ready."""
     subject = Subject("select")
-    return observed(agent, "poll", lambda *args, **options: subject, size_of, _ready)
+    return observed(agent, "poll", lambda *args, **options: subject, size_of, _ready, unless=unless)
 
 
 def _ready(result) -> int:
@@ -105,9 +105,13 @@ def install_socket(agent, socket) -> None:
 
 
 def install_select(agent, select) -> None:
+    """What is made with `epoll` waits for whatever comes: also where a library's loop does it that calls the target.
+
+    With all else libraries wait in the midst of something that the target does, as for a child or for one answer.
+    """
     on_module(select, "select", waiting(agent, _seconds_or_none(3)))
     if hasattr(select, "epoll"):
-        on_type(select.epoll, "poll", waiting(agent, _seconds_or_none(1)))
+        on_type(select.epoll, "poll", waiting(agent, _seconds_or_none(1), agent.pollers))
     if hasattr(select, "poll"):
         on_type(type(select.poll()), "poll", waiting(agent, _milliseconds))
 
@@ -116,7 +120,20 @@ def install_selectors(agent, selectors) -> None:
     for name in ("SelectSelector", "_PollLikeSelector", "EpollSelector"):
         cls = getattr(selectors, name, None)
         if cls is not None and "select" in cls.__dict__:
-            on_class(cls, "select", waiting(agent, _at_selector))
+            code = cls.select.__code__
+            agent.pollers[id(code)] = code
+            on_class(cls, "select", waiting(agent, _at_selector, agent.pollers if name == "EpollSelector" else None))
+
+
+def install_loop(agent, base_events) -> None:
+    """An event loop of asyncio polls between its callbacks and steps, which are seen themselves."""
+    code = base_events.BaseEventLoop._run_once.__code__
+    agent.pollers[id(code)] = code
+
+
+def install_connections(agent, connection) -> None:
+    """`multiprocessing.connection.wait`: it waits with a selector of its own."""
+    on_class(connection, "wait", waiting(agent, _at_selector))
 
 
 def _seconds_or_none(position: int):

@@ -250,10 +250,11 @@ def as_one(agent, original):
     return do
 
 
-def observed(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None):
+def observed(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None, unless=None):
     """How to make a hook that records the calls of the target's own code. Also for module functions.
 
-    `op` is an operation's name, or a function that finds it from the call's arguments.
+    `op` is an operation's name, or a function that finds it from the call's arguments. `unless`: the calls of all code are
+    recorded, but for this, by address.
     """
     operation_of, perform = _operation_of(agent, op), agent.perform
     codes, targets_own, frame = agent.sites.codes, agent.targets_own, sys._getframe
@@ -287,8 +288,23 @@ def observed(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None)
 
         return hook
 
+    def make_for_all(original):
+        def hook(*args, **options):
+            try:
+                caller = frame(1)
+            except ValueError:  # no Python code calls
+                return original(*args, **options)
+            if id(caller.f_code) in unless or agent.off:
+                return original(*args, **options)
+            return recorded(original, args, options)
+
+        return hook
+
     if is_own is not None:
         return make_asking
+    if unless is not None:
+        make_for_all.native = fast.OBSERVE, agent.operations[op], None, 0, 0, 0, 0, {}, unless
+        return make_for_all
     if type(op) is str:
         simple = size_of is nothing and measure is truth
         make.native = fast.OBSERVE, agent.operations[op], getattr(subject_of, "label", None) if simple else None

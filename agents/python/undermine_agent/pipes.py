@@ -1,8 +1,8 @@
 """Hooks of pipes: what one end is given comes out at the other, often in another process.
 
 An end is known by the number of its inode, which is the same in every process that has it. Both ends of a pipe have one
-number; those of a pair of sockets have two, which is said when the pair is made (of others, it is not known). Descriptors are looked at again each
-time: who closed one, in whatever way, may have something else by the same number.
+number; those of a pair of sockets have two, which is said when the pair is made (of other local sockets it is not known).
+Descriptors are looked at again each time: who closed one, in whatever way, may have something else by the same number.
 """
 
 from __future__ import annotations

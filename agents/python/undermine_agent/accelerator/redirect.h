@@ -18,7 +18,7 @@ typedef struct {
     PyObject *subject; /* of what is observed: a Subject, or a label for the object itself */
     PyObject *known;   /* descriptors, sockets or paths that are known: a dictionary */
     PyObject *parts;   /* sockets of which operations are parts of others; tasks of which steps are taken: a dictionary */
-    PyObject *others;  /* descriptors of pipes; callbacks whose handles are not known yet: a dictionary */
+    PyObject *others;  /* descriptors of pipes; callbacks whose handles are not known yet; code that is left out: a dictionary */
     Operation *other;  /* what the operation is at a pipe */
     PyObject *ended;   /* called with a task that has ended */
     PyObject *subjects;
@@ -405,6 +405,20 @@ pass_raw_to_hook(const void *raw)
     return call_hook(raw);
 }
 
+/* Whether the calls of all code count, but for those of some; then, whether this one does. */
+static int
+counts_of_others(const Native *native, PyThreadState *thread)
+{
+    Frame *frame = native->others == NULL ? NULL : next_visible(FRAME_TOP(thread));
+    PyObject *code = frame == NULL ? NULL : PyLong_FromVoidPtr(FRAME_CODE(frame));
+    int is_left_out = code == NULL ? 1 : PyDict_Contains(native->others, code);
+    Py_XDECREF(code);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+    }
+    return is_left_out == 0;
+}
+
 /* Observes a call. What is not simple goes to the hook, once it is known that the target's own code calls. */
 static inline PyObject *
 observe(Native *native, PyThreadState *thread, PyObject *object, Pass pass, Pass to_hook, const void *what)
@@ -413,6 +427,7 @@ observe(Native *native, PyThreadState *thread, PyObject *object, Pass pass, Pass
     if (own < 0) {
         return NULL;
     }
+    own = own || counts_of_others(native, thread);
     State *s = own ? state_to_record(thread) : NULL;
     if (s == NULL) {
         return pass(what);
