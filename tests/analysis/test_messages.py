@@ -105,6 +105,11 @@ def test_no_messages() -> None:
     assert len(found(did("clock", "n1", 1))) == 0
 
 
+def test_a_stream_of_which_nothing_is_paired_has_no_messages() -> None:
+    closes = did("net.recv", "n1", 3, resource=f"{A}>{B}/1", target="peer:n2", size=999)
+    assert len(found(closes, takes(11, 0), takes(13, 0, "stream.read"))) == 0
+
+
 # --- logical operations
 
 

@@ -137,7 +137,7 @@ def _nearest(pairing: Pairing) -> Numbers:
     if not layers.any():
         return np.arange(len(pairing))
     at_stream: Flags = layers[pairing.channel]
-    read = np.zeros(int(pairing.send.max()) + 1, bool)
+    read = np.zeros(int(pairing.send.max(initial=NONE)) + 1, bool)
     read[pairing.send[at_stream]] = True
     return np.flatnonzero(at_stream | ~read[pairing.send])
 
