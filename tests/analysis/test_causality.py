@@ -121,6 +121,40 @@ def test_a_receive_that_is_hidden_below_another_operation_opens_if_its_sender_is
     assert found["work"] == ("extent", "raw")
 
 
+def test_what_received_for_another_receive_is_over_with_it(story: Story) -> None:
+    """A stream has its socket bring it more than was asked for."""
+    for n in (1, 2):
+        story.did(f"send{n}", "net.send", pid=2)
+    story.did("read", "stream.read", t=3, end=8)
+    story.did("recv", "net.recv", t=4, end=5)
+    story.did("more", "net.recv", t=5.5, end=5.8, result=0)
+    story.did("inside", "future.set", t=6)
+    story.did("work", "file.write", t=9)
+    story.did("read2", "stream.read", t=10, end=11)
+    story.did("work2", "file.write", t=12)
+    story.did("other", "file.write", t=13, thread="T2")
+    found = causes(story, ("send1", "read"), ("send1", "recv"), ("send2", "recv"), ("send2", "read2"))
+    assert found["recv"] == ("message", "send2")
+    assert found["work"] == ("extent", "read")
+    assert found["work2"] == ("extent", "read2")
+    assert found["inside"] == found["other"] == ("none", "")
+
+
+def test_of_receives_at_the_same_time_the_last_to_end_is_in_force(story: Story) -> None:
+    for n in (1, 2, 3):
+        story.did(f"send{n}", "net.send", pid=2)
+    story.did("outer", "stream.read", t=10, end=20)
+    story.did("inner", "stream.read", t=11, end=30)
+    story.did("innermost", "net.recv", t=12, end=13)
+    story.did("between", "file.write", t=14)
+    story.did("one", "file.write", t=20)
+    story.did("both", "file.write", t=31)
+    found = causes(story, ("send1", "outer"), ("send2", "inner"), ("send3", "innermost"))
+    assert found["between"] == ("extent", "innermost")
+    assert found["one"] == ("extent", "outer")
+    assert found["both"] == ("extent", "inner")
+
+
 def test_what_is_in_a_callback_is_caused_by_it_and_by_nothing_before(story: Story) -> None:
     story.did("give", "handover.give", "callback-1", thread="other")
     story.did("send", "net.send", pid=2)
@@ -452,6 +486,17 @@ def test_a_store_tells_by_items_and_messages_and_not_by_values(story: Story) -> 
     found = causes(story, stores=links)
     assert found["pop"] == ("store", "push")
     assert found["handle"] == found["get"] == found["more"] == ("extent", "pop")
+
+
+def test_an_item_of_a_store_outlasts_the_receives_that_brought_it(story: Story) -> None:
+    story.did("push", "db.write", pid=2)
+    story.did("pop", "db.write", t=10, end=20)
+    for n in (11, 13):
+        story.did(f"read{n}", "stream.read", t=n)
+    story.did("handle", "file.write", t=21)
+    found = causes(story, stores=lambda story: Links(*(np.array([n]) for n in (story.row("push"), story.row("pop"), 0))))
+    assert found["handle"] == ("extent", "pop")
+    assert found["read13"] == ("none", "")
 
 
 def test_what_is_done_within_a_logical_receive_is_caused_by_its_message(story: Story) -> None:

@@ -230,6 +230,7 @@ class _Maker:
         ends[np.setdiff1d(columns.find(*_RECEIVES, *_PAUSES), exchanges(columns))] = True
         at = last_marked(ends[order], first)
         opener = np.where((at >= 0) & self.opens[order][at], order[at], NONE)
+        self._outlast(order, np.flatnonzero(ends[order]), at, opener)
         if self.mail.any():
             looks = self.mail.copy()
             looks[columns.find("file.list", "sleep")] = True
@@ -241,6 +242,33 @@ class _Maker:
         found[order] = opener
         found[ends | (columns.t < columns.end[found])] = NONE  # it began before anything was received
         return self._within_loops(found)
+
+    def _outlast(self, order: Numbers, marks: Numbers, at: Numbers, opener: Numbers) -> None:
+        """Where receives overlap, that one is in force which ended last: what received for another one is over with it.
+
+        `marks`: the places that end extents; `at`: for each place the last of them. Changes `opener`.
+        """
+        columns, frame = self.columns, self.known.frame
+        rows, following = order[marks[:-1]], order[marks[1:]]
+        overlap = self.opens[rows] & (frame[rows] == frame[following]) & (columns.end[rows] > columns.t[following])
+        if not overlap.any():
+            return
+        busy = np.zeros(int(frame.max()) + 1, bool)
+        busy[frame[rows[overlap]]] = True
+        places = np.flatnonzero(busy[frame[order]])
+        rows, span = order[places], len(columns) + 1
+        keys = frame[rows].astype(np.int64) * span + rows
+        some = rows[self.opens[rows] & (columns.end[rows] > 0)]
+        some = some[np.argsort(columns.end[some], kind="stable")]
+        begin = np.searchsorted(keys, frame[some].astype(np.int64) * span + until(columns, some, side="left"))
+        inside = begin < len(places)
+        some, begin = some[inside], begin[inside]
+        inside = frame[rows[begin]] == frame[some]
+        ended = np.full(len(places), NONE, np.int64)
+        ended[begin[inside]] = some[inside]  # in the order of their ends: the last one stays
+        last = np.maximum.accumulate(np.where(ended >= 0, np.arange(len(places)), NONE))
+        newer = (last >= 0) & (places[last] > at[places]) & (frame[rows[last]] == frame[rows])
+        opener[places[newer]] = ended[last[newer]]
 
     def _within_loops(self, openers: Numbers) -> Numbers:
         """What an event loop itself received has no extent beyond the next step of a task: its polls are not seen."""
