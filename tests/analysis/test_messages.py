@@ -382,6 +382,21 @@ def test_what_was_done_while_receiving_is_no_handling() -> None:
     assert found(sends(1, 4), takes(8, 4), got, inside)[0].handler == "app:read"
 
 
+def test_a_receive_within_the_receive_does_not_end_the_handling() -> None:
+    got = takes(11, 4, "stream.read", end=20, stack=("app:read#1", "app:serve#1"))
+    inside = takes(13, 4, end=15, stack=("library:fill#1", "app:read#1", "app:serve#1"))
+    stores = did("file.write", "n2", 25, stack=("store:put#1", "app:serve#2"))
+    assert found(sends(1, 4), got, inside, stores)[0].handler == "store:put"
+
+
+def test_a_library_that_passes_on_what_came_is_not_the_handler_if_somebody_acts() -> None:
+    got = takes(11, 4, stack=LOOP)
+    passes = did("future.set", "n2", 13, stack=("library:chain#1", "library:with_timeout#1", "app:serve#1"))
+    acts = did("task.start", "n2", 15, stack=("routes:finish#1", "app:serve#2"))
+    assert found(sends(1, 4), got, passes, acts)[0].handler == "routes:finish"
+    assert found(sends(1, 4), got, passes)[0].handler == "library:with_timeout"
+
+
 # --- where messages were sent
 
 

@@ -4,7 +4,8 @@ Of the operations in the extent of a receive, the first that says who acted deci
 module that receives: there, by a function that was not under way at the receive (the outermost of them), or by one that was and
 goes on with what it got. Within that module, framing and pools are not the handler: a function there counts if it does more than
 to send, lock or close. A callback (`data_received`) is a handler itself: nothing of the program is under way when its
-event loop receives. Clocks say something only where nothing else does, and nothing where their place is all that is known. Once
+event loop receives. To set a future or give a call over counts only where nothing more is done: libraries pass on what they
+read. Clocks say something only where nothing else does, and nothing where their place is all that is known. Once
 the thread sleeps, or the function that polled and calls the handlers has returned, the handling is over. A task that was
 started for a limited wait was called by who waits: what is under way there is under way in it.
 """
@@ -34,15 +35,17 @@ _BRINGS = ("net.recv", "raw.recv", "stream.read")
 
 _LIBRARY = "asyncio."
 
-_CLASSES = 6
-_ACT, _SEND, _AID, _CLOCK, _SLEEP, _PLACE = range(_CLASSES)
+_CLASSES = 7
+_ACT, _SEND, _AID, _PASS, _CLOCK, _SLEEP, _PLACE = range(_CLASSES)
 """`_PLACE`: a clock whose stack may be the place of the call alone."""
 _SENDS = ("net.send", "raw.send", "pipe.write")
 _CLOCKS = ("clock", "timeout")
 _AIDS = ("lock", "sem", "cond", "event", "future", "handover", "net.close", "join")
 """Operations, or families of them, that a program needs around what it does."""
+_PASSES = ("future.set", "handover.give")
+"""Those with which what came is passed on, by who handles it or by a library before."""
 
-_NOTHING, _AT_LEAST, _GOES_ON, _MAYBE, _DECIDED = range(5)
+_NOTHING, _AT_LEAST, _GOES_ON, _MAYBE, _LIKELY, _DECIDED = range(6)
 """How much an operation says of the handler."""
 
 
@@ -67,7 +70,7 @@ def _search(columns: Columns, known: Contexts, causor: Numbers, finder: _Finder,
     for step in range(1, _LOOKED_AT + 1):
         open_ = open_[places[open_] + step < len(columns)]
         after, mine = known.order[places[open_] + step], rows[open_]
-        again = brings[after] & _on_same(columns, brought[open_], after)
+        again = brings[after] & (_on_same(columns, brought[open_], after) | _part_of(columns, mine, after))
         goes_on = (known.context[after] == known.context[mine]) & (again | ~ends[after])
         open_, after, mine = open_[goes_on], after[goes_on], mine[goes_on]
         if not len(open_):
@@ -121,6 +124,12 @@ def _within(columns: Columns, around: Numbers, rows: Numbers) -> Numbers:
     return inside
 
 
+def _part_of(columns: Columns, around: Numbers, rows: Numbers) -> Numbers:
+    """Whether each row began while that receive was under way: a stream has its socket receive."""
+    inside: Numbers = (columns.op[around] != columns.id_of("msg.recv")) & (columns.t[rows] < columns.end[around])
+    return inside
+
+
 def _brought(columns: Columns, known: Contexts, rows: Numbers, brings: Numbers) -> Numbers:
     """What brought the bytes of each logical receive (one that only parses is over before anything is done); of others NONE."""
     brings = brings[columns.resource[brings] > 0]
@@ -139,6 +148,8 @@ def _class_of(op: str) -> int:
         return _SEND
     if op in _CLOCKS or op == "sleep":
         return _SLEEP if op == "sleep" else _CLOCK
+    if op in _PASSES:
+        return _PASS
     return _AID if op in _AIDS or op.partition(".")[0] in _AIDS else _ACT
 
 
@@ -230,6 +241,8 @@ def _judged(old: Sequence[str], new: Sequence[str], same: int, kind: int, receiv
     """`same`: how many functions were under way at the receive and still are. `receives`: the module that does."""
     began, goes_on = new[same:], new[same - 1] if same else ""
     outside = [function for function in began or (goes_on,) if function and module(function) != receives]
+    if outside and began and kind == _PASS:
+        return _LIKELY, telling(outside)
     if outside and kind != _CLOCK:
         return _DECIDED if began or kind != _SLEEP else _GOES_ON, telling(outside)
     if outside and began:
@@ -237,6 +250,6 @@ def _judged(old: Sequence[str], new: Sequence[str], same: int, kind: int, receiv
     merely_sends = kind == _SEND and len(began) == 1 and same < len(old)
     if began and kind in (_ACT, _SEND, _SLEEP) and not merely_sends:
         return _DECIDED, telling(began)
-    if kind == _AID:  # somebody who asked has got the answer, it seems, and the connection is given back
+    if kind in (_AID, _PASS):  # somebody who asked has got the answer, it seems, and the connection is given back
         goes_on = next((f for f in reversed(new[:same]) if module(f) != receives and has_own_name(f)), goes_on)
     return _AT_LEAST if goes_on else _NOTHING, goes_on
