@@ -409,6 +409,23 @@ PROGRAMS = {
         cycle = [lock]
         cycle.append(cycle)
     """,
+    "modules that are imported again": """
+        import queue, select, sys, threading
+        def use(select, thread, queues):
+            select.epoll().poll(0)
+            select.poll().poll(0)
+            with thread.RLock(), thread.allocate_lock():
+                pass
+            items = queues.SimpleQueue()
+            items.put(1)
+            items.get()
+        names = ("select", "_thread", "_queue")
+        first = [sys.modules.pop(name) for name in names]
+        again = [__import__(name) for name in names]
+        use(*again)
+        use(*first)
+        use(*again)
+    """,
     "reading and writing": """
         import io, os
         with open("x", "w+b", buffering=0) as raw:
@@ -449,7 +466,7 @@ def test_programs_run_as_without_the_agent(tool, name):
     [
         "sub-interpreters", "pickle", "types", "errors", "reading and writing", "files left open at the end",
         "supports sets", "errors have no past", "arguments are used once", "paths that misbehave", "nothing is kept alive",
-        "exceptions keep no more alive",
+        "exceptions keep no more alive", "modules that are imported again",
     ],
 )  # fmt: skip
 def test_on_every_version(tool, any_python, name):

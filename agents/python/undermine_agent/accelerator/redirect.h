@@ -730,7 +730,8 @@ read_native(PyObject *description, Native *native)
     return 0;
 }
 
-/* redirect(function, make, native, class) -> whether it could be done; only instances of the class are led to the hook */
+/* redirect(function, make, native, class) -> whether it could be done; only instances of the class, or of the method's own type,
+ * are led to the hook */
 static PyObject *
 redirect(PyObject *module, PyObject *args)
 {
@@ -768,9 +769,9 @@ redirect(PyObject *module, PyObject *args)
         Py_RETURN_FALSE;
     }
     Slot slot = {definition->ml_meth, definition->ml_flags, is_method, NULL, NULL, {0}};
-    if (is_method && PyType_Check(cls)) {
-        slot.type = (PyTypeObject *)cls;
-        Py_INCREF(cls);
+    if (is_method) { /* a module that is imported again makes new types of the same definitions: the original is none of theirs */
+        slot.type = PyType_Check(cls) ? (PyTypeObject *)cls : PyDescr_TYPE(function);
+        Py_INCREF(slot.type);
     }
     slot.hook = made_hook(make, original);
     Py_DECREF(original);
