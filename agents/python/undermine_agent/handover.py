@@ -195,7 +195,7 @@ def install_loop(agent, base_events) -> None:
     """Callbacks that an event loop is asked to run, the calls it hands to an executor, and the steps of tasks."""
     cls, handover = base_events.BaseEventLoop, Handover(agent)
     handover.steps, handover.ended = Marks(), nothing  # of tasks: their hooks see to both
-    racing: dict = {}
+    racing, copy_context = {}, base_events.events.contextvars.copy_context
     own, behind, find = own_caller(agent), own_behind(agent, "asyncio"), own_code(agent)
 
     def marking(original):
@@ -230,19 +230,26 @@ def install_loop(agent, base_events) -> None:
         return call_soon
 
     def make_threadsafe(original):
-        """The loop may run the callback before we have its handle: until then it is known by its function."""
+        """The loop may run the callback before we have its handle: until then it is known by its context.
+
+        The handle would copy that itself. One that the program gives may be that of others, too: those are not told apart early.
+        """
 
         def call_soon_threadsafe(self, callback, *args, context=None):
             is_own, function = behind(), find(callback, args)
             if agent.off or not is_own and function is None:
                 return without_us(original(self, callback, *args, context=context))
-            subject = racing[id(callback)] = handover.give("callback", name_of(function or callback))
+            subject = handover.give("callback", name_of(function or callback))
+            key = None
+            if context is None:
+                context = copy_context()
+                key = id(context)
+                racing[key] = subject
             try:
                 handle = without_us(original(self, callback, *args, context=context))
-            finally:
-                early = racing.pop(id(callback), None) is None
-            if not early:
                 handover.marks.put(handle, subject)
+            finally:
+                racing.pop(key, None)
             return handle
 
         return call_soon_threadsafe
@@ -270,7 +277,7 @@ def _running(agent, handover, racing):
         def _run(self):
             subject = task = None
             if racing:
-                subject = racing.pop(id(self._callback), None)
+                subject = racing.pop(id(self._context), None)
             if subject is None:
                 callback = self._callback
                 entry = steps.get(id(getattr(callback, "__self__", None)))

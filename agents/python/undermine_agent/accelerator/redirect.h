@@ -18,7 +18,7 @@ typedef struct {
     PyObject *subject; /* of what is observed: a Subject, or a label for the object itself */
     PyObject *known;   /* descriptors, sockets or paths that are known: a dictionary */
     PyObject *parts;   /* sockets of which operations are parts of others; tasks of which steps are taken: a dictionary */
-    PyObject *others;  /* descriptors of pipes; callbacks whose handles are not known yet; code that is left out: a dictionary */
+    PyObject *others;  /* descriptors of pipes; contexts of callbacks whose handles are not known yet; code left out: a dictionary */
     Operation *other;  /* what the operation is at a pipe */
     PyObject *ended;   /* called with a task that has ended */
     PyObject *subjects;

@@ -1,0 +1,59 @@
+"""What was given is taken as the very thing that was given, also where functions and addresses come again."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def order(outcome, target):
+    """In the order of their taking, the numbers of what was given under this name."""
+    gives = [event.resource for event in outcome.of("handover.give") if event.target == target]
+    return [gives.index(event.resource) for event in outcome.of("handover.take") if event.resource in gives]
+
+
+POSTED = """
+    import asyncio, contextvars, threading
+
+    posting, done, order = threading.Event(), threading.Event(), []
+
+    class Loop(asyncio.SelectorEventLoop):
+        def _write_to_self(self):
+            super()._write_to_self()
+            if count.get() == 2:  # the callback runs before the one who posts it has its handle
+                posting.set()
+                done.wait(10)
+
+    count = contextvars.ContextVar("count", default=0)
+
+    def callback(number):
+        order.append((number, count.get()))
+        if number == 2:
+            done.set()
+            loop.call_soon(loop.stop)
+
+    def post():
+        for number in (1, 2):
+            count.set(number)
+            loop.call_soon_threadsafe(callback, number, **OPTIONS)
+            count.set(0)
+
+    loop = Loop()
+    thread = threading.Thread(target=post)
+    loop.call_soon(thread.start)
+    loop.call_soon(posting.wait, 10)
+    loop.run_forever()
+    thread.join()
+    assert order == EXPECTED, order
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "takes"),
+    [("{}", "[(1, 1), (2, 2)]", [0, 1]), ("{'context': contextvars.Context()}", "[(1, 0), (2, 0)]", [0])],
+    ids=["own", "given"],
+)
+def test_a_function_that_is_posted_again_before_it_ran(tool, any_python, options, expected, takes):
+    """In a context that the program gives nobody can tell what runs before its handle is known."""
+    tool.python = any_python
+    outcome = tool.run(POSTED.replace("OPTIONS", options).replace("EXPECTED", expected)).ok()
+    assert order(outcome, "callback") == takes
