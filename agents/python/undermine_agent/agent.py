@@ -32,6 +32,8 @@ GAPS = (
     "writes to mapped files through the buffer protocol: memory has no hook",
     "uvloop's transports, callbacks and steps of tasks: their code is not in Python",
     "gevent's sockets: another class, which waits in the loop of a C library",
+    "what extension modules send and receive themselves: gRPC, ZeroMQ, librdkafka, drivers of databases written in C",
+    "tasks of trio and curio: they are not told apart",
     "sockets that are read and written as plain descriptors (os.read, os.write)",
     "sqlite rows that are iterated over: no call to hook",
     "clocks of datetime: methods of an immutable type that programs also subclass",
