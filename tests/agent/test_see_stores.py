@@ -226,6 +226,28 @@ def test_the_same_with_asyncio_and_messages(tool: Any, redis_port: int) -> None:
     assert linked(tool) == {"RPUSH,SET,GET item BLPOP", "PUBLISH message MESSAGE", "RPUSH,SET,GET value GET"}
 
 
+APART = """
+    import redis, threading
+    client = redis.Redis(host="127.0.0.1", port=PORT)
+    client.flushall()
+    connection = client.connection_pool.get_connection("_")
+    connection.send_command("BRPOP", "queue", 5)
+    other = threading.Thread(target=redis.Redis(host="127.0.0.1", port=PORT).lpush, args=("queue", "job"))
+    other.start()
+    print(client.parse_response(connection, "BRPOP"), client.get("k"))
+    other.join()
+"""
+
+
+def test_a_command_that_is_sent_in_one_call_and_answered_in_another_is_one_operation(tool: Any, redis_port: int) -> None:
+    observe(tool, redis_port)
+    outcome = run(tool, APART, redis_port)
+    assert outcome.out == "(b'queue', b'job') None\n"
+    assert linked(tool) == {"LPUSH item BRPOP"}
+    assert [named(event) for event in outcome.of("db.read", "db.write")].count("BRPOP") == 1
+    assert [named(event) for event in outcome.of("db.read")] == ["GET"]
+
+
 def test_answers_are_not_noted_where_nobody_wants_them(tool: Any, redis_port: int) -> None:
     observe(tool, redis_port, observe=["sync"])
     outcome = run(tool, PROGRAM, redis_port)

@@ -9,6 +9,7 @@ import sys
 
 from undermine_agent import forks
 from undermine_agent.logical import layer_of
+from undermine_agent.observe import Marks
 from undermine_agent.patch import on_class
 from undermine_agent.stores import StoreCall
 
@@ -105,6 +106,23 @@ class Hooks:
             does=does,
             got=got,
         )
+
+    def arguments_of(self, owner, name):
+        """A function that is given an object and says with which arguments this method of it was last called outside of all
+        operations, or None: for libraries that ask in one call and fetch the answer in another.
+        """
+        agent, asked = self._layer.agent, Marks()
+
+        def make(original):
+            def method(self, *args, **options):
+                if not agent.off and agent.thread_state().scope is None:
+                    asked.put(self, args)
+                return original(self, *args, **options)
+
+            return method
+
+        on_class(owner, name, make)
+        return asked.get
 
     def store_call(self, address, database, commands, kind="") -> StoreCall:
         """What is asked of a store. All processes must name the store alike: `address` is a (host, port) or a text.

@@ -83,9 +83,32 @@ def hook(hooks, module) -> None:
         got=got_by_pipeline,
         **common,
     )
+    if not module.__name__.startswith("redis.asyncio"):
+        hook_answers(hooks, module.Redis, asking, common)
     pubsub = module.PubSub
     hooks.function(pubsub, "execute_command", "msg.send", kind_of_subscribing, does=asking(command_in), **common)
     hooks.function(pubsub, "handle_message", "msg.recv", kind_of_message, does=asking(message_in), **common)
+
+
+def hook_answers(hooks, cls, asking, common) -> None:
+    """What is sent by a connection itself and fetched later, as Celery waits for its tasks: the fetching is the operation."""
+    connection = sys.modules["redis.connection"]
+    asked = hooks.arguments_of(getattr(connection, "AbstractConnection", connection.Connection), "send_command")
+
+    def of_asked(function):
+        def find(client, connection, *args, **options):
+            command = asked(connection)
+            return function(client, *command) if command else None
+
+        return find
+
+    def commands(client, args):
+        return command_in(client, asked(args[0]))
+
+    hooks.function(
+        cls, "parse_response", of_asked(op_of), of_asked(kind_of),
+        dropped=of_asked(dropped), does=asking(commands), got=got_by_one, **common,
+    )  # fmt: skip
 
 
 def where(client):
