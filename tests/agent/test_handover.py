@@ -57,3 +57,44 @@ def test_a_function_that_is_posted_again_before_it_ran(tool, any_python, options
     tool.python = any_python
     outcome = tool.run(POSTED.replace("OPTIONS", options).replace("EXPECTED", expected)).ok()
     assert order(outcome, "callback") == takes
+
+
+def test_what_was_left_in_a_queue_goes_with_it(tool, any_python):
+    """Another queue that lives at the same address has its own items, though these be the same objects."""
+    tool.python = any_python
+    outcome = tool.run(
+        """
+        import asyncio, queue
+
+        def put(line):
+            put.count += 1
+            line.put_nowait(None)
+
+        def left(kind, count):
+            lines = [kind() for _ in range(count)]
+            for line in lines:
+                put(line)
+            return set(map(id, lines))
+
+        def at_such_an_address(kind):
+            lines = []
+            for count in range(1, 100):
+                addresses = left(kind, count)
+                for _ in range(100):
+                    lines.append(kind())
+                    if id(lines[-1]) in addresses:
+                        return lines[-1]
+            raise AssertionError("no address comes again")
+
+        async def main():
+            for kind in (queue.Queue, queue.SimpleQueue, asyncio.Queue):
+                line = at_such_an_address(kind)
+                put(line)
+                line.get_nowait()
+                print(put.count - 1)
+
+        put.count = 0
+        asyncio.run(main())
+        """
+    ).ok()
+    assert order(outcome, "queue") == [int(number) for number in outcome.out.split()]

@@ -119,7 +119,7 @@ def _getting(agent, items):
                 raise
             if call is not None:
                 agent.leave(call)
-            if items.pending:
+            if items.queues.known:
                 items.got(self, item)
             return item
 

@@ -98,23 +98,26 @@ class Items:
 
     def __init__(self, agent):
         self.handover = Handover(agent)
-        self.pending: dict = {}
+        self.queues = Marks()
+        """For each queue what is in it: by the address of the item what was given with it, the first given first."""
 
     def put(self, owner, item):
         """To be called before the item can be taken; returns what `withdraw` needs."""
-        pending, key = self.pending, (id(owner), id(item))
+        pending, key = self.queues.get(owner), id(item)
+        if pending is None:
+            pending = self.queues.first(owner, {})
         if len(pending) >= _PENDING_MAX:
             pending.clear()
         subject = self.handover.give("item", "queue")
         pending.setdefault(key, []).append(subject)
-        return key, subject
+        return pending, key, subject
 
-    def withdraw(self, key, subject) -> None:
-        subjects = self.pending.get(key)
+    def withdraw(self, pending, key, subject) -> None:
+        subjects = pending.get(key)
         if subjects and subject in subjects:
             subjects.remove(subject)
             if not subjects:
-                self.pending.pop(key, None)
+                pending.pop(key, None)
 
     def got(self, owner, item) -> None:
         """The item left its queue, whoever took it. What a queue's own methods call on it comes back here."""
@@ -124,13 +127,16 @@ class Items:
 
     def taken_from(self, owner, item):
         """What was given with this item; None if nobody recorded it."""
-        key = id(owner), id(item)
-        subjects = self.pending.get(key)
+        pending, key = self.queues.get(owner), id(item)
+        subjects = pending.get(key) if pending else None
         if not subjects:
             return None
-        subject = subjects.pop(-1 if len(subjects) > 1 and _is_stack(owner) else 0)
+        try:
+            subject = subjects.pop(-1 if len(subjects) > 1 and _is_stack(owner) else 0)
+        except IndexError:  # another thread got the same object meanwhile
+            return None
         if not subjects:
-            self.pending.pop(key, None)
+            pending.pop(key, None)
         return subject
 
 
@@ -182,7 +188,7 @@ def getting(agent, items: Items, size_of=nothing):
                 item = agent.perform(operation, subject_of(self), size, None, original, self, *args, **options)
             else:
                 item = original(self, *args, **options)
-            if items.pending:
+            if items.queues.known:
                 items.got(self, item)
             return item
 

@@ -30,13 +30,20 @@ class Marks:
         self.known: dict = {}
 
     def put(self, owner, value) -> None:
+        self.known[id(owner)] = self._entry(owner, value)
+
+    def first(self, owner, value):
+        """What is known of the object: this, unless something is."""
+        return self.known.setdefault(id(owner), self._entry(owner, value))[1]
+
+    def _entry(self, owner, value):
         key, known = id(owner), self.known
 
         def gone(reference):
             if known.get(key, (None,))[0] is reference:
                 del known[key]
 
-        known[key] = _weakref.ref(owner, gone), value
+        return _weakref.ref(owner, gone), value
 
     def get(self, owner):
         entry = self.known.get(id(owner))
