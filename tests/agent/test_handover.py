@@ -98,3 +98,46 @@ def test_what_was_left_in_a_queue_goes_with_it(tool, any_python):
         """
     ).ok()
     assert order(outcome, "queue") == [int(number) for number in outcome.out.split()]
+
+
+CALLBACKS = """
+    import asyncio, concurrent.futures
+
+    class Methods:
+        def method(self, future):
+            pass
+
+    def callback(future):
+        pass
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        kinds = asyncio.Future, asyncio.futures._PyFuture
+        for future in (concurrent.futures.Future(), *(kind(loop=loop) for kind in kinds)):
+            future.add_done_callback(callback)
+            future.add_done_callback(len)
+            future.add_done_callback(callback)
+            future.set_result("")
+            await asyncio.sleep(0)
+        for future in (kind(loop=loop) for kind in kinds):
+            future.add_done_callback(callback)
+            assert future.remove_done_callback(callback) == 1
+            future.add_done_callback(callback)
+            future.add_done_callback(callback)
+            methods = Methods()
+            for _ in range(10):  # bound methods that are equal, often at the same address
+                future.add_done_callback(methods.method)
+                assert future.remove_done_callback(methods.method) == 1
+            future.add_done_callback(methods.method)
+            future.set_result("")
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+"""
+
+
+def test_a_function_that_is_added_to_a_future_again(tool, any_python):
+    tool.python = any_python
+    outcome = tool.run(CALLBACKS).ok()
+    assert order(outcome, "callback") == [0, 1, 2, 3, 4, 5, 7, 8, 10, 11]
+    assert order(outcome, "Methods.method") == [10, 21]

@@ -93,7 +93,7 @@ def install_callbacks(agent, base) -> None:
             if (is_own or function is not None) and not agent.off and not self.done():
                 given = handover.marks.get(self) or {}
                 subject = handover.give("callback", name_of(function or fn))
-                handover.marks.put(self, {**given, id(fn): subject})
+                handover.marks.put(self, {**given, id(fn): [*given.get(id(fn), ()), subject]})
             return original(self, fn)
 
         return add_done_callback
@@ -107,11 +107,11 @@ def install_callbacks(agent, base) -> None:
             try:
                 for callback in callbacks:
                     self._done_callbacks = [callback]
-                    subject = given.pop(id(callback), None)
-                    if subject is None:
-                        original(self)
+                    subjects = given.get(id(callback))
+                    if subjects:
+                        handover.taken(subjects.pop(0), original, self)
                     else:
-                        handover.taken(subject, original, self)
+                        original(self)
             finally:
                 self._done_callbacks = callbacks
 

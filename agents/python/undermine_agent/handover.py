@@ -221,9 +221,7 @@ def install_loop(agent, base_events) -> None:
         """Also marks what becomes of a future's callback when the future is done."""
 
         def call_soon(self, callback, *args, context=None):
-            subject = None
-            if callbacks and args:
-                subject = callbacks.pop((id(args[0]), id(callback)), None)
+            subject = added(args[0], callback) if waiting and args else None
             if subject is None:
                 is_own, function = own(), find(callback, args)
                 if function is None and (not is_own or is_step(callback)):
@@ -261,7 +259,7 @@ def install_loop(agent, base_events) -> None:
         return call_soon_threadsafe
 
     make_soon.native = fast.SOON, handover.give_operation, racing
-    callbacks = _future_callbacks(agent, base_events, handover)
+    waiting, added = _future_callbacks(agent, base_events, handover)
     on_class(cls, "call_soon", make_soon)
     on_class(cls, "call_later", marking)
     on_class(cls, "call_at", marking)
@@ -309,26 +307,39 @@ def _running(agent, handover, racing):
     return make
 
 
-def _future_callbacks(agent, base_events, handover) -> dict:
-    """Callbacks of asyncio's futures: by future and function, until the loop is asked to run them."""
-    pending: dict = {}
+def _future_callbacks(agent, base_events, handover):
+    """Callbacks of asyncio's futures, until the loop is asked to run them: what is known, and how to find one of them.
+
+    For each future by function, which may have been added several times: it runs as often, in that order.
+    """
+    callbacks = Marks()
     own, find = own_caller(agent), own_code(agent)
+
+    def added(future, fn):
+        given = callbacks.get(future)
+        subjects = given.get(id(fn)) if given else None
+        return subjects.pop(0) if subjects else None
 
     def make_add(original):
         def add_done_callback(self, fn, *args, **options):
             is_own, function = own(), find(fn)
             if function is not None or is_own and not is_step(fn):
-                if len(pending) >= _PENDING_MAX:
-                    pending.clear()
-                pending[id(self), id(fn)] = handover.give("callback", name_of(function or fn))
+                subject = handover.give("callback", name_of(function or fn))
+                callbacks.first(self, {}).setdefault(id(fn), []).append(subject)
             return original(self, fn, *args, **options)
 
         return add_done_callback
 
     def make_remove(original):
+        """Removes all that are equal to it: those that are left say which."""
+
         def remove_done_callback(self, fn, *args):
-            pending.pop((id(self), id(fn)), None)
-            return original(self, fn, *args)
+            count, given = original(self, fn, *args), callbacks.get(self)
+            if given:
+                left = {id(entry[0]) for entry in self._callbacks or ()}
+                for key in given.keys() - left:
+                    del given[key]
+            return count
 
         return remove_done_callback
 
@@ -338,7 +349,7 @@ def _future_callbacks(agent, base_events, handover) -> dict:
         if "add_done_callback" in cls.__dict__:
             replace(cls, "add_done_callback", make_add)
             replace(cls, "remove_done_callback", make_remove)
-    return pending
+    return callbacks.known, added
 
 
 def install_readers(agent, selector_events) -> None:
