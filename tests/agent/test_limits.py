@@ -143,3 +143,40 @@ def test_a_limit_stays_when_the_connection_speaks_tls(tool: Any, key: Path) -> N
     (tool.folder / "key.pem").write_text(key.read_text())
     found = limits(tool.run(TLS).ok(), "net.send", "net.recv")
     assert found == {("ask", "net.send", 6.0), ("ask", "net.recv", 6.0)}
+
+
+def test_a_limit_that_is_changed_within_its_scope(tool: Any, any_python: str) -> None:
+    if int(any_python.split("/")[-3].split(".")[1]) < 11:
+        pytest.skip("no such scopes there")
+    tool.python = any_python
+    outcome = tool.run(
+        """
+        import asyncio, os
+
+        def at_first(): os.mkdir("a")
+        def lifted(): os.mkdir("b")
+        def set_again(): os.mkdir("c")
+        def by_another(): os.mkdir("d")
+        def afterwards(): os.mkdir("e")
+
+        async def other(scope, loop):
+            scope.reschedule(loop.time() + 9)
+            by_another()
+
+        async def main():
+            loop = asyncio.get_running_loop()
+            async with asyncio.timeout(5) as scope:
+                at_first()
+                scope.reschedule(None)
+                lifted()
+                scope.reschedule(loop.time() + 7)
+                set_again()
+                await asyncio.create_task(other(scope, loop))
+            afterwards()
+
+        asyncio.run(main())
+        """
+    ).ok()
+    found = {(name, round(seconds)) for name, _, seconds in limits(outcome, "file.mkdir")}
+    assert found == {("at_first", 5), ("set_again", 7)}
+    assert not [event for event in outcome.of("timeout") if event.end_ns == 0]

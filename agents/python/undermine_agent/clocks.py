@@ -189,25 +189,39 @@ def observed_limited(agent, name: str, size_of):
 
 
 def install_timeouts(agent, timeouts) -> None:
-    """`async with asyncio.timeout(…)`: the scope lasts from its beginning to its end."""
-    cls, under_way = timeouts.Timeout, Marks()
+    """`async with asyncio.timeout(…)`: the scope lasts from its beginning to its end, or until its limit is changed."""
+    cls, under_way, tasks = timeouts.Timeout, Marks(), timeouts.tasks  # which may not have run yet
     operation, subject, own = agent.operations["timeout"], Subject("timeout"), own_caller(agent)
+
+    def begin(timeout) -> None:
+        """Its limit is in force from now on, if it has one and it is its own task that says so."""
+        try:
+            when, loop = timeout.when(), timeout._task.get_loop()
+            counts = when is not None and tasks.current_task(loop) is timeout._task
+            left = nanoseconds(when - loop.time()) if counts else 0
+            under_way.put(timeout, agent.enter(operation, subject, left) if left else None)
+        except Exception as error:
+            agent._note(error)
 
     def make_enter(original):
         async def __aenter__(self):
             result = await original(self)
             if own():
-                try:
-                    when = self.when()
-                    left = nanoseconds(when - self._task.get_loop().time()) if when is not None else 0
-                    call = agent.enter(operation, subject, left) if left else None
-                    if call is not None:
-                        under_way.put(self, call)
-                except Exception as error:
-                    agent._note(error)
+                begin(self)
             return result
 
         return __aenter__
+
+    def make_reschedule(original):
+        def reschedule(self, when):
+            original(self, when)
+            if id(self) in under_way.known:
+                call = under_way.pop(self)
+                if call is not None:
+                    agent.leave(call)
+                begin(self)
+
+        return reschedule
 
     def make_exit(original):
         async def __aexit__(self, exc_type, exc_val, exc_tb):
@@ -221,4 +235,5 @@ def install_timeouts(agent, timeouts) -> None:
         return __aexit__
 
     on_class(cls, "__aenter__", make_enter)
+    on_class(cls, "reschedule", make_reschedule)
     on_class(cls, "__aexit__", make_exit)
