@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from undermine.analysis.analysing import analyse
+from undermine.model.codec import read_columns
+
 
 def order(outcome, target):
     """In the order of their taking, the numbers of what was given under this name."""
@@ -141,3 +144,76 @@ def test_a_function_that_is_added_to_a_future_again(tool, any_python):
     outcome = tool.run(CALLBACKS).ok()
     assert order(outcome, "callback") == [0, 1, 2, 3, 4, 5, 7, 8, 10, 11]
     assert order(outcome, "Methods.method") == [10, 21]
+
+
+AT_SOCKETS = """
+    import asyncio, os, socket
+
+    async def serve(loop, listener):
+        for _ in range(2):
+            there, _ = await loop.sock_accept(listener)
+            os.mkdir("accepted-%d" % len(os.listdir(".")))
+            await loop.sock_recv(there, 100)
+            os.mkdir("got-1")
+            await asyncio.sleep(0.05)
+            there.recv(100)
+            os.mkdir("got-2")
+            await loop.sock_sendall(there, bytes(3))
+            await asyncio.wait_for(loop.sock_recv_into(there, bytearray(100)), 10)
+            os.mkdir("got-4")
+            await asyncio.sleep(0.05)
+            await loop.sock_recv(there, 100)
+            os.mkdir("got-5")
+            await loop.sock_sendall(there, bytes(8_000_000))
+            there.close()
+            for name in ("got-1", "got-2", "got-4", "got-5"):
+                os.rmdir(name)
+
+    async def call(loop, address):
+        with socket.socket() as here:
+            here.setblocking(False)
+            await loop.sock_connect(here, address)
+            for size in (1, 2):
+                await asyncio.sleep(0.02)
+                here.send(bytes(size))
+            await loop.sock_recv(here, 100)
+            for size in (4, 5):
+                await asyncio.sleep(0.02)
+                here.send(bytes(size))
+            while await loop.sock_recv(here, 1_000_000):
+                pass
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            server = asyncio.create_task(serve(loop, listener))
+            for _ in range(2):
+                await asyncio.sleep(0.02)
+                await asyncio.create_task(call(loop, listener.getsockname()))
+            await server
+
+    asyncio.run(main())
+"""
+
+
+def test_what_a_loop_does_at_a_socket_for_a_task_is_done_by_the_task(tool, any_python):
+    """Also where the program receives from the same socket itself: each byte is received once."""
+    tool.python = any_python
+    tool.run(AT_SOCKETS).ok()
+    found = analyse(columns := read_columns(tool.trace_dir))
+    assert found.problems == ()
+    assert found.bytes_paired == found.bytes_received == 2 * (12 + 3 + 8_000_000)
+    done_by = {found.contexts[number] for number in found.context[columns.find("net.accept", "net.send", "net.recv")]}
+    inner = {"task BaseSelectorEventLoop.sock_recv_into"}  # of `wait_for`, before Python 3.12: the same line of control
+    assert done_by - inner == {"task serve", "task call"}
+    for row in columns.find("file.mkdir").tolist():
+        name, _, size = columns.text(int(columns.resource[row])).rpartition("/")[2].partition("-")
+        above = int(found.causor[row])
+        first = int(found.causor[above])
+        causors = [columns.name(above), columns.name(first)]
+        if name == "got":
+            assert causors == ["net.recv", "net.send"]
+            assert (columns.result[above], columns.size[first]) == (int(size), int(size))
+        else:
+            assert causors == ["handover.take", "task.start"], "not what was received before"

@@ -376,8 +376,36 @@ def install_readers(agent, selector_events) -> None:
 
         return make
 
+    def continuing(original):
+        """What the loop does at a socket for the task that awaits it (`loop.sock_recv`) is a step of that task."""
+
+        def method(self, future, *args):
+            subject = None if agent.off else _awaiting(handover.steps, future)
+            if subject is None:
+                return original(self, future, *args)
+            return handover.taken(subject, original, self, future, *args)
+
+        return method
+
     on_class(cls, "add_reader", marking(0))
     on_class(cls, "add_writer", marking(1))
+    for name in _AT_SOCKETS:
+        if name in cls.__dict__:
+            on_class(cls, name, continuing)
+
+
+_AT_SOCKETS = (
+    "_sock_recv", "_sock_recv_into", "_sock_recvfrom", "_sock_recvfrom_into", "_sock_sendall", "_sock_sendto", "_sock_accept",
+)  # fmt: skip
+
+
+def _awaiting(steps: Marks, future):
+    """The subject of the task that awaits a future; None if it is not known."""
+    for entry in getattr(future, "_callbacks", None) or ():
+        subject = steps.get(getattr(entry[0], "__self__", None))
+        if subject is not None and is_step(entry[0]):
+            return subject
+    return None
 
 
 def install_queue(agent, queue) -> None:
