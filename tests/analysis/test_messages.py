@@ -42,7 +42,8 @@ def sends(t: int, size: int, op: str = "net.send", **more: object) -> Event:
 
 def takes(t: int, size: int, op: str = "net.recv", **more: object) -> Event:
     more = {"stack": LOOP, "target": "peer:n1", **more}
-    return did(op, "n2", t, more.pop("end", -1), resource=f"{B}>{A}/1", size=999, result=size, **more)
+    more.setdefault("resource", f"{B}>{A}/1")
+    return did(op, "n2", t, more.pop("end", -1), size=999, result=size, **more)
 
 
 def says(t: int, end: int, kind: str, **more: object) -> Event:
@@ -194,6 +195,29 @@ def test_who_sent_the_bytes_is_the_peer_of_a_receive_that_names_none() -> None:
     some = found(says(1, 2, "a"), says(3, 4, "b"), later, takes(11, 8), *heard)
     assert {(1, 13), (3, 15)} <= set(pairs(some))
     assert whys(some) == []
+
+
+def flushed(t: int, buffered: int, port: int = 0) -> list[Event]:
+    """A message that is buffered at a moment, sent at another one from elsewhere, received and handled."""
+    a = A[:-1] + str(port)
+    later = did("net.send", "n1", t, resource=f"{a}>{B}/1", target="peer:n2", size=4, result=4, stack=("app:Peer.flush#1",))
+    return [says(buffered, buffered + 1, "a"), later, takes(t + 2, 4, resource=f"{B}>{a}/1"), hears(t + 4, t + 5, "a")]
+
+
+def test_buffered_messages_are_paired_by_order_also_if_it_is_seen_who_sends_them() -> None:
+    some = found(*flushed(10, 1), *flushed(20, 3))
+    assert (pairs(some), whys(some)) == ([(1, 14), (3, 24)], [])
+
+
+@pytest.mark.parametrize(
+    "events",
+    [[*flushed(10, 11)], [*flushed(10, 1), *flushed(20, 3, port=1)], [*flushed(10, 1), *flushed(20, 3), says(5, 6, "a")]],
+    ids=["sent before", "two connections", "one more"],
+)
+def test_what_was_sent_otherwise_is_not_what_was_buffered(events: list[Event]) -> None:
+    some = found(*events)
+    assert pairs(some) == [(one.seq, one.seq + 4) for one in events if one.op == "net.send"]
+    assert {why for _, why in whys(some)} == {COUNTS_DIFFER}
 
 
 @pytest.mark.parametrize(

@@ -247,13 +247,16 @@ class _Logical:
         """All messages: rows of sends and receives, and bytes. Where a receive belongs to logical ones, those receive."""
         if not len(self.rows):
             return units.send, units.receive, units.bytes
-        receive = units.receive.copy()
         self._find_senders(units)
+        late = self._buffered(units)
+        sent, heard = np.array(late, np.int64).reshape(-1, 2).T
+        units = self._without_flushes(units, heard)
+        receive = units.receive.copy()
         self._give_to_owners(units, receive)
         waiting = self._is(units.send, "msg.send") & ~self._is(receive, "msg.recv")
         number_of = {int(units.send[at]): at for at in np.flatnonzero(waiting).tolist()}
-        late: list[tuple[int, int]] = []
-        for pair in self._by_order(self._without_end(units.send, number_of), receive, number_of):
+        left = self._without_end(np.concatenate((units.send, sent)), number_of)
+        for pair in self._by_order(left, np.concatenate((receive, heard)), number_of):
             if pair[0] in number_of:
                 receive[number_of[pair[0]]] = pair[1]
             else:
@@ -268,6 +271,48 @@ class _Logical:
         for receive, rows in self.owners.items():
             if receive in sender:
                 self._sender.update(dict.fromkeys(rows, self.columns.processes[sender[receive]].node))
+
+    def _buffered(self, units: _Units) -> list[tuple[int, int]]:
+        """Logical operations whose bytes somebody else was seen to send later: by order, as many from one node to another.
+
+        All of them came on one connection, each with what its sender's process sent after the message was buffered.
+        """
+        sends, receives = self._good("msg.send"), self._good("msg.recv")
+        silent = set(self._without(sends, self._sent_in[self._sent_in >= 0]).tolist())
+        flush = self._flushes(units) if silent else {}
+        found: list[tuple[int, int]] = []
+        for with_kind in (True, False) if flush else ():
+            some, others = (self._by_peers(rows, with_kind, {}) for rows in (sends, receives))
+            for key in sorted(some.keys() & others.keys()):
+                mine, theirs = some[key], others[key]
+                brought = silent.issuperset(mine) and flush.keys() >= set(theirs)
+                if brought and not self._why_not(mine, theirs) and self._followed(mine, [flush[row] for row in theirs]):
+                    found += zip(mine, theirs, strict=True)
+            paired = np.array(found, np.int64).reshape(-1)
+            sends, receives = self._without(sends, paired), self._without(receives, paired)
+        return found
+
+    def _flushes(self, units: _Units) -> dict[int, tuple[int, int]]:
+        """By `msg.recv` the last send that brought it, if no logical operation sent that; and the receive."""
+        at = np.flatnonzero(np.isin(units.receive, list(self.owners)) & ~self._is(units.send, "msg.send"))
+        pairs = sorted(zip(units.receive[at].tolist(), units.send[at].tolist(), strict=True))
+        return {row: (send, receive) for receive, send in pairs for row in self.owners[receive]}
+
+    def _followed(self, sends: list[int], flushes: list[tuple[int, int]]) -> bool:
+        """Whether each of these was sent by what may have flushed it, and all of them came on one connection."""
+        columns, (later, receives) = self.columns, np.array(flushes, np.int64).T
+        same = columns.process[sends] == columns.process[later]
+        connections = set(zip(columns.process[receives].tolist(), columns.resource[receives].tolist(), strict=True))
+        return bool((same & (later > sends)).all()) and len(connections) == 1
+
+    def _without_flushes(self, units: _Units, heard: Numbers) -> _Units:
+        """The units without those that brought nothing but messages which have been heard."""
+        if not len(heard):
+            return units
+        known = set(heard.tolist())
+        over = [receive for receive, rows in self.owners.items() if known.issuperset(rows)]
+        keep = ~np.isin(units.receive, over) | self._is(units.send, "msg.send")
+        return _Units(units.send[keep], units.receive[keep], units.bytes[keep])
 
     def _without_end(self, sent: Numbers, waiting: Iterable[int]) -> Numbers:
         """The `msg.send`s that no `msg.recv` has yet, without those whose bytes were sent and never received."""
