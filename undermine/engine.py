@@ -18,6 +18,7 @@ from undermine.model.injected import Stage
 from undermine.model.plan import Plan
 from undermine.model.run import Verdict
 from undermine.policies import Refusal
+from undermine.registry import check_workloads
 from undermine.runner import Runner
 from undermine.userland_client import UserlandClient
 
@@ -132,6 +133,8 @@ def open_engine(config: Config, folder: Path) -> Iterator[Engine]:
         GuardianClient(campaign_dir=config.dir) as guardian,
         UserlandClient(config.plugins, _helper_env(config, folder), folder / "plugins.log") as userland,
     ):
+        if not config.workload.command and not config.workload.python:
+            check_workloads(config.campaign.plugins, userland.declared["workloads"])
         runner = Runner(config, guardian, userland)
         try:
             yield Engine(config, folder, guardian, userland, runner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -112,12 +112,17 @@ class Declared:
     def the_workload(self, name: str = "") -> Callable[..., Any]:
         if name:
             return self.function(name)
-        if len(self.workloads) != 1:
-            raise UserError(
-                f"the plug-in file has {len(self.workloads)} functions marked @undermine.workload; "
-                "mark exactly one, or name one as workload.python in undermine.toml"
-            )
+        check_workloads("the plug-in file", self.workloads)
         return next(iter(self.workloads.values()))
+
+
+def check_workloads(file: str, marked: Collection[str]) -> None:
+    """Exactly one function must be marked where none is named."""
+    if len(marked) != 1:
+        raise UserError(
+            f"{file} has {len(marked)} functions marked @undermine.workload; "
+            "mark exactly one, or name one as workload.python in undermine.toml"
+        )
 
 
 def load(path: Path) -> Declared:

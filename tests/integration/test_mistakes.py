@@ -108,6 +108,15 @@ def test_a_plugin_file_that_cannot_be_loaded(project) -> None:
     assert "oops" in sentence(done)
 
 
+@pytest.mark.parametrize("command", ["check", "trace"])
+def test_a_plugin_file_without_a_workload_is_told_before_anything_is_run(project, command) -> None:
+    (project.folder / "hunt.py").write_text("def workload(s): pass\n")
+    done = project.run(command)
+    assert done.returncode == 2
+    assert "hunt.py has 0 functions marked @undermine.workload" in sentence(done)
+    assert not list(project.results.rglob("runs/*"))
+
+
 def test_a_truncated_trace_file_does_not_stop_a_recheck(project) -> None:
     project.run("hunt", "-s", "random", "--max-runs", "2", "--set", "behaviour=sound")
     files = sorted(project.results.glob("campaigns/*/runs/*/trace/*.events.gz"))
