@@ -199,6 +199,14 @@ def test_many_threads_share_lanes() -> None:
     assert names[-1] == "others"
 
 
+def test_processes_of_a_node_have_lanes_of_their_own_and_a_restarted_one_has_its_old_ones() -> None:
+    started = [(8, 1), (9, 1), (7, 1), (5, 2)]
+    some = [done("s1", 1, 1 + n / 9, "file.read", thread="main", pid=p, incarnation=i) for n, (p, i) in enumerate(started)]
+    made = drawn(plain(Columns.of(some)))
+    assert sorted(made["subs"][sub][1] for sub in made["lanes"][1]["subs"]) == ["7: main", "9: main", "main"]
+    assert [made["subs"][sub][1] for sub in made["events"]["s"]] == ["main", "9: main", "7: main", "main"]
+
+
 def test_a_run_without_a_trace_has_a_diagram_of_what_the_tool_saw() -> None:
     made = drawn(plain(Columns.of(())))
     assert made["events"]["t"] == []

@@ -241,12 +241,13 @@ class _Picture:
         return [{"name": name, "kind": kind, "note": clip(note, 80), "subs": []} for name, kind, note in named]
 
     def _subs(self) -> Numbers:
-        """The sub-lane of each event that is drawn: its thread or task; those that differ in a number share one."""
+        """The sub-lane of each event that is drawn: its thread or task; those of a process that differ in a number share one."""
         traced = self.traced
         contexts, nodes = traced.context[self.rows], self.columns.process[self.rows]
         pairs, inverse = np.unique(
             np.stack([nodes.astype(np.int64), contexts.astype(np.int64)]), axis=1, return_inverse=True
         )
+        firsts = self._first_processes()
         numbers: dict[tuple[int, str], int] = {}
         room = [SUBS_MAX] * len(self.lanes)
         sub_of = []
@@ -256,6 +257,8 @@ class _Picture:
                 sub_of.append(-1)
                 continue
             name = _NUMBERS.sub("#", clip(traced.contexts[context], 80)) or "main"
+            if process not in firsts:
+                name = f"{self.columns.processes[process].pid}: {name}"
             if (lane, name) not in numbers and not room[lane]:
                 name = "others"
             if (lane, name) not in numbers:
@@ -272,6 +275,15 @@ class _Picture:
             self.place[:] = -1
             self.place[self.rows] = np.arange(len(self.rows))
         return np.asarray(found[found >= 0])
+
+    def _first_processes(self) -> set[int]:
+        """Of each start of a node, the process that did something first: the others are named by their numbers."""
+        processes, rows = np.unique(self.columns.process, return_index=True)
+        found: dict[tuple[str, int], int] = {}
+        for number in processes[np.argsort(rows)].tolist():
+            info = self.columns.processes[number]
+            found.setdefault((info.node, info.incarnation), number)
+        return set(found.values())
 
     # --- operations
 
