@@ -155,6 +155,17 @@ def test_a_handler_that_is_named_tells_the_kind_of_mere_sends() -> None:
     assert {one.kind for one in some} == {"vote"}
 
 
+def test_the_rest_of_a_message_is_of_the_same_kind_however_it_came() -> None:
+    """A server sends its answer in two parts, and who asked has read one of them when it knows what it is."""
+    answer, parts = [sends(1, 4), sends(3, 10)], [hears(10, 20, "200"), takes(12, 4, "raw.recv")]
+    asks = did("net.send", "n2", 23, resource=f"{B}>{A}/1", target="peer:n1", size=4, result=4)
+    stack_kind = f"app:main > Peer.send#1 {stack_id(SENDING)}"
+    assert [one.kind for one in found(*answer, *parts, takes(25, 10))] == ["200", "200"]
+    assert [one.kind for one in found(*answer, *parts, asks, takes(25, 10))][:2] == ["200", stack_kind]
+    assert found(*answer, *parts, hears(21, 22, "201"), takes(25, 10))[1].kind == stack_kind
+    assert [one.kind for one in found(*answer, *parts, takes(25, 10, thread="other"))] == ["200", stack_kind]
+
+
 def test_a_send_to_somebody_else_is_no_part_of_a_logical_operation() -> None:
     some = found(says(1, 8, "vote"), sends(2, 4, target="peer:n3"), takes(11, 4))
     assert pairs(some) == [(2, 11)]

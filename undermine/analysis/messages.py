@@ -19,7 +19,7 @@ from undermine.analysis.connections import UDP
 from undermine.analysis.contexts import Contexts
 from undermine.analysis.handlers import handlers
 from undermine.analysis.naming import sent_from
-from undermine.analysis.rows import NONE, Groups
+from undermine.analysis.rows import NONE, Groups, resources
 from undermine.model.columns import Columns, Ids, Names, Numbers
 from undermine.model.point import stack_id
 
@@ -214,17 +214,39 @@ class _Logical:
     @cached_property
     def owners(self) -> dict[int, list[int]]:
         """By receive the `msg.recv`s that it belongs to: it happened in them, or they in its extent."""
-        receives = self.columns.find(*_RECEIVES)
-        around = self.around(receives)
-        inside = self._is(around, "msg.recv")
-        pairs = list(zip(receives[inside].tolist(), around[inside].tolist(), strict=True))
+        pairs = list(zip(*(part.tolist() for part in self._received_in), strict=True))
         having = {row for _, row in pairs}
-        received = set(receives.tolist())
+        received = set(self.columns.find(*_RECEIVES).tolist())
         pairs += [(self._opener(row, received), row) for row in self._good("msg.recv").tolist() if row not in having]
         found: dict[int, list[int]] = defaultdict(list)
         for receive, row in sorted(pairs):
             found[receive].append(row)
         return found
+
+    @cached_property
+    def _received_in(self) -> tuple[Numbers, Numbers]:
+        """The receives that happened in a `msg.recv`, and those."""
+        receives = self.columns.find(*_RECEIVES)
+        around = self.around(receives)
+        inside = self._is(around, "msg.recv")
+        return receives[inside], around[inside]
+
+    def rest_of(self, rows: Numbers) -> Numbers:
+        """The `msg.recv` that has received the beginning of what each receive brings the rest of, or NONE.
+
+        It is the last one of that thread or task, and nothing was sent on that connection since it received from there.
+        """
+        columns, (receives, around) = self.columns, self._received_in
+        heard = columns.find("msg.recv")
+        if not len(receives):
+            return np.full(len(rows), NONE, np.int64)
+        begun = np.full(len(columns), NONE, np.int64)
+        begun[receives] = around
+        moves = np.concatenate((receives, columns.find("net.send", "raw.send", "pipe.write")))
+        before = Groups(resources(columns, moves), moves, len(columns)).last_before(resources(columns, rows), rows)
+        last = Groups(self.context[heard], heard, len(columns)).last_before(self.context[rows], rows)
+        goes_on = (before >= 0) & (last >= 0) & (begun[before] == last) & (begun[rows] == NONE)
+        return np.where(goes_on, last, NONE)
 
     def _opener(self, row: int, receives: Container[int]) -> int:
         """The receive that led to a row in its process, maybe by way of a queue or a call that was handed over; or NONE."""
@@ -412,11 +434,11 @@ def _kind(target: str) -> str:
 
 
 def _kinds(columns: Columns, logical: _Logical, send: Numbers, receive: Numbers, texts: Names) -> Ids:
-    """What the logical operation says that sent the message, or else handled it; else the sender's stack."""
+    """What the logical operation says that sent the message, or else handled it or its beginning; else the sender's stack."""
     around = logical.around(send)
     named = np.where(np.isin(columns.op[send], _ids(columns, LOGICAL)), send, around)
     handled = np.isin(columns.op[receive], _ids(columns, ("msg.recv",)))
-    named = np.where((named < 0) & handled, receive, named)
+    named = np.where(named < 0, np.where(handled, receive, logical.rest_of(receive)), named)
     found = np.zeros(len(send), np.int32)
     has = named >= 0
     found[has] = _numbered(columns.target[named[has]], lambda target: _kind(columns.strings[target]), texts)
