@@ -172,6 +172,16 @@ def test_a_send_to_somebody_else_is_no_part_of_a_logical_operation() -> None:
     assert whys(some) == [(1, COUNTS_DIFFER)]
 
 
+def test_a_peer_without_a_name_is_known_by_its_address() -> None:
+    """An answer to a client, which is no node."""
+    says_it = did("msg.send", "n1", 1, 8, target="answer other", resource=f"answer {B}", stack=SENDING)
+    some = found(says_it, sends(2, 4, target="accepted"), takes(11, 4))
+    assert (pairs(some), whys(some), some[0].kind) == ([(1, 11)], [], "answer")
+    elsewhere = replace(says_it, resource="answer 10.0.0.3:20001")
+    some = found(elsewhere, sends(2, 4, target="accepted"), takes(11, 4))
+    assert (pairs(some), whys(some)) == ([(2, 11)], [(1, NOT_KNOWN)])
+
+
 def test_while_faults_last_the_raw_operations_to_the_same_peer_are_part_of_it() -> None:
     some = found(says(1, 8, "vote"), sends(2, 4), takes(11, 4))
     assert pairs(some) == [(1, 11)]

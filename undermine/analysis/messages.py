@@ -7,6 +7,7 @@ whose bytes are not known (somebody else sent them later) are paired by their or
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from undermine.analysis.channels import STREAM, Flags, Pairing, Unpaired
-from undermine.analysis.connections import UDP
+from undermine.analysis.connections import UDP, address, connection_name
 from undermine.analysis.contexts import Contexts
 from undermine.analysis.handlers import handlers
 from undermine.analysis.naming import sent_from
@@ -170,12 +171,28 @@ class _Logical:
         return found
 
     def _has_peer(self, rows: Numbers, around: Numbers) -> Flags:
-        """What is recorded as hidden is part of the operation; other transfers are if they go to its peer."""
+        """What is recorded as hidden is part of the operation; other transfers are if they go to its peer: by the address,
+        where that has no name (a client)."""
         columns = self.columns
         hidden: Flags = np.isin(columns.op[rows], [columns.id_of("raw.send"), columns.id_of("raw.recv")])
-        peers = self._peers[columns.target[rows]]
-        same: Flags = (peers > 0) & (peers == self._peers[columns.target[around]])
-        return hidden | same
+        peers, named = self._peers[columns.target[rows]], self._peers[columns.target[around]]
+        remotes = self._remotes[columns.resource[rows]]
+        same: Flags = (peers > 0) & (peers == named)
+        there: Flags = (named == 0) & (remotes > 0) & (remotes == self._remotes[columns.resource[around]])
+        return hidden | same | there
+
+    @cached_property
+    def _remotes(self) -> Ids:
+        """The number of the address at which each text ends, a connection's name or a logical operation's resource; 0: none."""
+        found, names = np.zeros(len(self.columns.strings), np.int32), Names("")
+        nameless = self.rows[self._peers[self.columns.target[self.rows]] == 0]
+        for number in np.unique(self.columns.resource[nameless]).tolist():
+            found[number] = names.number(_address(self.columns.strings[number].rpartition(" ")[2]))
+        moves = self.columns.find("net.send", *_RECEIVES) if found.any() else nameless[:0]
+        for number in np.unique(self.columns.resource[moves]).tolist():
+            connection = connection_name(self.columns.strings[number])
+            found[number] = names.number(connection.remote if connection else "")
+        return found
 
     @cached_property
     def _peers(self) -> Ids:
@@ -422,6 +439,11 @@ def _peer(target: str) -> str:
     """`peer:NODE` at the end of a target, or nothing."""
     last = target.rpartition(" ")[2]
     return last if last.startswith("peer:") else ""
+
+
+def _address(text: str) -> str:
+    """As connections have it, if it is one."""
+    return address(text) if re.fullmatch(r"\S+:\d+", text) else ""
 
 
 def _kind(target: str) -> str:
