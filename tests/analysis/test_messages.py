@@ -149,6 +149,14 @@ def test_a_handler_is_found_in_what_the_receive_led_to() -> None:
     assert (some[0].kind, some[0].handler) == ("vote", "app:on_vote")
 
 
+def test_a_function_that_is_named_is_the_handler_also_in_the_module_that_receives() -> None:
+    some = found(
+        *(says(1, 4, "vote"), sends(2, 4, "raw.send"), takes(11, 4), hears(13, 20, "vote")),
+        did("file.write", "n2", 15, stack=("log:add#1", "app:on_vote#1", *LOOP)),
+    )
+    assert some[0].handler == "app:on_vote"
+
+
 def test_a_handler_that_is_named_tells_the_kind_of_mere_sends() -> None:
     some = found(sends(1, 4), sends(3, 10), takes(11, 14), hears(13, 20, "vote"))
     assert pairs(some) == [(1, 13), (3, 13)]

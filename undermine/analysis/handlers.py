@@ -2,12 +2,13 @@
 
 Of the operations in the extent of a receive, the first that says who acted decides. It does so if it was done outside the
 module that receives: there, by a function that was not under way at the receive (the outermost of them), or by one that was and
-goes on with what it got. Within that module, framing and pools are not the handler: a function there counts if it does more than
-to send, lock or close. A callback (`data_received`) is a handler itself: nothing of the program is under way when its
-event loop receives. To set a future or give a call over counts only where nothing more is done: libraries pass on what they
-read. Clocks say something only where nothing else does, and nothing where their place is all that is known. Once
-the thread sleeps, or the function that polled and calls the handlers has returned, the handling is over. A task that was
-started for a limited wait was called by who waits: what is under way there is under way in it.
+goes on with what it got. Within that module, framing and pools are not the handler: a function there counts if it does more
+than to send, lock or close. A function that users have named as a `msg.recv` is a handler wherever it is. A callback
+(`data_received`) is a handler itself: nothing of the program is under way when its event loop receives. To set a future or give
+a call over counts only where nothing more is done: libraries pass on what they read. Clocks say something only where nothing
+else does, and nothing where their place is all that is known. Once the thread sleeps, or the function that polled and calls the
+handlers has returned, the handling is over. A task that was started for a limited wait was called by who waits: what is under
+way there is under way in it.
 """
 
 from __future__ import annotations
@@ -199,7 +200,8 @@ class _Finder:
         numbers, doing = numbers[~closes], doing[~closes]
         keys = (self._how[numbers] * len(self._stacks) + self._stack[doing]) * _CLASSES
         classes = np.where(self._is_place[doing], _PLACE, self._class_of[columns.op[doing]])
-        kinds, inverse = np.unique(keys + classes, return_inverse=True)
+        keys = (keys + classes) * 2 + _within(columns, self.rows[numbers], doing)
+        kinds, inverse = np.unique(keys, return_inverse=True)
         table = np.array([self._compare(key) for key in kinds.tolist()] or [(0, 0, False)], np.int32)
         says, name, over = table[inverse.reshape(-1)].T
         # the last clock says more than the first, which was read while the message was decoded
@@ -209,6 +211,7 @@ class _Finder:
 
     def _compared(self, key: int) -> tuple[int, int, bool]:
         """What an operation says of the handler: how much, the number of a name, and whether the handling is over."""
+        key, within = divmod(key, 2)
         key, kind = divmod(key, _CLASSES)
         how, doing = divmod(key, len(self._stacks))
         places, by_loop = divmod(self._hows[how], 2)
@@ -223,7 +226,8 @@ class _Finder:
         same = 0
         while same < min(len(old), len(new)) and old[same] == new[same]:
             same += 1
-        says, name = _judged(old, new, same, kind, "" if by_loop else module(old[-1]))
+        named = within and same < len(new)  # the outermost function is the one that users have named, wherever it is
+        says, name = _judged(old, new, same, kind, "" if by_loop or named else module(old[-1]))
         return says, self.texts.number(name), kind == _SLEEP and same == len(new)
 
     def _outermost_first(self, stack: int) -> Sequence[str]:
