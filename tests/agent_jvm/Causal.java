@@ -69,6 +69,26 @@ public class Causal {
         thread.join();
     }
 
+    /** Two at a time that have no names, virtual ones if there are any. */
+    static void nameless() throws Exception {
+        CountDownLatch both = new CountDownLatch(2);
+        List<Thread> threads = new ArrayList<>();
+        for (String name : Arrays.asList("one", "two")) {
+            threads.add(started(() -> {
+                both.countDown();
+                try {
+                    both.await();
+                } catch (InterruptedException interrupt) {
+                    throw new IllegalStateException(interrupt);
+                }
+                mark(name);
+            }));
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+    }
+
     static class Worker extends Thread {
         Worker() {
             super("own worker");

@@ -60,6 +60,17 @@ def test_a_thread_takes_what_its_start_gives(program: Any) -> None:
     assert join.result == 1
 
 
+def test_threads_without_names_are_told_apart_and_end(program: Any) -> None:
+    """Virtual threads are as others, and what the JDK gives its own pool to run them is no hand-over."""
+    outcome = program.seen("nameless")
+    threads = {event.thread for event in outcome.of("file.stat")}
+    assert len(threads) == 2
+    assert threads <= {event.thread for event in outcome.of("thread.end")}
+    joins = [(kind, op) for kind, op, _ in _blocking(program, "join")]
+    assert joins == 2 * [("join", "thread.end")]
+    assert outcome.of("handover.give") == []
+
+
 def test_methods_that_a_class_of_the_program_inherits(program: Any) -> None:
     outcome = program.seen("inherited")
     assert [event.resource for event in outcome.of("join")] == [outcome.of("thread.start")[0].resource]

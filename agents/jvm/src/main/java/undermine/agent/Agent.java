@@ -41,8 +41,7 @@ public final class Agent {
             "TLS by SSLEngine: its bytes are seen as they are on the wire",
             "Netty over io_uring: what it does is asked of the kernel by a queue",
             "Files.copy: it is one operation, the making of the copy",
-            "files made by File.createTempFile: a native method",
-            "the end of virtual threads: no method to hook"));
+            "files made by File.createTempFile: a native method"));
 
     static volatile Agent current;
 

@@ -34,7 +34,7 @@ final class Cursor {
         return owner == null || owner.getState() == Thread.State.TERMINATED;
     }
 
-    private static boolean isVirtual(Thread thread) {
+    static boolean isVirtual(Thread thread) {
         String name = thread.getClass().getName();
         return name.startsWith("java.lang.") && name.endsWith("VirtualThread");
     }

@@ -13,6 +13,8 @@ public final class HandoverHooks {
     /** Where the JDK's own tasks have what they were made of. */
     private static final String[] INSIDE = {"callable", "task", "fn", "runnable", "action"};
     private static final int DEPTH_MAX = 10;
+    /** Whoever starts or wakes such a thread gives it to a pool that runs it for a while: that is no hand-over. */
+    private static final String VIRTUAL = "java.lang.VirtualThread";
     /** All that is given to be run. */
     private static final Subject RUN = new Subject("run", "", false);
     private static final ClassValue<Field> FIELDS = new ClassValue<Field>() {
@@ -72,6 +74,9 @@ public final class HandoverHooks {
         state.busy = true;
         try {
             Class<?> code = codeOf(task);
+            if (code.getName().startsWith(VIRTUAL)) {
+                return;
+            }
             Cursor cursor = agent.cursor(state);
             Stack stack = agent.sites.here(cursor);
             if (!stack.isAlone || agent.sites.targets(nameOf(code))) {

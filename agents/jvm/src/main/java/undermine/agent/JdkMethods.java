@@ -160,6 +160,7 @@ final class JdkMethods {
         {"java/lang/Thread", "start(Ljdk/internal/vm/ThreadContainer;)V", "!ThreadHooks.start(this)"},
         {"java/lang/VirtualThread", "start(Ljdk/internal/vm/ThreadContainer;)V", "!ThreadHooks.start(this)"},
         {"java/lang/Thread", "exit()V", "!ThreadHooks.end(this)"},
+        {"jdk/internal/vm/StackableScope", "popAll()V", "!ThreadHooks.endVirtual()"}, // the last that a virtual thread does
         {"java/lang/Thread", "dispatchUncaughtException(Ljava/lang/Throwable;)V", "!ThreadHooks.die(this,0)"},
     };
 

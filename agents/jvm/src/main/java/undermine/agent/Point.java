@@ -35,7 +35,9 @@ final class Point {
                 values.add(new Value(text.substring(from, at)));
                 from = at + 1;
             }
-            values.add(new Value(text.substring(from, text.length() - 1)));
+            if (from < text.length() - 1) {
+                values.add(new Value(text.substring(from, text.length() - 1)));
+            }
         }
     }
 

@@ -76,6 +76,14 @@ public final class ThreadHooks {
         }
     }
 
+    /** The same of one that the JDK does not end as others. */
+    public static void endVirtual() {
+        Thread thread = Thread.currentThread();
+        if (Cursor.isVirtual(thread)) {
+            end(thread);
+        }
+    }
+
     /** Most likely to fail where memory is short; and what dies of that must still reach its handler. */
     public static void die(Object thread, Object error) {
         Agent agent = Agent.current;

@@ -8,7 +8,7 @@ import java.util.Map;
 
 /**
  * What threads are called in events and stacks: by their names, with a number where a living thread has the name
- * already. A thread keeps what it was called first, also if it is renamed.
+ * already. A thread keeps what it was called first, also if it is renamed. Most virtual threads have no name.
  */
 final class ThreadNames {
     private static final String NAMELESS = "?";
@@ -41,7 +41,7 @@ final class ThreadNames {
         }
         String name = thread.getName();
         if (name == null || name.isEmpty()) {
-            return NAMELESS;
+            name = NAMELESS;
         }
         if (byThread.size() >= sweepAt) {
             sweep();

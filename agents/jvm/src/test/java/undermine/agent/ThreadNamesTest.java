@@ -46,8 +46,11 @@ class ThreadNamesTest {
     }
 
     @Test
-    void aThreadMayHaveNoName() {
-        assertEquals("?", names.take(thread("")));
+    void threadsWithoutNamesAreNumberedToo() {
+        Thread first = thread("");
+        assertEquals("?", names.take(first));
+        assertEquals("?#2", names.take(thread("")));
+        names.giveBack(first);
         assertEquals("?", names.take(thread("")));
     }
 
