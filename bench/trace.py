@@ -35,6 +35,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SYSTEMS = ("granary", "pysyncobj", "dask", "rq", "zookeeper")
 PROGRAMS = Path(__file__).parents[1] / "tests" / "causal_programs" / "many.py"
 PROGRAMS_COUNT = 200
+JAVA_PROGRAMS_COUNT = 60
 BARE, TRACED = "bare", "traced"
 NS = 1_000_000_000
 
@@ -45,7 +46,8 @@ def main(rounds: int = 5, events: int = 10_000_000, *systems: str) -> None:
         found[name] = compare(name, rounds)
         print(f"{name}: {json.dumps(found[name])}", file=sys.stderr)
     if events:
-        found["programs"] = programs()
+        found["programs"] = programs(str(PROGRAMS_COUNT), "--fast")
+        found["java_programs"] = programs(str(JAVA_PROGRAMS_COUNT), "--java")
         found["large"] = measured("large", str(events))
     print(json.dumps(found))
 
@@ -66,10 +68,9 @@ def compare(name: str, rounds: int) -> dict[str, object]:
     return {**ratios, **runs[TRACED][-1]["analysis"]}
 
 
-def programs() -> dict[str, Any]:
+def programs(*words: str) -> dict[str, Any]:
     """The recall for each kind of edge in small concurrent programs whose graph is known."""
-    argv = [sys.executable, PROGRAMS, str(PROGRAMS_COUNT), "--fast"]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([sys.executable, PROGRAMS, *words], stdout=subprocess.PIPE, text=True, check=False)
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 

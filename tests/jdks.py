@@ -9,6 +9,8 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from fake_tool import FakeTool, Outcome
+
 from undermine import jvm
 from undermine.resources import java_home_program
 
@@ -38,10 +40,21 @@ def why_no_jvm() -> str:
     return ""
 
 
-def compile_java(folder: Path, *sources: Path, class_path: Path | None = None) -> Path:
-    """With the oldest JDK here, and for Java 8, so that all of them can run it."""
+def compile_java(folder: Path, *sources: Path, class_path: Path | None = None, release: int = 8) -> Path:
+    """With the oldest JDK here, and for an old Java, so that all of them can run it."""
     javac = jdks()[min(jdks())] / "bin" / "javac"
     path = ["-cp", str(class_path)] if class_path else []
-    options = ["-g", "-nowarn", "-Xlint:-options", "--release", "8", *path, "-d", str(folder)]
+    options = ["-g", "-nowarn", "-Xlint:-options", "--release", str(release), *path, "-d", str(folder)]
     subprocess.run([str(javac), *options, *map(str, sources)], check=True, capture_output=True)
     return folder
+
+
+def run_java(
+    tool: FakeTool, java: Path, classes: Path, main: str, *arguments: str, options: tuple[str, ...] = (), **more: str
+) -> Outcome:
+    """A program under the agent, with these options of the JVM, and with `more` in its environment."""
+    agent = f"-javaagent:{jvm.agent_jar()}"
+    command = [java, *options, agent, "-XX:TieredStopAtLevel=1", "-cp", classes, main, *arguments]
+    env = tool.environment() | more
+    done = subprocess.run(command, env=env, cwd=tool.data, capture_output=True, text=True, timeout=120)
+    return Outcome(done, tool.trace_dir)

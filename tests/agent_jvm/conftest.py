@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from fake_tool import FakeTool, Outcome
-from jdks import compile_java, jdks, why_no_jvm
+from jdks import compile_java, jdks, run_java, why_no_jvm
 
 from undermine import jvm
 
@@ -39,16 +38,12 @@ def java(request: pytest.FixtureRequest) -> Path:
 class Target:
     """Runs scenarios of Target.java, or of another program of the kind, under the agent."""
 
-    def __init__(self, tool: FakeTool, java: Path, jar: Path, classes: Path, main: str = "Target") -> None:
-        self.tool, self.java, self.jar, self.classes, self.main = tool, java, jar, classes, main
+    def __init__(self, tool: FakeTool, java: Path, classes: Path, main: str = "Target") -> None:
+        self.tool, self.java, self.classes, self.main = tool, java, classes, main
 
     def run(self, *scenarios: str, options: tuple[str, ...] = VERIFIED, **more: str) -> Outcome:
         """With these options of the JVM, and this in its environment too."""
-        agent = f"-javaagent:{self.jar}"
-        command = [self.java, *options, agent, "-XX:TieredStopAtLevel=1", "-cp", self.classes, self.main, *scenarios]
-        env = self.tool.environment() | more
-        done = subprocess.run(command, env=env, cwd=self.tool.data, capture_output=True, text=True, timeout=120)
-        return Outcome(done, self.tool.trace_dir)
+        return run_java(self.tool, self.java, self.classes, self.main, *scenarios, options=options, **more)
 
     def seen(self, *scenarios: str, options: tuple[str, ...] = VERIFIED) -> Outcome:
         """All went well, and the program and the agent have nothing to say."""
@@ -61,31 +56,26 @@ class Target:
 
 
 @pytest.fixture
-def target(tmp_path: Path, java: Path, jar: Path, classes: Path) -> Iterator[Target]:
+def target(tmp_path: Path, java: Path, classes: Path) -> Iterator[Target]:
     tool = FakeTool(tmp_path)
-    yield Target(tool, java, jar, classes)
+    yield Target(tool, java, classes)
     tool.close()
 
 
 @pytest.fixture(scope="session")
 def causal_classes(tmp_path_factory: pytest.TempPathFactory, jar: Path) -> Path:
-    folder = tmp_path_factory.mktemp("causal")
-    javac = jdks()[min(jdks())] / "bin" / "javac"
-    subprocess.run(
-        [javac, "-g", "--release", "11", "-d", folder, HERE / "Causal.java"], check=True, capture_output=True
-    )
-    return folder
+    return compile_java(tmp_path_factory.mktemp("causal"), HERE / "Causal.java", release=11)
 
 
 @pytest.fixture
-def causal(java: Path, jar: Path, causal_classes: Path) -> Iterator[Callable[[Path], Target]]:
+def causal(java: Path, causal_classes: Path) -> Iterator[Callable[[Path], Target]]:
     """Makes a Target for the program Causal.java in a folder."""
     tools = []
 
     def make(folder: Path) -> Target:
         folder.mkdir(exist_ok=True)
         tools.append(FakeTool(folder))
-        return Target(tools[-1], java, jar, causal_classes, "Causal")
+        return Target(tools[-1], java, causal_classes, "Causal")
 
     yield make
     for tool in tools:

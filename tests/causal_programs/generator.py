@@ -1,38 +1,37 @@
 """Small concurrent programs whose causes and waits are known: made at random, from a table of ways to hand something on.
 
 A program is a tree of functions. Each one marks what it does (`mark`, which the agent sees) and hands work on to others in one
-of the ways of `ways.py`. While the text of the program is written, it is written down with it what caused each mark.
-
-Whatever a way needs is imported before there is a thread: some programs fork in one thread while others run, and a child that is
-forked while another thread imports a module waits for ever where it imports that module itself.
+of the ways of its language (`ways.py`, `java_ways.py`). While the text of the program is written, it is written down with it what
+caused each mark.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-HEAD = '''
-import asyncio, concurrent.futures, contextlib, multiprocessing, os, queue, socket, subprocess, sys, threading, time
-import concurrent.futures.process, concurrent.futures.thread, encodings.idna
-import multiprocessing.pool, multiprocessing.popen_fork, multiprocessing.synchronize
 
-fork = multiprocessing.get_context("fork")
-HERE = os.getcwd()
+@dataclass(frozen=True)
+class Language:
+    """What programs are written in."""
 
-
-def mark(name):
-    try:
-        os.stat(os.path.join(HERE, "mark-" + name))
-    except FileNotFoundError:
-        pass
-
-
-def later():
-    """Time for somebody else to begin waiting."""
-    time.sleep(0.02)
-
-'''
+    head: str
+    """What each of them begins with."""
+    mark: str
+    """A call of `mark` with the name that is put in."""
+    word: str
+    """What a plain function begins with."""
+    function: Callable[[str, str, Sequence[str]], str]
+    """The text of a function: its first word, its name with its parameters, and its lines."""
+    main: Callable[[str], str]
+    """The end of a program, which calls the function of this name."""
+    ways: Mapping[str, Way]
+    """Those that plain functions can use."""
+    favourites: tuple[str, ...] = ()
+    """Ways that are chosen more often: once more for each time that they are here."""
+    others: Callable[[Program, Body, Sequence[str]], None] = lambda program, body, names: None
+    """Uses those of these ways that only other functions can use."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,16 @@ class Wait:
     way: str
 
 
+@dataclass(frozen=True)
+class Limit:
+    """How long an operation may take at most, the first of its name after a mark of its thread or task; 0: for ever."""
+
+    mark: str
+    op: str
+    seconds: float
+    way: str
+
+
 @dataclass
 class Body:
     """A function of the program."""
@@ -76,25 +85,24 @@ class Body:
         self.last = f"m{self.program.number()}"
         self.program.causes[self.last] = self.cause
         self.program.under[self.last] = self.locks, self.limited
-        self.add(f'mark("{self.last}")')
+        self.add(self.program.language.mark.format(self.last))
         return self.last
 
     def add(self, *lines: str) -> None:
         self.lines += lines
 
-    def text(self, word: str) -> str:
-        return "\n".join([f"{word} {self.name}:", *(f"    {line}" for line in self.lines), "", ""])
-
 
 class Program:
     """A program in the making, and in the end its `source`."""
 
-    def __init__(self, seed: int, steps: int = 2, depth: int = 2) -> None:
+    def __init__(self, language: Language, seed: int, steps: int = 2, depth: int = 2) -> None:
+        self.language = language
         self.random = random.Random(seed)
         self.steps, self.depth = steps, depth
         self.causes: dict[str, Cause | None] = {}
         self.under: dict[str, tuple[int, bool]] = {}
         self.waits: list[Wait] = []
+        self.limits: list[Limit] = []
         self.parts: list[str] = []
         self.ways: list[str] = []
         self._count = 0
@@ -105,10 +113,13 @@ class Program:
 
     @property
     def source(self) -> str:
-        return HEAD + "\n".join(self.parts)
+        return self.language.head + "\n".join(self.parts)
 
     def wait(self, kind: str, source: str, release: str, target: str, wait: str) -> None:
         self.waits.append(Wait(kind, source, release, target, wait, self.ways[-1]))
+
+    def limit(self, mark: str, op: str, seconds: float) -> None:
+        self.limits.append(Limit(mark, op, seconds, self.ways[-1]))
 
     def cause(self, kinds: str, giver: str) -> Cause:
         return Cause(tuple(kinds.split()), giver, self.ways[-1])
@@ -116,56 +127,72 @@ class Program:
     def begin(self, cause: Cause | None, depth: int, parameters: str = "") -> Body:
         return Body(f"f{self.number()}({parameters})", self, cause, depth)
 
-    def end(self, body: Body, word: str = "def") -> str:
+    def end(self, body: Body, word: str = "") -> str:
         """The function is written: its name."""
-        self.parts.append(body.text(word))
+        self.parts.append(self.language.function(word or self.language.word, body.name, body.lines))
         return body.name.partition("(")[0]
 
-    def leaf(self, cause: Cause, *lines: str) -> tuple[str, str]:
+    def leaf(self, cause: Cause | None, *lines: str, parameters: str = "") -> tuple[str, str]:
         """A function that hands nothing on: its name, and its last mark."""
-        body = self.begin(cause, 0)
+        body = self.begin(cause, 0, parameters)
         body.mark()
         body.mark()
         body.add(*lines)
         return self.end(body), body.last
 
+    def child(
+        self, body: Body, kinds: str, giver: str, *ends: str, before: tuple[str, ...] = (), parameters: str = "",
+        ways: Mapping[str, Way] | None = None, word: str = "",
+    ) -> tuple[str, str]:  # fmt: skip
+        """A function that may hand on itself: its name, and its last mark. `before` and `ends` are lines around what it does."""
+        child = self.begin(self.cause(kinds, giver), body.depth - 1, parameters)
+        child.add(*before)
+        child.mark()
+        self.fill(child, ways)
+        child.mark()
+        child.add(*ends)
+        return self.end(child, word), child.last
 
-def program(seed: int, steps: int = 2, depth: int = 2) -> Program:
+    def fill(self, body: Body, ways: Mapping[str, Way] | None = None) -> None:
+        """Some steps at random, fewer the deeper we are."""
+        table = self.language.ways if ways is None else ways
+        names = [*sorted(table), *(name for name in self.language.favourites if name in table)]
+        for _ in range(self.random.randint(1, self.steps) if body.depth > 0 else 0):
+            self.use(body, table, self.random.choice(names))
+
+    def use(self, body: Body, ways: Mapping[str, Way], name: str) -> None:
+        self.ways.append(name)
+        ways[name](self, body)
+        self.ways.pop()
+        body.mark()
+
+    def finish(self, main: Body) -> Program:
+        """All is written but the last mark of the function that is called first."""
+        main.mark()
+        self.parts.append(self.language.main(self.end(main)))
+        return self
+
+
+Way = Callable[[Program, Body], None]
+"""Writes how a function hands something on, and what is known of that."""
+
+
+def program(language: Language, seed: int, steps: int = 2, depth: int = 2) -> Program:
     """A program at random; the same for the same numbers."""
-    from causal_programs.ways import fill
-
-    made = Program(seed, steps, depth)
+    made = Program(language, seed, steps, depth)
     main = made.begin(None, depth)
     main.mark()
-    fill(made, main, is_async=False)
-    main.mark()
-    name = made.end(main)
-    made.parts.append(_main(name))
-    return made
+    made.fill(main)
+    return made.finish(main)
 
 
-def every_way(names: list[str]) -> Program:
+def every_way(language: Language, names: Sequence[str]) -> Program:
     """A program that uses each of these ways once."""
-    from causal_programs.ways import ASYNC, SYNC, use
-
-    made = Program(0, 0, 0)
-    main, later = made.begin(None, 0), made.begin(None, 0)
+    made = Program(language, 0, 0, 0)
+    main = made.begin(None, 0)
     main.mark()
     for name in names:
-        if name in SYNC:
-            use(made, main, SYNC, name)
-    giver = main.mark()
-    made.ways.append("run")
-    later.cause = made.cause("start", giver)
-    later.mark()
-    for name in names:
-        if name in ASYNC:
-            use(made, later, ASYNC, name)
-    main.add(f"asyncio.run({made.end(later, 'async def')}())")
-    main.mark()
-    made.parts.append(_main(made.end(main)))
-    return made
-
-
-def _main(name: str) -> str:
-    return f'if __name__ == "__main__":\n    globals()[sys.argv[1] if len(sys.argv) > 1 else "{name}"]()\n'
+        if name in language.ways:
+            made.use(main, language.ways, name)
+    language.others(made, main, names)
+    return made.finish(main)

@@ -6,13 +6,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from causal_programs.generator import Cause, Program, Wait
+from causal_programs.generator import Cause, Limit, Program, Wait
 
 from undermine.analysis.blocking import BLOCKS
 from undermine.analysis.causality import CAUSES, EXTENT, Causality, causality
 from undermine.analysis.channels import pair
-from undermine.analysis.holding import holding
+from undermine.analysis.holding import Holding, holding
 from undermine.model.codec import read_columns
+
+NS = 1_000_000_000
+TOLERANCE_S = 2
+"""A limit around an operation began before it, on a slow machine by so much at most."""
 
 
 @dataclass
@@ -54,6 +58,14 @@ def judge(program: Program, trace_dir: Path) -> Verdict:
     return _Judge(program, causality(columns, pair(columns))).verdict()
 
 
+def check(program: Program, trace_dir: Path) -> None:
+    """Every cause and wait is found, and nothing else."""
+    verdict = judge(program, trace_dir)
+    print(verdict.table())
+    wrong = [*verdict.false, *verdict.missing, *verdict.problems]
+    assert not wrong, "\n".join(wrong)
+
+
 class _Judge:
     def __init__(self, program: Program, found: Causality) -> None:
         self.program, self.found, self.columns = program, found, found.columns
@@ -74,12 +86,26 @@ class _Judge:
                 self._cause(verdict, name, wanted)
         for wait in self.program.waits:
             self._wait(verdict, wait)
-        self._held(verdict)
+        under = holding(self.columns, self.found.contexts)
+        self._held(verdict, under)
+        for limit in self.program.limits:
+            self._limit(verdict, limit, under)
         return verdict
 
-    def _held(self, verdict: Verdict) -> None:
+    def _limit(self, verdict: Verdict, limit: Limit, under: Holding) -> None:
+        """How long an operation might have taken, counted from its beginning."""
+        label, row = f"limit {limit.way}", self._after(limit.mark, limit.op)
+        deadline = int(under.deadline[row]) if row >= 0 else 0
+        seconds = (deadline - int(self.columns.t[row])) / NS if deadline else 0
+        is_right = row >= 0 and abs(seconds - limit.seconds) <= TOLERANCE_S
+        verdict.wanted[label] += 1
+        verdict.found[label] += int(is_right)
+        if not is_right:
+            found = f"found {seconds:.3f}" if row >= 0 else "it was not seen"
+            verdict.missing.append(f"{label}: {limit.op} after {limit.mark} may take {limit.seconds}, {found}")
+
+    def _held(self, verdict: Verdict, under: Holding) -> None:
         """The locks that were held at each mark, and whether there was a time limit."""
-        under = holding(self.columns, self.found.contexts)
         knows_limits = len(self.columns.find("timeout")) > 0
         for name, (locks, limited) in self.program.under.items():
             row = self.rows.get(name, -1)
@@ -88,7 +114,7 @@ class _Judge:
             found = len(under.locks(row)), bool(under.deadline[row])
             for label, wanted, got in (("lock held", locks, found[0]), ("limit in force", limited and knows_limits, found[1])):
                 verdict.wanted[label] += int(wanted)
-                verdict.found[label] += int(wanted and got == wanted)
+                verdict.found[label] += int(wanted) if got == wanted else 0
                 if wanted != got:
                     verdict.missing.append(f"{name} ({label}): {wanted}, found {got}")
 

@@ -1,4 +1,4 @@
-"""Many generated programs, and the recall for each kind of edge; the last line is JSON: `many.py 200`."""
+"""Many generated programs, and the recall for each kind of edge; the last line is JSON: `many.py 200`, `many.py 60 --java 17`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from causal_programs.generator import Program, every_way, program
+from causal_programs.java_programs import JavaPrograms
+from causal_programs.java_ways import java
 from causal_programs.judging import Verdict, judge
-from causal_programs.ways import ASYNC, SYNC
-from fake_tool import FakeTool
+from causal_programs.ways import ASYNC, PYTHON
+from fake_tool import FakeTool, Outcome
+from jdks import jdks, why_no_jvm
 
 from undermine import accelerator
+
+Run = Callable[[Program, FakeTool], Outcome]
 
 
 def main() -> int:
@@ -26,24 +32,46 @@ def main() -> int:
     parser.add_argument("--depth", type=int, default=3, help="how deep functions hand on")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that runs them")
     parser.add_argument("--fast", action="store_true", help="with the accelerator")
+    newest, java_help = max(jdks(), default=0), "programs in Java, for this JDK (the newest)"
+    parser.add_argument("--java", type=int, nargs="?", const=newest, metavar="JDK", help=java_help)
     options = parser.parse_args()
-    total = judged("every way", every_way([*SYNC, *ASYNC]), options.python, options.fast)
+    if options.java is not None and (why_no_jvm() or options.java not in jdks()):
+        sys.exit(why_no_jvm() or f"no JDK {options.java} here")
+    language = PYTHON if options.java is None else java(options.java)
+    made = {"every way": every_way(language, [*language.ways, *([] if options.java else ASYNC)])}
     for seed in range(options.first, options.first + options.programs):
-        made = program(seed, options.steps, options.depth)
-        total.add(judged(f"seed {seed}", made, options.python, options.fast))
+        made[f"seed {seed}"] = program(language, seed, options.steps, options.depth)
+    total = Verdict()
+    with tempfile.TemporaryDirectory(prefix="causal-") as folder:
+        run = in_python(options.python, options.fast)
+        if options.java:
+            run = in_java(JavaPrograms(Path(folder), [*made.values()]), options.java)
+        for name, one in made.items():
+            total.add(judged(name, one, run))
     print(total.table())
     print(json.dumps({"programs": options.programs, **total.figures()}))
     return 1 if total.false or total.missing or total.problems else 0
 
 
-def judged(name: str, made: Program, python: str, fast: bool) -> Verdict:
+def in_python(python: str, fast: bool) -> Run:
+    def run(made: Program, tool: FakeTool) -> Outcome:
+        tool.python = python
+        if fast and accelerator.ensure(tool.python).file is not None:
+            tool.accelerators = str(accelerator.folder())
+        return tool.run(made.source)
+
+    return run
+
+
+def in_java(programs: JavaPrograms, major: int) -> Run:
+    return lambda made, tool: programs.run(made, tool, major)
+
+
+def judged(name: str, made: Program, run: Run) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="causal-") as folder:
         tool = FakeTool(Path(folder))
-        tool.python = python
         try:
-            if fast and accelerator.ensure(tool.python).file is not None:
-                tool.accelerators = str(accelerator.folder())
-            outcome = tool.run(made.source)
+            outcome = run(made, tool)
             verdict = judge(made, tool.trace_dir)
         finally:
             tool.close()

@@ -1,48 +1,49 @@
-"""The ways in which a generated program hands something on, and what each one lets us know."""
+"""The ways in which a generated Python program hands something on, and what each one lets us know.
+
+Whatever a way needs is imported before there is a thread: some programs fork in one thread while others run, and a child that is
+forked while another thread imports a module waits for ever where it imports that module itself.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 
-from causal_programs.generator import Body, Program
+from causal_programs.generator import Body, Language, Program, Way
 
-Way = Callable[[Program, Body], None]
+HEAD = '''
+import asyncio, concurrent.futures, contextlib, multiprocessing, os, queue, socket, subprocess, sys, threading, time
+import concurrent.futures.process, concurrent.futures.thread, encodings.idna
+import multiprocessing.pool, multiprocessing.popen_fork, multiprocessing.synchronize
+
+fork = multiprocessing.get_context("fork")
+HERE = os.getcwd()
+
+
+def mark(name):
+    try:
+        os.stat(os.path.join(HERE, "mark-" + name))
+    except FileNotFoundError:
+        pass
+
+
+def later():
+    """Time for somebody else to begin waiting."""
+    time.sleep(0.02)
+
+'''
 
 
 def fill(program: Program, body: Body, is_async: bool) -> None:
-    """Some steps at random, fewer the deeper we are."""
-    table = ASYNC if is_async else SYNC
-    names = [*sorted(table), *(["run"] * 5 if "run" in table else [])]
-    for _ in range(program.random.randint(1, program.steps) if body.depth > 0 else 0):
-        use(program, body, table, program.random.choice(names))
-
-
-def use(program: Program, body: Body, table: Mapping[str, Way], name: str) -> None:
-    program.ways.append(name)
-    table[name](program, body)
-    program.ways.pop()
-    body.mark()
+    program.fill(body, ASYNC if is_async else SYNC)
 
 
 def _child(program: Program, body: Body, kinds: str, giver: str, *ends: str, before: tuple[str, ...] = ()) -> tuple[str, str]:
-    """A function that may hand on itself: its name, and its last mark. `before` and `ends` are lines around what it does."""
-    child = program.begin(program.cause(kinds, giver), body.depth - 1)
-    child.add(*before)
-    child.mark()
-    fill(program, child, is_async=False)
-    child.mark()
-    child.add(*ends)
-    return program.end(child), child.last
+    return program.child(body, kinds, giver, *ends, before=before)
 
 
 def _coroutine(program: Program, body: Body, kinds: str, giver: str, *ends: str) -> tuple[str, str]:
-    child = program.begin(program.cause(kinds, giver), body.depth - 1)
-    child.mark()
-    fill(program, child, is_async=True)
-    child.mark()
-    child.add(*ends)
-    return program.end(child, "async def"), child.last
+    return program.child(body, kinds, giver, *ends, ways=ASYNC, word="async def")
 
 
 # --- threads
@@ -766,3 +767,30 @@ ASYNC: dict[str, Way] = {
     way.__name__: way
     for way in (*_CALLS, *_AWAITED, *_DRIVEN, stacked_async, limited, *_STREAMS, protocol, reader)
 }
+
+
+# --- the language
+
+
+def _function(word: str, name: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"{word} {name}:", *(f"    {line}" for line in lines), "", ""])
+
+
+def _main(name: str) -> str:
+    return f'if __name__ == "__main__":\n    globals()[sys.argv[1] if len(sys.argv) > 1 else "{name}"]()\n'
+
+
+def _tasks(program: Program, main: Body, names: Sequence[str]) -> None:
+    giver = main.mark()
+    program.ways.append("run")
+    later = program.begin(program.cause("start", giver), 0)
+    later.mark()
+    for name in names:
+        if name in ASYNC:
+            program.use(later, ASYNC, name)
+    main.add(f"asyncio.run({program.end(later, 'async def')}())")
+
+
+PYTHON = Language(
+    head=HEAD, mark='mark("{}")', word="def", function=_function, main=_main, ways=SYNC, favourites=("run",) * 5, others=_tasks
+)
