@@ -46,6 +46,7 @@ import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
+import java.util.concurrent.locks.StampedLock;
 import java.util.function.LongSupplier;
 
 /** A program whose hand-overs, waits and bytes are known: each scenario is a method of this name. */
@@ -176,6 +177,22 @@ public class Causal {
         ForkJoinPool others = new ForkJoinPool(2);
         others.submit(() -> mark("forked")).join();
         others.shutdown();
+    }
+
+    /** What is done when both of two futures are complete, or one of them. */
+    static void stages() throws Exception {
+        CompletableFuture<Integer> one = new CompletableFuture<>();
+        CompletableFuture<Integer> two = new CompletableFuture<>();
+        CompletableFuture<Integer> both = one.thenCombine(two, (first, second) -> {
+            mark("both");
+            return first + second;
+        });
+        CompletableFuture<Void> either = one.acceptEither(two, value -> mark("either"));
+        CompletableFuture.allOf(one, two);
+        one.complete(1);
+        two.complete(2);
+        both.join();
+        either.join();
     }
 
     static void queues() throws Exception {
@@ -649,6 +666,26 @@ public class Causal {
         semaphore.release();
         CyclicBarrier barrier = new CyclicBarrier(1);
         barrier.await();
+    }
+
+    /** One who writes keeps one who reads waiting; then a lock of another kind is tried. */
+    static void sides() throws Exception {
+        ReentrantReadWriteLock both = new ReentrantReadWriteLock();
+        Thread thread = new Thread(() -> {
+            both.readLock().lock();
+            both.readLock().unlock();
+        }, "reader");
+        both.writeLock().lock();
+        thread.start();
+        longer();
+        both.writeLock().unlock();
+        thread.join();
+        StampedLock stamped = new StampedLock();
+        long stamp = stamped.tryReadLock();
+        stamped.tryWriteLock();
+        stamped.tryWriteLock(1, TimeUnit.MILLISECONDS);
+        stamped.unlockRead(stamp);
+        stamped.unlockWrite(stamped.writeLockInterruptibly());
     }
 
     // --- time

@@ -108,6 +108,15 @@ def test_futures_and_their_callbacks(program: Any) -> None:
     assert wait.t_ns < set_by.t_ns < wait.end_ns
 
 
+def test_stages_of_two_futures_belong_to_who_has_registered_them(program: Any) -> None:
+    outcome = program.seen("stages")
+    given, takers = _given(outcome), _takers(outcome)
+    assert sorted(given.values()) == [":Causal.stages#3", ":Causal.stages#5"], "what only passes a result on is not given"
+    assert {given[resource]: inside for resource, inside in takers.items()} == {
+        ":Causal.stages#3": ["both"], ":Causal.stages#5": ["either"],
+    }  # fmt: skip
+
+
 def test_items_of_queues_are_followed(program: Any) -> None:
     outcome = program.seen("queues")
     gives, takes = outcome.of("handover.give"), outcome.of("handover.take")
@@ -340,6 +349,18 @@ def test_locks_semaphores_and_barriers(program: Any) -> None:
         "sem.acquire semaphore 0 1", "sem.acquire semaphore 1 0", "sem.release semaphore 0 1",
     ]  # fmt: skip
     assert _of(outcome, "barrier.") == ["barrier.wait barrier 0 0"]
+
+
+def test_both_sides_of_a_lock_have_one_name_and_who_writes_keeps_readers_waiting(program: Any) -> None:
+    outcome = program.seen("sides")
+    sides = [e for e in outcome.of("lock.acquire", "lock.release") if e.target != "stamped"]
+    assert {e.target for e in sides} == {"rlock", "readlock"}
+    assert len({e.resource for e in sides}) == 1
+    assert _blocking(program, "lock.acquire") == [("lock", "lock.release", "main")]
+    assert [seen.removeprefix("lock.") for seen in _of(outcome, "lock.", "main") if "stamped" in seen] == [
+        "acquire stamped 1 1", "acquire stamped 1 0", "acquire stamped 1000000 0", "release stamped 0 0",
+        "acquire stamped 0 1", "release stamped 0 0",
+    ]  # fmt: skip
 
 
 def test_clocks_sleeps_and_time_limits(program: Any) -> None:

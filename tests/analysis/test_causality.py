@@ -559,6 +559,16 @@ def test_a_wait_that_was_given_up_was_ended_by_nobody(story: Story, more: dict[s
     assert bool(blocks(story)) == ended
 
 
+def test_who_reads_waits_for_who_writes_and_not_for_others_who_read(story: Story) -> None:
+    """Both sides of a lock have one name."""
+    story.did("read1", "lock.acquire", "lock@1", thread="T1", target="readlock", end=20)
+    story.did("read2", "lock.acquire", "lock@1", thread="T2", target="readlock", end=8)
+    story.did("write", "lock.acquire", "lock@1", thread="T3", target="rlock", end=15)
+    story.did("wrote", "lock.release", "lock@1", thread="T4", target="rlock", t=5)
+    story.did("read", "lock.release", "lock@1", thread="T2", target="readlock", t=10)
+    assert blocks(story) == {("lock", "wrote", "read1"), ("lock", "wrote", "read2"), ("lock", "read", "write")}
+
+
 def test_a_lock_is_had_from_the_last_who_released_it_and_an_event_from_the_first_who_set_it(story: Story) -> None:
     story.did("acquire", "lock.acquire", "lock@1", end=20)
     story.did("wait", "event.wait", "event@1", thread="T3", end=20)

@@ -20,6 +20,9 @@ FIRST = "first future"
 BLOCKS = ("notify", "set", "result", "lock", "semaphore", "item", "room", "barrier", "join", "child")
 NOTIFY, SET, RESULT, LOCK, SEMAPHORE, ITEM, ROOM, BARRIER, JOIN, CHILD = range(len(BLOCKS))
 
+READING = "readlock"
+"""The target of a lock that several may have at a time, as long as nobody has it for writing."""
+
 
 @dataclass(frozen=True, eq=False)
 class Edges:
@@ -38,7 +41,7 @@ def blocking(columns: Columns, contexts: Contexts, children: dict[int, int]) -> 
     """All blocking edges. `children`: the row that started each process, by the number of the process."""
     finder = _Finder(columns, contexts)
     found = [
-        finder.last("lock.release", "lock.acquire", LOCK),
+        finder.locks(),
         finder.last("sem.release", "sem.acquire", SEMAPHORE),
         finder.first("event.set", "event.wait", SET),
         finder.results(),
@@ -102,11 +105,28 @@ class _Finder:
         ends[awaited] = np.where(within, later, ends[awaited])
         return ends
 
+    def locks(self) -> _Found:
+        """Who reads has not waited for others who read, also where one of them was the last to give the lock back."""
+        waits, ends = self._waits("lock.acquire")
+        rows, target = self._released("lock.release"), self.columns.target
+        reading = self.columns.id_of(READING)
+        reads = target[waits] == reading
+        others = self._last(rows, waits[~reads], ends[~reads], LOCK)
+        if not reads.any():
+            return others
+        readers = self._last(rows[target[rows] != reading], waits[reads], ends[reads], LOCK)
+        return np.concatenate((others[0], readers[0])), np.concatenate((others[1], readers[1])), LOCK
+
     def last(self, release: str, wait: str, kind: int) -> _Found:
-        """Of those that began meanwhile, the last one: what was released before, somebody else has got."""
         waits, ends = self._waits(wait)
+        return self._last(self._released(release), waits, ends, kind)
+
+    def _released(self, release: str) -> Numbers:
         rows = self.columns.find(release)
-        rows = rows[self.columns.error[rows] == 0]
+        return rows[self.columns.error[rows] == 0]
+
+    def _last(self, rows: Numbers, waits: Numbers, ends: Numbers, kind: int) -> _Found:
+        """Of those that began meanwhile, the last one: what was released before, somebody else has got."""
         known = Groups(resources(self.columns, rows), rows, len(self.columns))
         sources = known.last_before(resources(self.columns, waits), ends)
         return self._kept(sources, waits, sources > waits, kind)

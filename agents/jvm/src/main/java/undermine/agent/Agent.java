@@ -29,8 +29,8 @@ public final class Agent {
     /** What this agent does not see, and why. */
     static final List<String> GAPS = Collections.unmodifiableList(Arrays.asList(
             "process: this family is not observed; nor are pipes within one process (java.nio.channels.Pipe, PipedInputStream)",
-            "locks: both sides of a ReadWriteLock are locks of their own, attempts at a StampedLock are not seen",
-            "hand-over: stages of two futures (thenCombine and the like), and executors that are neither the JDK's nor Netty's",
+            "locks: conversions of a StampedLock (tryConvertToWriteLock and the like), and its views (asReadLock)",
+            "hand-over: executors that are neither the JDK's nor Netty's, and what java.net.http.HttpClient's own threads hand on",
             "waits: who ends one at a Phaser without waiting there (arrive), or wakes a sleeper (parkNanos, parkUntil); what"
                     + " awaitTermination, invokeAll and invokeAny of a ForkJoinPool or of a pool with a thread for each call wait"
                     + " for; ForkJoinTask.invokeAll, ExecutorService.close",

@@ -25,8 +25,12 @@ public final class HandoverHooks {
     };
 
     /** What pools are handed out in; null if this JDK has no such thing. */
-    private static final Field COVERED = covered();
+    private static final Field COVERED = field("java.util.concurrent.Executors$DelegatedExecutorService", "e");
     private static final Class<?> COVER = COVERED == null ? null : COVERED.getDeclaringClass();
+
+    /** How long pools of forked tasks wait before they run something again; null if this JDK's do not. */
+    private static final Field DELAY = field("java.util.concurrent.DelayScheduler$ScheduledForkJoinTask", "nextDelay");
+    private static final Class<?> DELAYED = DELAY == null ? null : DELAY.getDeclaringClass();
 
     /** What code of a class is called. */
     private static final ClassValue<String> CALLED = new ClassValue<String>() {
@@ -39,9 +43,10 @@ public final class HandoverHooks {
     private HandoverHooks() {
     }
 
-    private static Field covered() {
+    /** Null if this JDK has none. */
+    static Field field(String owner, String name) {
         try {
-            Field field = Class.forName("java.util.concurrent.Executors$DelegatedExecutorService").getDeclaredField("e");
+            Field field = Class.forName(owner).getDeclaredField(name);
             field.setAccessible(true);
             return field;
         } catch (ReflectiveOperationException | RuntimeException none) {
@@ -60,9 +65,11 @@ public final class HandoverHooks {
         }
     }
 
-    /** What a future does when it is complete. */
+    /** What a future does when it is complete; what has no code of its own only passes the result on. */
     public static void giveCallback(Object completion) {
-        give("callback", completion);
+        if (completion != null && FIELDS.get(completion.getClass()) != null && !Items.isPending(RUN, completion)) {
+            give("callback", completion);
+        }
     }
 
     private static void give(String kind, Object task) {
@@ -147,24 +154,45 @@ public final class HandoverHooks {
     }
 
     private static Call taken(Object task) {
-        if (task == null || Ops.take == null) {
-            return null;
-        }
-        Subject subject = isLasting(task) ? Items.peek(RUN, task) : Items.pop(RUN, task);
+        return task == null || Ops.take == null ? null : taken(task, isLasting(task));
+    }
+
+    private static Call taken(Object task, boolean isLasting) {
+        Subject subject = isLasting ? Items.peek(RUN, task) : Items.pop(RUN, task);
         return subject == null ? null : Watch.begin(Ops.take, subject, 0);
     }
 
     /** True if what was given once may be run again. Only the JDK's own tasks are asked. */
     private static boolean isLasting(Object task) {
+        if (DELAYED != null && DELAYED.isInstance(task)) {
+            return isRepeated(task);
+        }
         boolean isScheduled = task instanceof RunnableScheduledFuture && task.getClass().getClassLoader() == null;
         return isScheduled ? ((RunnableScheduledFuture<?>) task).isPeriodic() : task instanceof TimerTask;
+    }
+
+    private static boolean isRepeated(Object delayed) {
+        try {
+            return DELAY.getLong(delayed) != 0;
+        } catch (IllegalAccessException unknown) {
+            return false;
+        }
     }
 
     /** A method that runs something begins; it ends with it. */
     public static boolean take(Object task) {
         ThreadState state = ThreadState.get();
+        return began(state, state.busy ? null : taken(task));
+    }
+
+    /** The same of what is tried when each of two futures is complete, and does something at the last one only. */
+    public static boolean takeOfBoth(Object task) {
+        ThreadState state = ThreadState.get();
+        return began(state, state.busy || Ops.take == null ? null : taken(task, true));
+    }
+
+    private static boolean began(ThreadState state, Call call) {
         Frame frame = state.top();
-        Call call = state.busy ? null : taken(task);
         if (call != null) {
             frame.call = call;
             frame.isTaking = true;

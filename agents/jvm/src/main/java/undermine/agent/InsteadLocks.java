@@ -1,5 +1,6 @@
 package undermine.agent;
 
+import java.lang.reflect.Field;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
@@ -9,12 +10,31 @@ import java.util.concurrent.locks.StampedLock;
 
 /** Called by the target instead of the methods of locks: they do the same, and are recorded. See Calls. */
 public final class InsteadLocks {
+    private static final String BOTH = "java.util.concurrent.locks.ReentrantReadWriteLock";
+    private static final Field READING = HandoverHooks.field(BOTH + "$ReadLock", "sync");
+    private static final Field WRITING = HandoverHooks.field(BOTH + "$WriteLock", "sync");
+
     private InsteadLocks() {
     }
 
-    /** Several may have a lock for reading. */
+    /** Several may have a lock for reading. Its two sides have one name: who waits at one may wait for who has the other. */
     private static Subject nameOf(Lock lock) {
-        return Things.of(lock instanceof ReentrantReadWriteLock.ReadLock ? "readlock" : "rlock", lock);
+        boolean isReading = lock instanceof ReentrantReadWriteLock.ReadLock;
+        if (!isReading && !(lock instanceof ReentrantReadWriteLock.WriteLock)) {
+            return Things.of("rlock", lock);
+        }
+        Subject known = Things.known(lock);
+        return known != null ? known : Things.side(isReading ? "readlock" : "rlock", lock, bothOf(lock, isReading));
+    }
+
+    /** What both sides of a lock share. */
+    private static Object bothOf(Lock side, boolean isReading) {
+        try {
+            Field field = isReading ? READING : WRITING;
+            return field == null ? side : field.get(side);
+        } catch (IllegalAccessException unknown) {
+            return side;
+        }
     }
 
     /** How often this thread has it; 0 also for locks that do not tell. To get again what one has is no event. */
@@ -79,24 +99,67 @@ public final class InsteadLocks {
         Watch.end(call, 1);
     }
 
-    // --- stamped locks: their two ways are two locks
+    // --- stamped locks: whoever reads or writes has one and the same lock
 
     private static Subject nameOf(StampedLock lock) {
         return Things.of("stamped", lock);
     }
 
-    public static long readLock(StampedLock lock) {
-        Call call = Watch.begin(Ops.acquire, nameOf(lock), 0);
-        long stamp = lock.readLock();
-        Watch.end(call, 1);
+    private static long got(Call call, long stamp) {
+        Watch.end(call, stamp != 0);
         return stamp;
     }
 
+    public static long readLock(StampedLock lock) {
+        return got(Watch.begin(Ops.acquire, nameOf(lock), 0), lock.readLock());
+    }
+
     public static long writeLock(StampedLock lock) {
+        return got(Watch.begin(Ops.acquire, nameOf(lock), 0), lock.writeLock());
+    }
+
+    public static long tryReadLock(StampedLock lock) {
+        return got(Watch.begin(Ops.acquire, nameOf(lock), 1), lock.tryReadLock());
+    }
+
+    public static long tryWriteLock(StampedLock lock) {
+        return got(Watch.begin(Ops.acquire, nameOf(lock), 1), lock.tryWriteLock());
+    }
+
+    public static long tryReadLock(StampedLock lock, long time, TimeUnit unit) throws InterruptedException {
+        Call call = Watch.begin(Ops.acquire, nameOf(lock), Math.max(1, Watch.limit(time, unit)));
+        try {
+            return got(call, lock.tryReadLock(time, unit));
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+    }
+
+    public static long tryWriteLock(StampedLock lock, long time, TimeUnit unit) throws InterruptedException {
+        Call call = Watch.begin(Ops.acquire, nameOf(lock), Math.max(1, Watch.limit(time, unit)));
+        try {
+            return got(call, lock.tryWriteLock(time, unit));
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+    }
+
+    public static long readLockInterruptibly(StampedLock lock) throws InterruptedException {
         Call call = Watch.begin(Ops.acquire, nameOf(lock), 0);
-        long stamp = lock.writeLock();
-        Watch.end(call, 1);
-        return stamp;
+        try {
+            return got(call, lock.readLockInterruptibly());
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+    }
+
+    public static long writeLockInterruptibly(StampedLock lock) throws InterruptedException {
+        Call call = Watch.begin(Ops.acquire, nameOf(lock), 0);
+        try {
+            return got(call, lock.writeLockInterruptibly());
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
     }
 
     public static void unlockRead(StampedLock lock, long stamp) {

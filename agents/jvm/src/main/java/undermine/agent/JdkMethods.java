@@ -171,6 +171,9 @@ final class JdkMethods {
     private static final String COMPLETIONS = JUC + "ExecutorCompletionService";
     private static final String DONE = "this.completionQueue Ljava/util/concurrent/BlockingQueue;";
     private static final String FIRING = "HandoverHooks.take(this)";
+    private static final String FIRING_BOTH = "HandoverHooks.takeOfBoth(this)";
+    private static final String OF_TWO = "(L" + IN_FUTURE + ";L" + IN_FUTURE + "$BiCompletion;)V";
+    private static final String DELAYED = "L" + JUC + "DelayScheduler$ScheduledForkJoinTask;";
 
     /** What is woven only if the hand-over of calls is observed. `~`: calls of `run` in there are replaced by the hook. */
     static final String[][] HANDOVER = {
@@ -182,6 +185,7 @@ final class JdkMethods {
         {"java/util/TimerThread", "mainLoop()V", "~HandoverHooks.run(0)"},
         {JUC + "ForkJoinPool", "externalSubmit(L" + FORK_JOIN + ";)L" + FORK_JOIN + ";", "!HandoverHooks.giveOnce(0)"},
         {JUC + "ForkJoinPool", "poolSubmit(ZL" + FORK_JOIN + ";)L" + FORK_JOIN + ";", "!HandoverHooks.giveOnce(1)"},
+        {JUC + "ForkJoinPool", "scheduleDelayedTask(" + DELAYED + ")" + DELAYED, "!HandoverHooks.giveOnce(0)"},
         {FORK_JOIN, "fork()L" + FORK_JOIN + ";", "!HandoverHooks.giveOnce(this)"},
         {FORK_JOIN, "doExec()I", "HandoverHooks.take(this)"},
         {FORK_JOIN, "doExec()V", "HandoverHooks.take(this)"},
@@ -203,6 +207,14 @@ final class JdkMethods {
         {IN_FUTURE + "$UniHandle", FIRE, FIRING},
         {IN_FUTURE + "$UniCompose", FIRE, FIRING},
         {IN_FUTURE + "$UniExceptionally", FIRE, FIRING},
+        {IN_FUTURE, "bipush" + OF_TWO, "!HandoverHooks.giveCallback(1)"},
+        {IN_FUTURE, "orpush" + OF_TWO, "!HandoverHooks.giveCallback(1)"},
+        {IN_FUTURE + "$BiApply", FIRE, FIRING_BOTH},
+        {IN_FUTURE + "$BiAccept", FIRE, FIRING_BOTH},
+        {IN_FUTURE + "$BiRun", FIRE, FIRING_BOTH},
+        {IN_FUTURE + "$OrApply", FIRE, FIRING},
+        {IN_FUTURE + "$OrAccept", FIRE, FIRING},
+        {IN_FUTURE + "$OrRun", FIRE, FIRING},
     };
 
     /** What is woven only if waits are observed. */

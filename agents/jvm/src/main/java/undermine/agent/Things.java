@@ -6,6 +6,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 final class Things {
     private static final int SIZE = 16_384;
     private static final Known<Subject> NAMES = new Known<Subject>(SIZE);
+    /** What has several sides. */
+    private static final Known<Subject> WHOLES = new Known<Subject>();
     /** Each object is a lock and a condition. */
     private static final Known<Subject> CONDITIONS = new Known<Subject>();
     /** A thread may be a lock too, beside the permit that it waits for. */
@@ -18,6 +20,11 @@ final class Things {
     /** The subject of an object; null if there is none: whoever uses it is told so. */
     static Subject of(String kind, Object thing) {
         return thing == null ? null : find(NAMES, kind, thing);
+    }
+
+    /** A side of something that has several: all have its name, each is of its own kind. */
+    static Subject side(String kind, Object side, Object whole) {
+        return NAMES.putIfAbsent(side, new Subject(kind, find(WHOLES, "lock", whole).resource, false));
     }
 
     static Subject condition(Object thing) {
