@@ -14,6 +14,7 @@ from dataclasses import replace
 from causal_programs.generator import Body, Language, Program, Way
 
 HEAD = """
+import com.sun.net.httpserver.*;
 import java.io.*;
 import java.net.*;
 import java.nio.ByteBuffer;
@@ -151,6 +152,16 @@ def _submitted(make: str, submit: str, kind: str = "ExecutorService") -> Way:
         program.wait("result", last, "future.set", giver, "future.wait")
 
     return way
+
+
+def own_task(program: Program, body: Body) -> None:
+    """A future that the program makes itself."""
+    pool, n = _pool(program, body), program.number()
+    giver = body.mark()
+    name, last = program.child(body, "handover", giver, before=("later();",))
+    body.add(f"FutureTask<Integer> u{n} = new FutureTask<>(call(Program::{name}));", f"{pool}.execute(u{n});")
+    body.add(f"u{n}.get();", f"{pool}.shutdown();")
+    program.wait("result", last, "future.set", giver, "future.wait")
 
 
 def executed(program: Program, body: Body) -> None:
@@ -351,6 +362,19 @@ def item_polled(program: Program, body: Body) -> None:
     body.add(f"q{n}.add(part(Program::{name}));", f"{thread}.join();")
 
 
+def drained(program: Program, body: Body) -> None:
+    """All that is in a queue is taken at once: one item here, for nobody can tell what is done because of which."""
+    n = program.number()
+    queue = f"BlockingQueue<Runnable> q{n}"
+    worker = program.begin(program.cause("start", body.mark()), 0, queue)
+    worker.mark()
+    worker.add("List<Runnable> all = new ArrayList<>();", f"while (q{n}.drainTo(all) == 0) Thread.sleep(2);", "all.get(0).run();")
+    body.add(f"{queue} = new LinkedBlockingQueue<>();")
+    thread = _start(program, body, f"{program.end(worker)}(q{n})")
+    name, _ = program.child(body, "handover", body.mark())
+    body.add(f"q{n}.put(part(Program::{name}));", f"{thread}.join();")
+
+
 def workers(program: Program, body: Body) -> None:
     """Several threads put into one queue, several take out of it."""
     giver, n = body.mark(), program.number()
@@ -416,7 +440,7 @@ def exchange(program: Program, body: Body) -> None:
 
 def _named(text: str, number: int) -> str:
     """What is called `x` in there has a name of its own."""
-    return re.sub(r"\bx\b", f"x{number}", text)
+    return re.sub(r"(\b|_)x\b", rf"\1x{number}", text)
 
 
 def _started(program: Program, body: Body, *ends: str, parameters: str = "", call: str = "") -> tuple[str, str]:
@@ -628,6 +652,22 @@ def polled(program: Program, body: Body) -> None:
     body.add(f"{thread}.join();", f"c{n}.close();", f"s{n}.close();")
 
 
+def http(program: Program, body: Body) -> None:
+    """The JDK's own server calls a handler."""
+    n = program.number()
+    handler = program.begin(None, 0, "HttpExchange exchange")
+    body.add(f"HttpServer s{n} = HttpServer.create(ANY, 0);")
+    body.add(f's{n}.createContext("/", it -> part(() -> {handler.name.partition("(")[0]}(it)).run());', f"s{n}.start();")
+    handler.cause = program.cause("message", body.mark())
+    last = handler.mark()
+    handler.add("exchange.sendResponseHeaders(200, -1);", "exchange.close();")
+    program.end(handler)
+    body.add(f'new URL("http://127.0.0.1:" + s{n}.getAddress().getPort() + "/").openStream().close();')
+    body.cause = program.cause("message", last)
+    body.mark()
+    body.add(f"s{n}.stop(0);")
+
+
 def _datagram(kind: str, made: str, receive: str, address: str, send: str) -> Way:
     def way(program: Program, body: Body) -> None:
         n = program.number()
@@ -705,6 +745,9 @@ _EVENT, _SIGNAL, _BARRIER = "set event.set event.wait", "semaphore sem.release s
 _LOCKED = "x.lock();", "x.unlock();"
 _RW = "ReentrantReadWriteLock ReentrantReadWriteLock()"
 _READ, _WRITE = (tuple(f"x.{side}Lock().{call};" for call in ("lock()", "unlock()")) for side in ("read", "write"))
+_STAMPED_READ = "long stamp_x = x.readLock();", "x.unlockRead(stamp_x);"
+_STAMPED_WRITE = "long stamp_x = x.writeLock();", "x.unlock(stamp_x);"
+_STAMPED_TRY = "long stamp_x = x.tryWriteLock(99, TimeUnit.SECONDS);", "x.unlockWrite(stamp_x);"
 _GATE = "x.lock.lock();", "x.lock.unlock();"
 
 _THREADS: dict[str, Way] = {
@@ -739,6 +782,11 @@ _POOLS: dict[str, Way] = {
     "fixed_rate": _timed(_SCHEDULE.format("scheduleAtFixedRate"), times=2),
     "fixed_delay": _timed(_SCHEDULE.format("scheduleWithFixedDelay"), times=3),
     "fork": fork,
+    "delayed": _submitted(
+        "Executors.newFixedThreadPool(1)",
+        "CompletableFuture.runAsync(part({f}), CompletableFuture.delayedExecutor(3, TimeUnit.MILLISECONDS, {pool})).get();",
+    ),
+    "own_task": own_task,
     "common": common,
 }
 _STAGES: dict[str, Way] = {
@@ -752,6 +800,14 @@ _STAGES: dict[str, Way] = {
     "handle": _stage("{c}.handle((it, error) -> {{ {f}; return 1; }})"),
     "exceptionally": _stage("{c}.exceptionally(it -> {{ {f}; return 1; }})", "completeExceptionally(new Exception())"),
     "then_async": _stage("{c}.thenAcceptAsync(it -> {f}, {pool})"),
+    "then_combine": _stage("{c}.thenCombine({o}, (it, other) -> {{ {f}; return 1; }})"),
+    "then_accept_both": _stage("{c}.thenAcceptBoth({o}, (it, other) -> {f})"),
+    "run_after_both": _stage("{o}.runAfterBothAsync({c}, () -> {f}, {pool})"),
+    "apply_to_either": _stage("{c}.applyToEither({o}, it -> {{ {f}; return 1; }})"),
+    "accept_either": _stage("{o}.acceptEither({c}, it -> {f})"),
+    "run_after_either": _stage("{c}.runAfterEither({o}, () -> {f})"),
+    "all_of": _stage("CompletableFuture.allOf({c}, {o}).thenRun(() -> {f})"),
+    "any_of": _stage("CompletableFuture.anyOf({c}, {o}).thenAccept(it -> {f})"),
     "then_later": _stage("{c}.thenApply(it -> it).thenAccept(it -> {f})"),
 }
 _QUEUES: dict[str, Way] = {
@@ -763,6 +819,7 @@ _QUEUES: dict[str, Way] = {
     "synchronous": _item("new SynchronousQueue<>()"),
     "priority": _item("new PriorityBlockingQueue<>(2, (one, other) -> 0)", items=1),
     "item_polled": item_polled,
+    "drained": drained,
     "workers": workers,
     "room": room,
     "exchange": exchange,
@@ -789,6 +846,11 @@ _LOCKS: dict[str, Way] = {
     "lock_limit": _contended("Lock ReentrantLock(true)", _LOCKED, ("x.tryLock(99, TimeUnit.SECONDS);", "x.unlock();"), 99),
     "lock_interruptibly": _contended("ReentrantLock ReentrantLock()", ("x.lockInterruptibly();", "x.unlock();")),
     "write_lock": _contended(_RW, _WRITE),
+    "read_lock": _contended(_RW, _WRITE, _READ),
+    "read_lock_kept": _contended(_RW, _READ, _WRITE),
+    "stamped": _contended("StampedLock StampedLock()", _STAMPED_WRITE, _STAMPED_READ),
+    "stamped_limit": _contended("StampedLock StampedLock()", _STAMPED_WRITE, _STAMPED_TRY, 99),
+    "stamped_kept": _contended("StampedLock StampedLock()", _STAMPED_READ, _STAMPED_WRITE),
     "permit": _contended("Semaphore Semaphore(1)", ("x.acquire();", "x.release();"), names=_SIGNAL),
     "reentered": reentered,
 }
@@ -810,6 +872,7 @@ _STREAMS: dict[str, Way] = {
     "channel_socket": _served(*_CHANNELS, "{}.socket().getInputStream().read();", "{}.socket().getOutputStream().write(1);"),
     "batch": batch,
     "polled": polled,
+    "http": http,
     "socket_limit": socket_limit,
     "datagram": _datagram(
         "DatagramSocket", "new DatagramSocket(0, LOCAL)", "{}.receive(new DatagramPacket(new byte[9], 9));",
@@ -828,13 +891,21 @@ _FILES: dict[str, Way] = {
     "mailbox_file": _mailbox("{old}.toFile().renameTo({new}.toFile());", "new FileInputStream(mail.toFile()).close();"),
 }
 WAYS: dict[str, Way] = {**_THREADS, **_POOLS, **_STAGES, **_QUEUES, **_WAITS, **_LOCKS, **_STREAMS, **_FILES}
-VIRTUAL: dict[str, Way] = {
+_VIRTUAL: dict[str, Way] = {
     "virtual": _thread("virtual(part(() -> {}))"),
     "virtual_parallel": _parallel("virtual(each)"),
     "virtual_pool": virtual_pool,
 }
-VIRTUAL_FROM = 21
-"""The first JDK that has virtual threads."""
+_SCHEDULING = "(ScheduledExecutorService) (Object) new ForkJoinPool(2)"
+_SCHEDULE_FORKED = _SCHEDULE.replace("Executors.newScheduledThreadPool(1)", _SCHEDULING)
+_FORKED: dict[str, Way] = {
+    "fork_join_rate": _timed(_SCHEDULE_FORKED.format("scheduleAtFixedRate"), times=2),
+    "fork_join_schedule": _submitted(
+        _SCHEDULING, "{pool}.schedule(part({f}), 3, TimeUnit.MILLISECONDS).get();", "ScheduledExecutorService"
+    ),
+}
+NEWER: dict[int, dict[str, Way]] = {21: _VIRTUAL, 25: _FORKED}
+"""Ways that only JVMs from this version on have."""
 
 
 # --- the language
@@ -856,7 +927,10 @@ _OLD = Language(head=HEAD, mark='mark("{}");', word="static void", function=_fun
 
 def java(major: int) -> Language:
     """As JVMs of this version know it."""
-    return replace(_OLD, ways={**WAYS, **VIRTUAL}) if major >= VIRTUAL_FROM else _OLD
+    ways = dict(WAYS)
+    for since, newer in NEWER.items():
+        ways |= newer if major >= since else {}
+    return replace(_OLD, ways=ways)
 
 
 def late(language: Language) -> Language:

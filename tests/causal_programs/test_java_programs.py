@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from causal_programs.generator import Program, every_way, program
 from causal_programs.java_programs import JavaPrograms
-from causal_programs.java_ways import VIRTUAL, VIRTUAL_FROM, java, late, late_starters
+from causal_programs.java_ways import NEWER, java, late, late_starters
 from causal_programs.judging import check
 from fake_tool import FakeTool
 from jdks import jdks, why_no_jvm
@@ -65,6 +65,7 @@ def test_every_way_where_those_who_start_threads_are_late(run: Callable[[int, st
     run(MAJORS[-1], "late_starters")
 
 
-def test_virtual_threads_are_used_where_there_are_any() -> None:
-    assert not java(VIRTUAL_FROM - 1).ways.keys() & VIRTUAL.keys()
-    assert java(VIRTUAL_FROM).ways.keys() >= VIRTUAL.keys()
+@pytest.mark.parametrize("since", NEWER)
+def test_ways_of_newer_jvms_are_used_where_there_are_any(since: int) -> None:
+    assert not java(since - 1).ways.keys() & NEWER[since].keys()
+    assert java(since).ways.keys() >= NEWER[since].keys()
