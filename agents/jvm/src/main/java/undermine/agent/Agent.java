@@ -32,8 +32,8 @@ public final class Agent {
             "locks: conversions of a StampedLock (tryConvertToWriteLock and the like), and its views (asReadLock)",
             "hand-over: executors that are neither the JDK's nor Netty's, and what java.net.http.HttpClient's own threads hand on",
             "waits: who ends one at a Phaser without waiting there (arrive), or wakes a sleeper (parkNanos, parkUntil); what"
-                    + " awaitTermination, invokeAll and invokeAny of a ForkJoinPool or of a pool with a thread for each call wait"
-                    + " for; ForkJoinTask.invokeAll, ExecutorService.close",
+                    + " awaitTermination, close, invokeAll and invokeAny of a ForkJoinPool or of a pool with a thread for each call wait"
+                    + " for; ForkJoinTask.invokeAll",
             "what is called by reflection, of locks, queues, waits and clocks",
             "mapped files: memory has no hook",
             "asynchronous channels: another implementation of sockets and files",

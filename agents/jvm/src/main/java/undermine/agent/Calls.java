@@ -70,7 +70,9 @@ final class Calls {
         {JUC + "CompletableFuture", JUC + "CompletableFuture", "Waits",
             "join()" + O, "complete(" + O + ")Z", "completeExceptionally(Ljava/lang/Throwable;)Z"},
         {FORK_JOIN, JUC + "ForkJoinTask", "Waits", "join()" + O},
+        {"java/lang/Thread", "java/lang/Thread", "Newest", "join(Ljava/time/Duration;)Z"},
         {EXECUTORS, EXECUTOR, "Pools", "awaitTermination(" + UNIT + "Z"},
+        {EXECUTORS, EXECUTOR, "Newest", "close()V"},
         INVOKING,
         {JUC + "ForkJoinPool", JUC + "ForkJoinPool", "Pools", "invoke(L" + JUC + "ForkJoinTask;)" + O},
     };
@@ -101,6 +103,7 @@ final class Calls {
         {"java/lang/System", "", CLOCKS, "currentTimeMillis()J", "nanoTime()J"},
         {"java/time/Instant", "", CLOCKS, "now()Ljava/time/Instant;"},
         {"java/lang/Thread", "", "Times", "sleep(J)V", "sleep(JI)V"},
+        {"java/lang/Thread", "", "Newest", "sleep(Ljava/time/Duration;)V"},
         {JUC + "TimeUnit", JUC + "TimeUnit", "Times", "sleep(J)V"},
         {LOCKS + "LockSupport", "", "Times",
             "parkNanos(J)V", "parkNanos(" + O + "J)V", "parkUntil(J)V", "parkUntil(" + O + "J)V"},

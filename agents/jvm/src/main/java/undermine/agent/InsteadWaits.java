@@ -300,7 +300,7 @@ public final class InsteadWaits {
     }
 
     /** As its start was recorded. */
-    private static Subject nameOf(Thread thread) {
+    static Subject nameOf(Thread thread) {
         Subject started = thread == null ? null : ThreadHooks.subjectOf(thread);
         return started != null || thread == null ? started
                 : new Subject(Masks.mask(thread.getName()), thread.getName(), false);

@@ -1,0 +1,57 @@
+package undermine.agent;
+
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.time.Duration;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.TimeUnit;
+
+/** Called by the target instead of methods of threads and pools that JDK 17 does not have: only newer classes call them. */
+public final class InsteadNewest {
+    private static final MethodHandle CLOSE = find(ExecutorService.class, "close", void.class);
+    private static final MethodHandle JOIN = find(Thread.class, "join", boolean.class, Duration.class);
+
+    private static final long MILLISECOND = 1_000_000;
+
+    private InsteadNewest() {
+    }
+
+    /** Null if this JDK has no such method. */
+    private static MethodHandle find(Class<?> owner, String name, Class<?> result, Class<?>... parameters) {
+        try {
+            return MethodHandles.publicLookup().findVirtual(owner, name, MethodType.methodType(result, parameters));
+        } catch (ReflectiveOperationException older) {
+            return null;
+        }
+    }
+
+    /** It waits for the last thread of the pool. */
+    public static void close(ExecutorService pool) {
+        boolean isOver = Ops.eventWait == null || pool == null || pool.isTerminated();
+        Call call = isOver ? null : Watch.begin(Ops.eventWait, HandoverHooks.subjectOf(pool), 0);
+        try {
+            CLOSE.invokeExact(pool);
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+        Watch.end(call, 1);
+    }
+
+    public static boolean join(Thread thread, Duration time) throws InterruptedException {
+        long limit = time == null ? 0 : Math.max(1, TimeUnit.NANOSECONDS.convert(time));
+        Call call = Watch.begin(Ops.join, InsteadWaits.nameOf(thread), limit);
+        try {
+            return Watch.end(call, (boolean) JOIN.invokeExact(thread, time));
+        } catch (Throwable error) {
+            throw Watch.<RuntimeException>failed(call, error);
+        }
+    }
+
+    public static void sleep(Duration time) throws InterruptedException {
+        long nanoseconds = TimeUnit.NANOSECONDS.convert(time);
+        if (nanoseconds >= 0) { // else the JDK does nothing at all
+            InsteadTimes.sleep(nanoseconds / MILLISECOND, (int) (nanoseconds % MILLISECOND));
+        }
+    }
+}
