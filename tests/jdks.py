@@ -41,11 +41,12 @@ def why_no_jvm() -> str:
 
 
 def compile_java(folder: Path, *sources: Path, class_path: Path | None = None, release: int = 8) -> Path:
-    """With the oldest JDK here, and for an old Java, so that all of them can run it."""
-    javac = jdks()[min(jdks())] / "bin" / "javac"
+    """With the oldest JDK here that knows it, and for an old Java, so that all of them can run it."""
+    javac = jdks()[min(major for major in jdks() if major >= release)] / "bin" / "javac"
     path = ["-cp", str(class_path)] if class_path else []
     options = ["-g", "-nowarn", "-Xlint:-options", "--release", str(release), *path, "-d", str(folder)]
-    subprocess.run([str(javac), *options, *map(str, sources)], check=True, capture_output=True)
+    done = subprocess.run([str(javac), *options, *map(str, sources)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return folder
 
 

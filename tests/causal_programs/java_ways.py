@@ -70,11 +70,6 @@ public class Program {
         };
     }
 
-    static Thread virtual(Runnable task) throws Exception {
-        Object builder = Thread.class.getMethod("ofVirtual").invoke(null); // newer than the language here
-        return (Thread) Class.forName("java.lang.Thread$Builder").getMethod("unstarted", Runnable.class).invoke(builder, task);
-    }
-
     static class Gate {
         final ReentrantLock lock = new ReentrantLock();
         final Condition open = lock.newCondition();
@@ -126,8 +121,7 @@ def _parallel(make: str) -> Way:
 def virtual_pool(program: Program, body: Body) -> None:
     giver, n = body.mark(), program.number()
     name, last = program.child(body, "start", giver, before=("later();",))
-    body.add('ExecutorService p = (ExecutorService) Executors.class.getMethod("newVirtualThreadPerTaskExecutor").invoke(null);')
-    body.lines[-1] = body.lines[-1].replace("p =", f"p{n} =")
+    body.add(f"ExecutorService p{n} = Executors.newVirtualThreadPerTaskExecutor();")
     body.add(f"p{n}.submit(part(Program::{name})).get();", f"p{n}.shutdown();")
     program.wait("result", last, "future.set", giver, "future.wait")
 
@@ -172,6 +166,15 @@ def executed(program: Program, body: Body) -> None:
     body.add(f"{pool}.execute(part(Program::{name}));", f"{pool}.shutdown();", f"{pool}.awaitTermination(99, TimeUnit.SECONDS);")
     program.wait("set", last, "event.set", giver, "event.wait")
     program.limit(giver, "event.wait", 99)
+
+
+def closed(program: Program, body: Body) -> None:
+    """A pool that is closed waits for what it runs."""
+    pool = _pool(program, body)
+    giver = body.mark()
+    name, last = program.child(body, "handover", giver, before=("later();",))
+    body.add(f"try (ExecutorService open = {pool}) {{", f"    open.execute(part(Program::{name}));", "}")
+    program.wait("set", last, "event.set", giver, "event.wait")
 
 
 def queued(program: Program, body: Body) -> None:
@@ -360,6 +363,23 @@ def item_polled(program: Program, body: Body) -> None:
     thread = _start(program, body, f"{program.end(worker)}(q{n})")
     name, _ = program.child(body, "handover", body.mark())
     body.add(f"q{n}.add(part(Program::{name}));", f"{thread}.join();")
+
+
+def item_limit(program: Program, body: Body) -> None:
+    """What is done when no item has come in time has nothing to do with the one before."""
+    n, starter = program.number(), body.mark()
+    queue = f"BlockingQueue<Runnable> q{n}"
+    worker = program.begin(program.cause("start", starter), 0, queue)
+    first = worker.mark()
+    worker.add(f"q{n}.poll(99, TimeUnit.SECONDS).run();", f"q{n}.poll(3, TimeUnit.MILLISECONDS);")
+    worker.mark()
+    body.add(f"{queue} = new LinkedBlockingQueue<>();")
+    thread = _start(program, body, f"{program.end(worker)}(q{n})")
+    giver = body.mark()
+    name, _ = program.child(body, "handover", giver)
+    body.add(f"q{n}.add(part(Program::{name}));", f"{thread}.join();")
+    program.wait("item", giver, "queue.put", first, "queue.get")
+    program.limit(first, "queue.get", 99)
 
 
 def drained(program: Program, body: Body) -> None:
@@ -584,7 +604,7 @@ def _served(accept: str, listen: str, connect: str, read: str, write: str) -> Wa
         kind, one = ("ServerSocketChannel", "SocketChannel") if "Channel" in listen else ("ServerSocket", "Socket")
         server = program.begin(program.cause("start", giver), body.depth - 1, f"{kind} s{n}")
         server.mark()
-        server.add(f"{one} one = {accept.format(f's{n}')};", read.format("one"))
+        server.add(f"{one} o{n} = {accept.format(f's{n}')};", read.format(f"o{n}"))
         body.add(f"{kind} s{n} = {listen};")
         thread = _start(program, body, f"{server.name.partition('(')[0]}(s{n})")
         body.add(f"{one} c{n} = {connect.format(f's{n}')};")
@@ -593,7 +613,7 @@ def _served(accept: str, listen: str, connect: str, read: str, write: str) -> Wa
         server.mark()
         program.fill(server)
         last = server.mark()
-        server.add(write.format("one"), "one.close();")
+        server.add(write.format(f"o{n}"), f"o{n}.close();")
         program.end(server)
         body.add(write.format(f"c{n}"), read.format(f"c{n}"))
         body.cause = program.cause("message", last)
@@ -629,25 +649,26 @@ def batch(program: Program, body: Body) -> None:
 def polled(program: Program, body: Body) -> None:
     """A thread that handles what a selector says: between two messages it does nothing that one of them caused."""
     giver, n = body.mark(), program.number()
-    server = program.begin(program.cause("start", giver), 0, f"ServerSocketChannel s{n}")
+    server = program.begin(program.cause("start", giver), body.depth - 1, f"ServerSocketChannel s{n}")
     server.mark()
-    server.add("Selector ready = Selector.open();", f"s{n}.configureBlocking(false);")
-    server.add(f"s{n}.register(ready, SelectionKey.OP_ACCEPT);", "ready.select();", "ready.selectedKeys().clear();")
-    server.add(f"SocketChannel one = s{n}.accept();")
-    server.add("one.configureBlocking(false);", "one.register(ready, SelectionKey.OP_READ);")
+    server.add(f"Selector r{n} = Selector.open();", f"s{n}.configureBlocking(false);")
+    server.add(f"s{n}.register(r{n}, SelectionKey.OP_ACCEPT);", f"r{n}.select();", f"r{n}.selectedKeys().clear();")
+    server.add(f"SocketChannel o{n} = s{n}.accept();")
+    server.add(f"o{n}.configureBlocking(false);", f"o{n}.register(r{n}, SelectionKey.OP_READ);")
     server.mark()
     body.add(f"ServerSocketChannel s{n} = {_CHANNELS[1]};")
     thread = _start(program, body, f"{server.name.partition('(')[0]}(s{n})")
     body.add(f"SocketChannel c{n} = {_CHANNELS[2].format(f's{n}')};")
     for _ in range(2):
-        server.add(f"ready.{program.random.choice(('select()', 'select(99_000)'))};", "ready.selectedKeys().clear();")
+        server.add(f"r{n}.{program.random.choice(('select()', 'select(99_000)'))};", f"r{n}.selectedKeys().clear();")
         server.cause = program.cause("start", giver)
         server.mark()
-        server.add("one.read(ByteBuffer.allocate(1));")
+        server.add(f"o{n}.read(ByteBuffer.allocate(1));")
         server.cause = program.cause("message", body.mark())
         server.mark()
+        program.fill(server)
         body.add(f"c{n}.write(ByteBuffer.allocate(1));", "later();")
-    server.add("ready.close();", "one.close();")
+    server.add(f"r{n}.close();", f"o{n}.close();")
     program.end(server)
     body.add(f"{thread}.join();", f"c{n}.close();", f"s{n}.close();")
 
@@ -741,6 +762,14 @@ def join_limit(program: Program, body: Body) -> None:
     program.limit(giver, "join", 99)
 
 
+def join_duration(program: Program, body: Body) -> None:
+    giver = body.mark()
+    name, last = program.child(body, "start", giver, before=("Thread.sleep(java.time.Duration.ofMillis(20));",))
+    body.add(f"{_start(program, body, f'{name}()')}.join(java.time.Duration.ofSeconds(99));")
+    program.wait("join", last, "thread.end", giver, "join")
+    program.limit(giver, "join", 99)
+
+
 _EVENT, _SIGNAL, _BARRIER = "set event.set event.wait", "semaphore sem.release sem.acquire", "barrier barrier.wait barrier.wait"
 _LOCKED = "x.lock();", "x.unlock();"
 _RW = "ReentrantReadWriteLock ReentrantReadWriteLock()"
@@ -819,6 +848,7 @@ _QUEUES: dict[str, Way] = {
     "synchronous": _item("new SynchronousQueue<>()"),
     "priority": _item("new PriorityBlockingQueue<>(2, (one, other) -> 0)", items=1),
     "item_polled": item_polled,
+    "item_limit": item_limit,
     "drained": drained,
     "workers": workers,
     "room": room,
@@ -844,6 +874,7 @@ _LOCKS: dict[str, Way] = {
     "guarded": guarded,
     "lock": _contended("ReentrantLock ReentrantLock()", _LOCKED),
     "lock_limit": _contended("Lock ReentrantLock(true)", _LOCKED, ("x.tryLock(99, TimeUnit.SECONDS);", "x.unlock();"), 99),
+    "lock_tried": _contended("ReentrantLock ReentrantLock()", ("x.tryLock();", "x.unlock();"), _LOCKED),
     "lock_interruptibly": _contended("ReentrantLock ReentrantLock()", ("x.lockInterruptibly();", "x.unlock();")),
     "write_lock": _contended(_RW, _WRITE),
     "read_lock": _contended(_RW, _WRITE, _READ),
@@ -892,11 +923,13 @@ _FILES: dict[str, Way] = {
 }
 WAYS: dict[str, Way] = {**_THREADS, **_POOLS, **_STAGES, **_QUEUES, **_WAITS, **_LOCKS, **_STREAMS, **_FILES}
 _VIRTUAL: dict[str, Way] = {
-    "virtual": _thread("virtual(part(() -> {}))"),
-    "virtual_parallel": _parallel("virtual(each)"),
+    "virtual": _thread("Thread.ofVirtual().unstarted(part(() -> {}))"),
+    "virtual_parallel": _parallel("Thread.ofVirtual().unstarted(each)"),
     "virtual_pool": virtual_pool,
+    "join_duration": join_duration,
+    "closed": closed,
 }
-_SCHEDULING = "(ScheduledExecutorService) (Object) new ForkJoinPool(2)"
+_SCHEDULING = "new ForkJoinPool(2)"
 _SCHEDULE_FORKED = _SCHEDULE.replace("Executors.newScheduledThreadPool(1)", _SCHEDULING)
 _FORKED: dict[str, Way] = {
     "fork_join_rate": _timed(_SCHEDULE_FORKED.format("scheduleAtFixedRate"), times=2),

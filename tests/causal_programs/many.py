@@ -45,7 +45,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="causal-") as folder:
         run = in_python(options.python, options.fast)
         if options.java:
-            run = in_java(JavaPrograms(Path(folder), [*made.values()]), options.java)
+            run = JavaPrograms(Path(folder), options.java, [*made.values()]).run
         for name, one in made.items():
             total.add(judged(name, one, run))
     print(total.table())
@@ -61,10 +61,6 @@ def in_python(python: str, fast: bool) -> Run:
         return tool.run(made.source)
 
     return run
-
-
-def in_java(programs: JavaPrograms, major: int) -> Run:
-    return lambda made, tool: programs.run(made, tool, major)
 
 
 def judged(name: str, made: Program, run: Run) -> Verdict:

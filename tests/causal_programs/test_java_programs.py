@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
-from causal_programs.generator import Program, every_way, program
+from causal_programs.generator import every_way, program
 from causal_programs.java_programs import JavaPrograms
 from causal_programs.java_ways import NEWER, java, late, late_starters
 from causal_programs.judging import check
@@ -19,30 +20,33 @@ SEEDS = range(2)
 pytestmark = pytest.mark.skipif(bool(why_no_jvm()), reason=why_no_jvm())
 
 
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[JavaPrograms, dict[tuple[int, str], Program]]:
-    """All that is run here, compiled at once; by the version of the JDK and a name."""
-    made = {}
-    for major in MAJORS:
+class Programs:
+    """All that is run here with one JDK, compiled at once."""
+
+    def __init__(self, folder: Path, major: int) -> None:
         language = java(major)
-        made[major, "every way"] = every_way(language, [*language.ways])
+        self.made = {"every way": every_way(language, [*language.ways])}
         for seed in SEEDS:
-            made[major, f"seed {seed}"] = program(language, seed)
-    for change in (late, late_starters):
-        made[MAJORS[-1], change.__name__] = every_way(change(language), [*language.ways])
-    return JavaPrograms(tmp_path_factory.mktemp("programs"), [*made.values()]), made
+            self.made[f"seed {seed}"] = program(language, seed)
+        for change in (late, late_starters) if major == MAJORS[-1] else ():
+            self.made[change.__name__] = every_way(change(language), [*language.ways])
+        self._compiled = JavaPrograms(folder, major, [*self.made.values()])
+
+    def check(self, name: str, tool: FakeTool) -> None:
+        self._compiled.run(self.made[name], tool).ok()
+        check(self.made[name], tool.trace_dir)
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Programs]:
+    return cache(lambda major: Programs(tmp_path_factory.mktemp("programs"), major))
 
 
 @pytest.fixture
-def run(tmp_path: Path, programs: tuple[JavaPrograms, dict[tuple[int, str], Program]]) -> Iterator[Callable[[int, str], None]]:
+def run(tmp_path: Path, programs: Callable[[int], Programs]) -> Iterator[Callable[[int, str], None]]:
+    """Runs one of them, and looks whether all is found."""
     tool = FakeTool(tmp_path)
-    compiled, made = programs
-
-    def run(major: int, name: str) -> None:
-        compiled.run(made[major, name], tool, major).ok()
-        check(made[major, name], tool.trace_dir)
-
-    yield run
+    yield lambda major, name: programs(major).check(name, tool)
     tool.close()
 
 
