@@ -123,7 +123,8 @@ class _Finder:
 
     def _released(self, release: str) -> Numbers:
         rows = self.columns.find(release)
-        return rows[self.columns.error[rows] == 0]
+        well: Numbers = rows[self.columns.error[rows] == 0]
+        return well
 
     def _last(self, rows: Numbers, waits: Numbers, ends: Numbers, kind: int) -> _Found:
         """Of those that began meanwhile, the last one: what was released before, somebody else has got."""

@@ -36,15 +36,16 @@ class CallsTest {
             for (Map.Entry<String, Calls.Call> each : owner.getValue().entrySet()) {
                 String name = each.getKey().substring(0, each.getKey().indexOf('('));
                 String descriptor = each.getKey().substring(name.length());
-                Method original = method(type(owner.getKey()), name, descriptor);
                 Calls.Call call = each.getValue();
+                boolean isMissing = call.owner.endsWith("Newest") && Native.version() < 19;
+                Method original = isMissing ? null : method(type(owner.getKey()), name, descriptor);
                 String places = call.isPlaced ? call.descriptor.replace(")", "III)") : call.descriptor;
                 Method instead = method(type(call.owner), name, places);
                 assertTrue(Modifier.isStatic(instead.getModifiers()), each.getKey());
                 assertEquals(
                         MethodType.fromMethodDescriptorString(descriptor, getClass().getClassLoader()).returnType(),
                         instead.getReturnType(), owner.getKey() + "." + each.getKey());
-                assertTrue(Modifier.isPublic(original.getModifiers()), each.getKey());
+                assertTrue(isMissing || Modifier.isPublic(original.getModifiers()), each.getKey());
                 count++;
             }
         }
