@@ -41,7 +41,7 @@ class Verdict:
         for kind, wanted in sorted((+self.wanted).items()):
             found = self.found[kind]
             lines.append(f"{kind:34} {wanted:6} {found:6} {found / wanted:7.3f}")
-        return "\n".join([*lines, f"causors that are wrong: {len(self.false)}"])
+        return "\n".join([*lines, f"edges that are wrong: {len(self.false)}"])
 
     def figures(self) -> dict[str, object]:
         """The recall for each kind of edge, whatever way leads to it."""
@@ -168,10 +168,11 @@ class _Judge:
         if wait.kind == "child":
             same = self.columns.process[edges.source] == self.columns.process[source]
             there = same & (edges.target == target) & (edges.source >= source)
+        others = edges.source[(edges.target == target) & ~there].tolist()
         if there.any():
             verdict.found[label] += 1
+            verdict.false += [f"{label}: {source} ended {target}, found {other} too" for other in others]
         else:
-            others = edges.source[edges.target == target].tolist()
             verdict.missing.append(f"{label}: {source} ended {target}, found {others}")
 
     def _after(self, mark: str, op: str, same: int = -1) -> int:
