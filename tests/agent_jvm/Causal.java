@@ -39,6 +39,7 @@ import java.util.concurrent.LinkedTransferQueue;
 import java.util.concurrent.Phaser;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.SubmissionPublisher;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.Condition;
@@ -193,6 +194,20 @@ public class Causal {
         two.complete(2);
         both.join();
         either.join();
+    }
+
+    /** The second is published while somebody is still busy with the first. */
+    static void published() throws Exception {
+        CountDownLatch both = new CountDownLatch(2);
+        SubmissionPublisher<String> publisher = new SubmissionPublisher<>();
+        publisher.consume(name -> {
+            longer();
+            mark(name);
+            both.countDown();
+        });
+        publisher.submit("one");
+        publisher.submit("two");
+        both.await();
     }
 
     static void queues() throws Exception {

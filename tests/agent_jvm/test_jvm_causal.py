@@ -117,6 +117,14 @@ def test_stages_of_two_futures_belong_to_who_has_registered_them(program: Any) -
     }  # fmt: skip
 
 
+def test_what_is_published_belongs_to_who_has_published_it(program: Any) -> None:
+    outcome = program.seen("published")
+    gives = [e for e in outcome.of("handover.give") if e.target == "String"]
+    assert len({e.loc for e in gives}) == 2
+    inside = _takers(outcome)
+    assert [inside[e.resource] for e in gives] == [["one"], ["two"]]
+
+
 def test_items_of_queues_are_followed(program: Any) -> None:
     outcome = program.seen("queues")
     gives, takes = outcome.of("handover.give"), outcome.of("handover.take")

@@ -170,6 +170,7 @@ final class JdkMethods {
     private static final String FIRE = "tryFire(I)Ljava/util/concurrent/CompletableFuture;";
     private static final String COMPLETIONS = JUC + "ExecutorCompletionService";
     private static final String DONE = "this.completionQueue Ljava/util/concurrent/BlockingQueue;";
+    private static final String SUBSCRIPTION = JUC + "SubmissionPublisher$BufferedSubscription";
     private static final String FIRING = "HandoverHooks.take(this)";
     private static final String FIRING_BOTH = "HandoverHooks.takeOfBoth(this)";
     private static final String OF_TWO = "(L" + IN_FUTURE + ";L" + IN_FUTURE + "$BiCompletion;)V";
@@ -199,6 +200,8 @@ final class JdkMethods {
             "HandoverHooks.await(" + DONE + ",0,1)"},
         {COMPLETIONS + "$QueueingFuture", "done()V",
             "!HandoverHooks.done(" + DONE + ",this.task Ljava/util/concurrent/Future;)"},
+        {SUBSCRIPTION, "offer(Ljava/lang/Object;Z)I", "!HandoverHooks.give(0)"},
+        {SUBSCRIPTION, "consumeNext(Ljava/util/concurrent/Flow$Subscriber;Ljava/lang/Object;)Z", "HandoverHooks.take(1)"},
         {IN_FUTURE, "unipush(L" + IN_FUTURE + "$Completion;)V", "!HandoverHooks.giveCallback(0)"},
         {IN_FUTURE + "$UniApply", FIRE, FIRING},
         {IN_FUTURE + "$UniAccept", FIRE, FIRING},
