@@ -70,6 +70,23 @@ public class Program {
         };
     }
 
+    static class Taker implements Flow.Subscriber<Runnable> {
+        public void onSubscribe(Flow.Subscription to) {
+            to.request(9);
+        }
+
+        public void onNext(Runnable item) {
+            item.run();
+        }
+
+        public void onError(Throwable error) {
+            error.printStackTrace();
+        }
+
+        public void onComplete() {
+        }
+    }
+
     static class Gate {
         final ReentrantLock lock = new ReentrantLock();
         final Condition open = lock.newCondition();
@@ -380,6 +397,21 @@ def item_limit(program: Program, body: Body) -> None:
     body.add(f"q{n}.add(part(Program::{name}));", f"{thread}.join();")
     program.wait("item", giver, "queue.put", first, "queue.get")
     program.limit(first, "queue.get", 99)
+
+
+def publisher(program: Program, body: Body) -> None:
+    """What is published while a subscriber is still busy with what came before."""
+    n = program.number()
+    pool = _pool(program, body, "new ForkJoinPool(2)")
+    body.add(f"SubmissionPublisher<Runnable> s{n} = new SubmissionPublisher<>({pool}, 8);", f"s{n}.subscribe(new Taker());")
+    body.add(f"CountDownLatch e{n} = new CountDownLatch(1), d{n} = new CountDownLatch(1);")
+    name, _ = program.child(body, "handover", body.mark(), f"e{n}.await();", parameters=f"CountDownLatch e{n}")
+    body.add(f"s{n}.submit(part(() -> {name}(e{n})));", "later();")
+    giver = body.mark()
+    ends, parameters = f"d{n}.countDown();", f"CountDownLatch d{n}"
+    other, last = program.child(body, "handover", giver, ends, before=("later();",), parameters=parameters)
+    body.add(f"s{n}.submit(part(() -> {other}(d{n})));", f"e{n}.countDown();", f"d{n}.await();", f"{pool}.shutdown();")
+    program.wait("set", last, "event.set", giver, "event.wait")
 
 
 def drained(program: Program, body: Body) -> None:
@@ -850,6 +882,7 @@ _QUEUES: dict[str, Way] = {
     "item_polled": item_polled,
     "item_limit": item_limit,
     "drained": drained,
+    "publisher": publisher,
     "workers": workers,
     "room": room,
     "exchange": exchange,

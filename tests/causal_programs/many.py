@@ -36,7 +36,8 @@ def main() -> int:
     parser.add_argument("--java", type=int, nargs="?", const=newest, metavar="JDK", help=java_help)
     options = parser.parse_args()
     if options.java is not None and (why_no_jvm() or options.java not in jdks()):
-        sys.exit(why_no_jvm() or f"no JDK {options.java} here")
+        print(json.dumps({"programs": 0, "why": why_no_jvm() or f"no JDK {options.java} here"}))
+        return 1
     language = PYTHON if options.java is None else java(options.java)
     made = {"every way": every_way(language, [*language.ways, *([] if options.java else ASYNC)])}
     for seed in range(options.first, options.first + options.programs):
