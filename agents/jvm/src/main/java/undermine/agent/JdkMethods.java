@@ -210,6 +210,7 @@ final class JdkMethods {
         {IN_FUTURE + "$UniHandle", FIRE, FIRING},
         {IN_FUTURE + "$UniCompose", FIRE, FIRING},
         {IN_FUTURE + "$UniExceptionally", FIRE, FIRING},
+        {IN_FUTURE + "$UniComposeExceptionally", FIRE, FIRING},
         {IN_FUTURE, "bipush" + OF_TWO, "!HandoverHooks.giveCallback(1)"},
         {IN_FUTURE, "orpush" + OF_TWO, "!HandoverHooks.giveCallback(1)"},
         {IN_FUTURE + "$BiApply", FIRE, FIRING_BOTH},
