@@ -145,6 +145,39 @@ def test_what_was_removed_is_not_taken_later(course: Course) -> None:
     assert course.links() == {"second item pop", "fourth item next", "next key length"}
 
 
+@pytest.mark.parametrize(
+    ("pushes", "places", "pops", "gives"),
+    [
+        ("RR", ["1", "-1"], "L", ["push1"]),
+        ("RRR", ["-2", "-1"], "LL", ["push1", "push2"]),
+        ("LLL", ["0", "1"], "RR", ["push1", "push2"]),
+        ("RL", ["0", "0"], "L", ["push1"]),
+        ("RR", ["0", "9"], "LL", ["push0", "push1"]),
+        ("RR", ["5", "-9"], "L", []),
+    ],
+)
+def test_what_was_trimmed_away_is_not_taken(
+    course: Course, pushes: str, places: list[str], pops: str, gives: list[str]
+) -> None:
+    for number, side in enumerate(pushes):
+        course.did(f"push{number}", number * 2 + 1, (f"{side}PUSH", ["q"], ["a"]))
+    course.did("trim", 20, ("LTRIM", ["q"], places))
+    for number, side in enumerate(pops):
+        course.did(f"pop{number}", number * 2 + 30, (f"{side}POP", ["q"], []), got=[["q", ["a"]]])
+    assert {link for link in course.links() if " item " in link} == {f"{push} item pop{n}" for n, push in enumerate(gives)}
+
+
+def test_equal_items_of_which_one_may_have_been_trimmed_away_have_no_giver(course: Course) -> None:
+    """The second is put while the list is trimmed."""
+    course.did("push0", 1, ("RPUSH", ["q"], ["a"]))
+    course.did("b", 3, ("RPUSH", ["q"], ["b"]))
+    course.did("trim", (10, 20), ("LTRIM", ["q"], ["1", "-1"]))
+    course.did("push1", 11, ("RPUSH", ["q"], ["a"]))
+    course.did("pop", 30, ("LPOP", ["q"], []), got=[["q", ["b"]]])
+    course.did("pop0", 32, ("LPOP", ["q"], []), got=[["q", ["a"]]])
+    assert {link for link in course.links() if " item " in link} == {"b item pop"}
+
+
 def test_what_was_dropped_on_its_way_caused_nothing_and_what_failed_may_have(course: Course) -> None:
     course.did("lost", 1, ("LPUSH", ["q"], ["a"]), error="LOST")
     course.did("failed", (3, 4), ("LPUSH", ["q"], ["a"]), error="ConnectionError")

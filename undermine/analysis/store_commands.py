@@ -64,6 +64,8 @@ class Does(msgspec.Struct, frozen=True):
     """It learns something about its keys, but no value."""
     makes: bool = False
     """What comes back is what it has put or written: a counter's new value, an entry's id."""
+    trims: bool = False
+    """Of the list only the items from one place to another are left."""
     ends: bool = False
     """Its keys are gone."""
     clears: bool = False
@@ -84,7 +86,7 @@ class Does(msgspec.Struct, frozen=True):
     def changes(self) -> bool:
         """Whether somebody who reads its keys later may see that."""
         picks = (self.puts, self.writes, self.drops)
-        flags = (self.takes, self.moves, self.makes, self.ends, self.clears, self.touches, self.anything)
+        flags = (self.takes, self.moves, self.makes, self.trims, self.ends, self.clears, self.touches, self.anything)
         return any(flags) or any(pick is not nothing for pick in picks)
 
     @property
@@ -129,23 +131,24 @@ def _all_of(names: str, does: Does) -> dict[str, Does]:
     return dict.fromkeys(names.split(), does)
 
 
-_LEFT, _RIGHT = "left", "right"
+LEFT, RIGHT = "left", "right"
 _TABLE = {
     # lists and sets
-    **_all_of("LPUSH LPUSHX", Does(puts=everything, side=_LEFT)),
-    **_all_of("RPUSH RPUSHX", Does(puts=everything, side=_RIGHT)),
+    **_all_of("LPUSH LPUSHX", Does(puts=everything, side=LEFT)),
+    **_all_of("RPUSH RPUSHX", Does(puts=everything, side=RIGHT)),
     **_all_of("SADD", Does(puts=everything)),
     **_all_of("LINSERT", Does(puts=last)),
     **_all_of("ZADD", Does(puts=_members)),
     **_all_of("ZINCRBY", Does(puts=last)),
-    **_all_of("LPOP BLPOP", Does(takes=True, side=_LEFT)),
-    **_all_of("RPOP BRPOP", Does(takes=True, side=_RIGHT)),
+    **_all_of("LPOP BLPOP", Does(takes=True, side=LEFT)),
+    **_all_of("RPOP BRPOP", Does(takes=True, side=RIGHT)),
     **_all_of("LMPOP BLMPOP SPOP ZPOPMIN ZPOPMAX BZPOPMIN BZPOPMAX ZMPOP BZMPOP", Does(takes=True)),
     **_all_of("RPOPLPUSH BRPOPLPUSH", Does(takes=True, moves=True)),
     **_all_of("LMOVE BLMOVE", Does(takes=True, moves=True)),
     **_all_of("SMOVE", Does(puts=everything)),
     **_all_of("LREM", Does(drops=last)),
     **_all_of("SREM ZREM", Does(drops=everything)),
+    "LTRIM": Does(trims=True),
     # streams
     "XADD": Does(makes=True),
     **_all_of("XREADGROUP XCLAIM XAUTOCLAIM XREAD", Does(reads=True, as_items=True)),
@@ -176,7 +179,7 @@ _TABLE = {
     **_all_of("DEL UNLINK", Does(ends=True)),
     **_all_of("FLUSHDB FLUSHALL", Does(clears=True)),
     **_all_of(
-        "EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST RENAME RENAMENX COPY RESTORE HDEL LTRIM SETBIT BITOP BITFIELD PFADD "
+        "EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST RENAME RENAMENX COPY RESTORE HDEL SETBIT BITOP BITFIELD PFADD "
         "PFMERGE XACK XDEL XTRIM XGROUP SDIFFSTORE SINTERSTORE SUNIONSTORE ZDIFFSTORE ZINTERSTORE ZUNIONSTORE ZRANGESTORE "
         "ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREMRANGEBYLEX GEOADD GEOSEARCHSTORE",
         Does(touches=True),

@@ -12,6 +12,7 @@ what it was given is looked up at its end. Pure.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from undermine.analysis.store_commands import BY_OPERATION, TABLES, Commands, Does
+from undermine.analysis.store_commands import BY_OPERATION, RIGHT, TABLES, Commands, Does
 from undermine.model.columns import Columns, Numbers
 from undermine.model.event import GOT
 
@@ -211,8 +212,11 @@ class _Put(NamedTuple):
     """An item that is in a key, and who put it there."""
 
     by: _Did
+    t: int
     end: int
     side: str
+    number: int
+    """Later ones have greater numbers."""
 
 
 class _Publication(NamedTuple):
@@ -225,6 +229,9 @@ class _Ledger:
 
     def __init__(self) -> None:
         self.steps = (self._begin, self._end)
+        self._numbers = itertools.count(1)
+        self._in_doubt: dict[tuple[str, str], int] = {}
+        """Keys, and the number below which their items may be gone."""
         self._items: dict[tuple[str, str, str], list[_Put]] = defaultdict(list)
         self._texts: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._written: dict[tuple[str, ...], _Did] = {}
@@ -277,7 +284,8 @@ class _Ledger:
 
     def _put(self, operation: Operation, did: _Did, key: str, texts: Sequence[str], side: str = "") -> None:
         for text in texts:
-            self._items[operation.store, key, text].append(_Put(did, operation.end, side))
+            put = _Put(did, operation.t, operation.end, side, next(self._numbers))
+            self._items[operation.store, key, text].append(put)
             self._texts[operation.store, key].add(text)
             self._written[operation.store, key, text] = did
 
@@ -303,6 +311,8 @@ class _Ledger:
                 self._forget(
                     operation, key, self._ended_in(operation.store, key) if does.ends else does.drops(command.values)
                 )
+            if does.trims and command.keys:
+                self._trim(operation, command)
             if does.clears:
                 for store, key in list(self._texts):
                     if store == operation.store:
@@ -320,10 +330,10 @@ class _Ledger:
                     self._link(writer, operation, command, key, VALUE)
 
     def _taken(self, operation: Operation, key: str, text: str, side: str) -> _Did | None:
-        """The oldest such item; the newest if it was put to the end that it is taken from."""
+        """The oldest such item; the newest if it was put to the end that it is taken from. None if it may be either of two."""
         puts = self._items.get((operation.store, key, text))
         at = [number for number, put in enumerate(puts or ()) if put.by.row != operation.row]
-        if not puts or not at:
+        if not puts or not at or (len(at) > 1 and puts[at[0]].number < self._in_doubt.get((operation.store, key), 0)):
             return None
         newest = side and puts[at[-1]].side == side
         return puts.pop(at[-1] if newest else at[0]).by
@@ -375,6 +385,40 @@ class _Ledger:
             place = (operation.store, key, text)
             if puts := self._items.get(place):
                 self._items[place] = [put for put in puts if not 0 < put.end <= operation.t]
+
+
+    def _trim(self, operation: Operation, command: Command) -> None:
+        """Of a list only what is between two places is left; where that is not certain, all that was there is in doubt."""
+        store, key = operation.store, command.keys[0]
+        if (store, key) not in self._in_doubt:
+            puts = [put for text in self._texts[store, key] for put in self._items[store, key, text]]
+            kept = _trimmed(puts, operation, command)
+            if kept is not None:
+                self._keep(store, key, kept)
+                return
+        self._in_doubt[store, key] = next(self._numbers)
+
+    def _keep(self, store: str, key: str, numbers: set[int]) -> None:
+        for text in list(self._texts[store, key]):
+            puts = self._items[store, key, text]
+            puts[:] = [put for put in puts if put.number in numbers]
+            if not puts:
+                self._texts[store, key].remove(text)
+
+
+def _trimmed(puts: Sequence[_Put], operation: Operation, command: Command) -> set[int] | None:
+    """The numbers of the items that a list still has; None if it is not certain in which order they were in it."""
+    puts = sorted(puts, key=lambda put: put.number)
+    in_turn = all(one.by.row == other.by.row or 0 < one.end <= other.t for one, other in itertools.pairwise(puts))
+    before = all(put.by.row == operation.row or 0 < put.end <= operation.t for put in puts)
+    if not in_turn or not before or not all(put.side for put in puts) or command is not operation.commands[-1]:
+        return None
+    try:
+        first, last = (place + len(puts) if place < 0 else place for place in map(int, command.values))
+    except ValueError:
+        return None
+    in_list = sorted(put.number if put.side == RIGHT else -put.number for put in puts)
+    return {abs(number) for number in in_list[max(0, first) : max(0, last + 1)]}
 
 
 class _Answers:
