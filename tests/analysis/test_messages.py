@@ -9,15 +9,8 @@ from msgspec.structs import replace
 
 from undermine.analysis.causality import causality
 from undermine.analysis.channels import pair
-from undermine.analysis.messages import (
-    BACKWARDS,
-    COUNTS_DIFFER,
-    NEVER_RECEIVED,
-    NO_AGENT,
-    NOT_KNOWN,
-    Messages,
-    messages,
-)
+from undermine.analysis.logical import BACKWARDS, COUNTS_DIFFER, NEVER_RECEIVED, NO_AGENT, NOT_KNOWN
+from undermine.analysis.messages import Messages, messages
 from undermine.analysis.naming import sent_from
 from undermine.model.columns import Columns
 from undermine.model.event import AgentInfo, Event

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from undermine.analysis.contexts import Contexts
-from undermine.analysis.messages import LOGICAL
+from undermine.analysis.logical import LOGICAL
 from undermine.analysis.rows import AT_ONCE, NONE, Array, Groups, until
 from undermine.model.columns import Columns, Numbers
 
