@@ -469,6 +469,7 @@ class Links:
     source: Any
     target: Any
     kind: Any
+    waits: Any = ()
 
 
 def test_a_store_tells_by_items_and_messages_and_not_by_values(story: Story) -> None:
@@ -497,6 +498,22 @@ def test_an_item_of_a_store_outlasts_the_receives_that_brought_it(story: Story) 
     found = causes(story, stores=lambda story: Links(*(np.array([n]) for n in (story.row("push"), story.row("pop"), 0))))
     assert found["handle"] == ("extent", "pop")
     assert found["read13"] == ("none", "")
+
+
+def test_the_answer_of_a_store_is_no_message(story: Story) -> None:
+    """Who asks a store while it handles a message still handles it; who waits for something to do has done with it."""
+    story.did("send", "net.send", pid=2)
+    story.did("recv", "net.recv")
+    story.did("get", "db.read", t=10, end=20)
+    story.did("answer", "stream.read", t=11, end=19)
+    story.did("handle", "file.write", t=21)
+    story.did("wait", "db.write", t=22, end=30)
+    story.did("nothing", "stream.read", t=23, end=29)
+    story.did("idle", "file.write", t=31)
+    none = np.zeros(0, np.int64)
+    found = causes(story, ("send", "recv"), stores=lambda story: Links(none, none, none, np.array([story.row("wait")])))
+    assert found["get"] == found["handle"] == ("extent", "recv")
+    assert found["wait"] == found["idle"] == ("none", "")
 
 
 def test_what_is_done_within_a_logical_receive_is_caused_by_its_message(story: Story) -> None:

@@ -107,6 +107,33 @@ def test_one_that_waited_gets_what_is_put_later(course: Course) -> None:
     assert course.links() == {"push item pop"}
 
 
+def test_who_waits_for_something_to_do_has_done_with_what_was_before(course: Course) -> None:
+    """The last one found nothing; who asks without waiting is in the midst of something."""
+    course.did("push", 1, ("LPUSH", ["q"], ["x"]), pid=7)
+    course.did("pop", 10, ("BRPOP", ["q"], ["1"]), got=[["q", ["x"]]])
+    course.did("more", 20, ("LPOP", ["other"], []))
+    course.did("again", (30, 40), ("BRPOP", ["q"], ["1"]))
+    course.did("idle", 50, ("SET", ["k"], ["v"]))
+    found = analyse(course.columns())
+    by_name = {course.names.get((e.pid, e.seq), "?"): row for row, e in enumerate(found.columns.events())}
+    causor = {name: found.causor[row] for name, row in by_name.items()}
+    assert causor["pop"] == by_name["push"]
+    assert causor["more"] == by_name["pop"]
+    assert causor["again"] == causor["idle"] == -1
+
+
+def test_of_items_that_are_fetched_together_nobody_knows_which_is_handled_next(course: Course) -> None:
+    for n in (1, 2):
+        course.did(f"push{n}", n, ("LPUSH", ["q"], [f"x{n}"]), pid=7 + n)
+    course.did("pop", 10, ("LPOP", ["q"], ["2"]), got=[["q", ["x1", "x2"]]])
+    course.did("work", 20, ("SET", ["k"], ["v"]))
+    assert {"push1 item pop", "push2 item pop"} <= course.links()
+    found = analyse(course.columns())
+    rows = {course.names.get((e.pid, e.seq)): row for row, e in enumerate(found.columns.events())}
+    assert found.causor[rows["pop"]] == -1
+    assert found.causor[rows["work"]] == rows["pop"]
+
+
 def test_equal_items_are_taken_once_each_in_their_order(course: Course) -> None:
     for number in range(3):
         course.did(f"push{number}", number * 2 + 1, ("LPUSH", ["q"], ["a"]))

@@ -55,6 +55,8 @@ class Linked(Protocol):
     def target(self) -> Array: ...
     @property
     def kind(self) -> Array: ...
+    @property
+    def waits(self) -> Array: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +136,7 @@ def causality(columns: Columns, pairing: Paired | None = None, stores: Linked | 
     if pairing is not None:
         maker.link(pairing.send, pairing.recv, MESSAGE)
     if stores is not None:
-        told = np.flatnonzero(np.isin(stores.kind, NOTIFIED))
-        maker.link(np.asarray(stores.source)[told], np.asarray(stores.target)[told], STORE)
+        maker.ask(stores)
     maker.find_mail()
     maker.fill()
     children = starts(columns)
@@ -175,6 +176,7 @@ class _Maker:
         self.cause = np.zeros(len(columns), np.uint8)
         self.opens = np.zeros(len(columns), bool)
         self.mail = np.zeros(len(columns), bool)
+        self.ends = np.zeros(len(columns), bool)
 
     def take(self) -> None:
         """What was taken, by what gave it. Takings are openers also where nobody was seen to give."""
@@ -184,8 +186,21 @@ class _Maker:
         given = columns.op[gives] == columns.id_of("handover.give")
         self._set(takes, gives, np.where(given, HANDOVER, START))
         self.opens[self.known.moments] = True
-        received = columns.find(*_RECEIVES)
+        received = np.setdiff1d(columns.find(*_RECEIVES), self._answers())
         self.opens[received[(columns.result[received] > 0) & (columns.error[received] == 0)]] = True
+        self.ends[np.setdiff1d(np.union1d(received, columns.find(*_PAUSES)), exchanges(columns))] = True
+
+    def _answers(self) -> Numbers:
+        """What is received in the midst of an operation on a store: its answer, of which that operation tells."""
+        columns, frame = self.columns, self.known.frame
+        asked = columns.find("db.read", "db.write", "db.commit")
+        if not len(asked):
+            return asked
+        rows = columns.find(*_RECEIVES)
+        around = Groups(frame[asked], asked, len(columns)).last_before(frame[rows], rows)
+        within = (around >= 0) & ((columns.end[around] == 0) | (columns.t[rows] < columns.end[around]))
+        found: Numbers = rows[within]
+        return found
 
     def link(self, sources: Array, targets: Array, cause: int) -> None:
         """What was received, by the last that was sent of it."""
@@ -195,6 +210,16 @@ class _Maker:
         last[:-1] = targets[1:] != targets[:-1]
         self._set(targets[last], sources[last], np.full(int(last.sum()), cause))
         self.opens[targets] = True
+
+    def ask(self, stores: Linked) -> None:
+        """What a store gave, by who gave it to the store; of what several have given it is not known who is meant."""
+        told = np.isin(stores.kind, NOTIFIED)
+        sources, targets = (np.asarray(rows, np.int64)[told] for rows in (stores.source, stores.target))
+        pairs = np.unique(np.stack((targets, sources)), axis=1)
+        alone = np.isin(targets, pairs[0, 1:][pairs[0, 1:] == pairs[0, :-1]], invert=True)
+        self.link(sources[alone], targets[alone], STORE)
+        self.opens[targets] = True
+        self.ends[np.asarray(stores.waits, np.int64)] = True
 
     def find_mail(self) -> None:
         sources, targets = mailboxes(self.columns, self.known.thread)
@@ -226,8 +251,7 @@ class _Maker:
         columns, known = self.columns, self.known
         order = np.argsort(known.frame, kind="stable")
         first = starts_of(known.frame[order])
-        ends = self.opens.copy()
-        ends[np.setdiff1d(columns.find(*_RECEIVES, *_PAUSES), exchanges(columns))] = True
+        ends = self.opens | self.ends
         at = last_marked(ends[order], first)
         opener = np.where((at >= 0) & self.opens[order][at], order[at], NONE)
         self._outlast(order, np.flatnonzero(ends[order]), at, opener)

@@ -79,6 +79,8 @@ class Does(msgspec.Struct, frozen=True):
     """It is what was published, with the channel as its key."""
     anything: bool = False
     """A script: it may do everything with its keys, values and answers."""
+    waits: bool = False
+    """Who has nothing to do waits with it until there is something."""
     side: str = ""
     """At which end of a list it puts or takes; the newest comes first where both are the same."""
 
@@ -131,6 +133,12 @@ def _all_of(names: str, does: Does) -> dict[str, Does]:
     return dict.fromkeys(names.split(), does)
 
 
+def _waiting_too(names: str, does: Does) -> dict[str, Does]:
+    """Each with the one that waits, whose name begins with a B."""
+    waiting = msgspec.structs.replace(does, waits=True)
+    return {**_all_of(names, does), **{f"B{name}": waiting for name in names.split()}}
+
+
 LEFT, RIGHT = "left", "right"
 _TABLE = {
     # lists and sets
@@ -140,18 +148,19 @@ _TABLE = {
     **_all_of("LINSERT", Does(puts=last)),
     **_all_of("ZADD", Does(puts=_members)),
     **_all_of("ZINCRBY", Does(puts=last)),
-    **_all_of("LPOP BLPOP", Does(takes=True, side=LEFT)),
-    **_all_of("RPOP BRPOP", Does(takes=True, side=RIGHT)),
-    **_all_of("LMPOP BLMPOP SPOP ZPOPMIN ZPOPMAX BZPOPMIN BZPOPMAX ZMPOP BZMPOP", Does(takes=True)),
-    **_all_of("RPOPLPUSH BRPOPLPUSH", Does(takes=True, moves=True)),
-    **_all_of("LMOVE BLMOVE", Does(takes=True, moves=True)),
+    **_waiting_too("LPOP", Does(takes=True, side=LEFT)),
+    **_waiting_too("RPOP", Does(takes=True, side=RIGHT)),
+    **_waiting_too("LMPOP ZPOPMIN ZPOPMAX ZMPOP", Does(takes=True)),
+    **_waiting_too("RPOPLPUSH LMOVE", Does(takes=True, moves=True)),
+    "SPOP": Does(takes=True),
     **_all_of("SMOVE", Does(puts=everything)),
     **_all_of("LREM", Does(drops=last)),
     **_all_of("SREM ZREM", Does(drops=everything)),
     "LTRIM": Does(trims=True),
     # streams
     "XADD": Does(makes=True),
-    **_all_of("XREADGROUP XCLAIM XAUTOCLAIM XREAD", Does(reads=True, as_items=True)),
+    **_all_of("XREADGROUP XREAD", Does(reads=True, as_items=True, waits=True)),
+    **_all_of("XCLAIM XAUTOCLAIM", Does(reads=True, as_items=True)),
     **_all_of("XRANGE XREVRANGE", Does(reads=True)),
     # values
     **_all_of("SET SETNX APPEND", Does(writes=first)),

@@ -15,7 +15,7 @@ import contextlib
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import msgspec
@@ -57,6 +57,8 @@ class Links:
     kind: npt.NDArray[np.uint8]
     about: tuple[About, ...]
     """For each pair what it is about, which of several commands of an operation and which of their keys."""
+    waits: Numbers
+    """The operations with which somebody waited for something to do, whether it came or not."""
 
     def __len__(self) -> int:
         return len(self.source)
@@ -65,7 +67,7 @@ class Links:
         """Those of some kinds alone."""
         chosen = np.isin(self.kind, kinds)
         about = tuple(self.about[at] for at in np.flatnonzero(chosen).tolist())
-        return Links(self.source[chosen], self.target[chosen], self.kind[chosen], about)
+        return replace(self, source=self.source[chosen], target=self.target[chosen], kind=self.kind[chosen], about=about)
 
     @property
     def notifications(self) -> Links:
@@ -188,7 +190,8 @@ def links(columns: Columns, tables: Mapping[str, Commands] = TABLES) -> Links:
     ledger = _Ledger()
     for _, phase, number in sorted(_moments(operations)):
         ledger.steps[phase](operations[number])
-    return ledger.links()
+    waits = [one.row for one in operations if any(command.does.waits for command in one.commands)]
+    return ledger.links(np.array(waits, np.int64))
 
 
 _BEGINS, _ENDS = 0, 1
@@ -241,11 +244,11 @@ class _Ledger:
         self._listening: dict[tuple[int, str], int] = {}
         self._found: dict[tuple[int, int, int], About] = {}
 
-    def links(self) -> Links:
+    def links(self, waits: Numbers) -> Links:
         pairs = sorted(self._found)
         found = np.array(pairs, np.int64).reshape(-1, 3)
         about = tuple(self._found[pair] for pair in pairs)
-        return Links(found[:, 1].copy(), found[:, 0].copy(), found[:, 2].astype(np.uint8), about)
+        return Links(found[:, 1].copy(), found[:, 0].copy(), found[:, 2].astype(np.uint8), about, waits)
 
     def _link(self, source: _Did, target: Operation, command: Command, key: str, kind: int) -> None:
         if source.row != target.row:
