@@ -438,6 +438,22 @@ def gather(program: Program, body: Body) -> None:
     _several(program, body, "await asyncio.gather({}, {})")
 
 
+def gather_nested(program: Program, body: Body) -> None:
+    _several(program, body, "await asyncio.gather(asyncio.gather({}), asyncio.gather({}))")
+
+
+def shielded(program: Program, body: Body) -> None:
+    lines = "x = asyncio.create_task({})", "await asyncio.gather(asyncio.shield(x), asyncio.create_task({}))"
+    _several(program, body, *lines)
+
+
+def shielded_limited(program: Program, body: Body) -> None:
+    giver = body.mark()
+    name, last = _coroutine(program, body, "start", giver, "await asyncio.sleep(0.005)")
+    body.add(f"x = asyncio.create_task({name}())", "await asyncio.wait_for(asyncio.shield(x), 99)")
+    program.wait("result", last, "end: future.set", giver, "future.wait")
+
+
 def gather_limited(program: Program, body: Body) -> None:
     _several(program, body, "await asyncio.wait_for(asyncio.gather({}, {}), 99)")
 
@@ -755,7 +771,9 @@ def reader(program: Program, body: Body) -> None:
     program.wait("result", last, "future.set", giver, "future.wait")
 
 
-_SEVERAL: tuple[Way, ...] = (gather, gather_limited, waited, waited_first, group, completed)
+_SEVERAL: tuple[Way, ...] = (
+    gather, gather_nested, gather_limited, shielded, shielded_limited, waited, waited_first, group, completed,
+)  # fmt: skip
 _CALLS: tuple[Way, ...] = (task, *_SEVERAL, soon, later, threadsafe, future_callback, in_executor, to_thread, task_item)
 _AWAITED: tuple[Way, ...] = (joined_items, task_event, task_lock, task_semaphore, task_condition)
 _STREAMS = (stream, limited_stream, twice_limited_stream, joined_stream)

@@ -7,6 +7,7 @@ from time import monotonic_ns
 
 from undermine_agent.handover import Items, getting, putting
 from undermine_agent.observe import (
+    Marks,
     asked_at,
     at_once,
     by_address,
@@ -99,15 +100,16 @@ def _getting(agent, items):
     """Also what `as_completed` gets from a queue of its own: the next future that is done."""
     own, operation, queue = own_caller(agent), agent.operations["queue.get"], by_address("queue")
     behind, several, frame = own_behind(agent, "asyncio"), Several(agent), sys._getframe
+    has_waits = "sync" in agent.config.get("observe", ("sync",))
 
     def make(original):
         async def driven(place, /, self):
             is_own, call = own(), None
-            if not is_own and place is None and frame(1).f_code.co_name == "_wait_for_one" and behind():
+            if has_waits and not is_own and place is None and frame(1).f_code.co_name == "_wait_for_one" and behind():
                 since = monotonic_ns()
                 item = await original(self)
                 if item is not None:
-                    several.over((item,), 0, False, since)
+                    several.over((item,), since)
                 return item
             if is_own or place is not None:
                 call = agent.enter(operation, queue(self), 0, 0, None if is_own else asked_at(agent, place))
@@ -159,11 +161,11 @@ def install_chain(agent, futures) -> None:
 def _hook_await(agent, tasks, classes, future) -> None:
     """`await` of a future that is not done: when it begins. Its end is that the awaiting code goes on.
 
-    `wait_for` awaits what it was given; older ones await a future of their own instead. Who awaits what `gather` gives
-    waits for all that it gathers.
+    `wait_for` awaits what it was given; older ones await a future of their own instead. Who awaits what `gather` or `shield`
+    gives waits for what these were given.
     """
     operation, own, behind = agent.operations["future.wait"], own_caller(agent), own_behind(agent, "asyncio")
-    kinds, frame, several = tuple(classes), sys._getframe, Several(agent)
+    kinds, frame, shielded = tuple(classes), sys._getframe, Marks()
 
     def given_to_wait_for():
         """What the target has `wait_for` wait for, if it is that which awaits."""
@@ -176,14 +178,32 @@ def _hook_await(agent, tasks, classes, future) -> None:
         given = caller.f_locals.get("fut")
         return given if isinstance(given, kinds) and not _is_part(agent, given) else None
 
+    def given_to(awaited):
+        """What has to be done before this one is; those that are part of the waiting task are seen to be waited for anyway."""
+        awaited = shielded.get(awaited) or awaited
+        if not isinstance(awaited, tasks._GatheringFuture):
+            return () if awaited.done() else (awaited,)
+        children = [child for child in dict.fromkeys(awaited._children) if not _is_part(agent, child)]
+        return [one for child in children for one in given_to(child)]
+
+    def make_shield(original):
+        def shield(arg, *args, **options):
+            outer = original(arg, *args, **options)
+            inner = arg if isinstance(arg, kinds) else None
+            if inner is not None and outer is not inner and not agent.off:
+                shielded.put(outer, inner)
+            return outer
+
+        return shield
+
+    on_class(tasks, "shield", make_shield)
+
     def make(original):
         def __await__(self):
             awaited = self if own() else given_to_wait_for()
             if awaited is not None and not awaited.done():
-                if isinstance(awaited, tasks._GatheringFuture):
-                    several.begin(one for one in dict.fromkeys(awaited._children) if not _is_part(agent, one))
-                else:
-                    agent.record(operation, future(awaited))
+                for one in given_to(awaited):
+                    agent.record(operation, future(one))
             return original(self)
 
         return __await__

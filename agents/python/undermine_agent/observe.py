@@ -406,7 +406,8 @@ def asked_at(agent, place):
 def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None, part=True, begun=None):
     """The same for coroutine functions, for `on_coroutine`: recorded where the target's own code makes or awaits them.
 
-    `begun` is told of each that begins: its stack, if others do it, and what it was called with.
+    `begun` is told of each that begins: its stack, if others do it, and what it was called with. It gives a function that is told
+    the result.
     """
     operation_of, is_own = _operation_of(agent, op), is_own or own_caller(agent)
 
@@ -419,8 +420,7 @@ def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is
                 operation, subject = operation_of(*args, **options), subject_of(*args, **options)
                 stack = None if own else asked_at(agent, place)
                 call = agent.enter(operation, subject, size_of(*args, **options), 0, stack)
-                if begun is not None and call is not None:
-                    begun(stack, *args, **options)
+                ended = begun(stack, *args, **options) if begun is not None and call is not None else None
             except (AttributeError, TypeError):  # the original says better what is wrong
                 call = None
             if call is None:
@@ -430,7 +430,11 @@ def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is
             except BaseException as error:
                 agent.leave(call, 0, error)
                 raise
+            finally:
+                args = options = None  # an exception that is kept keeps this frame
             agent.leave(call, measure(result))
+            if ended is not None:
+                ended(result)
             return result
 
         return where_made(agent, driven, original, is_own, part)

@@ -24,22 +24,23 @@ class Several:
         self.operation = agent.operations["future.wait"]
         self.future = by_address("future")
 
-    def begin(self, futures, size=0, is_first=False, stack=None) -> None:
-        """A task waits for these from now on: until its next step."""
+    def over(self, futures, since, size=0, is_first=False, stack=None) -> None:
+        """These were waited for from then on, and are done now."""
         for one in futures:
-            if not one.done():
-                self._add(one, size, is_first, 0, stack)
+            subject = self.future(one)
+            subject = Subject(FIRST, subject.resource) if is_first else subject
+            call = self.agent.enter(self.operation, subject, size, since, stack)
+            if call is not None:
+                self.agent.leave(call)
 
-    def over(self, futures, size, is_first, since) -> None:
-        """A thread has waited for these until now."""
-        for one in futures:
-            self._add(one, size, is_first, since, None)
+    def until_done(self, futures, size=0, is_first=False, stack=None):
+        """From now on these are waited for: a function to be called when that is over."""
+        pending, since = [one for one in futures if not one.done()], monotonic_ns()
 
-    def _add(self, one, size, is_first, since, stack) -> None:
-        subject = self.future(one)
-        call = self.agent.enter(self.operation, Subject(FIRST, subject.resource) if is_first else subject, size, since, stack)
-        if call is not None:
-            self.agent.leave(call)
+        def over(result):
+            self.over([one for one in pending if one.done()], since, size, is_first, stack)
+
+        return over
 
 
 def install_threads(agent, base) -> None:
@@ -53,7 +54,7 @@ def install_threads(agent, base) -> None:
                 return original(fs, timeout, return_when)
             pending, size, since = _pending(fs), size_of(fs, timeout), monotonic_ns()
             result = agent.perform(operation, futures, size, None, original, fs, timeout, return_when)
-            several.over(result.done.intersection(pending), size, return_when == _FIRST_COMPLETED, since)
+            several.over(result.done.intersection(pending), since, size, return_when == _FIRST_COMPLETED)
             return result
 
         return wait
@@ -73,18 +74,18 @@ def install_threads(agent, base) -> None:
                 latest = [next(found)]
             except StopIteration:
                 return
-            several.over(latest, size, False, since)
+            several.over(latest, since, size)
             yield latest.pop()
 
     on_class(base, "wait", make_wait)
-    on_class(base, "as_completed", make_as_completed)
+    on_coroutine(base, "as_completed", make_as_completed)  # as there, what stands for it is of the same kind
 
 
 def _pending(futures) -> list:
-    """Those that are not done; nothing of what can be asked only once."""
+    """Those that are not done; nothing of what can be asked only once. Others may change the collection meanwhile."""
     try:
-        return [one for one in futures if not one.done()] if len(futures) else []
-    except (AttributeError, TypeError):
+        return [one for one in list(futures) if not one.done()] if len(futures) else []
+    except Exception:  # the original says better what is wrong
         return []
 
 
@@ -93,7 +94,7 @@ def install_wait(agent, tasks) -> None:
     several, futures, size_of = Several(agent), Subject("futures"), limit(0)
 
     def begun(stack, fs, timeout, return_when, *args):
-        several.begin(fs, size_of(fs, timeout), return_when == _FIRST_COMPLETED, stack)
+        return several.until_done(fs, size_of(fs, timeout), return_when == _FIRST_COMPLETED, stack)
 
     behind = own_behind(agent, "asyncio")  # `wait` itself warns its caller: no frame of ours may stand there
     made = observed_coroutine(agent, "future.wait", lambda *args, **options: futures, size_of, is_own=behind, begun=begun)
@@ -105,7 +106,7 @@ def install_groups(agent, taskgroups) -> None:
     several, group = Several(agent), Subject("taskgroup")
 
     def begun(stack, owner, *args):
-        several.begin(tuple(owner._tasks), stack=stack)
+        return several.until_done(tuple(owner._tasks), stack=stack)
 
     made = observed_coroutine(agent, "future.wait", lambda *args, **options: group, begun=begun)
     on_coroutine(taskgroups.TaskGroup, "__aexit__", made)

@@ -30,6 +30,7 @@ def workload(s: undermine.Session) -> None:
     if s.params["mode"] == "kills":
         for command in ("raise", "exit"):
             s.attempt(command, lambda: call(node, command), client="c1")  # noqa: B023
+            time.sleep(0.5)  # a thread that dies says why when its connection is closed already
     if s.params["mode"] == "raises":
         raise RuntimeError("the workload is broken")
     if s.params["mode"] == "hangs":
