@@ -34,6 +34,11 @@ def interpreters() -> dict[str, str]:
     return found
 
 
+def minor_of(python: str) -> int:
+    """The minor version of one of these."""
+    return next(int(minor.split(".")[1]) for minor, path in interpreters().items() if path == python)
+
+
 class Outcome:
     """How a target ended, what it said and what its agents wrote."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fake_tool import minor_of
 
 from undermine.analysis.causality import causality
 from undermine.analysis.channels import pair
@@ -47,10 +48,6 @@ MAKERS = {
 }
 
 
-def _minor(python):
-    return int(python.split("/")[-3].split(".")[1])
-
-
 def _innermost(outcome, event):
     """The taking in which an event is."""
     around = [
@@ -65,7 +62,7 @@ def _innermost(outcome, event):
 
 @pytest.mark.parametrize("kind", list(MAKERS))
 def test_every_step_of_a_task_is_a_taking(tool, any_python, kind):
-    if kind in ("eager", "factory") and _minor(any_python) < 12:
+    if kind in ("eager", "factory") and minor_of(any_python) < 12:
         pytest.skip("no eager tasks there")
     tool.python = any_python
     outcome = tool.run(STEPS.replace("DEFINE", MAKERS[kind])).ok()
@@ -549,7 +546,7 @@ def _bytes(outcome, op):
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_processes_and_what_goes_between_them(tool, method, any_python):
-    if method != "fork" and _minor(any_python) not in (9, 12):
+    if method != "fork" and minor_of(any_python) not in (9, 12):
         pytest.skip("one old and one new interpreter are enough")
     tool.python = any_python
     outcome = tool.run(PROCESSES.replace("METHOD", method)).ok()

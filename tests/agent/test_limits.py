@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_tool import free_port
+from fake_tool import free_port, minor_of
 
 from undermine.analysis.analysing import analyse
 from undermine.model.columns import Columns
@@ -146,7 +146,7 @@ def test_a_limit_stays_when_the_connection_speaks_tls(tool: Any, key: Path) -> N
 
 
 def test_a_limit_that_is_changed_within_its_scope(tool: Any, any_python: str) -> None:
-    if int(any_python.split("/")[-3].split(".")[1]) < 11:
+    if minor_of(any_python) < 11:
         pytest.skip("no such scopes there")
     tool.python = any_python
     outcome = tool.run(

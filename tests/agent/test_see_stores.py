@@ -248,6 +248,28 @@ def test_a_command_that_is_sent_in_one_call_and_answered_in_another_is_one_opera
     assert [named(event) for event in outcome.of("db.read")] == ["GET"]
 
 
+def test_an_answer_that_is_dropped_is_not_that_to_the_next_command(tool: Any, redis_port: int) -> None:
+    observe(tool, redis_port)
+    tool.step({"fault": "drop"}, {"op": "db.write", "target": "BRPOP queue peer:cache"})
+    again = 'connection.send_command("GET", "k"), client.parse_response(connection, "GET")'
+    outcome = run(tool, APART.replace('client.get("k")', again), redis_port)
+    assert outcome.out == "None None None\n"
+    assert len(outcome.receipts) == 1
+
+
+def test_what_a_connection_sent_by_itself_is_no_part_of_other_operations(tool: Any, redis_port: int) -> None:
+    observe(tool, redis_port)
+    program = """
+        import redis
+        client = redis.Redis(host="127.0.0.1", port=PORT)
+        with client.pipeline() as pipe:
+            pipe.watch("x")
+        client.publish("news", "hello")
+    """
+    outcome = run(tool, program, redis_port)
+    assert [named(event) for event in outcome.of("db.read", "db.write", "msg.send")] == ["WATCH", "PUBLISH"]
+
+
 def test_answers_are_not_noted_where_nobody_wants_them(tool: Any, redis_port: int) -> None:
     observe(tool, redis_port, observe=["sync"])
     outcome = run(tool, PROGRAM, redis_port)

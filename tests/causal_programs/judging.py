@@ -177,19 +177,13 @@ class _Judge:
 
     def _after(self, mark: str, op: str, same: int = -1) -> int:
         """The first of this name that the thread or task of a mark did after it, with what another row is about if one is given;
-        the mark itself for no name. `end: `: where the task of the mark ended, the first of this name of its loop.
+        the mark itself for no name.
         """
         row = self.rows.get(mark, -1)
         if row < 0 or not op:
             return row
-        columns, contexts = self.columns, self.found.contexts
-        rows = columns.find(op.removeprefix("end: "))
-        whose = self.found.context
-        if op.startswith("end: "):
-            ends = columns.find("task.end")
-            ends = ends[columns.resource[ends] == columns.resource[contexts.take[row]]]
-            row, whose = int(ends[0]) if len(ends) else len(columns) - 1, contexts.thread
-        mine = rows[(whose[rows] == whose[row]) & (rows > row)]
+        rows, context = self.columns.find(op), self.found.context
+        mine = rows[(context[rows] == context[row]) & (rows > row)]
         if same >= 0:
-            mine = mine[columns.resource[mine] == columns.resource[same]]
+            mine = mine[self.columns.resource[mine] == self.columns.resource[same]]
         return int(mine[0]) if len(mine) else -1

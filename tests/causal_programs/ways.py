@@ -431,7 +431,7 @@ def task(program: Program, body: Body) -> None:
     giver = body.mark()
     name, last = _coroutine(program, body, "start", giver, "await asyncio.sleep(0.005)")
     body.add(f"await asyncio.create_task({name}())")
-    program.wait("result", last, "end: future.set", giver, "future.wait")
+    program.wait("result", last, "future.set", giver, "future.wait")
 
 
 def gather(program: Program, body: Body) -> None:
@@ -451,7 +451,7 @@ def shielded_limited(program: Program, body: Body) -> None:
     giver = body.mark()
     name, last = _coroutine(program, body, "start", giver, "await asyncio.sleep(0.005)")
     body.add(f"x = asyncio.create_task({name}())", "await asyncio.wait_for(asyncio.shield(x), 99)")
-    program.wait("result", last, "end: future.set", giver, "future.wait")
+    program.wait("result", last, "future.set", giver, "future.wait")
 
 
 def gather_limited(program: Program, body: Body) -> None:
@@ -475,7 +475,7 @@ def _several(program: Program, body: Body, *lines: str) -> None:
     calls = iter([f"{name}()" for name, _ in made])
     body.add(*(line.format(*(next(calls) for _ in range(line.count("{}")))) for line in lines))
     for _, last in made:
-        program.wait("result", last, "end: future.set", giver, "future.wait")
+        program.wait("result", last, "future.set", giver, "future.wait")
 
 
 def completed(program: Program, body: Body) -> None:
@@ -488,7 +488,7 @@ def waited_first(program: Program, body: Body) -> None:
     name, last = _coroutine(program, body, "start", giver, "await asyncio.sleep(0.005)")
     body.add(f"u{n} = asyncio.get_running_loop().create_future()")
     body.add(f"await asyncio.wait([u{n}, asyncio.create_task({name}())], return_when=asyncio.FIRST_COMPLETED)", f"u{n}.cancel()")
-    program.wait("result", last, "end: future.set", giver, "future.wait")
+    program.wait("result", last, "future.set", giver, "future.wait")
 
 
 def joined_items(program: Program, body: Body) -> None:

@@ -87,10 +87,24 @@ def contexts(columns: Columns) -> Contexts:
     frame = np.where(_in_loop(columns, frame, (frame < threads) | (frame >= count)), loops + frame, frame)
     take = np.full(len(columns), NONE, np.int64)
     take[inside] = intervals[inner]
+    ends, steps = _ends_of_tasks(columns, thread, by_thread, intervals)
+    context[ends], frame[ends], take[ends] = context[steps], frame[steps], steps
     order = stable_order(context, count)
     line, scope, inner_starts = _lines(columns, context, order, count, tasks)
     frame = np.where(frame < count, line[np.minimum(frame, count - 1)], frame) if count else frame
     return Contexts(context, threads, count, frame, loops, take, thread, first, moments, tasks, order, line, scope, inner_starts)
+
+
+def _ends_of_tasks(columns: Columns, thread: Ids, by_thread: Numbers, intervals: Numbers) -> tuple[Numbers, Numbers]:
+    """What is recorded of a task's end when its last step is over, `task.end` and the `future.set` next to it; and that step."""
+    ends = columns.find("task.end")
+    steps = Groups(resources(columns, intervals), intervals, len(columns)).last_before(resources(columns, ends), ends)
+    ends, steps = ends[steps >= 0], steps[steps >= 0]
+    places = np.empty(len(columns), np.int64)
+    places[by_thread] = np.arange(len(columns))
+    following = by_thread[np.minimum(places[ends] + 1, max(0, len(columns) - 1))] if len(ends) else ends
+    sets = (thread[following] == thread[ends]) & (columns.op[following] == columns.id_of("future.set")) & (following > ends)
+    return np.concatenate((ends, following[sets])), np.concatenate((steps, steps[sets]))
 
 
 def _lines(

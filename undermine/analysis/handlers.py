@@ -41,7 +41,7 @@ _ACT, _SEND, _AID, _PASS, _CLOCK, _SLEEP, _PLACE = range(_CLASSES)
 """`_PLACE`: a clock whose stack may be the place of the call alone."""
 _SENDS = ("net.send", "raw.send", "pipe.write")
 _CLOCKS = ("clock", "timeout")
-_AIDS = ("lock", "sem", "cond", "event", "future", "handover", "net.close", "join")
+_AIDS = ("lock", "sem", "cond", "event", "future", "handover", "net.close", "join", "queue.done")
 """Operations, or families of them, that a program needs around what it does."""
 _PASSES = ("future.set", "handover.give")
 """Those with which what came is passed on, by who handles it or by a library before."""

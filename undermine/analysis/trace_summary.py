@@ -42,7 +42,7 @@ class HandlerCount(msgspec.Struct, frozen=True):
 
 
 class ClientCount(msgspec.Struct, frozen=True):
-    """Operations of clients of one name, and what was done for them: messages between nodes, operations of nodes."""
+    """Operations of clients of one name, and what was done for them: messages, the client's own too; and operations of nodes."""
 
     operation: str
     nodes: tuple[str, ...]

@@ -109,7 +109,7 @@ class Hooks:
 
     def arguments_of(self, owner, name):
         """A function that is given an object and says with which arguments this method of it was last called outside of all
-        operations, or None: for libraries that ask in one call and fetch the answer in another.
+        operations: for libraries that ask in one call and fetch the answer in another. None while an operation is under way.
         """
         agent, asked = self._layer.agent, Marks()
 
@@ -121,8 +121,11 @@ class Hooks:
 
             return method
 
+        def latest(owner):
+            return asked.get(owner) if agent.thread_state().scope is None else None
+
         on_class(owner, name, make)
-        return asked.get
+        return latest
 
     def store_call(self, address, database, commands, kind="") -> StoreCall:
         """What is asked of a store. All processes must name the store alike: `address` is a (host, port) or a text.

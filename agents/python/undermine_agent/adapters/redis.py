@@ -105,9 +105,14 @@ def hook_answers(hooks, cls, asking, common) -> None:
     def commands(client, args):
         return command_in(client, asked(args[0]))
 
+    def answer_lost(client, connection, *args, **options):
+        """The command was sent: its answer comes, and would else be taken for that to the next one."""
+        connection.read_response()
+        return dropped(client, *asked(connection))
+
     hooks.function(
         cls, "parse_response", of_asked(op_of), of_asked(kind_of),
-        dropped=of_asked(dropped), does=asking(commands), got=got_by_one, **common,
+        dropped=answer_lost, does=asking(commands), got=got_by_one, **common,
     )  # fmt: skip
 
 
