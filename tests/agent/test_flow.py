@@ -149,7 +149,7 @@ DRIVEN = """
     import asyncio, os
 
     async def later(function, *args):
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
         function(*args)
 
     async def limited(x, wait, function, *args):
@@ -187,7 +187,7 @@ def test_what_asyncio_waits_for_on_behalf_of_a_task_is_a_wait_of_that_task(tool,
     outcome = tool.run(DRIVEN).ok()
     tasks = {event.resource: event.target for event in outcome.of("task.start")}
     waits = outcome.of("event.wait", "queue.get", "queue.put", "sem.acquire", "lock.acquire")
-    waits = [e for e in waits if e.end_ns - e.t_ns > 5_000_000]
+    waits = [e for e in waits if e.end_ns - e.t_ns > 25_000_000]
     once = [("event.wait", 1), ("queue.get", 0), ("queue.put", 0), ("sem.acquire", 1), ("lock.acquire", 1)]
     expected = [(op, result, way) for way in ("limited", "gathered", "as_a_task") for op, result in once]
     assert [(e.op, e.result, tasks[_innermost(outcome, e).resource]) for e in waits] == expected
