@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import itertools
 import json
 import random
@@ -203,6 +204,33 @@ def test_equal_items_of_which_one_may_have_been_trimmed_away_have_no_giver(cours
     course.did("pop", 30, ("LPOP", ["q"], []), got=[["q", ["b"]]])
     course.did("pop0", 32, ("LPOP", ["q"], []), got=[["q", ["a"]]])
     assert {link for link in course.links() if " item " in link} == {"b item pop"}
+
+
+def test_what_is_taken_while_a_list_is_trimmed_makes_its_places_uncertain(course: Course) -> None:
+    """The first may have been taken before, and then the second was trimmed away, or after."""
+    for number in range(3):
+        course.did(f"push{number}", number * 2 + 1, ("RPUSH", ["q"], ["b" if number == 0 else "a"]))
+    course.did("pop", (10, 30), ("LPOP", ["q"], []), got=[["q", ["b"]]])
+    course.did("trim", (15, 20), ("LTRIM", ["q"], ["0", "1"]))
+    course.did("push3", 40, ("RPUSH", ["q"], ["a"]))
+    course.did("pop0", 50, ("RPOP", ["q"], []), got=[["q", ["a"]]])
+    course.did("trim1", 60, ("LTRIM", ["q"], ["-1", "-1"]))
+    course.did("pop1", 70, ("LPOP", ["q"], []), got=[["q", ["a"]]])
+    assert {link for link in course.links() if " item " in link} == {"push0 item pop"}
+
+
+def test_a_trim_costs_what_it_removes_and_not_what_it_leaves() -> None:
+    """The usual list with a limit: 1,000 operations with few items, and with many."""
+    calls = {}
+    for limit in (10, 400):
+        course = Course()
+        for number in range(500):
+            course.did("push", number * 4 + 1, ("LPUSH", ["q"], [f"x{number}"]))
+            course.did("trim", number * 4 + 3, ("LTRIM", ["q"], ["0", str(limit - 1)]))
+        columns, profile = course.columns(), cProfile.Profile()
+        profile.runcall(stores.links, columns)
+        calls[limit] = sum(entry.callcount for entry in profile.getstats())
+    assert calls[400] <= calls[10]
 
 
 def test_what_was_dropped_on_its_way_caused_nothing_and_what_failed_may_have(course: Course) -> None:

@@ -92,6 +92,17 @@ class Does(msgspec.Struct, frozen=True):
         return any(flags) or any(pick is not nothing for pick in picks)
 
     @property
+    def changes_items(self) -> bool:
+        """Whether its keys may have other items after it."""
+        flags = (self.takes, self.moves, self.makes, self.trims, self.ends, self.anything)
+        return any(flags) or self.puts is not nothing or self.drops is not nothing
+
+    @property
+    def in_order(self) -> bool:
+        """Whether it is known at which places of a list it changes items."""
+        return bool(self.side) or self.trims or self.ends
+
+    @property
     def answers(self) -> bool:
         """Whether values that come back are written down for it."""
         return self.takes or self.reads or self.makes or self.anything

@@ -12,8 +12,8 @@ what it was given is looked up at its end. Pure.
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections import Counter, defaultdict
+import math
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from undermine.analysis.store_commands import BY_OPERATION, RIGHT, TABLES, Commands, Does
+from undermine.analysis.store_commands import BY_OPERATION, LEFT, TABLES, Commands, Does
 from undermine.model.columns import Columns, Numbers
 from undermine.model.event import GOT
 
@@ -215,9 +215,9 @@ class _Put(NamedTuple):
     """An item that is in a key, and who put it there."""
 
     by: _Did
-    t: int
     end: int
     side: str
+    text: str
     number: int
     """Later ones have greater numbers."""
 
@@ -227,16 +227,76 @@ class _Publication(NamedTuple):
     end: int
 
 
+class _Held:
+    """The items of a key, those of a list in their order."""
+
+    def __init__(self) -> None:
+        self.certain = True
+        """Whether these are all items, in this order: who changes a list began when all others had done with it."""
+        self.in_doubt = 0
+        """Items with lower numbers may be gone."""
+        self._items: OrderedDict[int, _Put] = OrderedDict()
+        """By number, from left to right."""
+        self._equal: dict[str, list[_Put]] = defaultdict(list)
+        """By text, the oldest first."""
+        self._newest = 0
+        self._row = -1
+        self._until: float = 0
+
+    def begin(self, operation: Operation, does: Does) -> None:
+        """A command that changes the items. Of an empty list all is certain again."""
+        if operation.row != self._row:
+            self.certain = (self.certain or not self._items) and self._until <= operation.t
+            self._row, self._until = operation.row, max(self._until, operation.end or math.inf)
+        self.certain = self.certain and does.in_order
+
+    def put(self, did: _Did, operation: Operation, side: str, text: str) -> None:
+        self._newest += 1
+        put = _Put(did, operation.end, side, text, self._newest)
+        self._items[put.number] = put
+        self._equal[text].append(put)
+        if side == LEFT:
+            self._items.move_to_end(put.number, last=False)
+
+    def equal(self, text: str) -> Sequence[_Put]:
+        """The items with a text, the oldest first."""
+        return self._equal.get(text, ())
+
+    def remove(self, put: _Put) -> None:
+        del self._items[put.number]
+        self._equal[put.text].remove(put)
+        if not self._equal[put.text]:
+            del self._equal[put.text]
+
+    def forget(self, operation: Operation, puts: Iterable[_Put]) -> None:
+        """Items that were certainly there before this operation are gone after it."""
+        for put in [put for put in puts if 0 < put.end <= operation.t]:
+            self.remove(put)
+
+    def end(self, operation: Operation) -> None:
+        """The key is gone."""
+        self.forget(operation, self._items.values())
+
+    def keep(self, first: int, last: int) -> None:
+        """Of a list only the items from one place to another are left; those below 0 are counted from its end."""
+        count = len(self._items)
+        first, last = (place + count if place < 0 else place for place in (first, last))
+        for _ in range(min(first, count)):
+            self.remove(next(iter(self._items.values())))
+        for _ in range(min(count - 1 - last, len(self._items))):
+            self.remove(next(reversed(self._items.values())))
+
+    def doubt(self) -> None:
+        """All items may be gone."""
+        self.certain, self.in_doubt = False, self._newest + 1
+
+
 class _Ledger:
     """What is known of all stores at a moment, and the links found so far."""
 
     def __init__(self) -> None:
         self.steps = (self._begin, self._end)
-        self._numbers = itertools.count(1)
-        self._in_doubt: dict[tuple[str, str], int] = {}
-        """Keys, and the number below which their items may be gone."""
-        self._items: dict[tuple[str, str, str], list[_Put]] = defaultdict(list)
-        self._texts: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._held: dict[tuple[str, str], _Held] = defaultdict(_Held)
         self._written: dict[tuple[str, ...], _Did] = {}
         self._changed: dict[tuple[str, str], _Did] = {}
         self._published: dict[tuple[str, str, str], list[_Publication]] = defaultdict(list)
@@ -269,6 +329,8 @@ class _Ledger:
     def _change(self, operation: Operation, command: Command, got: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         does, keys, did = command.does, command.keys, _Did(operation.row, command.name)
         given = [text for _, values in got for text in values]
+        for key in keys if does.changes_items else ():
+            self._held[operation.store, key].begin(operation, does)
         if does.anything:
             for key in keys:
                 self._put(operation, did, key, command.values)
@@ -287,9 +349,7 @@ class _Ledger:
 
     def _put(self, operation: Operation, did: _Did, key: str, texts: Sequence[str], side: str = "") -> None:
         for text in texts:
-            put = _Put(did, operation.t, operation.end, side, next(self._numbers))
-            self._items[operation.store, key, text].append(put)
-            self._texts[operation.store, key].add(text)
+            self._held[operation.store, key].put(did, operation, side, text)
             self._written[operation.store, key, text] = did
 
     def _publish(self, operation: Operation, command: Command) -> None:
@@ -310,16 +370,17 @@ class _Ledger:
                 self._look(operation, command, got)
             if does.arrives:
                 self._arrive(operation, command)
-            for key in command.keys:
-                self._forget(
-                    operation, key, self._ended_in(operation.store, key) if does.ends else does.drops(command.values)
-                )
+            for key in command.keys if does.ends else ():
+                self._held[operation.store, key].end(operation)
+            for key, text in ((key, text) for key in command.keys for text in does.drops(command.values)):
+                held = self._held[operation.store, key]
+                held.forget(operation, held.equal(text))
             if does.trims and command.keys:
                 self._trim(operation, command)
             if does.clears:
-                for store, key in list(self._texts):
+                for (store, _), held in self._held.items():
                     if store == operation.store:
-                        self._forget(operation, key, self._ended_in(store, key))
+                        held.end(operation)
 
     def _take(self, operation: Operation, command: Command, got: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         """Items are taken once. A script's answer may also be a value that stays."""
@@ -334,12 +395,13 @@ class _Ledger:
 
     def _taken(self, operation: Operation, key: str, text: str, side: str) -> _Did | None:
         """The oldest such item; the newest if it was put to the end that it is taken from. None if it may be either of two."""
-        puts = self._items.get((operation.store, key, text))
-        at = [number for number, put in enumerate(puts or ()) if put.by.row != operation.row]
-        if not puts or not at or (len(at) > 1 and puts[at[0]].number < self._in_doubt.get((operation.store, key), 0)):
+        held = self._held[operation.store, key]
+        puts = [put for put in held.equal(text) if put.by.row != operation.row]
+        if not puts or (len(puts) > 1 and puts[0].number < held.in_doubt):
             return None
-        newest = side and puts[at[-1]].side == side
-        return puts.pop(at[-1] if newest else at[0]).by
+        taken = puts[-1] if side and puts[-1].side == side else puts[0]
+        held.remove(taken)
+        return taken.by
 
     def _look(self, operation: Operation, command: Command, got: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         kind = ITEM if command.does.as_items else VALUE
@@ -377,51 +439,22 @@ class _Ledger:
         self._arrived[(operation.who, *place)] = at + 1
         return published[at].by
 
-    # --- what is gone
-
-    def _ended_in(self, store: str, key: str) -> tuple[str, ...]:
-        return tuple(self._texts.get((store, key), ()))
-
-    def _forget(self, operation: Operation, key: str, texts: Sequence[str]) -> None:
-        """Items that were certainly there before this operation are gone after it."""
-        for text in texts:
-            place = (operation.store, key, text)
-            if puts := self._items.get(place):
-                self._items[place] = [put for put in puts if not 0 < put.end <= operation.t]
-
-
     def _trim(self, operation: Operation, command: Command) -> None:
-        """Of a list only what is between two places is left; where that is not certain, all that was there is in doubt."""
-        store, key = operation.store, command.keys[0]
-        if (store, key) not in self._in_doubt:
-            puts = [put for text in self._texts[store, key] for put in self._items[store, key, text]]
-            kept = _trimmed(puts, operation, command)
-            if kept is not None:
-                self._keep(store, key, kept)
-                return
-        self._in_doubt[store, key] = next(self._numbers)
-
-    def _keep(self, store: str, key: str, numbers: set[int]) -> None:
-        for text in list(self._texts[store, key]):
-            puts = self._items[store, key, text]
-            puts[:] = [put for put in puts if put.number in numbers]
-            if not puts:
-                self._texts[store, key].remove(text)
+        """Where it is not certain what a list had at which place, all that was there is in doubt."""
+        held, places = self._held[operation.store, command.keys[0]], _places(command.values)
+        if places and held.certain and command is operation.commands[-1]:
+            held.keep(*places)
+        else:
+            held.doubt()
 
 
-def _trimmed(puts: Sequence[_Put], operation: Operation, command: Command) -> set[int] | None:
-    """The numbers of the items that a list still has; None if it is not certain in which order they were in it."""
-    puts = sorted(puts, key=lambda put: put.number)
-    in_turn = all(one.by.row == other.by.row or 0 < one.end <= other.t for one, other in itertools.pairwise(puts))
-    before = all(put.by.row == operation.row or 0 < put.end <= operation.t for put in puts)
-    if not in_turn or not before or not all(put.side for put in puts) or command is not operation.commands[-1]:
-        return None
+def _places(values: Sequence[str]) -> tuple[int, int] | None:
+    """The first and the last place that LTRIM names."""
     try:
-        first, last = (place + len(puts) if place < 0 else place for place in map(int, command.values))
+        first, last = map(int, values)
     except ValueError:
         return None
-    in_list = sorted(put.number if put.side == RIGHT else -put.number for put in puts)
-    return {abs(number) for number in in_list[max(0, first) : max(0, last + 1)]}
+    return first, last
 
 
 class _Answers:
