@@ -219,6 +219,59 @@ def test_what_is_taken_while_a_list_is_trimmed_makes_its_places_uncertain(course
     assert {link for link in course.links() if " item " in link} == {"push0 item pop"}
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("LTRIM", ["q"], ["1", "-1"]),
+        ("LPOP", ["q"], []),
+        ("LREM", ["q"], ["1", "a"]),
+        ("DEL", ["q"], []),
+        ("FLUSHDB", [], []),
+    ],
+)
+@pytest.mark.parametrize(("end", "error"), [(11, "ConnectionError"), (0, "")])
+def test_what_failed_or_did_not_end_may_have_removed_items_or_not(
+    course: Course, command: Any, end: int, error: str
+) -> None:
+    """Of equal items nobody knows which is taken then, nor whose value it is; one alone is it."""
+    course.did("push0", 1, ("RPUSH", ["q"], ["a"]))
+    course.did("push1", 3, ("RPUSH", ["q"], ["a"]))
+    course.did("other", 5, ("RPUSH", ["q"], ["b"]))
+    course.did("failed", (10, end), command, error=error)
+    course.did("pop0", 20, ("LPOP", ["q"], []), got=[["q", ["a"]]])
+    course.did("pop1", 30, ("RPOP", ["q"], []), got=[["q", ["b"]]])
+    assert course.links() == {"other item pop1"}
+
+
+def test_who_tries_again_to_put_something_may_have_put_it_twice(course: Course) -> None:
+    course.did("failed", 1, ("RPUSH", ["q"], ["a"]), error="TimeoutError")
+    course.did("again", 3, ("RPUSH", ["q"], ["a"]))
+    course.did("pop", 5, ("LPOP", ["q"], []), got=[["q", ["a"]]])
+    assert course.links() == set()
+
+
+@pytest.mark.parametrize("empties", [("DEL", ["q"], []), ("FLUSHDB", [], [])])
+def test_in_a_list_that_was_emptied_nothing_is_in_doubt(course: Course, empties: Any) -> None:
+    course.did("old", (1, 4), ("RPUSH", ["q"], ["a"]))
+    course.did("meanwhile", (3, 6), ("LTRIM", ["q"], ["1", "-1"]))
+    course.did("failed", 7, ("LTRIM", ["q"], ["1", "-1"]), error="ConnectionError")
+    course.did("empty", 9, empties)
+    for number in range(3):
+        course.did(f"push{number}", number * 2 + 11, ("RPUSH", ["q"], ["a"]))
+    course.did("trim", 20, ("LTRIM", ["q"], ["1", "-1"]))
+    for number in (1, 2):
+        course.did(f"pop{number}", number * 10 + 20, ("LPOP", ["q"], []), got=[["q", ["a"]]])
+    assert course.links() == {"push1 item pop1", "push2 item pop2"}
+
+
+def test_what_is_put_while_the_list_is_deleted_may_be_gone(course: Course) -> None:
+    course.did("delete", (1, 9), ("DEL", ["q"], []), pid=1)
+    course.did("push0", 3, ("RPUSH", ["q"], ["a"]), pid=2)
+    course.did("push1", 11, ("RPUSH", ["q"], ["a"]), pid=2)
+    course.did("pop", 20, ("LPOP", ["q"], []), got=[["q", ["a"]]])
+    assert course.links() == set()
+
+
 def test_a_trim_costs_what_it_removes_and_not_what_it_leaves() -> None:
     """The usual list with a limit: 1,000 operations with few items, and with many."""
     calls = {}

@@ -94,7 +94,7 @@ class Does(msgspec.Struct, frozen=True):
     @property
     def changes_items(self) -> bool:
         """Whether its keys may have other items after it."""
-        flags = (self.takes, self.moves, self.makes, self.trims, self.ends, self.anything)
+        flags = (self.takes, self.moves, self.makes, self.trims, self.ends, self.clears, self.anything)
         return any(flags) or self.puts is not nothing or self.drops is not nothing
 
     @property

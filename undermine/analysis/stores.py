@@ -126,6 +126,7 @@ class Operation(NamedTuple):
     """Where its channels are: in the whole store, or in one of its databases."""
     commands: tuple[Command, ...]
     got: tuple[tuple[str, tuple[str, ...]], ...]
+    failed: bool
 
 
 class _Reader:
@@ -146,7 +147,7 @@ class _Reader:
             asked = self._asked_by(resource, op)
             if asked is not None and error != lost:
                 got = answers.get((process, seq), ())
-                yield Operation(row, t, end, (process, thread), *asked, got)
+                yield Operation(row, t, end, (process, thread), *asked, got, error != 0)
 
     def _answers(self) -> dict[tuple[int, int], tuple[tuple[str, tuple[str, ...]], ...]]:
         """What came back, by process and number of the operation."""
@@ -274,8 +275,10 @@ class _Held:
             self.remove(put)
 
     def end(self, operation: Operation) -> None:
-        """The key is gone."""
+        """The key is gone, and what somebody else put meanwhile may be."""
         self.forget(operation, self._items.values())
+        if any(put.by.row != operation.row for put in self._items.values()):
+            self.doubt()
 
     def keep(self, first: int, last: int) -> None:
         """Of a list only the items from one place to another are left; those below 0 are counted from its end."""
@@ -287,7 +290,7 @@ class _Held:
             self.remove(next(reversed(self._items.values())))
 
     def doubt(self) -> None:
-        """All items may be gone."""
+        """All items may be gone. Those that are put later may not: in a list that was empty, none is in doubt."""
         self.certain, self.in_doubt = False, self._newest + 1
 
 
@@ -321,6 +324,8 @@ class _Ledger:
         for command in operation.commands:
             got = answers.of(command)
             self._change(operation, command, got)
+            if not operation.end:
+                self._doubt(operation, command)
             if command.does.publishes:
                 self._publish(operation, command)
             if command.does.listens:
@@ -370,38 +375,26 @@ class _Ledger:
                 self._look(operation, command, got)
             if does.arrives:
                 self._arrive(operation, command)
-            for key in command.keys if does.ends else ():
-                self._held[operation.store, key].end(operation)
-            for key, text in ((key, text) for key in command.keys for text in does.drops(command.values)):
-                held = self._held[operation.store, key]
-                held.forget(operation, held.equal(text))
-            if does.trims and command.keys:
-                self._trim(operation, command)
-            if does.clears:
-                for (store, _), held in self._held.items():
-                    if store == operation.store:
-                        held.end(operation)
+            if operation.failed:
+                self._doubt(operation, command)
+            else:
+                self._remove(operation, command)
 
     def _take(self, operation: Operation, command: Command, got: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         """Items are taken once. A script's answer may also be a value that stays."""
         for key, texts in got:
             for text in texts:
                 self._changed[operation.store, key] = _Did(operation.row, command.name)
-                source = self._taken(operation, key, text, command.does.side)
-                if source is not None:
-                    self._link(source, operation, command, key, ITEM)
+                held = self._held[operation.store, key]
+                puts = [put for put in held.equal(text) if put.by.row != operation.row]
+                if len(puts) > 1 and puts[0].number < held.in_doubt:
+                    continue  # it may be either of two
+                if puts:
+                    taken = _next(puts, command.does.side)
+                    held.remove(taken)
+                    self._link(taken.by, operation, command, key, ITEM)
                 elif (writer := self._written.get((operation.store, key, text))) is not None:
                     self._link(writer, operation, command, key, VALUE)
-
-    def _taken(self, operation: Operation, key: str, text: str, side: str) -> _Did | None:
-        """The oldest such item; the newest if it was put to the end that it is taken from. None if it may be either of two."""
-        held = self._held[operation.store, key]
-        puts = [put for put in held.equal(text) if put.by.row != operation.row]
-        if not puts or (len(puts) > 1 and puts[0].number < held.in_doubt):
-            return None
-        taken = puts[-1] if side and puts[-1].side == side else puts[0]
-        held.remove(taken)
-        return taken.by
 
     def _look(self, operation: Operation, command: Command, got: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         kind = ITEM if command.does.as_items else VALUE
@@ -439,6 +432,32 @@ class _Ledger:
         self._arrived[(operation.who, *place)] = at + 1
         return published[at].by
 
+    # --- what is gone
+
+    def _changed_by(self, operation: Operation, command: Command) -> list[_Held]:
+        """Its keys; all of the database if it clears that."""
+        held, store = self._held, operation.store
+        keys = [key for place, key in held if place == store] if command.does.clears else command.keys
+        return [held[store, key] for key in keys]
+
+    def _doubt(self, operation: Operation, command: Command) -> None:
+        """Nobody knows whether something was done that failed or did not end."""
+        if command.does.changes_items:
+            for held in self._changed_by(operation, command):
+                held.doubt()
+
+    def _remove(self, operation: Operation, command: Command) -> None:
+        """Items that nobody gets."""
+        does = command.does
+        if does.ends or does.clears:
+            for held in self._changed_by(operation, command):
+                held.end(operation)
+        for text in does.drops(command.values):
+            for held in self._changed_by(operation, command):
+                held.forget(operation, held.equal(text))
+        if does.trims and command.keys:
+            self._trim(operation, command)
+
     def _trim(self, operation: Operation, command: Command) -> None:
         """Where it is not certain what a list had at which place, all that was there is in doubt."""
         held, places = self._held[operation.store, command.keys[0]], _places(command.values)
@@ -446,6 +465,11 @@ class _Ledger:
             held.keep(*places)
         else:
             held.doubt()
+
+
+def _next(puts: Sequence[_Put], side: str) -> _Put:
+    """The oldest of equal items; the newest if it was put to the end that it is taken from."""
+    return puts[-1] if side and puts[-1].side == side else puts[0]
 
 
 def _places(values: Sequence[str]) -> tuple[int, int] | None:
