@@ -151,6 +151,14 @@ def test_from_the_same_end_the_newest_comes_first(course: Course) -> None:
     assert course.links() == {"new item pop"}
 
 
+def test_of_items_put_at_both_ends_the_outermost_comes_first(course: Course) -> None:
+    for number, side in enumerate("LLR"):
+        course.did(f"push{number}", number * 2 + 1, (f"{side}PUSH", ["q"], ["a"]))
+    for number, side in enumerate("LRR"):
+        course.did(f"pop{number}", number * 2 + 10, (f"{side}POP", ["q"], []), got=[["q", ["a"]]])
+    assert course.links() == {"push1 item pop0", "push2 item pop1", "push0 item pop2"}
+
+
 def test_chains_of_moves(course: Course) -> None:
     course.did("push", 1, ("RPUSH", ["queue"], ["job1"]), pid=1)
     course.did("move", (2, 30), ("BLMOVE", ["queue", "busy"], ["LEFT", "RIGHT", "0"]), got=[["queue", ["job1"]]], pid=2)

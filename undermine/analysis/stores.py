@@ -263,6 +263,15 @@ class _Held:
         """The items with a text, the oldest first."""
         return self._equal.get(text, ())
 
+    def next(self, puts: Sequence[_Put], side: str) -> _Put:
+        """Of equal items the one at the end that it is taken from; if that is not certain, the oldest, or the newest if
+        it was put to that end."""
+        if side and self.certain:
+            outermost = next(iter(self._items.values()) if side == LEFT else reversed(self._items.values()))
+            if outermost in puts:
+                return outermost
+        return puts[-1] if side and puts[-1].side == side else puts[0]
+
     def remove(self, put: _Put) -> None:
         del self._items[put.number]
         self._equal[put.text].remove(put)
@@ -390,7 +399,7 @@ class _Ledger:
                 if len(puts) > 1 and puts[0].number < held.in_doubt:
                     continue  # it may be either of two
                 if puts:
-                    taken = _next(puts, command.does.side)
+                    taken = held.next(puts, command.does.side)
                     held.remove(taken)
                     self._link(taken.by, operation, command, key, ITEM)
                 elif (writer := self._written.get((operation.store, key, text))) is not None:
@@ -465,11 +474,6 @@ class _Ledger:
             held.keep(*places)
         else:
             held.doubt()
-
-
-def _next(puts: Sequence[_Put], side: str) -> _Put:
-    """The oldest of equal items; the newest if it was put to the end that it is taken from."""
-    return puts[-1] if side and puts[-1].side == side else puts[0]
 
 
 def _places(values: Sequence[str]) -> tuple[int, int] | None:
