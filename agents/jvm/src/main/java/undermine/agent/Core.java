@@ -127,9 +127,11 @@ final class Core {
             Stack stack, long since) {
         EventFile file = agent.file;
         if (state.nameId == 0) {
-            state.name = agent.threadNames.take(Thread.currentThread());
-            state.nameId = file.string(cursor, state.name);
-            Subject begun = Ops.take == null ? null : ThreadHooks.begun(Thread.currentThread());
+            Thread current = Thread.currentThread();
+            boolean isUnique = ThreadNames.isNumbered(current);
+            state.name = agent.threadNames.take(current);
+            state.nameId = isUnique ? file.define(cursor, state.name) : file.string(cursor, state.name);
+            Subject begun = Ops.take == null ? null : ThreadHooks.begun(current);
             if (begun != null) { // the first that the thread does
                 recordBeginning(agent, state, cursor, begun, stack, since);
             }

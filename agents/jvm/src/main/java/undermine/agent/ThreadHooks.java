@@ -28,7 +28,7 @@ public final class ThreadHooks {
         }
         try {
             String name = ((Thread) thread).getName();
-            Subject subject = new Subject(Masks.mask(name), name + "@" + NUMBER.incrementAndGet(), false);
+            Subject subject = Subject.unique(Masks.mask(name), name + "@" + NUMBER.incrementAndGet());
             STARTED.put(thread, new Started(subject));
             Core.record(Ops.threadStart, subject, null);
         } catch (Throwable trouble) {

@@ -5,10 +5,14 @@ import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * What threads are called in events and stacks: by their names, with a number where a living thread has the name
- * already. A thread keeps what it was called first, also if it is renamed. Most virtual threads have no name.
+ * already. A thread keeps what it was called first, also if it is renamed.
+ *
+ * Most virtual threads have no name, and there may be very many: each gets a number that no other one ever has, and nothing
+ * is kept of it here. Nobody asks for it but the thread itself, which keeps it.
  */
 final class ThreadNames {
     private static final String NAMELESS = "?";
@@ -18,6 +22,7 @@ final class ThreadNames {
     private final Map<String, Thread> holders = new HashMap<String, Thread>();
     /** A name: where to look for a number that is free, if not at 2. */
     private final Map<String, Integer> free = new HashMap<String, Integer>();
+    private final AtomicLong nameless = new AtomicLong();
     private int sweepAt = SWEEP_MIN;
 
     /** A thread's name and number, and what it is called by both. */
@@ -33,20 +38,37 @@ final class ThreadNames {
         }
     }
 
+    /** True for one that is only numbered. */
+    static boolean isNumbered(Thread thread) {
+        return isNameless(thread) && Cursor.isVirtual(thread);
+    }
+
+    private static boolean isNameless(Thread thread) {
+        String name = thread.getName();
+        return name == null || name.isEmpty();
+    }
+
     /** What a thread is called from now on that has just begun, or was not known. */
-    synchronized String take(Thread thread) {
+    String take(Thread thread) {
+        return isNumbered(thread) ? number() : keep(thread);
+    }
+
+    /** What the next one without a name is called. Takes no lock: virtual threads are pinned by those. */
+    private String number() {
+        long number = nameless.incrementAndGet();
+        return number == 1 ? NAMELESS : NAMELESS + "#" + number;
+    }
+
+    private synchronized String keep(Thread thread) {
         Taken before = byThread.get(thread);
         if (before != null) {
             return before.called;
         }
-        String name = thread.getName();
-        if (name == null || name.isEmpty()) {
-            name = NAMELESS;
-        }
         if (byThread.size() >= sweepAt) {
             sweep();
         }
-        Taken taken = find(thread, name);
+        String name = thread.getName();
+        Taken taken = isNameless(thread) ? new Taken(NAMELESS, 1, number()) : find(thread, name);
         byThread.put(thread, taken);
         holders.put(taken.called, thread);
         if (taken.number > 1) {
@@ -70,7 +92,7 @@ final class ThreadNames {
     private boolean isHeld(String called) {
         Thread holder = holders.get(called);
         if (holder != null && holder.getState() == Thread.State.TERMINATED) {
-            giveBack(holder);
+            forget(holder);
             return false;
         }
         return holder != null;
@@ -80,14 +102,20 @@ final class ThreadNames {
         List<Thread> all = new ArrayList<Thread>(byThread.keySet());
         for (Thread thread : all) {
             if (thread.getState() == Thread.State.TERMINATED) {
-                giveBack(thread);
+                forget(thread);
             }
         }
         sweepAt = Math.max(SWEEP_MIN, 2 * byThread.size());
     }
 
     /** The thread has ended: another one may be called so. */
-    synchronized void giveBack(Thread thread) {
+    void giveBack(Thread thread) {
+        if (!isNumbered(thread)) {
+            forget(thread);
+        }
+    }
+
+    private synchronized void forget(Thread thread) {
         Taken taken = byThread.remove(thread);
         if (taken == null) {
             return;
