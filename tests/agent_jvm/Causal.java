@@ -701,6 +701,8 @@ public class Causal {
         stamped.tryWriteLock(1, TimeUnit.MILLISECONDS);
         stamped.unlockRead(stamp);
         stamped.unlockWrite(stamped.writeLockInterruptibly());
+        stamped.unlock(stamped.readLock());
+        stamped.unlock(stamped.writeLock());
     }
 
     // --- time

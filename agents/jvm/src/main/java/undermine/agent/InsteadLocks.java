@@ -14,6 +14,9 @@ public final class InsteadLocks {
     private static final Field READING = HandoverHooks.field(BOTH + "$ReadLock", "sync");
     private static final Field WRITING = HandoverHooks.field(BOTH + "$WriteLock", "sync");
 
+    /** What of a stamp says that it is of one who reads, in all JDKs: some cannot be asked, and a lock may be the target's own. */
+    private static final long READERS = 0x7f;
+
     private InsteadLocks() {
     }
 
@@ -99,10 +102,19 @@ public final class InsteadLocks {
         Watch.end(call, 1);
     }
 
-    // --- stamped locks: whoever reads or writes has one and the same lock
+    // --- stamped locks: whoever reads or writes has one and the same lock, and several may have it for reading
 
     private static Subject nameOf(StampedLock lock) {
         return Things.of("stamped", lock);
+    }
+
+    private static Subject readingOf(StampedLock lock) {
+        return Things.reading("stamped", lock);
+    }
+
+    /** What is given back with this stamp. */
+    private static Subject nameOf(StampedLock lock, long stamp) {
+        return (stamp & READERS) == 0 ? nameOf(lock) : readingOf(lock);
     }
 
     private static long got(Call call, long stamp) {
@@ -111,7 +123,7 @@ public final class InsteadLocks {
     }
 
     public static long readLock(StampedLock lock) {
-        return got(Watch.begin(Ops.acquire, nameOf(lock), 0), lock.readLock());
+        return got(Watch.begin(Ops.acquire, readingOf(lock), 0), lock.readLock());
     }
 
     public static long writeLock(StampedLock lock) {
@@ -119,7 +131,7 @@ public final class InsteadLocks {
     }
 
     public static long tryReadLock(StampedLock lock) {
-        return got(Watch.begin(Ops.acquire, nameOf(lock), 1), lock.tryReadLock());
+        return got(Watch.begin(Ops.acquire, readingOf(lock), 1), lock.tryReadLock());
     }
 
     public static long tryWriteLock(StampedLock lock) {
@@ -127,7 +139,7 @@ public final class InsteadLocks {
     }
 
     public static long tryReadLock(StampedLock lock, long time, TimeUnit unit) throws InterruptedException {
-        Call call = Watch.begin(Ops.acquire, nameOf(lock), Math.max(1, Watch.limit(time, unit)));
+        Call call = Watch.begin(Ops.acquire, readingOf(lock), Math.max(1, Watch.limit(time, unit)));
         try {
             return got(call, lock.tryReadLock(time, unit));
         } catch (Throwable error) {
@@ -145,7 +157,7 @@ public final class InsteadLocks {
     }
 
     public static long readLockInterruptibly(StampedLock lock) throws InterruptedException {
-        Call call = Watch.begin(Ops.acquire, nameOf(lock), 0);
+        Call call = Watch.begin(Ops.acquire, readingOf(lock), 0);
         try {
             return got(call, lock.readLockInterruptibly());
         } catch (Throwable error) {
@@ -163,7 +175,7 @@ public final class InsteadLocks {
     }
 
     public static void unlockRead(StampedLock lock, long stamp) {
-        Watch.record(Ops.release, nameOf(lock), 0);
+        Watch.record(Ops.release, readingOf(lock), 0);
         lock.unlockRead(stamp);
     }
 
@@ -173,7 +185,7 @@ public final class InsteadLocks {
     }
 
     public static void unlock(StampedLock lock, long stamp) {
-        Watch.record(Ops.release, nameOf(lock), 0);
+        Watch.record(Ops.release, nameOf(lock, stamp), 0);
         lock.unlock(stamp);
     }
 

@@ -8,6 +8,8 @@ final class Things {
     private static final Known<Subject> NAMES = new Known<Subject>(SIZE);
     /** What has several sides. */
     private static final Known<Subject> WHOLES = new Known<Subject>();
+    /** Locks without objects of their own for who reads. */
+    private static final Known<Subject> READINGS = new Known<Subject>();
     /** Each object is a lock and a condition. */
     private static final Known<Subject> CONDITIONS = new Known<Subject>();
     /** A thread may be a lock too, beside the permit that it waits for. */
@@ -25,6 +27,15 @@ final class Things {
     /** A side of something that has several: all have its name, each is of its own kind. */
     static Subject side(String kind, Object side, Object whole) {
         return NAMES.putIfAbsent(side, new Subject(kind, find(WHOLES, "lock", whole).resource, false));
+    }
+
+    /** The side of a lock that several may have at a time: it has the lock's own name. */
+    static Subject reading(String kind, Object lock) {
+        if (lock == null) {
+            return null;
+        }
+        Subject known = READINGS.get(lock);
+        return known != null ? known : READINGS.putIfAbsent(lock, new Subject("readlock", of(kind, lock).resource, false));
     }
 
     static Subject condition(Object thing) {
