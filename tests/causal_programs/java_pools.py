@@ -94,13 +94,23 @@ def executed(program: Program, body: Body) -> None:
     program.limit(giver, "event.wait", 99)
 
 
-def closed(program: Program, body: Body) -> None:
+def _closed(make: str) -> Way:
     """A pool that is closed waits for what it runs."""
-    pool = made_pool(program, body)
-    giver = body.mark()
-    name, last = program.child(body, "handover", giver, before=("later();",))
-    body.add(f"try (ExecutorService open = {pool}) {{", f"    open.execute(part(Program::{name}));", "}")
-    program.wait("set", last, "event.set", giver, "event.wait")
+
+    def way(program: Program, body: Body) -> None:
+        pool = made_pool(program, body, make)
+        giver = body.mark()
+        name, last = program.child(body, "handover", giver, before=("later();",))
+        body.add(f"try (ExecutorService open = {pool}) {{", f"    open.execute(part(Program::{name}));", "}")
+        program.wait("set", last, "event.set", giver, "event.wait")
+
+    return way
+
+
+_UNASKED_POOL = """new ThreadPoolExecutor(1, 1, 1, TimeUnit.SECONDS, new LinkedBlockingQueue<>()) {
+    @Override public boolean isTerminated() { throw new IllegalStateException("asked"); }
+    @Override public void close() { for (shutdown(); !super.isTerminated(); Thread.onSpinWait()); }
+}"""
 
 
 def queued(program: Program, body: Body) -> None:
@@ -209,15 +219,24 @@ def common(program: Program, body: Body) -> None:
     body.add(f"ForkJoinPool.commonPool().submit(part(Program::{other})).join();")
 
 
-def completed(program: Program, body: Body) -> None:
+def _completed(make: str) -> Way:
     """A future is completed by another thread."""
-    n = program.number()
-    body.add(f"CompletableFuture<Integer> c{n} = new CompletableFuture<>();")
-    thread, last = started(program, body, f"c{n}.complete(1);", parameters=f"CompletableFuture<Integer> c{n}", call=f"c{n}")
-    waiter = body.mark()
-    body.add(f"c{n}.get(99, TimeUnit.SECONDS);", f"{thread}.join();")
-    program.wait("result", last, "future.set", waiter, "future.wait")
-    program.limit(waiter, "future.wait", 99)
+
+    def way(program: Program, body: Body) -> None:
+        n = program.number()
+        body.add(f"CompletableFuture<Integer> c{n} = {make};")
+        thread, last = started(program, body, f"c{n}.complete(1);", parameters=f"CompletableFuture<Integer> c{n}", call=f"c{n}")
+        waiter = body.mark()
+        body.add(f"c{n}.get(99, TimeUnit.SECONDS);", f"{thread}.join();")
+        program.wait("result", last, "future.set", waiter, "future.wait")
+        program.limit(waiter, "future.wait", 99)
+
+    return way
+
+
+_UNASKED_FUTURE = """new CompletableFuture<>() {
+    @Override public boolean isDone() { throw new IllegalStateException("asked"); }
+}"""
 
 
 def _stage(register: str, complete: str = "complete(1)") -> Way:
@@ -286,7 +305,8 @@ POOLS: dict[str, Way] = {
     "common": common,
 }
 STAGES: dict[str, Way] = {
-    "completed": completed,
+    "completed": _completed("new CompletableFuture<>()"),
+    "completed_own": _completed(_UNASKED_FUTURE),
     "stage_at_once": stage_at_once,
     "then_accept": _stage("{c}.thenAccept(it -> {f})"),
     "then_apply": _stage("{c}.thenApply(it -> {{ {f}; return 1; }})"),
@@ -315,7 +335,8 @@ VIRTUAL: dict[str, Way] = {
     "virtual_parallel": _parallel("Thread.ofVirtual().unstarted(each)"),
     "virtual_pool": virtual_pool,
     "join_duration": join_duration,
-    "closed": closed,
+    "closed": _closed("Executors.newFixedThreadPool(1)"),
+    "closed_own": _closed(_UNASKED_POOL),
 }
 _SCHEDULING = "new ForkJoinPool(2)"
 _SCHEDULE_FORKED = _SCHEDULE.replace("Executors.newScheduledThreadPool(1)", _SCHEDULING)

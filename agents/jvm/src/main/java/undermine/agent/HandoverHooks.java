@@ -290,8 +290,12 @@ public final class HandoverHooks {
 
     // --- pools
 
-    /** That of the pool itself: some are only handed out in a cover. */
     static Subject subjectOf(Object pool) {
+        return Things.of("pool", poolOf(pool));
+    }
+
+    /** The pool itself: some are only handed out in a cover. */
+    static Object poolOf(Object pool) {
         Object found = pool;
         try {
             for (int depth = 0; depth < DEPTH_MAX && found != null && COVER != null && COVER.isInstance(found); depth++) {
@@ -300,7 +304,7 @@ public final class HandoverHooks {
         } catch (ReflectiveOperationException unknown) {
             found = pool;
         }
-        return Things.of("pool", found);
+        return found;
     }
 
     /** The last thread of a pool has ended. */

@@ -416,6 +416,15 @@ public final class InsteadWaits {
 
     private static Call setting(CompletableFuture<?> future) {
         ThreadState.get().setting = future;
-        return future == null || future.isDone() ? null : Watch.begin(Ops.futureSet, Things.of("future", future), 0);
+        return future == null || isDone(future) ? null : Watch.begin(Ops.futureSet, Things.of("future", future), 0);
+    }
+
+    /** It may be of a class of the target's own, and what that throws is not what completing it does. */
+    private static boolean isDone(CompletableFuture<?> future) {
+        try {
+            return future.isDone();
+        } catch (Throwable its) {
+            return false;
+        }
     }
 }

@@ -28,7 +28,7 @@ public final class InsteadNewest {
 
     /** It waits for the last thread of the pool. */
     public static void close(ExecutorService pool) {
-        boolean isOver = Ops.eventWait == null || pool == null || pool.isTerminated();
+        boolean isOver = Ops.eventWait == null || isOver(HandoverHooks.poolOf(pool));
         Call call = isOver ? null : Watch.begin(Ops.eventWait, HandoverHooks.subjectOf(pool), 0);
         try {
             CLOSE.invokeExact(pool);
@@ -36,6 +36,12 @@ public final class InsteadNewest {
             throw Watch.<RuntimeException>failed(call, error);
         }
         Watch.end(call, 1);
+    }
+
+    /** Only the JDK's own pools are asked: others would run code of the target, and what that throws is not what `close` does. */
+    private static boolean isOver(Object pool) {
+        boolean isOfJdk = pool instanceof ExecutorService && pool.getClass().getClassLoader() == null;
+        return isOfJdk && ((ExecutorService) pool).isTerminated();
     }
 
     public static boolean join(Thread thread, Duration time) throws InterruptedException {
