@@ -31,6 +31,7 @@ import java.util.concurrent.Exchanger;
 import java.util.concurrent.ExecutorCompletionService;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.Flow;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingDeque;
@@ -208,6 +209,55 @@ public class Causal {
         publisher.submit("one");
         publisher.submit("two");
         both.await();
+    }
+
+    /** The same thing is published several times: dropped where there is no room, in vain to who has left, accepted late. */
+    static void refused() throws Exception {
+        Asking asking = new Asking();
+        SubmissionPublisher<String> publisher = new SubmissionPublisher<>(Runnable::run, 1);
+        publisher.subscribe(asking);
+        publisher.offer("full", null);
+        publisher.offer("same", null);
+        asking.next();
+        Thread thread = new Thread(() -> {
+            longer();
+            asking.next();
+        });
+        publisher.offer("again", null);
+        thread.start();
+        publisher.submit("same");
+        thread.join();
+        asking.next();
+        asking.from.cancel();
+        publisher.submit("same");
+        Asking other = new Asking();
+        publisher.subscribe(other);
+        other.next();
+        publisher.submit("same");
+    }
+
+    /** Gets one thing after the other, as it asks for them. */
+    static class Asking implements Flow.Subscriber<String> {
+        Flow.Subscription from;
+
+        void next() {
+            from.request(1);
+        }
+
+        public void onSubscribe(Flow.Subscription subscription) {
+            from = subscription;
+        }
+
+        public void onNext(String item) {
+            mark(item);
+        }
+
+        public void onError(Throwable error) {
+            throw new IllegalStateException(error);
+        }
+
+        public void onComplete() {
+        }
     }
 
     static void queues() throws Exception {

@@ -125,6 +125,14 @@ def test_what_is_published_belongs_to_who_has_published_it(program: Any) -> None
     assert [inside[e.resource] for e in gives] == [["one"], ["two"]]
 
 
+def test_what_is_refused_was_not_given(program: Any) -> None:
+    outcome = program.seen("refused")
+    given = _given(outcome)
+    taken = [(given[resource], inside) for resource, inside in _takers(outcome).items() if resource in given]
+    places = [f":Causal.refused#{n}" for n in (4, 9, 11, 19)]
+    assert taken == [*zip(places, (["full"], ["again"], ["same"], ["same"]), strict=True)]
+
+
 def test_items_of_queues_are_followed(program: Any) -> None:
     outcome = program.seen("queues")
     gives, takes = outcome.of("handover.give"), outcome.of("handover.take")

@@ -243,6 +243,9 @@ final class Core {
         if (frame.isPoll) {
             state.polls--;
         }
+        if (frame.given != null && (error != null || result <= 0)) {
+            HandoverHooks.refused(frame);
+        }
         if (frame.late != null) {
             recordLate(agent, state, frame, result, error);
         }

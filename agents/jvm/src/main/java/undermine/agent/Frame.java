@@ -40,6 +40,9 @@ final class Frame {
     NettySide side;
     /** What the method returns was handed over by this queue; or null. */
     Subject queue;
+    /** What the method is offered, and what that was recorded as; or null. */
+    Object item;
+    Subject given;
     /** What is opened, connected or listened on by this operation. */
     Object thing;
     /** Raised when the method ends, whatever it does. */
@@ -77,6 +80,8 @@ final class Frame {
         datagram = null;
         side = null;
         queue = null;
+        item = null;
+        given = null;
         thing = null;
         atEnd = null;
         outer = null;

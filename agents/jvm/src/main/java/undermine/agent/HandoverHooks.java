@@ -72,17 +72,38 @@ public final class HandoverHooks {
         }
     }
 
-    private static void give(String kind, Object task) {
+    /** What may be refused: it is not given then. A method that says so by a number that is not above 0 begins. */
+    public static boolean offer(Object item) {
+        Subject given = give("call", item);
+        if (given != null) {
+            Frame frame = ThreadState.get().top();
+            frame.given = given;
+            frame.item = item;
+        }
+        return false;
+    }
+
+    /** That method ends so, or by an exception. */
+    static void refused(Frame frame) {
+        try {
+            Items.withdraw(frame.item, frame.given);
+        } catch (Throwable trouble) {
+            Agent.current.note(trouble);
+        }
+    }
+
+    /** What it was recorded as; null if it is not. */
+    private static Subject give(String kind, Object task) {
         Agent agent = Agent.current;
         ThreadState state = ThreadState.get();
         if (task == null || agent == null || agent.off || state.busy || state.inside > 0) {
-            return;
+            return null;
         }
         state.busy = true;
         try {
             Class<?> code = codeOf(task);
             if (code.getName().startsWith(VIRTUAL)) {
-                return;
+                return null;
             }
             Cursor cursor = agent.cursor(state);
             Stack stack = agent.sites.here(cursor);
@@ -90,12 +111,14 @@ public final class HandoverHooks {
                 Subject subject = Subject.unique(CALLED.get(code), Things.unique(kind));
                 Core.recordAt(agent, state, cursor, Ops.give, subject, stack, 0, 0, 0);
                 Items.add(RUN, task, subject);
+                return subject;
             }
         } catch (Throwable trouble) {
             agent.note(trouble);
         } finally {
             state.busy = false;
         }
+        return null;
     }
 
     /** The class of the code that is run in the end, as far as the JDK's own tasks tell. */

@@ -200,7 +200,8 @@ final class JdkMethods {
             "HandoverHooks.await(" + DONE + ",0,1)"},
         {COMPLETIONS + "$QueueingFuture", "done()V",
             "!HandoverHooks.done(" + DONE + ",this.task Ljava/util/concurrent/Future;)"},
-        {SUBSCRIPTION, "offer(Ljava/lang/Object;Z)I", "!HandoverHooks.give(0)"},
+        {SUBSCRIPTION, "offer(Ljava/lang/Object;Z)I", "HandoverHooks.offer(0)"},
+        {SUBSCRIPTION, "retryOffer(Ljava/lang/Object;)I", "HandoverHooks.offer(0)"}, // what was refused is offered again
         {SUBSCRIPTION, "consumeNext(Ljava/util/concurrent/Flow$Subscriber;Ljava/lang/Object;)Z", "HandoverHooks.take(1)"},
         {IN_FUTURE, "unipush(L" + IN_FUTURE + "$Completion;)V", "!HandoverHooks.giveCallback(0)"},
         {IN_FUTURE + "$UniApply", FIRE, FIRING},
