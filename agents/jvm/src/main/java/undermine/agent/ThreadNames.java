@@ -55,8 +55,7 @@ final class ThreadNames {
 
     /** What the next one without a name is called. Takes no lock: virtual threads are pinned by those. */
     private String number() {
-        long number = nameless.incrementAndGet();
-        return number == 1 ? NAMELESS : NAMELESS + "#" + number;
+        return NAMELESS + "#" + nameless.incrementAndGet();
     }
 
     private synchronized String keep(Thread thread) {

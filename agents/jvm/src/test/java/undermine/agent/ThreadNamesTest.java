@@ -58,9 +58,9 @@ class ThreadNamesTest {
     @Test
     void threadsWithoutNamesAreNumberedToo() {
         Thread first = thread("");
-        assertEquals("?", names.take(first));
+        assertEquals("?#1", names.take(first));
         assertEquals("?#2", names.take(thread("")));
-        assertEquals("?", names.get(first));
+        assertEquals("?#1", names.get(first));
         names.giveBack(first);
         assertNull(names.get(first));
         assertEquals("?#3", names.take(thread("")));
@@ -81,7 +81,7 @@ class ThreadNamesTest {
         synchronized (names) {
             other.start();
             other.join(20_000);
-            assertEquals(Arrays.asList("?", "?#2"), called);
+            assertEquals(Arrays.asList("?#1", "?#2"), called);
         }
         Reference.reachabilityFence(kept);
         kept = null;
