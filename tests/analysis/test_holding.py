@@ -61,6 +61,27 @@ def test_a_lock_that_is_taken_again_counts(story: Story) -> None:
     assert found["out"] == []
 
 
+def test_what_is_held_for_reading_is_not_given_back_with_what_was_taken_for_writing(story: Story) -> None:
+    """Who writes may go on reading: both sides of the lock have one name."""
+    story.did("write", "lock.acquire", "lock@a", target="rlock")
+    story.did("read", "lock.acquire", "lock@a", target="readlock")
+    story.did("wrote", "lock.release", "lock@a", target="rlock")
+    story.did("still", "file.write")
+    story.did("done", "lock.release", "lock@a", target="readlock")
+    story.did("out", "file.write")
+    found = held(story)
+    assert found["wrote"] == found["still"] == ["read"]
+    assert found["done"] == found["out"] == []
+
+
+def test_what_became_another_way_of_having_a_lock_is_given_back(story: Story) -> None:
+    """As where a stamp of who reads is converted into one of who writes."""
+    story.did("read", "lock.acquire", "lock@a", target="readlock")
+    story.did("wrote", "lock.release", "lock@a", target="stamped")
+    story.did("out", "file.write")
+    assert held(story)["out"] == []
+
+
 def test_another_thread_may_give_a_lock_back(story: Story) -> None:
     story.did("take", "lock.acquire", "lock@a")
     story.did("in", "file.write")

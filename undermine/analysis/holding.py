@@ -1,10 +1,11 @@
 """What each event was done under: the locks that its thread or task held, and the time limit that was in force.
 
 A lock is held from the end of its acquiring to the beginning of its release. One that is taken several times is held until it
-was given back as often. Who waits in a condition has given its lock up meanwhile. Plain locks and semaphores may be given
-back by others. What only one can hold was given back, unseen, if another one gets it. An ended thread holds nothing. A task
-holds its own locks and those of the thread that runs it; it and one that it started for a limited wait are the same. A
-semaphore that somebody releases who has not acquired it is a signal, which nobody holds.
+was given back as often; what is taken for reading and what is taken for writing are each given back as such. Who waits in a
+condition has given its lock up meanwhile. Plain locks and semaphores may be given back by others. What only one can hold was
+given back, unseen, if another one gets it. An ended thread holds nothing. A task holds its own locks and those of the thread
+that runs it; it and one that it started for a limited wait are the same. A semaphore that somebody releases who has not
+acquired it is a signal, which nobody holds.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _BLOCK = 500_000
 class Hold:
     """A lock that was taken and not given back: by whom, and with which event."""
 
-    __slots__ = ("ended", "event", "key", "owner")
+    __slots__ = ("ended", "event", "key", "owner", "target")
 
-    def __init__(self, key: int, owner: int, event: int) -> None:
-        self.key, self.owner, self.event = key, owner, event
+    def __init__(self, key: int, owner: int, event: int, target: str) -> None:
+        self.key, self.owner, self.event, self.target = key, owner, event, target
         self.ended = False
         """The owner has ended with it."""
 
@@ -55,7 +56,7 @@ class Locks:
     def take(self, key: int, owner: int, event: int, target: str) -> list[int]:
         """Also says who lost it."""
         lost = [] if target not in ALONE else self._lose(key, owner, target == ONCE)
-        hold = Hold(key, owner, event)
+        hold = Hold(key, owner, event, target)
         self.of.setdefault(key, []).append(hold)
         self.by.setdefault(owner, []).append(hold)
         return lost
@@ -79,13 +80,12 @@ class Locks:
         if hold in mine:
             mine.remove(hold)
 
-    def give(self, key: int, owner: int) -> Hold | None:
-        """One's own, the last taken first; or another's. Says what is given back."""
+    def give(self, key: int, owner: int, target: str) -> Hold | None:
+        """One's own, the last that was taken as this target, or the last one; or another's. Says what is given back."""
         holds = self.of.get(key)
         if not holds:
             return None
-        at = next((n for n in range(len(holds) - 1, -1, -1) if holds[n].owner == owner and not holds[n].ended), 0)
-        hold = holds.pop(at)
+        hold = holds.pop(_given(holds, owner, target))
         self._forget(hold)
         return hold
 
@@ -108,6 +108,16 @@ class Locks:
     def held(self, owner: int) -> tuple[int, ...]:
         """The events with which this one took what it holds."""
         return tuple(hold.event for hold in self.by.get(owner, ()))
+
+
+def _given(holds: list[Hold], owner: int, target: str) -> int:
+    last = 0
+    for at in range(len(holds) - 1, -1, -1):
+        if holds[at].owner == owner and not holds[at].ended:
+            if holds[at].target == target:
+                return at
+            last = last or at
+    return last
 
 
 class Sets(Sequence[tuple[int, ...]]):
@@ -190,10 +200,10 @@ class _Held:
 
     def result(self) -> tuple[Ids, Sets]:
         columns, order = self.columns, self.known.order
-        alone = {columns.id_of(name): name for name in ALONE}
         for rows, codes in _blocks(*_effects(columns, self.known.context)):
             keys, owners = resources(columns, rows).tolist(), self.known.context[rows].tolist()
-            targets = [alone.get(target, "") for target in columns.target[rows].tolist()]
+            named = {target: columns.text(target) for target in np.unique(columns.target[rows]).tolist()}
+            targets = [named[target] for target in columns.target[rows].tolist()]
             for effect in zip(rows.tolist(), codes.tolist(), keys, owners, targets, strict=True):
                 self._apply(*effect)
         at = last_marked(self.marked[order], starts_of(self.known.context[order]))
@@ -231,7 +241,7 @@ class _Held:
             now = self.sets.number(self.locks.held(owner)) if again else self.sets.plus(self.now.get(owner, 0), row)
             self._note(row, owner, now)
         elif code == _GIVE:
-            hold = self.locks.give(key, owner)
+            hold = self.locks.give(key, owner, target)
             if hold is None:
                 return
             if hold.owner != owner:

@@ -157,7 +157,7 @@ class _Process:
         if what == "take":
             locks.take(resource, thread, number, event.target)
         elif what == "give":
-            locks.give(resource, thread)
+            locks.give(resource, thread, event.target)
         else:
             {"end": locks.end, "wait": locks.wait, "waited": locks.waited}[what](thread)
 
