@@ -16,6 +16,8 @@ from jdks import jdks, why_no_jvm
 
 MAJORS = sorted(jdks()) or [0]
 SEEDS = range(2)
+ALONE = {"closed_own"}
+"""Ways that are tried where nothing else has used the JDK's classes before: those that have classes made from them."""
 
 pytestmark = pytest.mark.skipif(bool(why_no_jvm()), reason=why_no_jvm())
 
@@ -28,6 +30,8 @@ class Programs:
         self.made = {"every way": every_way(language, [*language.ways])}
         for seed in SEEDS:
             self.made[f"seed {seed}"] = program(language, seed)
+        for name in ALONE & language.ways.keys():
+            self.made[name] = every_way(language, [name])
         for change in (late, late_starters) if major == MAJORS[-1] else ():
             self.made[change.__name__] = every_way(change(language), [*language.ways])
         self._compiled = JavaPrograms(folder, major, [*self.made.values()])
@@ -59,6 +63,13 @@ def test_every_way_to_hand_something_on(run: Callable[[int, str], None], major: 
 @pytest.mark.parametrize("major", MAJORS)
 def test_programs_at_random(run: Callable[[int, str], None], major: int, seed: int) -> None:
     run(major, f"seed {seed}")
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_what_is_made_from_a_class_of_the_jdk_leaves_that_to_the_agent(run: Callable[[int, str], None], name: str) -> None:
+    if name not in java(MAJORS[-1]).ways:
+        pytest.skip("the JDK here is too old")
+    run(MAJORS[-1], name)
 
 
 def test_programs_end_also_where_all_that_is_handed_on_is_late(run: Callable[[int, str], None]) -> None:

@@ -1,6 +1,5 @@
 package undermine.agent;
 
-import java.io.Serializable;
 import org.objectweb.asm.ClassReader;
 import org.objectweb.asm.ClassVisitor;
 import org.objectweb.asm.ClassWriter;
@@ -125,7 +124,7 @@ final class CallWeaver {
             owner = name;
             hasFrames = (version & 0xffff) >= Opcodes.V1_6;
             hasConstants = (version & 0xffff) >= Opcodes.V1_5;
-            mayChangeFlags = hasFrames && !maySerialize(superName, interfaces);
+            mayChangeFlags = hasFrames && !maySerialize(loader, superName, interfaces);
         }
 
         @Override
@@ -154,24 +153,12 @@ final class CallWeaver {
      * The number by which instances are told apart when they are written to streams is made of the flags of methods, too, unless
      * the class names one.
      */
-    private static boolean maySerialize(String superName, String[] interfaces) {
-        boolean found = mayBe(superName);
+    private boolean maySerialize(ClassLoader loader, String superName, String[] interfaces) {
+        boolean found = superName != null && bases.maySerialize(loader, superName);
         for (int i = 0; interfaces != null && i < interfaces.length; i++) {
-            found |= mayBe(interfaces[i]);
+            found |= bases.maySerialize(loader, interfaces[i]);
         }
         return found;
-    }
-
-    /** Only of the JDK's own types it is known. */
-    private static boolean mayBe(String type) {
-        if (type == null || !type.startsWith("java/")) {
-            return type != null;
-        }
-        try {
-            return Serializable.class.isAssignableFrom(Class.forName(type.replace('/', '.'), false, null));
-        } catch (ClassNotFoundException | LinkageError unknown) {
-            return true;
-        }
     }
 
     /** Replaces calls, and puts hooks around monitors. */
