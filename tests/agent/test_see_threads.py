@@ -281,3 +281,22 @@ def test_threads_without_threading(tool, any_python):
     starts = outcome.of("thread.start")
     assert [event.target for event in starts] == ["work", "work", "work", "other"]
     assert all(event.loc.startswith("__main__:go#") for event in starts)
+
+
+def test_futures_that_are_waited_for_may_leave_their_set_meanwhile(tool):
+    """Also how the functions that wait for several look to others."""
+    outcome = tool.run(
+        """
+        import concurrent.futures, inspect, sys, time
+
+        sys.setswitchinterval(1e-6)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for _ in range(60):
+                alive = {pool.submit(time.sleep, 0.0002) for _ in range(60)}
+                for future in list(alive):
+                    future.add_done_callback(alive.discard)
+                concurrent.futures.wait(alive)
+        print(inspect.isgeneratorfunction(concurrent.futures.as_completed))
+        """
+    ).ok()
+    assert outcome.out == "True\n"
