@@ -42,17 +42,18 @@ def virtual_pool(program: Program, body: Body) -> None:
 
 
 def join_limit(program: Program, body: Body) -> None:
-    giver = body.mark()
-    name, last = program.child(body, "start", giver, before=("later();",))
-    body.add(f"{start(program, body, f'{name}()')}.join(99_000);")
-    program.wait("join", last, "thread.end", giver, "join")
-    program.limit(giver, "join", 99)
+    _joined(program, body, "later();", "99_000")
 
 
 def join_duration(program: Program, body: Body) -> None:
+    _joined(program, body, "Thread.sleep(java.time.Duration.ofMillis(20));", "java.time.Duration.ofSeconds(99)")
+
+
+def _joined(program: Program, body: Body, before: str, limit: str) -> None:
+    """A thread that is waited for 99 seconds at most."""
     giver = body.mark()
-    name, last = program.child(body, "start", giver, before=("Thread.sleep(java.time.Duration.ofMillis(20));",))
-    body.add(f"{start(program, body, f'{name}()')}.join(java.time.Duration.ofSeconds(99));")
+    name, last = program.child(body, "start", giver, before=(before,))
+    body.add(f"{start(program, body, f'{name}()')}.join({limit});")
     program.wait("join", last, "thread.end", giver, "join")
     program.limit(giver, "join", 99)
 

@@ -428,9 +428,14 @@ SYNC: dict[str, Way] = {way.__name__: way for way in (*_THREADS, *_WAITS, *_PROC
 
 
 def task(program: Program, body: Body) -> None:
+    _one(program, body, "await asyncio.create_task({}())")
+
+
+def _one(program: Program, body: Body, *lines: str) -> None:
+    """One task, which ends the wait for it."""
     giver = body.mark()
     name, last = _coroutine(program, body, "start", giver, "await asyncio.sleep(0.005)")
-    body.add(f"await asyncio.create_task({name}())")
+    body.add(*(line.format(name) for line in lines))
     program.wait("result", last, "future.set", giver, "future.wait")
 
 
@@ -448,10 +453,7 @@ def shielded(program: Program, body: Body) -> None:
 
 
 def shielded_limited(program: Program, body: Body) -> None:
-    giver = body.mark()
-    name, last = _coroutine(program, body, "start", giver, "await asyncio.sleep(0.005)")
-    body.add(f"x = asyncio.create_task({name}())", "await asyncio.wait_for(asyncio.shield(x), 99)")
-    program.wait("result", last, "future.set", giver, "future.wait")
+    _one(program, body, "x = asyncio.create_task({}())", "await asyncio.wait_for(asyncio.shield(x), 99)")
 
 
 def gather_limited(program: Program, body: Body) -> None:

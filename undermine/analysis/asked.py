@@ -15,11 +15,10 @@ _STEPS_MAX = 64
 
 def askers(traced: Traced) -> Numbers:
     """For each event the row of the client's operation for which it was done, or NONE."""
-    columns = traced.columns
-    first = np.arange(len(columns))
     is_attempt = _attempts(traced)
     if not is_attempt.any():
-        return np.full(len(columns), NONE, np.int64)
+        return np.full(len(traced), NONE, np.int64)
+    first = np.arange(len(traced))
     goes_on = (traced.causor >= 0) & ~is_attempt
     first[goes_on] = traced.causor[goes_on]
     for _ in range(_STEPS_MAX):  # each time twice as far; a cycle has no first one
@@ -33,6 +32,7 @@ def askers(traced: Traced) -> Numbers:
 def _attempts(traced: Traced) -> Array:
     """Whether each row is an operation of a client."""
     columns = traced.columns
-    names = np.array([text.startswith(ATTEMPT) for text in columns.strings], bool)
-    found: Array = names[columns.resource] & (columns.op == columns.id_of("handover.take"))
+    takes = columns.find("handover.take")
+    found = np.zeros(len(columns), bool)
+    found[takes] = [columns.text(number).startswith(ATTEMPT) for number in columns.resource[takes].tolist()]
     return found

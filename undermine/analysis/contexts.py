@@ -100,9 +100,11 @@ def _ends_of_tasks(columns: Columns, thread: Ids, by_thread: Numbers, intervals:
     ends = columns.find("task.end")
     steps = Groups(resources(columns, intervals), intervals, len(columns)).last_before(resources(columns, ends), ends)
     ends, steps = ends[steps >= 0], steps[steps >= 0]
+    if not len(ends):
+        return ends, steps
     places = np.empty(len(columns), np.int64)
     places[by_thread] = np.arange(len(columns))
-    following = by_thread[np.minimum(places[ends] + 1, max(0, len(columns) - 1))] if len(ends) else ends
+    following = by_thread[np.minimum(places[ends] + 1, len(columns) - 1)]
     sets = (thread[following] == thread[ends]) & (columns.op[following] == columns.id_of("future.set")) & (following > ends)
     return np.concatenate((ends, following[sets])), np.concatenate((steps, steps[sets]))
 

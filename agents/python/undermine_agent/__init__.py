@@ -46,7 +46,7 @@ def load(path: str) -> None:
 def attempt(name: str, function):
     """Do one operation of a client, which asks for it itself: it is not caused by the answer to the operation before."""
     for agent in _loaded:
-        if not agent.off and "handover" in agent.config.get("observe", FAMILIES):
+        if not agent.off and agent.observes("handover"):
             from undermine_agent.handover import Handover
 
             handover = Handover(agent)

@@ -144,6 +144,11 @@ class Agent(fast.base("Core", Core)):
         self.off = True
         self.paths.fds.clear()
 
+    def observes(self, family: str) -> bool:
+        """Whether this family of what is only observed is asked for: all are, where none is named."""
+        named = self.config.get("observe")
+        return named is None or family in named
+
     def targets_own(self, frame) -> bool:
         """True if this frame runs the target's code, or on its behalf. Cheap: one look-up for code seen before."""
         while frame is not None:

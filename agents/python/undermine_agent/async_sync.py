@@ -100,7 +100,7 @@ def _getting(agent, items):
     """Also what `as_completed` gets from a queue of its own: the next future that is done."""
     own, operation, queue = own_caller(agent), agent.operations["queue.get"], by_address("queue")
     behind, several, frame = own_behind(agent, "asyncio"), Several(agent), sys._getframe
-    has_waits = "sync" in agent.config.get("observe", ("sync",))
+    has_waits = agent.observes("sync")
 
     def make(original):
         async def driven(place, /, self):

@@ -13,7 +13,7 @@ from time import monotonic_ns
 from undermine_agent.agent import LOST, note_error
 from undermine_agent.disguise import disguised
 from undermine_agent.names import Subject, mask
-from undermine_agent.stores import GOT, wanted
+from undermine_agent.stores import GOT
 from undermine_agent.table import Operation
 
 TEXT_MAX = 200
@@ -411,11 +411,10 @@ class Layer:
         self.nodes = Nodes(agent)
         self.subjects: dict = {}
         self.troubles = 0
-        self.notes_answers = wanted(agent.config)
+        self.notes_answers = agent.observes("raw")
         agent.operations.setdefault(GOT, Operation(GOT, False))
         operations = agent.operations
-        observed = "raw" in agent.config.get("observe", ("raw",))
-        self.raw = {"net.send": operations["raw.send"], "net.recv": operations["raw.recv"]} if observed else {}
+        self.raw = {"net.send": operations["raw.send"], "net.recv": operations["raw.recv"]} if self.notes_answers else {}
         agent.covered = self.covered
 
     def covered(self, operation, subject):

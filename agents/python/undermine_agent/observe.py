@@ -198,6 +198,20 @@ def own_or_by(agent, *modules: str):
     return is_own
 
 
+def all_but(agent, codes):
+    """A function that says whether any code called but this, by address."""
+    frame = sys._getframe
+
+    def is_other() -> bool:
+        try:
+            caller = frame(2)
+        except ValueError:  # no Python code calls
+            return False
+        return not agent.off and id(caller.f_code) not in codes
+
+    return is_other
+
+
 class _Code:
     """As much of a frame as is needed to say whose code it runs."""
 
@@ -295,23 +309,11 @@ def observed(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None,
 
         return hook
 
-    def make_for_all(original):
-        def hook(*args, **options):
-            try:
-                caller = frame(1)
-            except ValueError:  # no Python code calls
-                return original(*args, **options)
-            if id(caller.f_code) in unless or agent.off:
-                return original(*args, **options)
-            return recorded(original, args, options)
-
-        return hook
-
+    if unless is not None:
+        is_own = all_but(agent, unless)
+        make_asking.native = fast.OBSERVE, agent.operations[op], None, 0, 0, 0, 0, {}, unless
     if is_own is not None:
         return make_asking
-    if unless is not None:
-        make_for_all.native = fast.OBSERVE, agent.operations[op], None, 0, 0, 0, 0, {}, unless
-        return make_for_all
     if type(op) is str:
         simple = size_of is nothing and measure is truth
         make.native = fast.OBSERVE, agent.operations[op], getattr(subject_of, "label", None) if simple else None

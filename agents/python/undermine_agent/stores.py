@@ -93,9 +93,3 @@ def bounded(store: str, name: str, entries: list, kind: str = "") -> str:
 
 def _json(part) -> str:
     return "[%s]" % ",".join(map(quoted, part[:VALUES_MAX])) if type(part) is list else quoted(part)
-
-
-def wanted(config: dict) -> bool:
-    """True if what comes back is to be recorded: it is of the family `raw`."""
-    observed = config.get("observe")
-    return observed is None or "raw" in observed

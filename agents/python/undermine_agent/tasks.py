@@ -111,7 +111,7 @@ class Watch:
         self.tasks = handover.steps if handover is not None else Marks()
         self.parts = Marks()
         self.future, self.set = by_address("future"), agent.operations["future.set"]
-        self.has_waits = "sync" in agent.config.get("observe", ("sync",))
+        self.has_waits = agent.observes("sync")
 
     def begin(self, coroutine, task, outer):
         """A task starts: its subject. What a library makes a task of may call the target's own code, so it counts too.

@@ -144,7 +144,7 @@ class Hooks:
         `sock` is a function that is given the object and answers with the socket below it, or None.
         """
         agent = self._layer.agent
-        if "handover" in agent.config.get("observe", ("handover",)):
+        if agent.observes("handover"):
             of_future = forks.load("undermine_agent.reading", "of_future")  # not before the target uses sockets
             on_class(owner, name, of_future(agent, sock))
 
