@@ -19,8 +19,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.processes import Env, Steps, agent_files, background, children_cpu_s, free_ports
-from undermine import accelerator
 from undermine.resources import python_agent_dir
+from undermine.runtimes import accelerator
 
 HERE = Path(__file__).parent
 TARGETS = HERE / "targets"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bench.news import print_news
 from undermine import api
-from undermine.config import Config, parse_duration
-from undermine.config_load import load
+from undermine.config.load import load
+from undermine.config.schema import Config, parse_duration
 from undermine.model.finding import Finding
 
 BUDGET = sys.argv[1] if len(sys.argv) > 1 else "10m"

@@ -21,9 +21,9 @@ import msgspec
 
 from bench.news import print_news
 from undermine import api
-from undermine.config import Config, Faults, parse_duration
-from undermine.config_load import load
-from undermine.experiments import News
+from undermine.campaign.experiments import News
+from undermine.config.load import load
+from undermine.config.schema import Config, Faults, parse_duration
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent / "examples"

@@ -27,11 +27,12 @@ from bench.processes import (
     linked,
     set_up,
 )
-from undermine import api, jvm
-from undermine.config import Config
-from undermine.config_load import load
+from undermine import api
+from undermine.config.load import load
+from undermine.config.schema import Config
+from undermine.config.templates import render
 from undermine.model.run import NodeInfo
-from undermine.templates import render
+from undermine.runtimes import jvm
 
 PACK = Path(__file__).parents[1] / "examples" / "zookeeper"
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 7

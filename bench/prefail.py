@@ -22,11 +22,11 @@ from bench import prefail_tables as tables
 from bench.news import print_news
 from bench.prefail_pool import Clock, Level, Pool, crash_before_changes, open_pool, pruned_singles
 from bench.prefail_tables import RANDOM, SIMPLEST, Cell, Row
-from undermine.config import Config, parse_duration
-from undermine.config_load import load
+from undermine.config.load import load
+from undermine.config.schema import Config, parse_duration
 from undermine.model.errors import UserError
 from undermine.model.point import Point
-from undermine.policy_library import DEFAULT
+from undermine.policies.library import DEFAULT
 from undermine.protocols import PastRun
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -21,21 +21,21 @@ import msgspec
 import undermine
 from undermine import plugins
 from undermine.analysis.chances import LEAVING_TRACES, chances_at, possible
-from undermine.campaign import Campaign
-from undermine.campaign_dirs import open_store
-from undermine.config import Config
+from undermine.campaign.experiments import Judged, Listener
+from undermine.campaign.loop import Campaign
+from undermine.config.schema import Config
 from undermine.deployments.sweep import sweep
-from undermine.engine import Engine, open_engine
-from undermine.experiments import Judged, Listener
 from undermine.model.errors import UserError
 from undermine.model.plan import At, Plan, Step, failure_of
 from undermine.model.point import Point
-from undermine.policies import Policy, compose, draw, filter_policy
-from undermine.policy_library import parse_policy
+from undermine.policies.library import parse_policy
+from undermine.policies.pruning import Policy, compose, draw, filter_policy
+from undermine.policies.sequences import CampaignProfiles, profiles_of, using
+from undermine.policies.sequences import Sequence as Tasks
 from undermine.protocols import History, PastRun, Profile
-from undermine.sequences import CampaignProfiles, profiles_of, using
-from undermine.sequences import Sequence as Tasks
-from undermine.store import SPECIAL, Slot, Store
+from undermine.run.engine import Engine, open_engine
+from undermine.store.campaign_dirs import open_store
+from undermine.store.database import SPECIAL, Slot, Store
 from undermine.strategies.prefail import Prefail
 
 POOL = "pool"

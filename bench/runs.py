@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.news import print_news
 from undermine import api
-from undermine.config_load import load
+from undermine.config.load import load
 
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 60
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from bench.processes import peak_mb, set_up
-from undermine.analysis.scopes import analyse
+from undermine.program import analyse
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SYSTEMS = {

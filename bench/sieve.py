@@ -27,20 +27,20 @@ from bench.processes import set_up
 from bench.sieve_tables import NAMES, SIEVE, Cell, Points, Report, Row, State, Static
 from bench.trace import without_agents
 from undermine import api, plugins
-from undermine.analysis.exposure import Spot
-from undermine.analysis.scopes import Named, Program
-from undermine.campaign import Campaign
-from undermine.campaign_dirs import open_store
-from undermine.config import Config, parse_duration
-from undermine.config_load import load
-from undermine.engine import open_engine
+from undermine.analysis.exposure.exposure import Spot
+from undermine.campaign.loop import Campaign
+from undermine.config.load import load
+from undermine.config.schema import Config, parse_duration
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, landings
 from undermine.model.plan import Delay, Plan, point_at
 from undermine.model.run import RunRecord
+from undermine.program import Named, Program
 from undermine.protocols import History, Sources, Strategy
-from undermine.rundir import RunDir, load_record
-from undermine.store import BASELINE, Store
+from undermine.run.engine import open_engine
+from undermine.store.campaign_dirs import open_store
+from undermine.store.database import BASELINE, Store
+from undermine.store.rundir import RunDir, load_record
 from undermine.strategies.compared import spots_of
 from undermine.strategies.slow_known import Known
 

@@ -15,8 +15,8 @@ import msgspec
 
 from bench.news import print_news
 from undermine import api
-from undermine.config import FaultKind
-from undermine.config_load import load
+from undermine.config.load import load
+from undermine.config.schema import FaultKind
 
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 500
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 0

@@ -25,11 +25,11 @@ from bench import big_trace
 from bench.processes import children_cpu_s, compared, linked, peak_mb, set_up
 from undermine.analysis.analysing import analyse
 from undermine.analysis.trace_summary import summary
-from undermine.config import Config
-from undermine.config_load import load
+from undermine.api.tracing import record
+from undermine.config.load import load
+from undermine.config.schema import Config
 from undermine.model.codec import read_columns
-from undermine.rundir import RunDir, load_record, read_history
-from undermine.tracing import record
+from undermine.store.rundir import RunDir, load_record, read_history
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SYSTEMS = ("granary", "pysyncobj", "dask", "rq", "zookeeper")

@@ -22,10 +22,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from undermine import accelerator
 from undermine.model.codec import read_trace
 from undermine.model.stacks import STACKS_SIGNAL
 from undermine.resources import python_agent_dir
+from undermine.runtimes import accelerator
 
 RUNNER = Path(__file__).parent / "targets" / "regression.py"
 MINORS = ("3.9", "3.10", "3.11", "3.12", "3.13")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from undermine.store import Store
+from undermine.store.database import Store
 
 
 @pytest.fixture

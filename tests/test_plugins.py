@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from undermine import plugins
-from undermine.config import Config
-from undermine.config_load import load
+from undermine.config.load import load
+from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.model.run import RunView, Verdict

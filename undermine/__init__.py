@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from undermine.model.run import Op as Op
     from undermine.model.run import RunView as RunView
     from undermine.model.run import Verdict as Verdict
-    from undermine.registry import check as check
-    from undermine.registry import checker as checker
-    from undermine.registry import cluster as cluster
-    from undermine.registry import filter as filter
-    from undermine.registry import final as final
-    from undermine.registry import workload as workload
-    from undermine.sequences import Sequence as Sequence
-    from undermine.sequences import Task as Task
-    from undermine.sequences import abstract_in as abstract_in
-    from undermine.sequences import abstract_out as abstract_out
-    from undermine.sequences import all_points as all_points
-    from undermine.sequences import crashed as crashed
-    from undermine.sequences import explored as explored
-    from undermine.sequences import first_read as first_read
-    from undermine.sequences import post_injection_points as post_injection_points
-    from undermine.sequences import recovery_functions as recovery_functions
-    from undermine.sequences import recovery_path as recovery_path
-    from undermine.workloads import Refused as Refused
-    from undermine.workloads import Session as Session
+    from undermine.policies.sequences import Sequence as Sequence
+    from undermine.policies.sequences import Task as Task
+    from undermine.policies.sequences import abstract_in as abstract_in
+    from undermine.policies.sequences import abstract_out as abstract_out
+    from undermine.policies.sequences import all_points as all_points
+    from undermine.policies.sequences import crashed as crashed
+    from undermine.policies.sequences import explored as explored
+    from undermine.policies.sequences import first_read as first_read
+    from undermine.policies.sequences import post_injection_points as post_injection_points
+    from undermine.policies.sequences import recovery_functions as recovery_functions
+    from undermine.policies.sequences import recovery_path as recovery_path
+    from undermine.userland.registry import check as check
+    from undermine.userland.registry import checker as checker
+    from undermine.userland.registry import cluster as cluster
+    from undermine.userland.registry import filter as filter
+    from undermine.userland.registry import final as final
+    from undermine.userland.registry import workload as workload
+    from undermine.userland.workloads import Refused as Refused
+    from undermine.userland.workloads import Session as Session
 
 __version__ = "0.1.0"
 
@@ -47,25 +47,25 @@ _HOMES = {
     "Op": "undermine.model.run",
     "RunView": "undermine.model.run",
     "Verdict": "undermine.model.run",
-    "check": "undermine.registry",
-    "checker": "undermine.registry",
-    "cluster": "undermine.registry",
-    "filter": "undermine.registry",
-    "final": "undermine.registry",
-    "workload": "undermine.registry",
-    "Sequence": "undermine.sequences",
-    "Task": "undermine.sequences",
-    "abstract_in": "undermine.sequences",
-    "abstract_out": "undermine.sequences",
-    "all_points": "undermine.sequences",
-    "crashed": "undermine.sequences",
-    "explored": "undermine.sequences",
-    "first_read": "undermine.sequences",
-    "post_injection_points": "undermine.sequences",
-    "recovery_functions": "undermine.sequences",
-    "recovery_path": "undermine.sequences",
-    "Refused": "undermine.workloads",
-    "Session": "undermine.workloads",
+    "check": "undermine.userland.registry",
+    "checker": "undermine.userland.registry",
+    "cluster": "undermine.userland.registry",
+    "filter": "undermine.userland.registry",
+    "final": "undermine.userland.registry",
+    "workload": "undermine.userland.registry",
+    "Sequence": "undermine.policies.sequences",
+    "Task": "undermine.policies.sequences",
+    "abstract_in": "undermine.policies.sequences",
+    "abstract_out": "undermine.policies.sequences",
+    "all_points": "undermine.policies.sequences",
+    "crashed": "undermine.policies.sequences",
+    "explored": "undermine.policies.sequences",
+    "first_read": "undermine.policies.sequences",
+    "post_injection_points": "undermine.policies.sequences",
+    "recovery_functions": "undermine.policies.sequences",
+    "recovery_path": "undermine.policies.sequences",
+    "Refused": "undermine.userland.workloads",
+    "Session": "undermine.userland.workloads",
     "hunt": "undermine.api",
 }
 

@@ -16,7 +16,7 @@ from undermine.model.errors import Interrupted
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
-    from undermine import cli
+    from undermine.cli import commands as cli
 
     cli.main()
 

@@ -11,7 +11,7 @@ import msgspec
 from undermine.checkers.builtin import BUILTIN
 from undermine.checkers.gray import Gray
 from undermine.checkers.logs import Logs
-from undermine.config import Config
+from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.protocols import Checker, Strategy
 from undermine.strategies.exhaustive import Exhaustive

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fake_tool import MINORS, FakeTool, free_port, interpreters
 
-from undermine import accelerator
+from undermine.runtimes import accelerator
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from undermine import accelerator
-from undermine.accelerator import interpreter_of
+from undermine.runtimes import accelerator
+from undermine.runtimes.accelerator import interpreter_of
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from fake_tool import minor_of
 
-from undermine.analysis.causality import causality
-from undermine.analysis.channels import pair
+from undermine.analysis.causality.causality import causality
+from undermine.analysis.messages.channels import pair
 from undermine.model.codec import read_columns
 
 STEPS = """

@@ -397,7 +397,7 @@ def test_the_tool_that_calls_a_client_is_no_part_of_it(tool):
     )
     outcome = tool.run(
         """
-        from undermine.workloads import attempt, client
+        from undermine.userland.workloads import attempt, client
 
         def put():
             open("x", "w").close()

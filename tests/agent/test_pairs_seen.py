@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bytes_moved import ASYNCIO, BLOCKING, CONTEXTS, PAIR
 
-from undermine.analysis.causality import causality
-from undermine.analysis.channels import Pairing, pair
-from undermine.analysis.messages import messages
+from undermine.analysis.causality.causality import causality
+from undermine.analysis.messages.channels import Pairing, pair
+from undermine.analysis.messages.messages import messages
 from undermine.model.codec import read_columns
 
 

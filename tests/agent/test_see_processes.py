@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from undermine.analysis.analysing import analyse
-from undermine.analysis.blocking import BLOCKS
+from undermine.analysis.causality.blocking import BLOCKS
 from undermine.model.codec import read_columns
 
 CHILDREN = """

@@ -9,7 +9,7 @@ import pytest
 from fake_tool import FakeTool, Outcome
 from jdks import compile_java, jdks, run_java, why_no_jvm
 
-from undermine import jvm
+from undermine.runtimes import jvm
 
 HERE = Path(__file__).resolve().parent
 VERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+BytecodeVerificationLocal")

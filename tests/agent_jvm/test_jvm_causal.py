@@ -14,9 +14,9 @@ import pytest
 from fake_tool import Outcome
 
 from undermine.analysis.analysing import analyse
-from undermine.analysis.blocking import BLOCKS
-from undermine.analysis.causality import causality
-from undermine.analysis.channels import pair
+from undermine.analysis.causality.blocking import BLOCKS
+from undermine.analysis.causality.causality import causality
+from undermine.analysis.messages.channels import pair
 from undermine.model.codec import read_columns
 
 FAMILIES = ["sync", "time", "handover", "process", "raw"]

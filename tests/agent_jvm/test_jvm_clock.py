@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from undermine import jvm
+from undermine.runtimes import jvm
 
 FAKERS = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from analysis.story import Story
 
-from undermine.analysis.blocking import BLOCKS
-from undermine.analysis.causality import CAUSES, Causality, causality, with_messages
+from undermine.analysis.causality.blocking import BLOCKS
+from undermine.analysis.causality.causality import CAUSES, Causality, causality, with_messages
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from analysis.story import Story
 from wires import Clock, Network, Socket, Wire, child, known, shuffled
 
-from undermine.analysis.channels import Channel, Pairing, Unpaired, pair
-from undermine.analysis.connections import address, connection_name
+from undermine.analysis.messages.channels import Channel, Pairing, Unpaired, pair
+from undermine.analysis.messages.connections import address, connection_name
 from undermine.model.columns import Columns
 from undermine.model.event import AgentInfo, Event
 from undermine.testing import event

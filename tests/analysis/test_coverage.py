@@ -12,9 +12,9 @@ from undermine.analysis.coverage import Coverage, Reached, Share, Stage, coverag
 from undermine.model.plan import At, Crash, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import RunRecord, RunStatus
+from undermine.policies.sequences import profiles_of
 from undermine.protocols import Experiment, PointSeen, recovery
-from undermine.sequences import profiles_of
-from undermine.store import Store
+from undermine.store.database import Store
 from undermine.testing import point
 
 A, B, C = (point(loc=f"app:{name}#1") for name in "abc")
@@ -199,7 +199,7 @@ def test_it_is_the_recovery_that_policies_are_told_of(tmp_path: Path) -> None:
 
 def test_runs_are_counted_in_the_order_in_which_they_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count(1.0)
-    monkeypatch.setattr("undermine.store.time", SimpleNamespace(time=lambda: next(clock)))
+    monkeypatch.setattr("undermine.store.database.time", SimpleNamespace(time=lambda: next(clock)))
     store = Store(tmp_path / "c")
     slots = store.write_round("random", [crash(A), crash(B)])
     runs = [store.begin_run(slot) for slot in slots]

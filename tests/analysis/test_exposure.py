@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from analysis.story import Story
 
-from undermine.analysis.exposure import Exposure, Spot, exposures, merged
+from undermine.analysis.exposure.exposure import Exposure, Spot, exposures, merged
 from undermine.model.event import AgentInfo
 from undermine.model.point import CLIENT, stack_id
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from analysis.story import Story
 
-from undermine.analysis.holding import holding
+from undermine.analysis.exposure.holding import holding
 
 
 @pytest.fixture

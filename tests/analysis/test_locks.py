@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from undermine.analysis.locks import Holding, explained, locks_at, waits_by_stack
+from undermine.analysis.exposure.locks import Holding, explained, locks_at, waits_by_stack
 from undermine.model.event import Event, Trace, ordered
 from undermine.model.stacks import Doing, ProcessStacks
 

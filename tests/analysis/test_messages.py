@@ -7,11 +7,11 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from undermine.analysis.causality import causality
-from undermine.analysis.channels import pair
-from undermine.analysis.logical import BACKWARDS, COUNTS_DIFFER, NEVER_RECEIVED, NO_AGENT, NOT_KNOWN
-from undermine.analysis.messages import Messages, messages
-from undermine.analysis.naming import sent_from
+from undermine.analysis.causality.causality import causality
+from undermine.analysis.messages.channels import pair
+from undermine.analysis.messages.logical import BACKWARDS, COUNTS_DIFFER, NEVER_RECEIVED, NO_AGENT, NOT_KNOWN
+from undermine.analysis.messages.messages import Messages, messages
+from undermine.analysis.reading.naming import sent_from
 from undermine.model.columns import Columns
 from undermine.model.event import AgentInfo, Event
 from undermine.model.point import stack_id

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from undermine.analysis import stores
 from undermine.analysis.analysing import analyse
-from undermine.analysis.store_commands import TABLES, Commands, Does, everything, first
+from undermine.analysis.stores import links as stores
+from undermine.analysis.stores.commands import TABLES, Commands, Does, everything, first
 from undermine.model.columns import Columns
 from undermine.model.event import Event, ordered
 from undermine.testing import event

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from causal_programs.generator import Cause, Limit, Program, Wait
 
-from undermine.analysis.blocking import BLOCKS
-from undermine.analysis.causality import CAUSES, EXTENT, Causality, causality
-from undermine.analysis.channels import pair
-from undermine.analysis.holding import Holding, holding
+from undermine.analysis.causality.blocking import BLOCKS
+from undermine.analysis.causality.causality import CAUSES, EXTENT, Causality, causality
+from undermine.analysis.exposure.holding import Holding, holding
+from undermine.analysis.messages.channels import pair
 from undermine.model.codec import read_columns
 
 NS = 1_000_000_000

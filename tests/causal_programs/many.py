@@ -19,7 +19,7 @@ from causal_programs.ways import ASYNC, PYTHON
 from fake_tool import FakeTool, Outcome
 from jdks import jdks, why_no_jvm
 
-from undermine import accelerator
+from undermine.runtimes import accelerator
 
 Run = Callable[[Program, FakeTool], Outcome]
 

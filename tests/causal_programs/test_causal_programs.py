@@ -13,7 +13,7 @@ from causal_programs.judging import check
 from causal_programs.ways import ASYNC, HEAD, PYTHON, SYNC
 from fake_tool import MINORS, FakeTool, interpreters
 
-from undermine import accelerator
+from undermine.runtimes import accelerator
 
 SLOW = ("spawned", "pool", "process_pool")
 """Ways that take a second each: once is enough."""

@@ -18,7 +18,6 @@ from typing import Any
 
 from jdks import jdks
 
-from undermine import accelerator, jvm
 from undermine.inject.compile import compile_steps
 from undermine.inject.controller import VERSION, Controller
 from undermine.inject.server import Server, SharedState
@@ -29,6 +28,7 @@ from undermine.model.point import Point
 from undermine.model.run import Receipt
 from undermine.model.stacks import STACKS_SIGNAL
 from undermine.resources import python_agent_dir
+from undermine.runtimes import accelerator, jvm
 
 HERE = Path(__file__).resolve().parent
 WAIT_S = 20.0

@@ -10,7 +10,7 @@ import pytest
 from conformance_bench import HERE, Bench, Kind, jvm_kind, python_kind
 from jdks import compile_java, jdks, why_no_jvm
 
-from undermine import jvm
+from undermine.runtimes import jvm
 
 KINDS = ["python-pure", "python-fast", *([f"jvm-{major}" for major in sorted(jdks())] or ["jvm"])]
 

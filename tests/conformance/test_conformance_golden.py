@@ -16,9 +16,9 @@ import pytest
 from conformance_bench import HERE, Bench, Kind, at, python_kind, step
 from jdks import compile_java, jdks
 
-from undermine import jvm
 from undermine.model.plan import Error
 from undermine.resources import python_agent_dir
+from undermine.runtimes import jvm
 
 GOLDEN = HERE.parents[1] / "protocol" / "golden"
 CHUNK = 65536

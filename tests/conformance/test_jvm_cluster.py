@@ -9,9 +9,9 @@ from conformance_bench import HERE
 from jdks import compile_java
 
 from undermine import api
-from undermine.config import Config
-from undermine.config_load import load
-from undermine.experiments import News
+from undermine.campaign.experiments import News
+from undermine.config.load import load
+from undermine.config.schema import Config
 from undermine.model.plan import At, Error, Plan, Reboot, Step
 from undermine.model.point import Point
 

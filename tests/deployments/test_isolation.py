@@ -12,8 +12,8 @@ import pytest
 from network_helpers import ECHO, answers, held, inodes, needs_cgroups, needs_namespaces, needs_nft
 from node_helpers import Token, until
 
-from undermine.config import Isolation as Wanted
-from undermine.config_load import load
+from undermine.config.load import load
+from undermine.config.schema import Isolation as Wanted
 from undermine.deployments import cgroups, isolation
 from undermine.deployments.client import GuardianClient
 from undermine.deployments.isolation import Apart, Choice, Isolation, Loopback, choose
@@ -21,7 +21,7 @@ from undermine.deployments.local import AgentFile, LocalCluster
 from undermine.deployments.ports import PortPool
 from undermine.model.errors import UserError
 from undermine.model.run import NodeInfo
-from undermine.rundir import RunDir
+from undermine.store.rundir import RunDir
 
 TOML = """
 [roles.echo]

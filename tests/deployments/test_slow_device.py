@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from undermine.deployments.slow_device import Slowed, Slowness
+from undermine.deployments.slow.device import Slowed, Slowness
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 from node_helpers import DEADLINE_S, Nodes, Token, spawn_tool, until
 
-from undermine.deployments import disk_supervisor, guardian, slow_disk
-from undermine.deployments.disk_supervisor import Call, Node, blind_spot, disk_path, numbers
-from undermine.deployments.slow_disk import SlowDisk, SlowDisks, program
+from undermine.deployments import guardian
+from undermine.deployments.slow import disk as slow_disk
+from undermine.deployments.slow import disk_supervisor
+from undermine.deployments.slow.disk import SlowDisk, SlowDisks, program
+from undermine.deployments.slow.disk_supervisor import Call, Node, blind_spot, disk_path, numbers
 
 needs_seccomp = pytest.mark.skipif(bool(slow_disk.missing()), reason=slow_disk.missing() or "possible here")
 
@@ -393,7 +395,7 @@ TOOL = """
 import sys, time
 from pathlib import Path
 from undermine.deployments.client import GuardianClient
-from undermine.deployments.slow_disk import SlowDisks
+from undermine.deployments.slow.disk import SlowDisks
 door, folder, token = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 client, disks = GuardianClient(), SlowDisks(door)
 code = "import os; f = open('f', 'w'); open('begun', 'w').close(); os.fsync(f.fileno()); open('over', 'w').close()"

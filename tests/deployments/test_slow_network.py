@@ -14,12 +14,13 @@ import pytest
 from network_helpers import PORT, REPLY_LIMIT_S, SILENCE_S, answers, arrives, connect, host, listener, udp
 from node_helpers import until
 
-from undermine import netns
-from undermine.deployments import netfilter, slow_network
+from undermine.deployments import netns
 from undermine.deployments.isolation import choose
 from undermine.deployments.network import Network
-from undermine.deployments.slow_device import Slowness
-from undermine.deployments.slow_network import SlowNetwork, describe
+from undermine.deployments.slow import netfilter
+from undermine.deployments.slow import network as slow_network
+from undermine.deployments.slow.device import Slowness
+from undermine.deployments.slow.network import SlowNetwork, describe
 from undermine.model.errors import UserError
 
 

@@ -12,17 +12,18 @@ import pytest
 from network_helpers import needs_namespaces
 from node_helpers import until
 
-from undermine.config_load import load
-from undermine.deployments import slow_disk, slow_network
+from undermine.config.load import load
 from undermine.deployments.client import GuardianClient
 from undermine.deployments.isolation import Isolation, Place, choose
 from undermine.deployments.local import LocalCluster
-from undermine.deployments.slow_disk import SlowDisks
-from undermine.deployments.slow_network import SlowNetwork
+from undermine.deployments.slow import disk as slow_disk
+from undermine.deployments.slow import network as slow_network
+from undermine.deployments.slow.disk import SlowDisks
+from undermine.deployments.slow.network import SlowNetwork
 from undermine.model.errors import UserError
 from undermine.model.point import CLIENT
 from undermine.model.run import NodeInfo
-from undermine.rundir import RunDir
+from undermine.store.rundir import RunDir
 
 pytestmark = pytest.mark.skipif(bool(slow_disk.missing()), reason=slow_disk.missing() or "possible here")
 

@@ -8,7 +8,7 @@ from undermine.findings.benign import STRATEGY, benign_plans
 from undermine.inject.compile import unsupported
 from undermine.model.plan import NETWORK_PARTITION, At, Crash, Partition, Plan, Reboot, fault_kind, nodes_of
 from undermine.model.point import REST, phase_point
-from undermine.store import BENIGN
+from undermine.store.database import BENIGN
 
 ALL = ("crash", "reboot", "partition", "delay")
 ROLES = {"master": ("m1",), "server": ("s1", "s2", "s3"), "gate": ("g1",)}

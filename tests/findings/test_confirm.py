@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from undermine import store
 from undermine.findings import confirm
 from undermine.findings.confirm import PLANS_MAX, Attempt, Rate, best, fired_alike, next_rerun
 from undermine.model.finding import Outcome, Realism
 from undermine.model.plan import At, Crash, Plan, Step
+from undermine.store import database as store
 from undermine.testing import point
 
 WANTED = 3

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from granary.rpc import Server
 
-from undermine import registry
 from undermine.model.plan import Crash, Error, Fault, Reboot
 from undermine.model.run import Op, RunView
 from undermine.testing import event, run_view
+from undermine.userland import registry
 
 HUNT = pathlib.Path(__file__).resolve().parents[2] / "examples" / "granary" / "hunt.py"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from undermine import cli
+from undermine.cli import commands as cli
 from undermine.deployments import sweep
 
 TARGET = Path(__file__).parent / "target"

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from integration_project import TARGET
 
-from undermine.config_load import load
-from undermine.engine import Engine, open_engine
+from undermine.config.load import load
 from undermine.model.plan import (
     At,
     Compare,
@@ -28,6 +27,7 @@ from undermine.model.plan import (
 )
 from undermine.model.point import Point, client_point
 from undermine.model.run import END, RunView
+from undermine.run.engine import Engine, open_engine
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 from integration_project import LOST, TOML
 
-from undermine import accelerator, display
 from undermine.api import CheckResult
-from undermine.campaign_dirs import open_store
+from undermine.cli import display
+from undermine.runtimes import accelerator
+from undermine.store.campaign_dirs import open_store
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from integration_project import Project
 
-from undermine.config_load import load
-from undermine.engine import Engine, open_engine
+from undermine.config.load import load
 from undermine.model.plan import (
     At,
     Crash,
@@ -29,6 +28,7 @@ from undermine.model.plan import (
 )
 from undermine.model.point import PHASE, REST, Point, client_point, phase_point
 from undermine.model.run import END, Conditions, Op, RunView
+from undermine.run.engine import Engine, open_engine
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from undermine.config_load import load
-from undermine.engine import Engine, open_engine
+from undermine.config.load import load
 from undermine.model.plan import At, Corrupt, Crash, Delay, Error, Plan, Reboot, Step, Then
 from undermine.model.point import Point, client_point
 from undermine.model.run import RunView
+from undermine.run.engine import Engine, open_engine
 
 pytestmark = pytest.mark.slow
 

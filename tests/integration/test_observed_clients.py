@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from integration_project import TOML
 
-from undermine.config_load import load
-from undermine.engine import Engine, open_engine
+from undermine.config.load import load
 from undermine.model.codec import read_trace
 from undermine.model.event import Trace
 from undermine.model.plan import At, Crash, Plan, Step
 from undermine.model.point import CLIENT, Point
 from undermine.model.run import Conditions, RunView
+from undermine.run.engine import Engine, open_engine
 
 pytestmark = pytest.mark.slow
 ALL = Conditions(observe_all=True)

@@ -14,16 +14,16 @@ import pytest
 from fake_engine import ENDLESS, Fixed, observed
 from integration_project import TARGET, Project
 
-from undermine import runner
-from undermine.config_load import load
-from undermine.engine import Engine, open_engine
+from undermine.config.load import load
 from undermine.findings.realism import check, probe
 from undermine.model.finding import Outcome, Realism, landings
 from undermine.model.plan import At, Delay, Hold, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.run import Conditions, RunView
-from undermine.slowing import SlowDevices, lacking_devices
-from undermine.store import Store
+from undermine.run import runner
+from undermine.run.engine import Engine, open_engine
+from undermine.run.slowing import SlowDevices, lacking_devices
+from undermine.store.database import Store
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from integration_project import Project
 from undermine.model.injected import Stage
 from undermine.model.point import point_of
 from undermine.model.run import RunView
-from undermine.rundir import RunDir, load_view
+from undermine.store.rundir import RunDir, load_view
 
 pytestmark = pytest.mark.slow
 

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from undermine import registry
 from undermine.model.errors import UserError
 from undermine.model.injected import InjectedFault, Stage
 from undermine.model.plan import At, Crash, Delay, Error, Fault, Hold, Partition, Plan, Reboot, Step
 from undermine.model.point import REST, client_point, phase_point, point_of
 from undermine.model.run import END, Moment, Op, Receipt, RunView
 from undermine.testing import event, run_view
+from undermine.userland import registry
 
 STACK = ("app.disk:File.write#2", "app.replicas:Replica.append#1", "app.rpc:Server._serve.<locals>.answer#3")
 WRITE = event("file.write", "n1", STACK[0], "data", stack=STACK, t_ns=500, end_ns=0, seq=7, thread="worker")

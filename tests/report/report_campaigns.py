@@ -16,8 +16,8 @@ from undermine.model.plan import At, Fault, Place, Plan, Step, fault_kind, final
 from undermine.model.point import Point, point_of
 from undermine.model.run import NodeExit, NodeInfo, Op, OpStatus, Receipt, RunRecord, Timing, Verdict
 from undermine.protocols import PointSeen
-from undermine.rundir import RunDir, save_record
-from undermine.store import Store
+from undermine.store.database import Store
+from undermine.store.rundir import RunDir, save_record
 
 T0 = 1_000_000_000_000
 """When every run starts, in nanoseconds of the machine's clock."""

@@ -24,7 +24,7 @@ from undermine.protocols import PointSeen
 from undermine.report import data, html
 from undermine.report.html import write_report
 from undermine.report.stacks import process_rows
-from undermine.store import Store
+from undermine.store.database import Store
 
 WHERE = point("s2", "file.write", "granary.disk:append#1", "log")
 HOSTILE = (

@@ -18,15 +18,16 @@ from report_campaigns import CampaignMaker, at_s, op, plan, point, record
 from test_spacetime import HOSTILE
 from traced_samples import done, stored, traced
 
-from undermine import cli, trace_cli
 from undermine.analysis.trace_summary import summary
-from undermine.campaign_dirs import TRACES
+from undermine.cli import commands as cli
+from undermine.cli import trace as trace_cli
 from undermine.model.event import Event
 from undermine.model.finding import Finding
 from undermine.model.plan import Crash, Plan
 from undermine.model.run import Conditions, NodeExit, Receipt
 from undermine.report import trace_page
 from undermine.report.spacetime import unpacked
+from undermine.store.campaign_dirs import TRACES
 
 TOML = """
 [roles.store]
@@ -201,6 +202,6 @@ def test_one_is_not_said_in_the_plural() -> None:
 
 def test_a_recorded_run_is_scratch() -> None:
     """`undermine clean --all` removes it."""
-    from undermine.campaign_dirs import SCRATCH
+    from undermine.store.campaign_dirs import SCRATCH
 
     assert TRACES in SCRATCH

@@ -10,7 +10,7 @@ import numpy as np
 from report_campaigns import at_s, event
 
 from undermine.analysis.analysing import analyse
-from undermine.analysis.channels import Unpaired
+from undermine.analysis.messages.channels import Unpaired
 from undermine.analysis.traced import Arrows, Messages, Traced
 from undermine.model.columns import Columns
 from undermine.model.event import Event

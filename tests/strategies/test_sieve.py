@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from undermine.analysis.exposure import Spot
-from undermine.analysis.scopes import analyse
+from undermine.analysis.exposure.exposure import Spot
 from undermine.inject.compile import compile_steps
 from undermine.model.columns import Columns
 from undermine.model.event import Event
 from undermine.model.plan import At, Delay, Plan, Reboot, Step, Then, point_at
 from undermine.model.point import Point, point_of
+from undermine.program import analyse
 from undermine.protocols import History, PastRun, Profile, Sources
 from undermine.strategies.sieve import UNDER, Sieve
 from undermine.strategies.slow_known import OVER

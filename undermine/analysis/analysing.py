@@ -6,13 +6,13 @@ import time
 
 import numpy as np
 
-from undermine.analysis.blocking import BLOCKS
-from undermine.analysis.causality import CAUSES, causality, with_messages
-from undermine.analysis.channels import pair
-from undermine.analysis.contexts import Contexts
-from undermine.analysis.holding import holding
-from undermine.analysis.messages import messages
-from undermine.analysis.stores import links
+from undermine.analysis.causality.blocking import BLOCKS
+from undermine.analysis.causality.causality import CAUSES, causality, with_messages
+from undermine.analysis.exposure.holding import holding
+from undermine.analysis.messages.channels import pair
+from undermine.analysis.messages.messages import messages
+from undermine.analysis.reading.contexts import Contexts
+from undermine.analysis.stores.links import links
 from undermine.analysis.traced import Arrows, Messages, StoreLinks, Traced
 from undermine.model.columns import Columns
 

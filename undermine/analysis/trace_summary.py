@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from undermine.analysis.asked import askers
-from undermine.analysis.stores import StoreUse, uses
+from undermine.analysis.client_work import askers
+from undermine.analysis.stores.links import StoreUse, uses
 from undermine.analysis.traced import NO_CAUSE, Traced
 from undermine.model.columns import Ids
 from undermine.model.point import CLIENT

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from undermine.analysis.channels import Unpaired
-from undermine.analysis.stores import KINDS, VALUE, About
+from undermine.analysis.messages.channels import Unpaired
+from undermine.analysis.stores.links import KINDS, VALUE, About
 from undermine.model.columns import Columns, Ids, Numbers
 
 NO_CAUSE = "none"

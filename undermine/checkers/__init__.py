@@ -1,1 +1,1 @@
-"""Judging a run that is over. Checkers are pure: they can be run again on stored runs."""
+"""Judging a run that is over. Checkers are pure and never look at the target, so they can judge stored runs again."""

@@ -14,14 +14,14 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
-from undermine.config import Config
-from undermine.config import Isolation as Wanted
+from undermine.config.schema import Config
+from undermine.config.schema import Isolation as Wanted
 from undermine.deployments.network import PARTITION, Network, Pair, find_nft
 from undermine.deployments.ports import LOWEST, PortPool
 from undermine.model.errors import UserError
 from undermine.model.point import CLIENT
 from undermine.model.run import NodeInfo
-from undermine.rundir import RunDir
+from undermine.store.rundir import RunDir
 
 LOOPBACK_HOST = "127.0.0.1"
 

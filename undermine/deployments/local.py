@@ -17,18 +17,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from undermine import jvm
-from undermine.config import Config, Health, Ready, Role
+from undermine.config.schema import Config, Health, Ready, Role
+from undermine.config.templates import Values, render, render_command
 from undermine.deployments import cgroups, probes
 from undermine.deployments.client import Exit, GuardianClient
 from undermine.deployments.isolation import Place
 from undermine.deployments.network import Pair
-from undermine.deployments.slow_disk import SlowDisks
+from undermine.deployments.slow.disk import SlowDisks
 from undermine.model.point import CLIENT
 from undermine.model.run import NodeExit, NodeInfo
 from undermine.resources import python_agent_dir
-from undermine.rundir import RunDir
-from undermine.templates import Values, render, render_command
+from undermine.runtimes import jvm
+from undermine.store.rundir import RunDir
 
 _LOG_TAIL_BYTES = 6000
 _LOG_KEPT_BYTES = 1 << 20

@@ -8,8 +8,10 @@ import sys
 
 import msgspec
 
-from undermine.deployments import cgroups, slow_disk, slow_network
+from undermine.deployments import cgroups
 from undermine.deployments.isolation import choose
+from undermine.deployments.slow import disk as slow_disk
+from undermine.deployments.slow import network as slow_network
 
 
 class Ability(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from undermine import netns
+from undermine.deployments import netns
 from undermine.deployments.netlink import LOOPBACK, Netlink
 from undermine.model.point import CLIENT
 

@@ -1,1 +1,1 @@
-"""From failing runs to a short list of bugs."""
+"""From failing runs to a short list of bugs. Never runs a plan: it says what to run next."""

@@ -1,1 +1,1 @@
-"""What a campaign found, for people and machines. Only reads: the store and the run folders stay as they are."""
+"""The results of a campaign, for people and machines. Only reads: it never changes the campaign store or a run folder."""

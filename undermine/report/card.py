@@ -23,8 +23,8 @@ from undermine.report.scene import origin_of
 from undermine.report.spacetime import diagram
 from undermine.report.stacks import ProcessRow, process_rows
 from undermine.report.text import Tail, clean_lines, clip, count, held, tail_of, tail_of_text
-from undermine.rundir import RunDir, load_view
-from undermine.store import Store
+from undermine.store.database import Store
+from undermine.store.rundir import RunDir, load_view
 
 _ANALYSED_MAX = 300_000
 """Events; a report is made when a hunt ends, and should not take long."""

@@ -38,8 +38,8 @@ from undermine.model.run import Verdict
 from undermine.report.growth import Curve, curves
 from undermine.report.scene import short_fault
 from undermine.report.text import clip, count, duration
-from undermine.rundir import RunDir, load_record
-from undermine.store import BASELINE, BENIGN, CONFIRM, CONTROL, REALISM, REPLAY, Store
+from undermine.store.database import BASELINE, BENIGN, CONFIRM, CONTROL, REALISM, REPLAY, Store
+from undermine.store.rundir import RunDir, load_record
 
 _WHAT_FOR = {
     BASELINE: "fault-free",

@@ -22,7 +22,7 @@ from undermine.model.finding import Finding
 from undermine.report import data
 from undermine.report.card import card_of, certainty_of
 from undermine.report.text import clean, clip, count
-from undermine.store import Store
+from undermine.store.database import Store
 
 FINDINGS_MAX = 200
 _CARDS_CHARS_MAX = 1_200_000

@@ -15,7 +15,7 @@ from typing import IO
 
 import numpy as np
 
-from undermine.analysis.stores import KEY
+from undermine.analysis.stores.links import KEY
 from undermine.analysis.traced import Traced
 from undermine.model.columns import Numbers
 from undermine.model.run import RunView

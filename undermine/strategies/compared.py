@@ -8,8 +8,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
-from undermine.analysis.exposure import Spot
-from undermine.analysis.weak_spots import WeakSpot
+from undermine.analysis.exposure.exposure import Spot
+from undermine.analysis.exposure.weak_spots import WeakSpot
 from undermine.model.event import functions
 from undermine.model.plan import At, Delay, Plan, Step, point_at
 from undermine.protocols import History

@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from undermine.analysis.exposure import Spot
-from undermine.analysis.weak_spots import WeakSpot, representatives
+from undermine.analysis.exposure.exposure import Spot
+from undermine.analysis.exposure.weak_spots import WeakSpot, representatives
 from undermine.model.plan import At, Delay, Plan, Step, Then, Trigger, point_at
 from undermine.model.point import REST, phase_point
 from undermine.protocols import History, PastRun

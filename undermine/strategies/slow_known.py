@@ -11,12 +11,12 @@ from collections.abc import Iterable
 import msgspec
 
 from undermine.analysis.chances import LEAVING_TRACES, possible
-from undermine.analysis.exposure import Exposure, Spot, exposures, merged
-from undermine.analysis.scopes import Facts, Named, Program, calls_in
-from undermine.analysis.weak_spots import WeakSpot, WeakSpots
+from undermine.analysis.exposure.exposure import Exposure, Spot, exposures, merged
+from undermine.analysis.exposure.weak_spots import WeakSpot, WeakSpots
 from undermine.model.columns import Columns
 from undermine.model.plan import Delay, Reboot
 from undermine.model.point import CLIENT, Point
+from undermine.program import Facts, Named, Program, calls_in
 from undermine.protocols import Chance, History
 
 OVER = 3 / 2

@@ -1,6 +1,6 @@
 /* The accelerator of the Python agent: the same records and the same decisions as its Python code, in less time.
  *
- * Built for one interpreter at a time (CPython 3.9 to 3.13); see undermine/accelerator.py. Whoever cannot load it
+ * Built for one interpreter at a time (CPython 3.9 to 3.13); see undermine/runtimes/accelerator.py. Whoever cannot load it
  * does without. Works in the main interpreter only; relies on the interpreter's lock. */
 
 #define Py_BUILD_CORE 1

@@ -1,0 +1,226 @@
+"""The loop against a fake engine: rounds before runs, turns by time, confirmations, broken runs, resuming."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+from fake_engine import ENDLESS, FakeEngine, Scripted, Whole, campaign, configured, hurts
+
+from undermine.campaign.experiments import News
+from undermine.campaign.loop import Limits
+from undermine.model.errors import ClusterError, UserError
+from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.run import Receipt, RunRecord
+from undermine.protocols import PointSeen
+from undermine.store.rundir import RunDir, load_view
+from undermine.testing import point
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> FakeEngine:
+    return FakeEngine(configured(tmp_path))
+
+
+def test_everything_proposed_is_run_and_then_it_ends(engine, store) -> None:
+    campaign(engine, store, [Scripted("a"), Scripted("b")]).run(ENDLESS)
+    names = engine.runner.strategies
+    assert names.count("baseline") == 2
+    assert names.count("a") == names.count("b") == 6
+    assert store.open_slots() == []
+
+
+def test_many_plans_at_once_are_told(engine, store) -> None:
+    said: list[News] = []
+    steps = [(Step(At(point(loc=f"app:f{n}#1")), Crash()),) for n in range(9)]
+    campaign(engine, store, [Scripted("a"), Whole("b", *steps)], listener=said.append).run(ENDLESS)
+    assert [news.text for news in said if news.kind == "round"] == ["b: 9 plans to run"]
+
+
+def test_every_strategy_is_sure_of_a_run_even_without_budget(engine, store) -> None:
+    campaign(engine, store, [Scripted("a"), Scripted("b"), Scripted("c")]).run(Limits(budget_s=0.0))
+    names = engine.runner.strategies
+    assert [names.count(n) for n in "abc"] == [1, 1, 1]
+
+
+def test_a_strategy_is_told_of_points_that_later_fault_free_runs_show(engine, store) -> None:
+    scripted = Scripted("a")
+    over = campaign(engine, store, [scripted])
+    over.run(Limits(budget_s=0.0))
+    first = over.history_of(scripted, 4)
+    (slot,) = store.write_round("baseline", [Plan()])
+    new = PointSeen(point(loc="app:new#1"), 1, 1, 0)
+    record = RunRecord(store.begin_run(slot), slot.plan, "fired")
+    store.finish_run(slot, record, (), "", [new], [])
+    second = over.history_of(scripted, 4)
+    assert {seen.point for seen in second.points} - {seen.point for seen in first.points} == {new.point}
+    assert new.point in {chance.point for chance in second.chances}
+    assert second.baseline_runs == first.baseline_runs + 1
+
+
+def test_the_number_of_runs_is_a_limit(engine, store) -> None:
+    campaign(engine, store, [Scripted("a", 50)]).run(Limits(budget_s=1000, runs_max=5))
+    assert engine.runner.strategies.count("a") == 5
+
+
+def test_a_new_symptom_is_confirmed_once_and_the_finding_has_its_rate(engine, store) -> None:
+    findings = campaign(engine, store, [Scripted("a")], picks=hurts).run(ENDLESS)
+    (finding,) = findings
+    assert (finding.hits, finding.tries) == (2, 2)
+    assert finding.strategies == ("a",)
+    assert engine.runner.strategies.count("confirm") == engine.runner.strategies.count("control") == 2
+    assert store.findings() == findings
+
+
+def test_a_baseline_that_fails_ends_the_campaign(engine, store) -> None:
+    with pytest.raises(ClusterError, match=r"without any fault.*it breaks"):
+        campaign(engine, store, [Scripted("a")], picks=lambda plan: True).run(ENDLESS)
+
+
+def test_a_baseline_that_failed_before_does_not_count_on_resume_and_is_told(engine, store) -> None:
+    with pytest.raises(ClusterError):
+        campaign(engine, store, [Scripted("a")], picks=lambda plan: True).run(ENDLESS)
+    heard: list[News] = []
+    campaign(engine, store, [Scripted("a", 1)], listener=heard.append).run(ENDLESS)
+    assert engine.runner.strategies.count("baseline") == 4
+    assert any("flaky" in news.text for news in heard if news.kind == "warning")
+
+
+def test_a_broken_run_is_tried_three_times_and_then_left(engine, store) -> None:
+    engine.runner.broken = lambda count: count in (3, 4, 5)
+    campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
+    assert engine.runner.strategies.count("a") == 4
+    assert [run.status for run in store.past_runs("a")] == ["broken", "fired"]
+
+
+def test_a_run_that_breaks_once_is_run_again(engine, store) -> None:
+    engine.runner.broken = lambda count: count == 3
+    campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
+    assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
+
+
+def test_a_receipt_of_a_step_that_is_not_there_stops_nothing(engine, store) -> None:
+    engine.runner.damaged = (Receipt(99, "n1", "?", 5), Receipt(-1, "n1", "?", 5))
+    campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
+    assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
+
+
+NOISY = "noisy: the machine was 800 ms late"
+
+
+@pytest.mark.parametrize("fires", [True, False])
+def test_a_run_that_fails_or_does_not_fire_on_a_late_machine_is_run_again(engine, store, fires) -> None:
+    engine.runner.late_ms = lambda count: 800.0 if count == 3 else 10.0
+    engine.runner.fires = fires
+    made = campaign(engine, store, [Scripted("a", 1)], picks=lambda plan: hurts(plan) and fires)
+    made.run(ENDLESS)
+    status = "fired" if fires else "not_fired"
+    assert [run.status for run in store.past_runs("a")] == [status, status]
+    rows = [row for row in store.run_rows() if row["strategy"] == "a"]
+    assert [(row["status"], row["reason"], row["symptom"]) for row in rows][:1] == [("broken", NOISY, "")]
+    assert [row["status"] for row in rows[1:]] == [status, status]
+    assert load_view(RunDir(made.experiments.folder(rows[0]["run"]))).record.reason == NOISY
+
+
+def test_a_run_that_passes_counts_however_late_the_machine_was(engine, store) -> None:
+    engine.runner.late_ms = lambda count: 800.0
+    campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
+    assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
+    assert len(engine.runner.executed) == 4
+
+
+def test_the_third_noisy_run_counts_and_says_so(engine, store) -> None:
+    engine.runner.late_ms = lambda count: 800.0 if count in (3, 4, 5) else 0.0
+    (finding,) = campaign(engine, store, [Scripted("a", 1)], picks=hurts).run(ENDLESS)
+    assert finding.runs
+    rows = [row for row in store.run_rows() if row["strategy"] == "a"]
+    assert [row["status"] for row in rows] == ["broken", "broken", "fired", "fired"]
+    assert [row["reason"] for row in rows] == [NOISY, NOISY, NOISY, ""]
+    assert [row["symptom"] for row in rows] == ["", "", "it breaks", "it breaks"]
+
+
+def test_a_baseline_that_fails_on_a_late_machine_is_run_again(engine, store) -> None:
+    engine.runner.late_ms = lambda count: 800.0 if count == 1 else 0.0
+    campaign(engine, store, [Scripted("a", 1)], picks=lambda plan: len(engine.runner.executed) == 1).run(ENDLESS)
+    assert [run.status for run in store.past_runs("baseline")] == ["fired", "fired"]
+    assert engine.runner.strategies.count("baseline") == 3
+
+
+def test_runs_side_by_side_and_noisy_ones_again_alone(engine, store) -> None:
+    both = threading.Barrier(2)
+    engine.runner.meets = lambda count: both.wait(timeout=60) if count in (3, 4) else None
+    engine.runner.late_ms = lambda count: 800.0 if count in (3, 4) else 0.0
+    made = campaign(engine, store, [Scripted("a", 1)], picks=hurts)
+    made.run(Limits(budget_s=1000, jobs=2))
+    assert engine.runner.strategies == [
+        *["baseline"] * 2,
+        *["a"] * 4,
+        *["confirm"] * 2,
+        *["control"] * 2,
+    ]
+    assert sorted(engine.runner.beside[2:4]) in ([1, 2], [2, 2])
+    assert engine.runner.beside[4:] == [1] * 6
+    assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
+
+
+@pytest.mark.parametrize("moment", range(1, 18))
+def test_interrupted_anywhere_it_resumes_without_repeating(engine, store, moment) -> None:
+    engine.runner.dies_at = moment
+    with pytest.raises(KeyboardInterrupt):
+        campaign(engine, store, [Scripted("a"), Scripted("b")], picks=hurts).run(ENDLESS)
+    done = {(run.round_index, run.index): run.id for run in store.past_runs()}
+    engine.runner.dies_at = 0
+    campaign(engine, store, [Scripted("a"), Scripted("b")], picks=hurts).run(ENDLESS)
+    after = {(run.round_index, run.index): run.id for run in store.past_runs()}
+    assert done.items() <= after.items()
+    names = [run.plan.strategy for run in store.past_runs()]
+    assert names.count("a") == names.count("b") == 6
+    assert names.count("baseline") == 2
+    (finding,) = store.findings()
+    assert finding.rate == "2/2, 0/2 without the fault", "a re-run was lost or repeated"
+    assert names.count("confirm") == names.count("control") == 2
+    assert store.open_slots() == []
+
+
+def test_runs_side_by_side_are_all_stored(engine, store) -> None:
+    campaign(engine, store, [Scripted("a", 5)]).run(Limits(budget_s=1000, jobs=4))
+    assert len(store.past_runs("a")) == 10
+
+
+def test_an_error_in_one_of_several_jobs_ends_the_others(engine, store) -> None:
+    def execute(*args):
+        raise UserError("the disk is full")
+
+    made = campaign(engine, store, [Scripted("a", 5)])
+    made.baseline()
+    engine.runner.execute = execute
+    with pytest.raises(UserError, match="disk is full"):
+        made.run(Limits(budget_s=1000, jobs=4))
+    assert engine.aborted
+
+
+def test_a_plan_that_another_strategy_ran_is_dropped_with_its_reason(engine, store) -> None:
+    class Twin(Scripted):
+        def propose(self, history):
+            plans = [Plan((Step(At(point(), nth=n), Crash()),), history.seed, self.name) for n in (1, 2)]
+            return [plan for plan in plans if plan.id not in history.settled]
+
+    campaign(engine, store, [Twin("a"), Twin("b")]).run(ENDLESS)
+    assert engine.runner.strategies.count("b") == 0
+
+
+def test_recheck_stores_what_the_checkers_say_now(engine, store) -> None:
+    campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
+    assert store.findings() == ()
+    again = campaign(engine, store, [], picks=hurts)
+    assert again.experiments.recheck() == 2
+    assert len(again.findings()) == 1
+
+
+def test_the_listener_hears_of_every_run(engine, store) -> None:
+    heard: list[News] = []
+    campaign(engine, store, [Scripted("a", 1)], listener=heard.append).run(ENDLESS)
+    assert [n.kind for n in heard].count("done") == 4
+    assert all(isinstance(msgspec.to_builtins(n), dict) for n in heard)

@@ -1,0 +1,362 @@
+"""From a suspicion to a finding that can be believed, against a fake engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Says, Scripted, Whole, configured, hurts, observed
+
+from undermine.campaign.experiments import News
+from undermine.campaign.loop import Campaign
+from undermine.model.plan import At, Crash, Delay, FirstUnseen, Hold, Step
+from undermine.model.point import Point
+from undermine.model.run import Conditions, Moment, RunView, Verdict
+from undermine.testing import point
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> FakeEngine:
+    return FakeEngine(configured(tmp_path))
+
+
+def crash(loc: str = "app:write#1", node: str = "n1") -> tuple[Step, ...]:
+    return (Step(At(point(loc=loc, node=node)), Crash()),)
+
+
+UNSEEN = (Step(FirstUnseen(("op", "loc")), Crash()),)
+
+
+def breaks(run: RunView) -> str:
+    """With any fault."""
+    return "it breaks" if hurts(run.plan) else ""
+
+
+def lands_at(*points: Point):
+    """The runs that fire do so at these points, one after the other; then at the last."""
+    left = list(points)
+
+    def moments(count: int, plan) -> tuple[Moment, ...]:
+        at = left.pop(0) if len(left) > 1 else left[0]
+        return (Moment(0, at["node"], 5, at),) if plan.steps else ()
+
+    return moments
+
+
+A, B = point(loc="app:a#1"), point(loc="app:b#1")
+FREE = [A, A]
+"""What the two fault-free runs take from the list."""
+
+
+def test_what_fails_with_the_fault_and_not_without_is_believed(engine, store) -> None:
+    (finding,) = observed(engine, store, [Fixed("a", crash())], breaks).run(ENDLESS)
+    assert (finding.rate, finding.confirmed, finding.believed) == ("2/2, 0/2 without the fault", True, True)
+    assert engine.runner.strategies == [*["baseline"] * 2, "a", *["confirm"] * 2, *["control"] * 2]
+    controls = engine.runner.executed[-2:]
+    assert all(isinstance(step.fault, Hold) for plan in controls for step in plan.steps)
+    assert [step.trigger for step in controls[0].steps] == [step.trigger for step in crash()]
+
+
+def test_a_new_symptom_is_decided_on_before_more_is_run_and_a_known_one_at_the_end_of_the_turn(engine, store) -> None:
+    observed(engine, store, [Whole("a", *(crash(f"app:f{n}#1") for n in range(3)))], breaks).run(ENDLESS)
+    again = [*["confirm"] * 2, *["control"] * 2]
+    assert engine.runner.strategies == [*["baseline"] * 2, "a", *again, "a", "a"]
+
+
+def test_re_runs_and_controls_have_the_long_wait_and_see_everything(engine, store) -> None:
+    observed(engine, store, [Fixed("a", crash())], breaks).run(ENDLESS)
+    patient = Conditions(patience_s=engine.config.run.patience_s, observe_all=True)
+    assert engine.runner.conditions == [*[Conditions()] * 3, *[patient] * 4]
+
+
+def test_what_fails_without_the_fault_too_is_flaky(engine, store) -> None:
+    (finding,) = observed(engine, store, [Scripted("a")], lambda run: "it breaks" if run.plan.steps else "").run(
+        ENDLESS
+    )
+    assert (finding.rate, finding.flaky, finding.believed) == ("2/2, 2/2 without the fault", True, False)
+    assert len(store.findings()) == 1, "a control is no finding"
+
+
+def test_a_control_that_fails_on_a_late_machine_says_nothing(engine, store) -> None:
+    late_ms = 2000 * engine.config.run.late_s_max
+    engine.runner.late_ms = lambda count: late_ms if engine.runner.strategies[-1] == "control" else 0.0
+    (finding,) = observed(engine, store, [Fixed("a", crash())], lambda run: "it breaks" if run.plan.steps else "").run(
+        ENDLESS
+    )
+    assert (finding.rate, finding.flaky, finding.believed) == ("2/2, no control", False, True)
+
+
+def test_a_control_that_fails_otherwise_makes_it_flaky_too(engine, store) -> None:
+    def says(run: RunView) -> str:
+        return breaks(run) or ("it hangs" if run.plan.strategy == "control" else "")
+
+    (finding,) = observed(engine, store, [Fixed("a", crash())], says).run(ENDLESS)
+    assert finding.flaky
+
+
+def test_what_recovers_with_patience_is_not_believed_and_has_no_control(engine, store) -> None:
+    def impatient(run: RunView) -> str:
+        return breaks(run) if not run.record.conditions.patience_s else ""
+
+    (finding,) = observed(engine, store, [Fixed("a", crash())], impatient).run(ENDLESS)
+    assert (finding.rate, finding.believed) == ("0/2", False)
+    assert "control" not in engine.runner.strategies
+
+
+def test_a_symptom_that_recovered_at_one_place_is_confirmed_at_another(engine, store) -> None:
+    """Else the one that recovers would hide the one that does not."""
+    sync = point(loc="app:sync#1")
+
+    def says(run: RunView) -> str:
+        lasting = run.plan.steps and run.plan.steps[0].trigger.point == sync
+        return breaks(run) if lasting or not run.record.conditions.patience_s else ""
+
+    (finding,) = observed(engine, store, [Fixed("a", crash(), crash(sync["loc"]))], says).run(ENDLESS)
+    assert (finding.rate, finding.believed) == ("2/2, 0/2 without the fault", True)
+    assert finding.plan.steps == crash(sync["loc"])
+    assert finding.id == "F1"
+    assert store.verdicts(finding.shown_by) == finding.verdicts
+
+
+def test_what_was_broken_for_good_is_tried_more_often(engine, store) -> None:
+    """The second of two nodes that race may win the next times."""
+
+    class Loses(Says):
+        def check(self, run: RunView) -> Verdict:
+            return msgspec.structs.replace(super().check(run), lasting=True)
+
+    def says(run: RunView) -> str:
+        again = engine.runner.strategies.count("confirm")
+        return breaks(run) if again in (0, 5) and run.plan.strategy != "control" else ""
+
+    (finding,) = Campaign(engine, store, [Fixed("a", crash())], [Loses(says)], lambda news: None).run(ENDLESS)
+    assert finding.rate == "1/5, 0/2 without the fault"
+
+
+def test_a_symptom_that_always_recovers_is_given_up(engine, store) -> None:
+    def impatient(run: RunView) -> str:
+        return breaks(run) if not run.record.conditions.patience_s else ""
+
+    places = [crash(f"app:f{n}#1") for n in range(8)]
+    (finding,) = observed(engine, store, [Fixed("a", *places)], impatient).run(ENDLESS)
+    assert engine.runner.strategies.count("a") == 8
+    assert engine.runner.strategies.count("confirm") == 3 * 2
+    assert len(finding.variants) == 7
+
+
+def test_re_runs_that_fired_elsewhere_do_not_count(engine, store) -> None:
+    engine.runner.moments = lands_at(*FREE, A, B, A, B, A, A)
+    (finding,) = observed(engine, store, [Fixed("a", UNSEEN)], breaks).run(ENDLESS)
+    assert (finding.rate, finding.elsewhere) == ("2/2, 0/2 without the fault", 2)
+    assert engine.runner.strategies.count("confirm") == 4
+
+
+def test_plans_that_never_fire_alike_again_are_given_up_too(engine, store) -> None:
+    places = [crash(f"app:f{n}#1") for n in range(8)]
+    engine.runner.broken = lambda count: engine.runner.strategies[-1] == "confirm"
+    (finding,) = observed(engine, store, [Fixed("a", *places)], breaks).run(ENDLESS)
+    assert [run.plan.strategy for run in store.past_runs()].count("confirm") == 6 * 4
+    assert not finding.believed
+
+
+def test_where_a_plan_cannot_be_met_again_another_one_of_the_same_place_is_tried(engine, store) -> None:
+    twice = (Step(At(point(loc="app:a#1"), nth=2), Crash()),)
+
+    def moments(count: int, plan) -> tuple[Moment, ...]:
+        if not plan.steps:
+            return ()
+        again = engine.runner.strategies[-1] == "confirm" and plan.steps == crash("app:a#1")
+        return (Moment(0, "n1", 5, B if again else A),)
+
+    engine.runner.moments = moments
+    (finding,) = observed(engine, store, [Fixed("a", crash("app:a#1"), twice)], breaks).run(ENDLESS)
+    assert (finding.rate, finding.plan.steps) == ("2/2, 0/2 without the fault", twice)
+
+
+def test_if_all_fired_elsewhere_it_is_not_believed(engine, store) -> None:
+    engine.runner.moments = lands_at(*FREE, A, B)
+    (finding,) = observed(engine, store, [Fixed("a", UNSEEN)], breaks).run(ENDLESS)
+    assert (finding.tries, finding.elsewhere, finding.believed) == (0, 4, False)
+    assert engine.runner.strategies.count("confirm") == 4
+
+
+def test_re_runs_that_break_or_do_not_fire_do_not_count(engine, store) -> None:
+    engine.runner.broken = lambda count: count in (4, 5, 6)
+    (finding,) = observed(engine, store, [Fixed("a", crash())], breaks).run(ENDLESS)
+    assert (finding.rate, finding.elsewhere) == ("2/2, 0/2 without the fault", 1)
+
+
+def test_another_symptom_of_a_re_run_is_the_same_finding(engine, store) -> None:
+    def says(run: RunView) -> str:
+        return breaks(run) and ("it hangs" if run.plan.strategy == "confirm" else "it breaks")
+
+    (finding,) = observed(engine, store, [Fixed("a", crash())], says).run(ENDLESS)
+    assert (finding.symptom, finding.hits, finding.runs) == ("it breaks", 2, (3, 4, 5))
+    assert finding.title == "run 4: it hangs"
+
+
+def test_a_re_run_that_shows_the_symptom_of_another_finding_is_no_hit(engine, store) -> None:
+    def symptom(run: RunView) -> str:
+        if not hurts(run.plan):
+            return ""
+        first = run.plan.steps == crash("app:a#1") and run.record.conditions == Conditions()
+        return "it breaks" if first else "it hangs"
+
+    strategies = [Fixed("a", crash("app:b#1")), Fixed("b", crash("app:a#1"))]
+    hangs, breaks_once = observed(engine, store, strategies, symptom).run(ENDLESS)
+    assert (hangs.symptom, hangs.rate, hangs.believed) == ("it hangs", "2/2, 0/2 without the fault", True)
+    assert (breaks_once.symptom, breaks_once.hits, breaks_once.believed) == ("it breaks", 0, False)
+
+
+def test_the_finding_is_shown_by_a_run_with_the_long_wait(engine, store) -> None:
+    (finding,) = observed(engine, store, [Fixed("a", crash())], breaks).run(ENDLESS)
+    assert (finding.runs, finding.shown_by, finding.title) == ((3, 4, 5), 4, "run 4: it breaks")
+
+
+def test_two_strategies_that_find_the_same_make_one_finding_that_names_both(engine, store) -> None:
+    delay = (Step(At(point(loc="app:read#1")), Delay()),)
+    found = observed(engine, store, [Fixed("a", crash()), Fixed("b", delay)], breaks).run(ENDLESS)
+    (finding,) = found
+    assert finding.strategies == ("a", "b")
+    assert finding.faults == ("crash", "delay")
+    assert [(v.site, v.plan.steps) for v in finding.variants] == [("file.write of server at app:read", delay)]
+    assert engine.runner.strategies.count("confirm") == 2, "a variant is not confirmed by itself"
+
+
+def test_where_no_control_can_run_the_rate_says_so(engine, store) -> None:
+    store.set_meta("capabilities", {"n1": []})
+    until = (Step(At(A), Crash(), until=At(A)),)  # an agent that does not offer it would not see the end of the hold
+    (finding,) = observed(engine, store, [Fixed("a", until)], breaks).run(ENDLESS)
+    assert (finding.rate, finding.believed) == ("2/2, no control", True)
+    assert "control" not in engine.runner.strategies
+
+
+def test_a_symptom_that_fault_free_runs_showed_is_flaky_without_more_runs(engine, store) -> None:
+    def says(run: RunView) -> str:
+        return "it breaks" if hurts(run.plan) or len(engine.runner.executed) == 2 else ""
+
+    (finding,) = observed(engine, store, [Scripted("a", 1)], says).run(ENDLESS)
+    assert finding.flaky
+    assert finding.rate == "not re-run, 1/3 without the fault"
+    assert "confirm" not in engine.runner.strategies
+
+
+def test_what_fails_with_a_fault_at_rest_is_a_finding(tmp_path, store) -> None:
+    engine = FakeEngine(configured(tmp_path, TOML.replace("benign_runs = 0", "benign_runs = 1")))
+    (finding,) = observed(engine, store, [], breaks).run(ENDLESS)
+    assert finding.strategies == ("benign",)
+    assert finding.rate == "2/2, 0/2 without the fault"
+
+
+def test_what_the_user_knows_is_a_finding_but_is_not_re_run(engine, store) -> None:
+    made = observed(engine, store, [Fixed("a", crash())], breaks, known=lambda finding: "we know")
+    (finding,) = made.run(ENDLESS)
+    assert (finding.suppressed, finding.believed) == ("we know", False)
+    assert "confirm" not in engine.runner.strategies
+
+
+def test_without_confirmations_nothing_is_run_again(tmp_path, store) -> None:
+    engine = FakeEngine(configured(tmp_path, TOML.replace("confirm = 2", "confirm = 0")))
+    (finding,) = observed(engine, store, [Scripted("a", 1)], breaks).run(ENDLESS)
+    assert (finding.rate, finding.believed) == ("not re-run", True)
+    assert set(engine.runner.strategies) == {"baseline", "a"}
+
+
+# --- killed and resumed
+
+
+def kill_and_resume(engine, store, run: int, says=breaks) -> None:
+    engine.runner.dies_at = run
+    with pytest.raises(KeyboardInterrupt):
+        observed(engine, store, [Fixed("a", crash())], says).run(ENDLESS)
+    engine.runner.dies_at = 0
+    observed(engine, store, [Fixed("a", crash())], says).run(ENDLESS)
+
+
+@pytest.mark.parametrize("run", [4, 5, 6, 7])
+def test_killed_in_any_re_run_the_next_session_finishes_it(engine, store, run) -> None:
+    kill_and_resume(engine, store, run)
+    (finding,) = store.findings()
+    assert finding.rate == "2/2, 0/2 without the fault"
+    names = [past.plan.strategy for past in store.past_runs()]
+    assert names == [*["baseline"] * 2, "a", *["confirm"] * 2, *["control"] * 2]
+    assert store.open_slots() == []
+
+
+@pytest.mark.parametrize("rounds", range(5))
+def test_killed_between_re_runs_the_next_session_makes_the_missing_ones(engine, store, monkeypatch, rounds) -> None:
+    """The tool dies when it is about to store the next round, so nothing of it is there."""
+    write, special = store.write_round, []
+
+    def dying(strategy, plans, dropped=()):
+        if strategy in ("confirm", "control"):
+            if len(special) == rounds:
+                raise KeyboardInterrupt
+            special.append(strategy)
+        return write(strategy, plans, dropped)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write_round", dying)
+        made = observed(engine, store, [Fixed("a", crash())], breaks)
+        if rounds < 4:
+            with pytest.raises(KeyboardInterrupt):
+                made.run(ENDLESS)
+        else:
+            made.run(ENDLESS)
+    observed(engine, store, [Fixed("a", crash())], breaks).run(ENDLESS)
+    assert store.findings()[0].rate == "2/2, 0/2 without the fault"
+    assert [engine.runner.strategies.count(name) for name in ("a", "confirm", "control")] == [1, 2, 2]
+
+
+def test_a_flaky_finding_is_still_flaky_after_a_resume(engine, store) -> None:
+    kill_and_resume(engine, store, 7, lambda run: "it breaks" if run.plan.steps else "")
+    (finding,) = store.findings()
+    assert finding.rate == "2/2, 2/2 without the fault"
+
+
+def test_a_number_stays_when_a_checker_takes_another_finding_back(engine, store) -> None:
+    def both(run: RunView) -> str:
+        return breaks(run) and ("one" if run.plan.steps[0].trigger.point["loc"] == "app:a#1" else "two")
+
+    strategies = [Fixed("a", crash("app:a#1"), crash("app:b#1"))]
+    found = observed(engine, store, strategies, both).run(ENDLESS)
+    assert [(f.id, f.symptom) for f in found] == [("F1", "one"), ("F2", "two")]
+    again = observed(engine, store, [], lambda run: "two" if both(run) == "two" else "")
+    again.experiments.recheck()
+    assert [(f.id, f.symptom) for f in again.findings()] == [("F2", "two")]
+    again = observed(engine, store, [], both)
+    again.experiments.recheck()
+    assert [(f.id, f.symptom) for f in again.findings()] == [("F1", "one"), ("F2", "two")]
+
+
+# --- what is told
+
+
+def told(engine, store, says) -> list[tuple[str, str]]:
+    heard: list[News] = []
+    observed(engine, store, [Fixed("a", crash())], says, listener=heard.append).run(ENDLESS)
+    return [(n.kind, n.text) for n in heard if n.kind not in ("run", "done", "warning", "baseline")]
+
+
+def test_every_step_to_a_finding_is_told(engine, store) -> None:
+    assert told(engine, store, breaks) == [
+        ("suspect", "confirming: it breaks"),
+        ("confirming", "confirming 1/2: it breaks"),
+        ("confirming", "confirming 2/2: it breaks"),
+        ("confirming", "without the fault 1/2: it breaks"),
+        ("confirming", "without the fault 2/2: it breaks"),
+        ("confirmed", "confirmed (2/2, 0/2 without the fault): it breaks"),
+    ]
+
+
+def test_what_is_not_believed_is_told_too(engine, store) -> None:
+    assert told(engine, store, lambda run: "it breaks" if run.plan.steps else "")[-1] == (
+        "flaky",
+        "flaky, it fails without the fault too (2/2, 2/2 without the fault): it breaks",
+    )
+
+
+def test_what_recovers_is_told(engine, store) -> None:
+    last = told(engine, store, lambda run: breaks(run) if not run.record.conditions.patience_s else "")[-1]
+    assert last == ("not confirmed", "not confirmed, it recovers by itself or was chance (0/2): it breaks")

@@ -1,0 +1,132 @@
+"""A finding that needs a delay, and slow devices, against a fake engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, configured, hurts, observed
+
+from undermine.campaign.experiments import News
+from undermine.model.plan import At, Crash, Delay, Plan, Step
+from undermine.model.run import Conditions, Moment, RunView, SlowOp
+from undermine.testing import point
+
+WRITE, SYNC = point("file.write"), point("file.fsync", loc="app:sync#1")
+ALL = [*["baseline"] * 2, "a", *["confirm"] * 2, *["control"] * 2]
+
+
+def delay(at=WRITE) -> tuple[Step, ...]:
+    return (Step(At(at), Delay(5.0)),)
+
+
+def breaks(run: RunView) -> str:
+    """With any fault, and with a slow device too."""
+    return "it breaks" if hurts(run.plan) or run.record.conditions.slow_s else ""
+
+
+def takes(plan: Plan) -> tuple[SlowOp, ...]:
+    """A write is fast, fsync waits for the disk."""
+    at = plan.steps[0].trigger.point
+    return (SlowOp(0, "disk", 10.0, at.get("op"), 10.0 if at == SYNC else 0.0004),)
+
+
+def lands(count: int, plan: Plan) -> tuple[Moment, ...]:
+    return tuple(Moment(n, "n1", 5, step.trigger.point) for n, step in enumerate(plan.steps))
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> FakeEngine:
+    made = FakeEngine(configured(tmp_path))
+    made.runner.lacking_devices = {"disk": "", "network": ""}
+    made.runner.slow_ops = takes
+    made.runner.moments = lands
+    return made
+
+
+def test_a_delay_that_a_slow_disk_causes_is_believed(engine, store) -> None:
+    (finding,) = observed(engine, store, [Fixed("a", delay(SYNC))], breaks).run(ENDLESS)
+    assert engine.runner.strategies == [*ALL, "realism"]
+    assert engine.runner.conditions[-1] == Conditions(observe_all=True, slow_s=10.0)
+    assert (finding.rate, finding.realism.answer, finding.believed) == ("2/2, 0/2 without the fault", "realistic", True)
+    assert store.findings() == (finding,)
+
+
+def test_a_delay_that_none_causes_is_kept_with_its_reason_and_is_no_bug(engine, store) -> None:
+    (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
+    assert (finding.confirmed, finding.dropped, finding.believed) == (True, True, False)
+    assert "took 0.4 ms: what is written there waits in memory" in finding.realism.text
+    assert len(finding.runs) == 3, "the run with the slow device is none that failed"
+
+
+def test_what_no_device_causes_does_not_hide_what_one_does(engine, store) -> None:
+    (finding,) = observed(engine, store, [Fixed("a", delay(), delay(SYNC))], breaks).run(ENDLESS)
+    assert engine.runner.strategies.count("realism") == 2
+    assert (finding.plan.steps, finding.realism.answer, finding.believed) == (delay(SYNC), "realistic", True)
+
+
+def test_other_faults_need_no_device(engine, store) -> None:
+    (finding,) = observed(engine, store, [Fixed("a", (Step(At(WRITE), Crash()),))], breaks).run(ENDLESS)
+    assert (engine.runner.strategies, finding.realism.answer) == (ALL, "")
+
+
+def test_what_is_flaky_or_does_not_come_back_needs_no_device(engine, store) -> None:
+    observed(engine, store, [Fixed("a", delay())], lambda run: "it breaks" if run.plan.steps else "").run(ENDLESS)
+    assert "realism" not in engine.runner.strategies
+
+
+def test_where_no_device_can_be_slow_it_stays_a_bug_and_says_why(engine, store) -> None:
+    engine.runner.lacking_devices = {"disk": "a slow disk needs Linux", "network": ""}
+    (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
+    assert (engine.runner.strategies, finding.believed) == (ALL, True)
+    assert str(finding.realism) == "not checked: a slow disk needs Linux"
+
+
+def test_what_was_dropped_stays_so_where_the_next_session_cannot_ask(engine, store) -> None:
+    observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
+    engine.runner.lacking_devices = {"disk": "a slow disk needs Linux", "network": ""}
+    (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
+    assert (engine.runner.strategies, finding.dropped) == ([*ALL, "realism"], True)
+
+
+def test_nobody_needs_to_ask(tmp_path, engine, store) -> None:
+    engine.config = configured(tmp_path, TOML + "realism_s = 0\n")
+    (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
+    assert (engine.runner.strategies, finding.realism.answer, finding.believed) == (ALL, "", True)
+
+
+def test_a_run_that_did_not_fire_there_is_made_once_more(engine, store) -> None:
+    seen = []
+
+    def moments(count: int, plan: Plan) -> tuple[Moment, ...]:
+        if engine.runner.strategies[-1] != "realism":
+            return lands(count, plan)
+        seen.append(count)
+        return (Moment(0, "n1", 5, SYNC if len(seen) == 1 else WRITE),)
+
+    engine.runner.moments = moments
+    (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
+    assert engine.runner.strategies == [*ALL, "realism", "realism"]
+    assert finding.dropped
+
+
+def test_killed_in_it_the_next_session_finishes_it(engine, store) -> None:
+    engine.runner.dies_at = len(ALL) + 1
+    with pytest.raises(KeyboardInterrupt):
+        observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
+    engine.runner.dies_at = 0
+    (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
+    assert engine.runner.strategies == [*ALL, "realism", "realism"]
+    assert engine.runner.conditions[-1].slow_s == 10.0
+    assert finding.dropped
+    observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
+    assert len(engine.runner.strategies) == len(ALL) + 2, "what is stored is not run again"
+
+
+def test_it_is_told(engine, store) -> None:
+    heard: list[News] = []
+    observed(engine, store, [Fixed("a", delay())], breaks, heard.append).run(ENDLESS)
+    told = [(news.kind, news.text) for news in heard if news.kind in ("confirming", "confirmed", "dropped")]
+    assert told[-2] == ("confirming", "with a slow device: it breaks")
+    assert told[-1][0] == "dropped"
+    assert told[-1][1].startswith("dropped, the disk was slow by 10 s")

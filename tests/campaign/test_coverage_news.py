@@ -1,0 +1,55 @@
+"""Coverage is told with every experiment that is over, and goes on where an earlier session stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_engine import ENDLESS, FakeEngine, Scripted, campaign, configured, hurts
+
+from undermine.analysis.coverage import coverage_of
+from undermine.campaign.experiments import News
+from undermine.campaign.loop import Limits
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> FakeEngine:
+    return FakeEngine(configured(tmp_path))
+
+
+def heard(engine, store, strategies, limits=ENDLESS, **more) -> list[News]:
+    news: list[News] = []
+    campaign(engine, store, strategies, listener=news.append, **more).run(limits)
+    return news
+
+
+def counts(news: list[News]) -> list[int]:
+    return [item.data["coverage"].runs for item in news if "coverage" in item.data]
+
+
+def test_every_experiment_and_no_other_run_tells_of_coverage(engine, store) -> None:
+    news = heard(engine, store, [Scripted("a"), Scripted("b", 1)], picks=hurts)
+    done = [item for item in news if item.kind == "done"]
+    assert {item.data["strategy"] for item in done} > {"a", "b", "baseline", "confirm"}
+    assert {item.data["strategy"] for item in done if "coverage" in item.data} == {"a", "b"}
+    assert counts(news) == list(range(1, 9))
+    last = done[-1].data["coverage"]
+    assert last == coverage_of(store).reached
+    assert (last.pairs_fired, last.by_strategy["a"].runs, last.by_strategy["b"].runs) == (1, 6, 2)
+
+
+def test_a_broken_run_is_no_experiment(engine, store) -> None:
+    engine.runner.broken = lambda count: count == 4
+    assert counts(heard(engine, store, [Scripted("a", 1)])) == [1, 2]
+
+
+def test_side_by_side_none_is_lost(engine, store) -> None:
+    news = heard(engine, store, [Scripted("a", 6)], Limits(budget_s=1000, jobs=4))
+    assert sorted(counts(news)) == list(range(1, 13))
+
+
+def test_what_an_earlier_session_reached_is_told_once_and_counted_on(engine, store) -> None:
+    heard(engine, store, [Scripted("a")], Limits(budget_s=1000, runs_max=2))
+    news = heard(engine, store, [Scripted("a")], Limits(budget_s=1000, runs_max=2))
+    assert counts(news) == [2, 3, 4]
+    assert [item.text for item in news if item.kind == "coverage"] == ["2 experiments so far"]

@@ -1,0 +1,267 @@
+"""Before the hunt, against a fake engine: fault-free runs, flakiness, faults at rest, what is learnt, resuming."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from fake_engine import TOML, FakeEngine, FakeRunner, campaign, configured
+
+from undermine.analysis.chances import FaultLimits
+from undermine.campaign.experiments import Experiments, Judged, News
+from undermine.campaign.preparing import Preparing
+from undermine.model.baseline import Baseline
+from undermine.model.errors import ClusterError
+from undermine.model.plan import Plan, fault_kind
+from undermine.model.run import NodeInfo, RunView, Settling, Verdict
+from undermine.store.database import BASELINE, BENIGN, Store
+from undermine.store.rundir import RunDir, load_baseline, load_view, save_record
+
+THREE = TOML.replace("baseline_runs = 2", "baseline_runs = 3").replace("benign_runs = 0", "benign_runs = 2")
+
+
+class TalkingRunner(FakeRunner):
+    """Nodes write a line each run; settling takes as long as the number of the run says."""
+
+    def execute(self, folder: Path, run_id: int, plan: Plan, *rest) -> RunView:
+        view = super().execute(folder, run_id, plan, *rest)
+        nodes = (NodeInfo("n1", "server", "127.0.0.1", 1, {"main": 1}, "/nowhere"),)
+        settling = Settling({}, "ok", "", float(len(self.executed)))
+        record = msgspec.structs.replace(view.record, nodes=nodes, settling=settling)
+        save_record(RunDir(folder), record)
+        said = "WARN connection refused" if plan.steps else "INFO ready"
+        RunDir(folder).log("n1", 1, "err").write_text(f"{said}\nline of run {run_id}\n")
+        return view.with_record(record)
+
+
+class FailsNth:
+    """Fails the runs that are picked by how many were executed, and by their plan."""
+
+    name = "exits"
+
+    def __init__(self, runner: FakeRunner, picks: Callable[[int, Plan], bool]) -> None:
+        self._runner = runner
+        self._picks = picks
+
+    def check(self, run: RunView) -> Verdict:
+        fails = self._picks(len(self._runner.executed), run.plan)
+        return Verdict.fail("it broke 7 times", symptom="it breaks") if fails else Verdict.ok()
+
+
+class Stage:
+    """One session of preparing over a store that stays."""
+
+    def __init__(self, folder: Path, store: Store, toml: str = THREE) -> None:
+        self.engine = FakeEngine(configured(folder, toml))
+        self.engine.runner = self.runner = TalkingRunner()
+        self.store = store
+        self.heard: list[News] = []
+
+    def prepare(self, picks: Callable[[int, Plan], bool] = lambda count, plan: False) -> Preparing:
+        checkers = [FailsNth(self.runner, picks)]
+        experiments = Experiments(self.engine, self.store, checkers, self.heard.append)  # type: ignore[arg-type]
+        limits = FaultLimits(node_roles={"n1": "server"})
+        return Preparing(self.engine, self.store, experiments, lambda: limits)  # type: ignore[arg-type]
+
+    def run(self, picks: Callable[[int, Plan], bool] = lambda count, plan: False) -> list[Judged]:
+        return self.prepare(picks).run()
+
+    @property
+    def warnings(self) -> list[str]:
+        return [news.text for news in self.heard if news.kind == "warning" and "agent did not load" not in news.text]
+
+
+@pytest.fixture
+def stage(tmp_path: Path, store: Store) -> Stage:
+    return Stage(tmp_path, store)
+
+
+def test_fault_free_runs_come_first_then_faults_at_rest(stage) -> None:
+    assert stage.run() == []
+    assert stage.runner.strategies == [*[BASELINE] * 3, *[BENIGN] * 2]
+    assert [fault_kind(plan.steps[0].fault) for plan in stage.runner.executed[3:]] == ["crash", "reboot"]
+    assert stage.warnings == []
+
+
+def test_what_passed_is_learnt_and_stored_for_checkers(stage, store) -> None:
+    stage.run()
+    learnt = load_baseline(store.folder)
+    assert learnt.templates == ("INFO ready", "WARN connection refused", "line of run <n>")
+    assert (learnt.runs, learnt.benign, learnt.failed) == (3, 2, 0)
+    assert (learnt.settle_s, learnt.recovery_s) == (3.0, 5.0)
+    assert msgspec.convert(store.meta("baseline"), Baseline) == learnt
+    view = load_view(RunDir(store.runs_dir / "000001"))
+    assert view.baseline == learnt
+    assert [line.text for line in view.logs] == ["INFO ready", "line of run 1"]
+    assert stat.S_IMODE((store.folder / "baseline.json").stat().st_mode) == 0o600
+
+
+def test_fault_free_alone_needs_no_fault_and_can_be_learnt_from(stage, store) -> None:
+    preparing = stage.prepare()
+    preparing.fault_free()
+    assert stage.runner.strategies == [BASELINE] * 3
+    assert store.meta("capabilities") is not None
+    assert store.meta("reachable") is not None
+    assert preparing.learn().templates == ("INFO ready", "line of run <n>")
+
+
+def test_without_faults_at_rest_the_rest_is_learnt(tmp_path, store) -> None:
+    stage = Stage(tmp_path, store, THREE.replace("benign_runs = 2", "benign_runs = 0"))
+    stage.run()
+    assert stage.runner.strategies == [BASELINE] * 3
+    assert load_baseline(store.folder).runs == 3
+
+
+# --- flakiness
+
+
+def test_if_none_passes_it_ends_with_the_reason(stage, store) -> None:
+    with pytest.raises(ClusterError, match="the cluster fails without any fault: exits: it broke 7 times"):
+        stage.run(lambda count, plan: True)
+    assert stage.runner.strategies == [BASELINE] * 3
+    assert store.meta("capabilities") is None
+    assert load_baseline(store.folder) == Baseline()
+
+
+def test_a_cluster_that_does_not_start_is_said_at_once(stage) -> None:
+    stage.runner.broken = lambda count: True
+    with pytest.raises(ClusterError, match="without any fault: no luck"):
+        stage.run()
+    assert len(stage.runner.executed) == 1
+
+
+def test_if_some_fail_more_are_run_and_the_rate_is_told_and_kept(stage, store) -> None:
+    stage.run(lambda count, plan: count in (1, 3))
+    assert stage.runner.strategies == [*[BASELINE] * 5, *[BENIGN] * 2]
+    assert stage.warnings == ["the workload is flaky: 2 of 5 fault-free runs failed: it breaks"]
+    learnt = load_baseline(store.folder)
+    assert (learnt.runs, learnt.failed, learnt.failed_as) == (3, 2, ("it breaks",))
+    assert learnt.settle_s == 5.0
+
+
+def test_as_many_failures_as_were_wanted_to_pass_are_enough(stage, store) -> None:
+    stage.run(lambda count, plan: not plan.steps and count != 2)
+    assert stage.runner.strategies == [*[BASELINE] * 4, *[BENIGN] * 2]
+    assert stage.warnings == ["the workload is flaky: 3 of 4 fault-free runs failed: it breaks"]
+    assert load_baseline(store.folder).runs == 1
+
+
+def test_one_that_broke_after_others_passed_is_made_up_for(stage, store) -> None:
+    stage.runner.broken = lambda count: count == 2
+    stage.run()
+    assert stage.runner.strategies == [*[BASELINE] * 4, *[BENIGN] * 2]
+    assert stage.warnings == []
+    assert (load_baseline(store.folder).runs, load_baseline(store.folder).failed) == (3, 0)
+
+
+def test_flakiness_that_is_known_is_not_measured_again(tmp_path, stage, store) -> None:
+    stage.run(lambda count, plan: not plan.steps and count != 2)
+    again = Stage(tmp_path, store)
+    again.run()
+    assert again.runner.executed == []
+    assert again.warnings == stage.warnings
+
+
+def test_after_none_passed_another_session_tries_anew(tmp_path, stage, store) -> None:
+    with pytest.raises(ClusterError):
+        stage.run(lambda count, plan: True)
+    again = Stage(tmp_path, store)
+    again.run()
+    assert again.runner.strategies.count(BASELINE) == 3
+    assert again.warnings == ["the workload is flaky: 3 of 6 fault-free runs failed: it breaks"]
+
+
+# --- faults at rest
+
+
+def test_a_fault_at_rest_that_makes_a_run_fail_is_a_suspect_and_not_learnt_from(stage, store) -> None:
+    (suspect,) = stage.run(lambda count, plan: count == 4)
+    assert (suspect.slot.strategy, suspect.symptom) == (BENIGN, "it breaks")
+    assert stage.warnings == [f"run 4 failed with a fault at rest ({suspect.slot.plan}): it breaks"]
+    assert "crash n1" in stage.warnings[0]
+    learnt = load_baseline(store.folder)
+    assert (learnt.benign, learnt.recovery_s) == (1, 5.0)
+    assert "WARN connection refused" in learnt.templates, "the reboot said it too"
+
+
+def test_a_fault_at_rest_that_breaks_the_run_is_skipped(stage, store) -> None:
+    stage.runner.broken = lambda count: count in (4, 5, 6)
+    assert stage.run() == []
+    assert len(stage.warnings) == 1
+    assert stage.warnings[0].startswith("nothing is learnt from run 6 (crash n1")
+    assert stage.warnings[0].endswith("no luck")
+    assert load_baseline(store.folder).benign == 1
+
+
+def test_a_fault_at_rest_that_does_not_fire_is_skipped(stage, store) -> None:
+    stage.runner.fires = False
+    assert stage.run() == []
+    assert len(stage.warnings) == 2
+    learnt = load_baseline(store.folder)
+    assert (learnt.runs, learnt.benign) == (3, 0)
+    assert "WARN connection refused" not in learnt.templates
+
+
+def test_only_roles_that_may_be_hit_are(tmp_path, store) -> None:
+    toml = THREE.replace("[workload]", '[roles.gate]\nnodes = ["g1"]\ncommand = "true {port}"\n[workload]')
+    engine = FakeEngine(configured(tmp_path, toml + '[faults]\nroles = ["gate"]\n'))
+    made = campaign(engine, store, [])
+    made.preparing.run()
+    assert {node for plan in engine.runner.executed for step in plan.steps for node in step.fault.nodes} == {"g1"}
+
+
+# --- resuming
+
+
+def test_what_is_done_is_not_repeated(tmp_path, stage, store) -> None:
+    stage.run()
+    written = (store.folder / "baseline.json").stat().st_mtime_ns
+    again = Stage(tmp_path, store)
+    assert again.run() == []
+    assert again.runner.executed == []
+    assert (store.folder / "baseline.json").stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("moment", range(1, 6))
+def test_interrupted_anywhere_it_goes_on_where_it_was(tmp_path, stage, store, moment) -> None:
+    stage.runner.dies_at = moment
+    with pytest.raises(KeyboardInterrupt):
+        stage.run()
+    store.interrupted()
+    again = Stage(tmp_path, store)
+    again.run()
+    assert len(again.runner.executed) == 6 - moment
+    assert [len(store.past_runs(name)) for name in (BASELINE, BENIGN)] == [3, 2]
+    assert store.open_slots() == []
+    assert (load_baseline(store.folder).runs, load_baseline(store.folder).benign) == (3, 2)
+
+
+@pytest.mark.parametrize("left", [None, b"", b"{}", b"[1]", b"\xff"])
+def test_a_baseline_that_cannot_be_read_is_learnt_again(tmp_path, stage, store, left) -> None:
+    stage.run()
+    path = store.folder / "baseline.json"
+    whole = path.read_bytes()
+    path.unlink() if left is None else path.write_bytes(left)
+    again = Stage(tmp_path, store)
+    again.run()
+    assert again.runner.executed == []
+    assert path.read_bytes() == whole
+
+
+def test_more_faults_at_rest_are_added_when_more_are_wanted(tmp_path, stage, store) -> None:
+    stage.run()
+    again = Stage(tmp_path, store, THREE.replace("benign_runs = 2", "benign_runs = 4"))
+    again.run()
+    assert again.runner.strategies == [BENIGN] * 2
+    assert load_baseline(store.folder).benign == 4
+
+
+def test_a_checker_that_cannot_tell_even_without_a_fault_is_named_once(tmp_path: Path, store: Store) -> None:
+    stage = Stage(tmp_path, store)
+    stage.engine.user_checks = lambda folder: [Verdict("unknown", "the history has no operation 'put'", checker="mine")]  # type: ignore[method-assign]
+    stage.run()
+    stage.run()
+    assert stage.warnings == ["the checker mine cannot tell even without a fault: the history has no operation 'put'"]

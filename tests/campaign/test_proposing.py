@@ -1,0 +1,118 @@
+"""From what a strategy proposes to what is run: policies in their order, here and in the user's process, and the cap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from fake_engine import FakeEngine, configured
+
+from undermine.campaign.proposing import Proposing
+from undermine.model.errors import UserError
+from undermine.model.plan import At, Crash, Plan, Step
+from undermine.policies.pruning import Refusal
+from undermine.protocols import PastRun
+from undermine.testing import history, point
+
+READ, WRITE, SEND = point("file.read"), point("file.write"), point("net.send", target="peer:n2")
+
+
+class Lists:
+    """Proposes one crash before each of these points."""
+
+    name = "lists"
+    summary = "lists"
+
+    def __init__(self, *points, **told) -> None:
+        self._points = points
+        self.__dict__.update(told)
+
+    def propose(self, given):
+        return (Plan((Step(At(at), Crash()),), given.seed, self.name) for at in self._points)
+
+
+class Engine(FakeEngine):
+    """A user who declared two filters; each call into their process is noted."""
+
+    def __init__(self, config) -> None:
+        super().__init__(config)
+        self.userland = SimpleNamespace(declared={"filters": ["mine", "other"], "clusters": []})
+        self.asked: list[tuple[int, list[str]]] = []
+
+    def user_policies(self, plans, policies=()):
+        self.asked.append((len(plans), list(policies)))
+        return [Refusal("mine") if "net.send" in str(plan) else Refusal("") for plan in plans]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    return Engine(configured(tmp_path))
+
+
+def kept(proposal) -> list[str]:
+    return [plan.steps[0].trigger.point["op"] for plan in proposal.kept]
+
+
+def ask(engine, store, strategy, runs: Sequence[PastRun] = (), seed: int = 0):
+    return Proposing(engine, store).ask(strategy, history([READ, WRITE, SEND], runs, seed=seed))
+
+
+def test_a_strategy_without_policies_has_those_that_the_user_declared(engine, store) -> None:
+    proposal = ask(engine, store, Lists(READ, WRITE, SEND))
+    assert kept(proposal) == ["file.read", "file.write"]
+    assert engine.asked == [(3, [])]
+    assert [one.rule for one in proposal.dropped] == ["policy mine"]
+
+
+def test_policies_are_applied_in_their_order_and_from_the_first_of_the_users_on_there(engine, store) -> None:
+    strategy = Lists(READ, WRITE, SEND, policies=("crash_before_writes", "mine", "any_nodes"))
+    proposal = ask(engine, store, strategy)
+    assert kept(proposal) == ["file.write"]
+    assert engine.asked == [(2, ["mine", "any_nodes"])]
+    assert [one.rule for one in proposal.dropped] == ["policy crash_before_writes", "policy mine"]
+
+
+def test_a_strategy_that_names_none_of_its_policies_has_the_default_ones(engine, store) -> None:
+    proposal = ask(engine, store, Lists(READ, WRITE, policies=()))
+    assert kept(proposal) == ["file.write"], "a crash before a read is not worth it by default"
+
+
+def test_an_unknown_policy_is_told_with_its_place(engine, store) -> None:
+    with pytest.raises(UserError, match="no_such_policy"):
+        ask(engine, store, Lists(READ, policies=("no_such_policy",)))
+
+
+class Arranges(Lists):
+    """Puts what policies leave in another order."""
+
+    def arrange(self, plans, history):
+        return list(reversed(plans))
+
+
+def test_above_the_cap_the_first_in_the_strategys_order_are_left(engine, store) -> None:
+    points = [point("file.write", loc=f"app:f{n}#1") for n in range(50)]
+    for kind, wanted in ((Lists, points[:10]), (Arranges, points[:-11:-1])):
+        proposal = ask(engine, store, kind(*points, cap=10))
+        assert [plan.steps[0].trigger.point for plan in proposal.kept] == wanted
+        assert [one.rule for one in proposal.dropped] == ["above the cap of 10 experiments"] * 40
+
+
+def test_where_the_cap_is_used_up_nothing_is_thought_about(engine, store) -> None:
+    class Tired(Lists):
+        def propose(self, history):
+            raise AssertionError("a level can be very large")
+
+    done = [PastRun(1, 1, 0, Plan((Step(At(READ), Crash()),), 0, "lists"), "fired", False)]
+    proposal = ask(engine, store, Tired(READ, cap=1), done)
+    assert (proposal.kept, proposal.dropped) == ((), ())
+
+
+def test_what_was_run_counts_for_the_cap(engine, store) -> None:
+    def done(strategy: str) -> list[PastRun]:
+        plans = [Plan((Step(At(READ, nth=n + 1), Crash()),), 0, strategy) for n in range(3)]
+        return [PastRun(n, 1, n, plan, "fired", False) for n, plan in enumerate(plans)]
+
+    assert len(ask(engine, store, Lists(READ, WRITE, cap=4), done("lists")).kept) == 1
+    assert len(ask(engine, store, Lists(READ, WRITE, cap=4), done("another's")).kept) == 2

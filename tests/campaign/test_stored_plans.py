@@ -1,0 +1,273 @@
+"""What became of the plans of a stored campaign: run, still to run, or dropped, by which policy and for which other one."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from fake_engine import ENDLESS, TOML, FakeEngine, campaign, configured
+
+from undermine import api
+from undermine.campaign import proposing, stored_plans
+from undermine.campaign.stored_plans import note_untold, read
+from undermine.cli import commands as cli
+from undermine.config.schema import Config
+from undermine.exchange import plan_file
+from undermine.model.errors import UserError
+from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.run import RunRecord
+from undermine.policies.pruning import Policy, Pruned, cluster_policy, compose, filter_policy, prune
+from undermine.protocols import Dropped
+from undermine.store import campaign_dirs
+from undermine.store.database import CONFIRM, Store
+from undermine.testing import point
+
+
+def crash(name: str, node: str = "n1") -> Plan:
+    return Plan((Step(At(point(node=node, loc=f"app:{name}#1")), Crash()),), 0, "some")
+
+
+A, A2, B, C, D = crash("a"), crash("a", "n2"), crash("b"), crash("c"), crash("d")
+RULE = "policy same"
+
+
+def run(store: Store, plan: Plan, status: str = "fired", strategy: str = "some") -> int:
+    (slot,) = store.write_round(strategy, [plan])
+    number = store.begin_run(slot)
+    store.finish_run(slot, RunRecord(number, plan, status), (), "", (), ())  # type: ignore[arg-type]
+    store.finish_round(slot.round_index, 1.0)
+    return number
+
+
+def only(result: stored_plans.StoredPlans) -> stored_plans.Planned:
+    (planned,) = result.predicted
+    return planned
+
+
+# --- reading
+
+
+def test_what_was_run_and_what_is_still_to_run_is_told_for_each_strategy(store: Store) -> None:
+    run(store, A)
+    store.write_round("some", [B, C, D])
+    store.write_round("other", [A2])
+    some, other = read(store, most=2).predicted
+    assert (some.strategy, some.run, some.open, some.plans) == ("some", 1, 3, (B, C))
+    assert (other.strategy, other.run, other.open, other.plans) == ("other", 0, 1, (A2,))
+
+
+def test_re_runs_are_told_only_while_there_are_some_to_make(store: Store) -> None:
+    run(store, A)
+    run(store, A, strategy=CONFIRM)
+    assert [planned.strategy for planned in read(store).predicted] == ["some"]
+    store.write_round(CONFIRM, [A])
+    assert [planned.strategy for planned in read(store).predicted] == ["some", CONFIRM]
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [("fired", "run 1"), ("not_fired", "run 1, which did not fire"), ("exhausted", "run 1, which did not fire")],
+)
+def test_for_a_dropped_plan_stands_one_that_was_run(store: Store, status: str, state: str) -> None:
+    run(store, A, status)
+    store.write_dropped([Dropped(A2, RULE, A.id)])
+    (rule,) = only(read(store)).dropped
+    assert (rule.policy, rule.count, rule.stored) == (RULE, 1, 1)
+    (one,) = rule.examples
+    assert (one.id, one.sequence, one.rule) == (A2.id, str(A2), RULE)
+    assert one.instead == stored_plans.StandsIn(A.id, str(A), state)
+
+
+def test_or_one_that_is_still_to_run_or_none(store: Store) -> None:
+    store.write_round("some", [A], [Dropped(A2, RULE, A.id), Dropped(B, "policy writes")])
+    same, writes = only(read(store)).dropped
+    assert same.examples[0].instead == stored_plans.StandsIn(A.id, str(A), "still to run")
+    assert writes.examples[0].instead is None
+
+
+def test_what_another_strategy_has_run_stands_for_itself(store: Store) -> None:
+    run(store, A, strategy="other")
+    store.write_dropped([Dropped(A, "already run for other", A.id)])
+    some = next(planned for planned in read(store).predicted if planned.strategy == "some")
+    assert (some.run, some.open) == (0, 0)
+    instead = some.dropped[0].examples[0].instead
+    assert instead is not None
+    assert instead.state == "run 1"
+
+
+def test_what_a_re_run_has_run_stands_for_nothing(store: Store) -> None:
+    run(store, A, strategy=CONFIRM)
+    store.write_dropped([Dropped(A2, RULE, A.id)])
+    instead = only(read(store)).dropped[0].examples[0].instead
+    assert instead is not None
+    assert "not kept" in instead.state
+
+
+def test_a_chain_of_policies_is_followed_to_the_one_that_is_run(store: Store) -> None:
+    """Shipped policies say what stands for a plan before the user's and the cap have had their say."""
+    dropped = [
+        Dropped(A2, RULE, A.id),
+        Dropped(A, "policy mine", B.id),
+        Dropped(C, RULE, D.id),
+        Dropped(D, "above the cap of 1 experiments"),
+    ]
+    store.write_round("some", [B], dropped)
+    same, mine, _ = only(read(store)).dropped
+    assert [one.rule for one in same.examples] == [
+        f"{RULE}, then policy mine",
+        f"{RULE}, then above the cap of 1 experiments",
+    ]
+    assert [one.instead and one.instead.id for one in same.examples] == [B.id, None]
+    assert mine.examples[0].rule == "policy mine"
+
+
+def test_plans_that_stand_for_each_other_are_no_riddle(store: Store) -> None:
+    store.write_dropped([Dropped(A, RULE, B.id), Dropped(B, RULE, A.id), Dropped(C, RULE, C.id)])
+    (rule,) = only(read(store)).dropped
+    assert [one.instead for one in rule.examples] == [None, None, None]
+
+
+def test_what_compositions_drop_counts_for_the_first_of_their_policies(store: Store) -> None:
+    """The rules as `compose` writes them: the one that stood for two others is refused by a filter behind."""
+    cluster = cluster_policy(lambda fs: fs[0]["loc"], "one_of_each")
+    late: Policy = filter_policy(lambda fs: fs[0]["loc"] != "app:a#1", "not_a")
+    pruned = prune([A, A2, B], {}, lambda plans: [""] * len(plans), [cluster, late])
+    store.write_round("some", pruned.kept, pruned.dropped)
+    rules = {rule.policy: rule for rule in only(read(store)).dropped}
+    assert {policy: rule.count for policy, rule in rules.items()} == pruned.counts
+    assert rules["policy one_of_each"].examples[0].rule == "policy one_of_each, then not_a"
+
+
+def test_a_few_of_many_are_shown_or_all_that_are_stored(store: Store) -> None:
+    store.write_dropped(Dropped(crash(f"f{n}"), RULE) for n in range(5))
+    (few,), (every,) = (only(read(store, most=2, every_dropped=e)).dropped for e in (False, True))
+    assert (few.count, few.stored, len(few.examples)) == (5, 5, 2)
+    assert [one.id for one in every.examples] == [crash(f"f{n}").id for n in range(5)], "in the order of dropping"
+
+
+def test_a_strategy_that_proposed_nothing_is_refused(store: Store) -> None:
+    store.write_round("some", [A])
+    store.write_round("other", [B])
+    assert only(read(store, ["other"])).strategy == "other"
+    with pytest.raises(UserError, match="'third' has proposed nothing in this campaign; those that have: some, other"):
+        read(store, ["third"])
+
+
+# --- those that were counted only
+
+
+def _pruned(names: str, most: int) -> Pruned:
+    refuses = filter_policy(lambda fs: False, "none")
+    composed = compose([refuses], [crash(name) for name in names], 0, dropped_max=most)
+    dropped = tuple(Dropped(one.plan, f"policy {one.rule}") for one in composed.dropped)
+    return Pruned((), dropped, {f"policy {name}": count for name, count in composed.counts.items()})
+
+
+def test_those_that_were_counted_only_count(store: Store) -> None:
+    for pruned in (_pruned("abcde", 2), _pruned("abcde", 2)):  # asked twice before a round: they are the same
+        note_untold(store, "some", pruned)
+        store.write_dropped(pruned.dropped)
+    store.write_round("some", [A2])
+    level = _pruned("vwxyz", 3)
+    note_untold(store, "some", level)
+    store.write_dropped(level.dropped)
+    (rule,) = only(read(store, every_dropped=True)).dropped
+    assert (rule.count, rule.stored, len(rule.examples)) == (10, 5, 5)
+
+
+def test_nothing_is_noted_where_all_are_kept(store: Store) -> None:
+    note_untold(store, "some", _pruned("abc", 3))
+    assert store.meta("untold") is None
+
+
+def test_a_campaign_notes_what_it_counts_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    monkeypatch.setattr(proposing, "DROPPED_MAX", 2)
+
+    class Capped:
+        name, summary, cap = "some", "", 1
+
+        def propose(self, history):
+            return [] if history.round_index else [crash(name) for name in "abcdef"]
+
+    campaign(FakeEngine(configured(tmp_path)), store, [Capped()]).run(ENDLESS)
+    planned = only(read(store, every_dropped=True))
+    assert (planned.run, planned.open) == (1, 0)
+    assert [(rule.policy, rule.count, rule.stored) for rule in planned.dropped] == [
+        ("above the cap of 1 experiments", 5, 2)
+    ]
+
+
+# --- as commands
+
+
+@pytest.fixture
+def hunted(tmp_path: Path) -> Config:
+    """A campaign in which two plans were dropped for one, and one is still to run."""
+    config = configured(tmp_path, TOML)
+    folder = campaign_dirs.new_campaign_dir(config)
+    store = Store(folder)
+    run(store, A)
+    store.write_round("some", [B], [Dropped(A2, RULE, A.id), Dropped(C, RULE, B.id)])
+    store.close()
+    campaign_dirs.point_latest(config, folder)
+    return config
+
+
+def command(config: Config, *args: str) -> None:
+    assert cli.app(["plan", "-c", str(config.path), *args], standalone_mode=False) == 0
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_the_command_explains_a_campaign_and_runs_nothing(
+    hunted: Config, capsys: pytest.CaptureFixture[str], by_name: bool
+) -> None:
+    name = campaign_dirs.campaign_dir(hunted).name
+    command(hunted, "--campaign", name if by_name else "latest", "--explain")
+    assert capsys.readouterr().out.splitlines() == [
+        f"campaign {name}",
+        "",
+        "some: 1 run, 1 still to run",
+        f"    1. {B}",
+        f"  dropped 2: {RULE}",
+        f"       {A2.id} {A2}",
+        f"         for it stands {A.id} {A} (run 1)",
+        f"       {C.id} {C}",
+        f"         for it stands {B.id} {B} (still to run)",
+    ]
+    assert not (hunted.dir / "plan").exists()
+
+
+def test_it_says_how_many_more_there_are(hunted: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    command(hunted, "--campaign", "latest", "-n", "1")
+    assert capsys.readouterr().out.splitlines()[-1] == "       … and 1 more"
+    with api.open_store(campaign_dirs.campaign_dir(hunted)) as store:
+        store.write_round("some", [D])
+        note_untold(store, "some", Pruned((), (), {RULE: 1234}))
+    command(hunted, "--campaign", "latest", "--explain")
+    assert capsys.readouterr().out.splitlines()[-1] == "       … and 1,234 more that were counted and not kept"
+
+
+def test_for_machines_there_are_plans_that_can_be_replayed(hunted: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    command(hunted, "--campaign", "latest", "--json")
+    text = capsys.readouterr().out
+    assert json.loads(text)["predicted"][0]["dropped"][0]["examples"][0]["instead"]["id"] == A.id
+    assert plan_file.parse(text.encode(), "it") == (B,)
+
+
+def test_a_campaign_can_be_read_while_somebody_writes_to_it(hunted: Config) -> None:
+    folder = campaign_dirs.campaign_dir(hunted)
+    with campaign_dirs.locked(folder):
+        writer = sqlite3.connect(folder / "campaign.db", isolation_level=None)
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("DELETE FROM dropped")
+        (rule,) = only(api.plans(hunted)).dropped
+        writer.execute("ROLLBACK")
+        writer.close()
+    assert rule.count == 2
+
+
+def test_a_campaign_that_is_not_there_is_told(hunted: Config) -> None:
+    with pytest.raises(UserError, match="there is no campaign 'then'"):
+        command(hunted, "--campaign", "then")

@@ -1,0 +1,207 @@
+"""The packs for RQ and Dask: what they fetch, how they read what was done, and that their own checkers can fail."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from undermine.config.load import load
+from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.run import Op, Receipt, Verdict
+from undermine.testing import point, run_view
+from undermine.userland import registry
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def module(pack: str, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{pack}_pack_{name}", EXAMPLES / pack / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def hunt_of(pack: str, folder: Path) -> ModuleType:
+    """The plug-in file as the tool loads it, in a folder into which nothing was fetched."""
+    path = list(sys.path)
+    for name in (EXAMPLES / pack).glob("*.[pt][yo]*"):
+        shutil.copy(name, folder)
+    try:
+        made: ModuleType = registry.load(folder / "hunt.py").module
+        return made
+    finally:
+        sys.path[:] = path
+
+
+@pytest.fixture(scope="module")
+def rq_hunt(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    pytest.importorskip("redis")
+    return hunt_of("rq", tmp_path_factory.mktemp("rq"))
+
+
+@pytest.fixture(scope="module")
+def dask_hunt(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return hunt_of("dask", tmp_path_factory.mktemp("dask"))
+
+
+# --- what is fetched
+
+
+@pytest.mark.parametrize("pack", ["rq", "dask"])
+@pytest.mark.parametrize("version", ["latest", "1.16; rm", "../1.16", ""])
+def test_what_is_no_version_is_refused(pack: str, version: str) -> None:
+    with pytest.raises(SystemExit, match="is no version"):
+        module(pack, "setup").ensure(version)
+
+
+def test_without_redis_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    setup = module("rq", "setup")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(setup, "HERE", tmp_path)
+    with pytest.raises(SystemExit, match="no program redis-server: install it, on Debian by"):
+        setup.ensure("1.16.1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_version_that_is_there_is_not_fetched_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    setup = module("rq", "setup")
+    monkeypatch.setattr(setup, "HERE", tmp_path)
+    monkeypatch.setattr(setup, "need_redis", lambda: None)
+    monkeypatch.setattr(setup, "_install", lambda what, target: (target / "rq-9.1.dist-info").mkdir(parents=True))
+    newest = setup.ensure("newest")
+    assert newest == tmp_path / "versions" / "9.1"
+    monkeypatch.setattr(setup, "_install", lambda what, target: pytest.fail("fetched again"))
+    assert setup.ensure("9.1") == newest
+    assert sorted(path.name for path in (tmp_path / "versions").iterdir()) == ["9.1"]
+
+
+@pytest.mark.parametrize("pack", ["rq", "dask"])
+def test_the_configuration_is_sound(pack: str) -> None:
+    config = load(EXAMPLES / pack)
+    assert config.params["version"]
+    assert [config.agent(role) for role in config.roles] == (
+        ["none", "python"] if pack == "rq" else ["python", "python"]
+    )
+
+
+# --- RQ
+
+
+def ran(job: str, begin: int, end: int, worker: str = "w1") -> dict[str, Any]:
+    return {"job": job, "worker": worker, "pid": begin, "begin_ns": begin, "end_ns": end}
+
+
+def told(f: str, value: Any, **more: Any) -> Op:
+    return Op(0, "final", f, "redis", {}, "ok", value, phase="final", start_ns=9, end_ns=10, **more)
+
+
+def rq_view(runs: list[dict[str, Any]], failed: list[str], *, crashed: bool = False) -> Any:
+    plan = Plan((Step(At(point()), Crash()),)) if crashed else Plan()
+    receipts = [Receipt(0, "w1", "crash", 1)] if crashed else []
+    return run_view(plan, ops=[told("runs", runs), told("failed", failed)], receipts=receipts)
+
+
+def answers(hunt: Any, view: Any) -> dict[str, str]:
+    checks = (
+        hunt.run_again_only_after_a_failure,
+        hunt.never_by_two_at_a_time,
+        hunt.what_was_done_is_not_declared_failed,
+    )
+    verdicts: list[Verdict] = [check(view) for check in checks]
+    return {verdict.symptom or verdict.answer: verdict.text for verdict in verdicts}
+
+
+def test_jobs_that_ran_once_are_as_promised(rq_hunt: Any) -> None:
+    assert set(answers(rq_hunt, rq_view([ran("a", 1, 2), ran("b", 1, 0)], ["b"]))) == {"pass"}
+
+
+def test_a_job_that_was_done_and_declared_failed(rq_hunt: Any) -> None:
+    assert "live job declared failed" in answers(rq_hunt, rq_view([ran("a", 1, 2)], ["a"]))
+    assert set(answers(rq_hunt, rq_view([ran("a", 1, 2)], ["a"], crashed=True))) == {"pass"}
+
+
+def test_a_job_that_was_done_twice(rq_hunt: Any) -> None:
+    twice = [ran("a", 1, 2), ran("a", 3, 4, "w2")]
+    assert "job run twice" in answers(rq_hunt, rq_view(twice, []))
+    assert set(answers(rq_hunt, rq_view(twice, [], crashed=True))) == {"pass"}
+    assert set(answers(rq_hunt, rq_view([ran("a", 1, 0), ran("a", 3, 4)], []))) == {"pass"}
+
+
+def test_a_job_that_two_workers_are_at(rq_hunt: Any) -> None:
+    both = [ran("a", 1, 5), ran("a", 3, 9, "w2")]
+    assert "job run by two workers at a time" in answers(rq_hunt, rq_view(both, [], crashed=True))
+
+
+def test_what_a_worker_wrote_down(rq_hunt: Any, tmp_path: Path) -> None:
+    lines = [("a", "begin", 1, 7), ("a", "end", 2, 7), ("b", "begin", 3, 8), ("c", "begin", 4, 7), ("d", "begin", 5, 7)]
+    text = "".join(json.dumps({"job": j, "what": w, "t_ns": t, "pid": p}) + "\n" for j, w, t, p in lines)
+    (tmp_path / "w1.ran").write_text(text)
+    session = SimpleNamespace(
+        role=lambda role: [SimpleNamespace(id="w1", dir=f"{tmp_path}/w1"), SimpleNamespace(id="w2", dir="/no")]
+    )
+    found = rq_hunt.runs(session)
+    assert sorted((run.job, run.begin_ns, run.end_ns) for run in found) == [
+        ("a", 1, 2),
+        ("b", 3, 0),
+        ("c", 4, 0),
+        ("d", 5, 0),
+    ]
+
+
+def test_each_run_of_a_job_is_written_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    jobs = module("rq", "jobs")
+    monkeypatch.setenv(jobs.LOG, str(tmp_path / "log"))
+    assert jobs.work("a", 0) == "a"
+    noted = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert [(line["job"], line["what"]) for line in noted] == [("a", "begin"), ("a", "end")]
+
+
+# --- Dask
+
+
+def did(f: str, value: Any, status: str = "ok", phase: str = "workload", **args: Any) -> Op:
+    return Op(0, "c", f, "", args, status, value, phase=phase, start_ns=1, end_ns=2)  # type: ignore[arg-type]
+
+
+def test_a_wrong_result_is_seen(dask_hunt: Any) -> None:
+    right = did("compute", [1, 2], right=[1, 2])
+    assert dask_hunt.results_are_right(run_view(ops=[right])).answer == "pass"
+    assert (
+        dask_hunt.results_are_right(run_view(ops=[right, did("compute", [2, 1], right=[1, 2])])).symptom
+        == "wrong result"
+    )
+    assert dask_hunt.results_are_right(run_view(ops=[did("compute", None, "unknown", right=1)])).answer == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("gets", "rest", "symptom"),
+    [
+        (["a", "b"], [], ""),
+        (["a"], ["b"], ""),
+        (["a", "a"], ["b"], "queue item twice"),
+        (["a"], ["a"], "queue item twice"),
+        (["a"], [], "queue item lost"),
+    ],
+)
+def test_items_of_a_queue(dask_hunt: Any, gets: list[str], rest: list[str], symptom: str) -> None:
+    puts = [did("put", None, job=item) for item in "ab"]
+    ops = [*puts, *(did("get", item) for item in gets), did("rest", rest, phase="final")]
+    assert dask_hunt.items_come_once(run_view(ops=ops)).symptom == symptom
+    unsure = [*ops, did("get", None, "unknown")]
+    assert dask_hunt.items_come_once(run_view(ops=unsure)).symptom == ("" if symptom == "queue item lost" else symptom)
+
+
+def test_parts_of_the_workload(dask_hunt: Any) -> None:
+    assert dask_hunt.parts("all") == set(dask_hunt.PARTS)
+    assert dask_hunt.parts("map, lock") == {"map", "lock"}
+    with pytest.raises(ValueError, match="there is no part 'mop'"):
+        dask_hunt.parts("mop")

@@ -1,0 +1,114 @@
+"""The strategy of sequences in the campaign's own loop: levels, what others have run, interruptions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_engine import ENDLESS, TOML, FakeEngine, campaign, configured
+
+from undermine.model.plan import Plan
+from undermine.strategies.exhaustive import Exhaustive
+from undermine.strategies.prefail import Prefail
+
+BOTH = 2
+"""Reboots before and after the one operation that every run shows."""
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> FakeEngine:
+    return FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["reboot"]\n'))
+
+
+def sequences(*policies: str, failures: int = 2) -> Prefail:
+    return Prefail(Prefail.Options(failures=failures, policies=policies or ("fault_types(reboot)",)))
+
+
+def ran(engine: FakeEngine, strategy: str) -> list[Plan]:
+    return [plan for plan in engine.runner.executed if plan.strategy == strategy]
+
+
+def lengths(plans: list[Plan]) -> list[int]:
+    return [len(plan.steps) for plan in plans]
+
+
+def test_a_level_is_run_whole_before_the_next_begins(engine, store) -> None:
+    campaign(engine, store, [sequences(failures=3)]).run(ENDLESS)
+    assert lengths(ran(engine, "prefail")) == [1] * BOTH + [2] * BOTH**2 + [3] * BOTH**3
+
+
+def test_what_another_strategy_has_run_is_extended_and_not_run_again(engine, store) -> None:
+    campaign(engine, store, [Exhaustive()]).run(ENDLESS)
+    campaign(engine, store, [sequences()]).run(ENDLESS)
+    assert lengths(ran(engine, "exhaustive")) == [1] * BOTH
+    assert lengths(ran(engine, "prefail")) == [2] * BOTH**2
+
+
+def test_what_policies_refuse_is_not_extended_though_another_strategy_has_run_it(engine, store) -> None:
+    campaign(engine, store, [Exhaustive()]).run(ENDLESS)
+    campaign(engine, store, [sequences("same_location", failures=3)]).run(ENDLESS)
+    assert lengths(ran(engine, "prefail")) == [2, 3], "of two that are alike one was taken over"
+
+
+def test_what_its_policies_refuse_is_run_by_other_strategies(engine, store) -> None:
+    campaign(engine, store, [sequences("same_location", failures=1)]).run(ENDLESS)
+    campaign(engine, store, [Exhaustive()]).run(ENDLESS)
+    (mine,), (other,) = (ran(engine, name) for name in ("prefail", "exhaustive"))
+    assert mine.steps != other.steps
+
+
+def test_for_what_did_not_fire_another_one_of_its_class_is_run_once(engine, store) -> None:
+    def misses(plan: Plan) -> bool:
+        """The first of every level."""
+        return len(plan.steps) not in lengths(ran(engine, "prefail")[:-1])
+
+    engine.runner.misses = misses
+    campaign(engine, store, [sequences("same_location")]).run(ENDLESS)
+    plans = ran(engine, "prefail")
+    assert lengths(plans) == [1, 1, 2, 2]
+    assert plans[0].steps != plans[1].steps
+    assert {plan.steps[:1] for plan in plans[2:]} == {plans[1].steps}, "what did not fire is not extended"
+
+
+def test_where_none_of_a_class_fires_it_is_given_up(engine, store) -> None:
+    engine.runner.misses = lambda plan: True
+    campaign(engine, store, [sequences("same_location")]).run(ENDLESS)
+    assert lengths(ran(engine, "prefail")) == [1, 1]
+
+
+def test_second_chances_are_experiments_too(engine, store) -> None:
+    engine.runner.misses = lambda plan: True
+    campaign(engine, store, [Prefail(Prefail.Options(policies=("same_location",), cap=1))]).run(ENDLESS)
+    assert lengths(ran(engine, "prefail")) == [1]
+
+
+@pytest.mark.parametrize("dies_at", range(3, 9))
+def test_whenever_it_is_killed_every_sequence_is_run_and_only_the_interrupted_one_twice(engine, store, dies_at) -> None:
+    engine.runner.dies_at = dies_at
+    with pytest.raises(KeyboardInterrupt):
+        campaign(engine, store, [sequences()]).run(ENDLESS)
+    engine.runner.dies_at = 0
+    campaign(engine, store, [sequences()]).run(ENDLESS)
+    plans = ran(engine, "prefail")
+    assert len({plan.id for plan in plans}) == BOTH + BOTH**2
+    assert len(plans) == BOTH + BOTH**2 + 1
+    assert lengths(plans) == sorted(lengths(plans))
+
+
+def test_killed_while_a_level_is_stored_nothing_of_it_is_lost(engine, store, monkeypatch) -> None:
+    """Else what others have run would be taken for the whole level."""
+    campaign(engine, store, [Exhaustive()]).run(ENDLESS)
+    first, *_ = ran(engine, "exhaustive")
+    mine = sequences(failures=3)
+    campaign(engine, store, [sequences(failures=1)]).run(ENDLESS)
+
+    def dying(*_args: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("undermine.store.database._put_dropped", dying)
+        with pytest.raises(KeyboardInterrupt):
+            campaign(engine, store, [mine]).run(ENDLESS)
+    campaign(engine, store, [mine]).run(ENDLESS)
+    assert lengths(ran(engine, "prefail")) == [2] * BOTH**2 + [3] * BOTH**3
+    assert first.steps in {plan.steps[:1] for plan in ran(engine, "prefail")}

@@ -1,0 +1,101 @@
+"""Policies that a configuration names are looked at before anything is run; and how long the user's own may take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from fake_engine import TOML, FakeEngine, configured
+
+from undermine.campaign.proposing import Proposing
+from undermine.model.errors import UserError
+from undermine.model.plan import At, Crash, Plan, Step
+from undermine.run.engine import Engine
+from undermine.testing import point
+
+
+class Named:
+    name, summary = "prefail", ""
+
+    def __init__(self, *policies: str) -> None:
+        self.policies = policies
+
+    def propose(self, history):
+        raise AssertionError("nothing is proposed yet")
+
+
+def look_at(folder: Path, *strategies: object, own: tuple[str, ...] = ("mine", "same")) -> None:
+    toml = TOML + '[strategies.prefail]\nfailures = 2\npolicies = [\n  "any_nodes",\n]\n'
+    engine = FakeEngine(configured(folder, toml))
+    engine.userland = SimpleNamespace(declared={"filters": list(own[:1]), "clusters": list(own[1:])})
+    Proposing(engine, None).refuse_unknown(strategies)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [(), ("any_nodes",), ("mine",), ("same", "any_k_nodes(2)", "mine"), ("fault_types(crash, disk)", "same")],
+)
+def test_shipped_policies_and_the_users_own_are_fine(tmp_path: Path, policies: tuple[str, ...]) -> None:
+    look_at(tmp_path, Named(*policies), SimpleNamespace(name="without policies"))
+
+
+@pytest.mark.parametrize(
+    ("policies", "why"),
+    [
+        (("any_node",), 'there is no policy "any_node"; did you mean any_nodes'),
+        (("mine", "any_node"), 'there is no policy "any_node"; did you mean any_nodes'),
+        (("any_nodes", "same", "my"), 'there is no policy "my"'),
+        (("mine", "any_k_nodes"), "k is missing"),
+        (("mine", "any_k_nodes(many)"), "any_k_nodes"),
+        (("mine(3)",), 'there is no policy "mine"'),
+    ],
+)
+def test_one_that_cannot_be_used_is_told_with_its_line_wherever_it_stands(
+    tmp_path: Path, policies: tuple[str, ...], why: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        look_at(tmp_path, SimpleNamespace(name="other"), Named(*policies))
+    line = 1 + (tmp_path / "undermine.toml").read_text().splitlines().index("policies = [")
+    assert str(caught.value).startswith(f"{tmp_path / 'undermine.toml'}:{line}: ")
+    assert why in str(caught.value)
+    assert str(caught.value).endswith("; yours are mine, same")
+
+
+def test_who_has_no_policies_is_not_told_of_theirs(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        look_at(tmp_path, Named("mine"), own=())
+    assert "yours" not in str(caught.value)
+
+
+# --- the user's process
+
+
+class Patient:
+    """A call that never ends, and how long was waited for it."""
+
+    code = None
+
+    def __init__(self) -> None:
+        self.waited: list[float] = []
+        self.killed = 0
+
+    def wait(self, timeout_s: float) -> bool:
+        self.waited.append(timeout_s)
+        return False
+
+    def kill(self) -> None:
+        self.killed += 1
+
+
+def test_the_more_plans_there_are_the_longer_policies_may_take(tmp_path: Path) -> None:
+    call = Patient()
+    userland = SimpleNamespace(declared={"filters": ["mine"], "clusters": []}, call=lambda *_, **__: call)
+    engine = Engine(configured(tmp_path), tmp_path, SimpleNamespace(), userland, SimpleNamespace())  # type: ignore[arg-type]
+    plans = [Plan((Step(At(point(), nth=n), Crash()),)) for n in range(1, 2002)]
+    for asked in (plans[:1], plans):
+        with pytest.raises(UserError, match="ended the process or hung"):
+            engine.user_policies(asked)
+    assert call.waited[0] > 100
+    assert call.waited[1] - call.waited[0] == pytest.approx(2.0)
+    assert call.killed == 2

@@ -1,0 +1,541 @@
+"""The campaign's memory: what is committed stays, in order, whoever is killed when."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from undermine.model.errors import UserError
+from undermine.model.finding import Finding, Outcome
+from undermine.model.plan import At, Crash, Delay, FirstUnseen, Plan, Step
+from undermine.model.point import Point
+from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Timing, Verdict
+from undermine.protocols import Dropped, Experiment, PointSeen
+from undermine.store.database import SCHEMA_VERSION, Slot, Store
+from undermine.testing import point
+
+
+def plan(number: int, strategy: str = "random") -> Plan:
+    return Plan((Step(At(point(), nth=number + 1), Crash()),), number, strategy)
+
+
+def finish(
+    store: Store,
+    slot: Slot,
+    run: int,
+    status: RunStatus = "fired",
+    *,
+    symptom: str = "",
+    verdicts: tuple[Verdict, ...] = (),
+    points: tuple[PointSeen, ...] = (),
+    fired: tuple[tuple[int, str, str, str], ...] = (),
+    fill: bool = False,
+) -> None:
+    record = RunRecord(run, slot.plan, status, f"reason of {run}", timing=Timing(total_s=1.5))
+    store.finish_run(slot, record, verdicts, symptom, points, fired, fill=fill)
+
+
+def do(store: Store, slot: Slot, status: RunStatus = "fired", **more: Any) -> int:
+    run = store.begin_run(slot)
+    finish(store, slot, run, status, **more)
+    return run
+
+
+def again(store: Store) -> Store:
+    """The store as the next session would find it."""
+    store.close()
+    return Store(store.folder)
+
+
+# --- rounds and runs
+
+
+def test_a_round_is_there_before_any_of_its_plans_runs(store: Store) -> None:
+    slots = store.write_round("random", [plan(0), plan(1)])
+    assert [(s.index, s.plan) for s in slots] == [(0, plan(0)), (1, plan(1))]
+    reopened = again(store)
+    assert reopened.open_slots() == slots
+    assert reopened.past_runs() == ()
+    reopened.close()
+
+
+def test_a_finished_run_closes_its_slot_and_an_unfinished_one_does_not(store: Store) -> None:
+    first, second = store.write_round("random", [plan(0), plan(1)])
+    do(store, first)
+    store.begin_run(second)
+    assert [slot.index for slot in store.open_slots()] == [1]
+    assert [run.index for run in store.past_runs()] == [0]
+
+
+def test_an_interrupted_run_is_broken_and_its_slot_is_open_for_the_next_session(store: Store) -> None:
+    first, second = store.write_round("random", [plan(0), plan(1)])
+    done, under_way = do(store, first), store.begin_run(second)
+    reopened = again(store)
+    assert len(reopened.interrupted()) == 1
+    assert reopened.interrupted() == []
+    assert [slot.index for slot in reopened.open_slots()] == [1]
+    rows = {row["run"]: (row["status"], row["reason"]) for row in reopened.run_rows()}
+    assert rows == {done: ("fired", f"reason of {done}"), under_way: ("broken", "interrupted")}
+    new = do(reopened, second)
+    assert new not in (done, under_way)
+    assert [run.id for run in reopened.past_runs()] == [done, new]
+    assert reopened.open_slots() == []
+    reopened.close()
+
+
+def test_a_broken_run_leaves_its_slot_open_until_it_is_told_to_fill_it(store: Store) -> None:
+    (slot,) = store.write_round("random", [plan(0)])
+    do(store, slot, "broken")
+    assert len(store.open_slots()) == 1
+    assert store.past_runs() == ()
+    last = do(store, slot, "broken", fill=True)
+    assert store.open_slots() == []
+    assert [(run.id, run.status) for run in store.past_runs()] == [(last, "broken")]
+
+
+@pytest.mark.parametrize("status", ["fired", "not_fired", "exhausted"])
+def test_every_status_but_broken_counts(store: Store, status: RunStatus) -> None:
+    (slot,) = store.write_round("random", [plan(0)])
+    do(store, slot, status)
+    assert [run.status for run in store.past_runs()] == [status]
+
+
+def test_a_finished_round_has_no_open_slots_even_where_plans_did_not_run(store: Store) -> None:
+    (slot,) = store.write_round("random", [plan(0)])
+    store.finish_round(slot.round_index, 2.5)
+    store.finish_round(slot.round_index, 1.0)
+    assert store.open_slots() == []
+    assert store.used_s() == {"random": 3.5}
+
+
+def test_past_runs_are_in_order_of_round_and_index_whatever_order_they_ended_in(store: Store) -> None:
+    first = store.write_round("random", [plan(0), plan(1), plan(2)])
+    second = store.write_round("exhaustive", [plan(3), plan(4)])
+    runs = {slot: store.begin_run(slot) for slot in (second[1], first[2], first[0], second[0], first[1])}
+    for slot in (first[1], second[0], first[2], second[1], first[0]):
+        finish(store, slot, runs[slot], symptom="bad" if slot is first[2] else "")
+    expected = [(slot.round_index, slot.index) for slot in (*first, *second)]
+    assert [(run.round_index, run.index) for run in store.past_runs()] == expected
+    assert [run.plan for run in store.past_runs("random")] == [plan(0), plan(1), plan(2)]
+    assert [run.failed for run in store.past_runs("random")] == [False, False, True]
+    assert [run.plan for run in store.past_runs("exhaustive")] == [plan(3), plan(4)]
+
+
+def test_rounds_and_runs_are_counted_by_strategy(store: Store) -> None:
+    for strategy in ("baseline", "benign", "random", "random", "confirm", "control", "control"):
+        (slot,) = store.write_round(strategy, [plan(0)])
+        do(store, slot, "not_fired" if strategy == "confirm" else "fired")
+    (slot,) = store.write_round("control", [plan(0)])
+    do(store, slot, "not_fired")  # a later moment did not come
+    (slot,) = store.write_round("control", [plan(0)])
+    do(store, slot, "broken")
+    assert (store.rounds_of("random"), store.rounds_of("exhaustive")) == (2, 0)
+    counts = {"fault-free": 1, "benign": 1, "fired": 2, "control": 3, "not_fired": 1, "broken": 1}
+    assert store.status_counts() == counts
+
+
+def test_run_rows_hold_everything_about_finished_runs_only(store: Store) -> None:
+    first, second = store.write_round("random", [plan(0), plan(1)])
+    run = do(store, first, symptom="bad")
+    store.begin_run(second)
+    (row,) = store.run_rows()
+    assert (row["run"], row["strategy"], row["index"], row["symptom"], row["plan"]) == (
+        run,
+        "random",
+        0,
+        "bad",
+        plan(0),
+    )
+    assert row["timing"]["total_s"] == 1.5
+    assert row["ended"] >= row["started"]
+
+
+# --- what need not be proposed again
+
+
+def test_stored_and_dropped_plans_are_settled_but_those_of_no_strategy_are_not(store: Store) -> None:
+    store.write_round("random", [plan(0)])
+    store.write_round("baseline", [plan(1)])
+    for strategy in ("benign", "confirm", "control", "replay"):
+        store.write_round(strategy, [plan(2)])
+    store.write_dropped([Dropped(plan(3), "policy mine")])
+    assert store.plans_taken() == {plan(0).id: "random"}
+    assert store.settled("random") == {plan(0).id, plan(3).id}
+    assert store.settled("other") == {plan(0).id}, "what one strategy's policies refuse is not for all others"
+
+
+def test_dropping_a_plan_twice_keeps_the_first_rule(store: Store) -> None:
+    store.write_dropped([Dropped(plan(0), "first"), Dropped(plan(0), "second")])
+    store.write_dropped([Dropped(plan(0), "third")])
+    with sqlite3.connect(store.folder / "campaign.db") as db:
+        assert db.execute("SELECT rule FROM dropped").fetchall() == [("first",)]
+
+
+# --- verdicts and findings
+
+
+def verdict(checker: str, answer: str = "pass") -> Verdict:
+    return Verdict(answer, f"text of {checker}", "s" if answer == "fail" else "", ("e1", "é\n"), checker)  # type: ignore[arg-type]
+
+
+def test_verdicts_come_back_as_they_were_and_in_order(store: Store) -> None:
+    (slot,) = store.write_round("random", [plan(0)])
+    said = (verdict("zeta"), verdict("alpha", "fail"), verdict("mid", "unknown"))
+    run = do(store, slot, verdicts=said, symptom="s")
+    assert store.verdicts(run) == said
+    assert store.verdicts(run + 1) == ()
+
+
+def test_replaced_verdicts_leave_nothing_of_the_old_ones(store: Store) -> None:
+    (slot,) = store.write_round("random", [plan(0)])
+    run = do(store, slot, verdicts=(verdict("a", "fail"), verdict("gone")), symptom="old")
+    assert [outcome.symptom for outcome in store.outcomes()] == ["old"]
+    store.replace_verdicts(run, (verdict("a"), verdict("new")), "")
+    assert store.verdicts(run) == (verdict("a"), verdict("new"))
+    assert store.outcomes() == ()
+    assert not store.past_runs()[0].failed
+
+
+def test_findings_are_made_of_failing_runs_with_a_fault_oldest_first(store: Store) -> None:
+    (base,) = store.write_round("baseline", [plan(0)])
+    one, two = store.write_round("random", [plan(1), plan(2)])
+    (rest,) = store.write_round("benign", [plan(3)])
+    (replay,) = store.write_round("replay", [plan(2)])
+    do(store, base, symptom="x")
+    late, passed, at_rest = do(store, two, symptom="y"), do(store, one), do(store, rest, symptom="z")
+    do(store, replay, symptom="y")
+    assert passed not in [outcome.run for outcome in store.outcomes()]
+    assert store.outcomes() == (
+        Outcome(late, "random", plan(2), plan(2).id, "fired", "y"),
+        Outcome(at_rest, "benign", plan(3), plan(3).id, "fired", "z"),
+    )
+
+
+@pytest.mark.parametrize("kind", ["confirm", "control", "realism"])
+def test_findings_are_made_of_all_re_runs_that_fill_their_slot(store: Store, kind: str) -> None:
+    one, two, three, four = store.write_round(kind, [plan(1)] * 4)
+    do(store, one, symptom="s")
+    do(store, two, "not_fired")
+    do(store, three, "broken")
+    do(store, four, "broken")
+    do(store, four, "broken", fill=True)
+    told = [(outcome.plan_id, outcome.status, outcome.symptom) for outcome in store.outcomes()]
+    assert told == [(plan(1).id, "fired", "s"), (plan(1).id, "not_fired", ""), (plan(1).id, "broken", "")]
+
+
+def test_where_the_steps_of_a_run_fired_is_kept(store: Store) -> None:
+    """At the moment that was recorded, else at the trigger's point; not at all without a receipt."""
+    at, unseen = At(point()), FirstUnseen(("op",))
+    made = Plan((Step(at, Crash()), Step(unseen, Crash()), Step(unseen, Crash()), Step(at, Crash())))
+    elsewhere = point(node="n2", target='ü"\n')
+    record = RunRecord(
+        1,
+        made,
+        "not_fired",
+        receipts=tuple(Receipt(step, "n1", "crash", 5) for step in (0, 1, 2)),
+        moments=(Moment(1, "n2", 5, elsewhere), Moment(1, "n1", 6, point()), Moment(3, "n1", 7, point())),
+    )
+    (slot,) = store.write_round("random", [made])
+    assert store.begin_run(slot) == record.id
+    store.finish_run(slot, record, (), "s", (), ())
+    (outcome,) = store.outcomes()
+    assert outcome.landed == ((0, point()), (1, elsewhere), (2, Point(())))
+
+
+def test_a_hold_has_fired_where_its_moment_is_known(store: Store) -> None:
+    made = plan(1).control
+    (slot,) = store.write_round("control", [made])
+    record = RunRecord(store.begin_run(slot), made, "fired", moments=(Moment(0, "n1", 5, point()),))
+    store.finish_run(slot, record, (), "", (), ())
+    assert store.outcomes()[0].landed == ((0, point()),)
+
+
+def test_findings_are_replaced_as_a_whole_and_come_back_as_they_were(store: Store) -> None:
+    def finding(number: int) -> Finding:
+        return Finding(
+            f"F{number}", f"s{number}", "t", plan(number), (number,), ("random",), (verdict("a", "fail"),), 3, 2
+        )
+
+    store.write_findings([finding(n) for n in range(1, 13)])
+    assert store.findings() == tuple(finding(n) for n in range(1, 13))
+    store.write_findings([finding(2)])
+    reopened = again(store)
+    assert reopened.findings() == (finding(2),)
+    assert reopened.finding_numbers() == {f"s{n}": n for n in range(1, 13)}, "a number was forgotten"
+    reopened.close()
+
+
+# --- points and coverage
+
+
+def seen(at: Point, order: int, count: int = 1) -> PointSeen:
+    return PointSeen(at, count, 1, order, 10 + order)
+
+
+A, B, C = (point(loc=f"app:{name}#1") for name in "abc")
+
+
+def baselines(store: Store, *runs: tuple[PointSeen, ...]) -> None:
+    for points in runs:
+        (slot,) = store.write_round("baseline", [Plan()])
+        do(store, slot, points=points)
+
+
+def test_baseline_points_are_the_union_of_all_fault_free_runs_by_first_appearance(store: Store) -> None:
+    baselines(store, (seen(B, 0), seen(A, 1, count=2)), (seen(A, 0, count=5), seen(C, 1)))
+    points, runs = store.baseline_points()
+    assert runs == 2
+    assert points == (PointSeen(B, 1, 1, 0, 10), PointSeen(A, 5, 2, 1, 11), PointSeen(C, 1, 1, 2, 11))
+
+
+def test_broken_baselines_and_faulty_runs_show_no_baseline_points(store: Store) -> None:
+    baselines(store, (seen(A, 0),))
+    (slot,) = store.write_round("baseline", [Plan()])
+    do(store, slot, "broken", points=(seen(B, 0),))
+    (slot,) = store.write_round("random", [plan(0)])
+    do(store, slot, points=(seen(C, 0),))
+    points, runs = store.baseline_points()
+    assert ([item.point for item in points], runs) == ([A], 1)
+
+
+def test_the_count_of_a_baseline_point_is_not_raised_by_runs_with_faults(store: Store) -> None:
+    baselines(store, (seen(A, 0, count=2),))
+    (slot,) = store.write_round("random", [plan(0)])
+    do(store, slot, points=(seen(A, 0, count=900),))
+    assert store.baseline_points()[0][0].count == 2
+
+
+def test_reachable_are_the_points_of_fault_free_runs_that_were_found_so(store: Store) -> None:
+    baselines(store, (seen(A, 0), seen(B, 1)))
+    assert store.reachable() == (A, B)
+    store.set_meta("reachable", [B.id, C.id])
+    assert store.reachable() == (B,)
+
+
+def test_experiments_are_what_strategies_ran_with_what_fired_and_what_is_not_usual(store: Store) -> None:
+    baselines(store, (seen(A, 0), seen(B, 1)))
+    one, two, three = store.write_round("random", [plan(0), plan(1), plan(2)])
+    fired = ((0, A.id, "crash", "{}"), (1, B.id, "delay", "5"))
+    first = do(store, one, points=(seen(A, 0), seen(C, 1)), fired=fired)
+    do(store, two, "broken", fired=fired)
+    other = do(store, three, "not_fired", points=(seen(B, 0),))
+    (control,) = store.write_round("control", [plan(0).control])
+    held = do(store, control, fired=((0, B.id, "hold", "{}"),), points=(seen(C, 0),))
+    assert list(store.experiments()) == [
+        Experiment(first, "random", ((A.id, "{}"), (B.id, "5")), frozenset({C})),
+        Experiment(other, "random"),
+    ]
+    assert [experiment.run for experiment in store.experiments(other)] == [other]
+    assert list(store.experiments(held)) == []
+
+
+# --- meta
+
+
+def test_meta_keeps_any_json_and_the_newest_value(store: Store) -> None:
+    store.set_meta("k", {"a": [1, None]})
+    store.set_meta("k", {"a": [2]})
+    reopened = again(store)
+    assert reopened.meta("k") == {"a": [2]}
+    assert reopened.meta("none", 7) == 7
+    reopened.close()
+
+
+def test_the_folders_are_for_their_owner_only(store: Store) -> None:
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(store.runs_dir.stat().st_mode) == 0o700
+
+
+# --- many threads, killed writers, bad files, full disks
+
+
+def test_eight_threads_write_at_once_and_nothing_is_lost(store: Store) -> None:
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for n in range(10):
+                (slot,) = store.write_round(f"s{number}", [plan(100 * number + n)])
+                do(store, slot, points=(seen(A, 0),), verdicts=(verdict("a"),), symptom="x" if n == 9 else "")
+                store.set_meta(f"{number}", n)
+                assert len(store.past_runs(f"s{number}")) == n + 1
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len({run.id for run in store.past_runs()}) == 80
+    assert len(store.outcomes()) == 8
+    assert [store.meta(f"{number}") for number in range(8)] == [9] * 8
+    assert store.open_slots() == []
+
+
+WRITER = """
+    import sys
+    from pathlib import Path
+    from undermine.model.plan import Plan
+    from undermine.model.run import RunRecord
+    from undermine.store.database import Store
+
+    store = Store(Path(sys.argv[1]))
+    number = 0
+    while True:
+        (slot,) = store.write_round("random", [Plan(seed=number)])
+        run = store.begin_run(slot)
+        store.finish_run(slot, RunRecord(run, slot.plan, "fired"), (), "", (), ())
+        print(run, flush=True)  # only what was committed is said
+        number += 1
+"""
+
+
+def test_a_writer_that_is_killed_loses_nothing_that_it_had_committed(tmp_path: Path) -> None:
+    folder = tmp_path / "campaign"
+    writer = subprocess.Popen([sys.executable, "-c", textwrap.dedent(WRITER), str(folder)], stdout=subprocess.PIPE)
+    assert writer.stdout is not None
+    said = [int(writer.stdout.readline()) for _ in range(40)]
+    writer.send_signal(signal.SIGKILL)
+    said += [int(line) for line in writer.stdout if line.endswith(b"\n")]
+    writer.wait()
+    writer.stdout.close()
+    store = Store(folder)
+    committed = [run.id for run in store.past_runs()]
+    assert committed[: len(said)] == said
+    assert len(committed) <= len(said) + 1
+    assert len(store.interrupted()) + len(store.open_slots()) <= 2
+    (slot,) = store.write_round("random", [Plan(seed=-1)])
+    do(store, slot)
+    assert len(store.past_runs()) == len(committed) + 1
+    store.close()
+
+
+def test_another_schema_version_is_refused_with_what_to_do(store: Store) -> None:
+    store.close()
+    with sqlite3.connect(store.folder / "campaign.db") as db:
+        db.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}")
+    with pytest.raises(UserError, match="another version"):
+        Store(store.folder)
+
+
+def test_a_campaign_that_knows_nothing_of_slow_devices_is_read(store: Store) -> None:
+    (slot,) = store.write_round("random", [plan(1)])
+    do(store, slot, symptom="x")
+    store.close()
+    with sqlite3.connect(store.folder / "campaign.db") as db:
+        db.execute("ALTER TABLE runs DROP COLUMN slow_ops")
+        db.execute("PRAGMA user_version=3")
+    for _ in range(2):
+        again = Store(store.folder)
+        assert [outcome.slow_ops for outcome in again.outcomes()] == [()]
+        again.close()
+
+
+@pytest.mark.parametrize("content", [b"this is no database at all, not even nearly one" * 50, os.urandom(8192)])
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "campaign.db"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"campaign\.db cannot be opened"):
+        Store(tmp_path)
+    assert path.read_bytes() == content
+
+
+def test_an_empty_file_becomes_a_new_store(tmp_path: Path) -> None:
+    (tmp_path / "campaign.db").touch()
+    store = Store(tmp_path)
+    assert store.open_slots() == []
+    store.close()
+
+
+def fill_up(store: Store) -> None:
+    """From now on the database may not grow: SQLite answers as on a full disk."""
+    (pages,) = store._db.execute("PRAGMA page_count").fetchone()
+    store._db.execute(f"PRAGMA max_page_count={pages}")
+
+
+def test_on_a_full_disk_the_user_is_told_and_old_rows_stay(store: Store) -> None:
+    (slot,) = store.write_round("random", [plan(0)])
+    do(store, slot)
+    fill_up(store)
+    with pytest.raises(UserError, match="free some space"):
+        store.write_round("random", [plan(n) for n in range(1, 500)])
+    assert [run.plan for run in store.past_runs()] == [plan(0)]
+    assert store.rounds_of("random") == 1
+    reopened = again(store)
+    assert len(reopened.write_round("random", [plan(n) for n in range(1, 500)])) == 499
+    assert len(reopened.past_runs()) == 1
+    reopened.close()
+
+
+def test_a_run_that_cannot_be_stored_whole_is_not_stored_at_all(store: Store) -> None:
+    (slot,) = store.write_round("random", [plan(0)])
+    run = store.begin_run(slot)
+    fill_up(store)
+    many = tuple(seen(point(loc=f"app:f{n}#1"), n) for n in range(2000))
+    with pytest.raises(UserError, match="nothing stored so far is lost"):
+        finish(store, slot, run, points=many, verdicts=(verdict("a"),))
+    assert store.verdicts(run) == ()
+    assert store.past_runs() == ()
+    assert len(store.interrupted()) == 1
+    assert [s.index for s in store.open_slots()] == [0]
+
+
+class _Failing:
+    """A connection whose commit fails as on a full disk or a dying one."""
+
+    def __init__(self, db: sqlite3.Connection, error: Exception) -> None:
+        self._db = db
+        self._error = error
+
+    def execute(self, sql: str, *values: Any) -> Any:
+        if sql == "COMMIT":
+            raise self._error
+        return self._db.execute(sql, *values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+
+@pytest.mark.parametrize("text", ["database or disk is full", "disk I/O error"])
+def test_a_commit_that_the_disk_refuses_is_rolled_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    store.set_meta("k", "old")
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_db", _Failing(store._db, sqlite3.OperationalError(text)))
+        with pytest.raises(UserError, match=text):
+            store.set_meta("k", "new")
+    assert store.meta("k") == "old"
+    store.set_meta("k", "newer")
+    assert store.meta("k") == "newer"
+
+
+def test_an_error_of_ours_is_not_called_a_full_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_db", _Failing(store._db, sqlite3.OperationalError("no such table: x")))
+        with pytest.raises(sqlite3.OperationalError):
+            store.set_meta("k", 1)
+    assert store.meta("k") is None
+
+
+def test_plans_of_every_kind_come_back_as_they_were(store: Store) -> None:
+    made = Plan(
+        (Step(At(point(target='ü"\n')), Delay(0.25)), Step(At(point()), Crash(("n2",)))), 2**53, "random", "because"
+    )
+    store.write_round("random", [made])
+    (slot,) = store.open_slots()
+    assert slot.plan == made
+    assert msgspec.json.encode(slot.plan) == msgspec.json.encode(made)

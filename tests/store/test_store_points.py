@@ -1,0 +1,137 @@
+"""What runs showed, as it is stored: points once, profiles packed, shared by all who ask."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from undermine.model.plan import Plan
+from undermine.model.point import Point
+from undermine.model.run import RunRecord, RunStatus
+from undermine.protocols import PointSeen, Profile
+from undermine.store.database import Slot, Store
+from undermine.testing import point
+
+A, B, C = (point(loc=f"app:{name}#1") for name in "abc")
+
+
+def again(store: Store) -> Store:
+    """The store as the next session would find it."""
+    store.close()
+    return Store(store.folder)
+
+
+def finish(
+    store: Store, slot: Slot, run: int, points: Sequence[PointSeen], status: RunStatus = "fired", **more: Any
+) -> None:
+    store.finish_run(slot, RunRecord(run, slot.plan, status), (), "", points, more.pop("fired", ()), **more)
+
+
+def shows(at: Point, order: int, after: int = 0, *, first: bool = True, frames: tuple[str, ...] = ()) -> PointSeen:
+    return PointSeen(at, 3, 1, order, 10 + order, after, first, frames)
+
+
+def profiled(store: Store, *points: PointSeen, status: RunStatus = "fired", strategy: str = "random") -> int:
+    (slot,) = store.write_round(strategy, [Plan()])
+    run = store.begin_run(slot)
+    finish(store, slot, run, points, status)
+    return run
+
+
+def test_a_profile_is_what_its_run_showed_and_no_other(store: Store) -> None:
+    one = profiled(store, shows(C, 0, 2), shows(A, 1, first=False))
+    two = profiled(store, shows(B, 0, 1, first=False), shows(A, 1, 300))
+    expected = {
+        one: Profile(frozenset({A, C}), frozenset({C}), frozenset({C})),
+        two: Profile(frozenset({A, B}), frozenset({A, B}), frozenset({A})),
+    }
+    assert {run: store.profile(run) for run in (one, two)} == expected
+    reopened = again(store)
+    assert {run: reopened.profile(run) for run in (two, one)} == expected, "not the same in the next session"
+    reopened.close()
+
+
+@pytest.mark.parametrize("fill", [False, True])
+def test_a_broken_run_has_no_profile_nor_has_one_under_way_or_unknown(store: Store, fill: bool) -> None:
+    (slot,) = store.write_round("random", [Plan()])
+    broken = store.begin_run(slot)
+    finish(store, slot, broken, [shows(A, 0, 1)], "broken", fill=fill)
+    under_way = store.begin_run(slot)
+    assert store.profile(broken) == store.profile(under_way) == store.profile(99) == Profile()
+
+
+def test_a_run_that_showed_nothing_has_an_empty_profile(store: Store) -> None:
+    assert store.profile(profiled(store)) == Profile()
+
+
+def test_the_profile_of_the_fault_free_runs_is_their_union(store: Store) -> None:
+    assert store.baseline_profile() == Profile()
+    profiled(store, shows(A, 0, 1, first=False), shows(B, 1, 1, first=False), strategy="baseline")
+    profiled(store, shows(A, 0, 1), strategy="baseline")
+    profiled(store, shows(C, 0, 1), status="broken", strategy="baseline")
+    profiled(store, shows(C, 0, 1))
+    assert store.baseline_profile() == Profile(frozenset({A, B}), frozenset({A, B}), frozenset({A}))
+
+
+def test_what_the_fault_free_runs_say_of_a_point_is_put_together(store: Store) -> None:
+    profiled(store, shows(A, 0, 2, first=False, frames=("m:f",)), strategy="baseline")
+    profiled(store, shows(A, 0, 7), strategy="baseline")
+    assert store.baseline_points() == ((PointSeen(A, 3, 2, 0, 10, 7, True, ("m:f",)),), 2)
+
+
+def test_points_are_decoded_once_and_shared(store: Store) -> None:
+    one, two = profiled(store, shows(A, 0)), profiled(store, shows(A, 0), shows(B, 1))
+    (shared,) = store.profile(one).points
+    assert any(found is shared for found in store.profile(two).points)
+    assert any(found is shared for found in store.profile(two).first)
+
+
+def test_the_frames_of_a_point_are_those_of_the_run_that_showed_it_first(store: Store) -> None:
+    profiled(store, shows(A, 0, frames=("m:f", "m:ü.<locals>.g")))
+    assert store.frames(A) == ("m:f", "m:ü.<locals>.g")
+    assert store.frames(B) == ()
+    profiled(store, shows(B, 0, frames=("m:b",)))
+    assert store.frames(B) == ("m:b",), "a point that was stored later is not known"
+    reopened = again(store)
+    assert (reopened.frames(A), reopened.frames(C)) == (("m:f", "m:ü.<locals>.g"), ())
+    reopened.close()
+
+
+def test_numbers_of_points_that_were_not_stored_after_all_are_free_again(store: Store) -> None:
+    """What a transaction that failed had added is in no profile, though others get the same numbers."""
+    kept = profiled(store, shows(A, 0))
+    (slot,) = store.write_round("random", [Plan()])
+    run = store.begin_run(slot)
+    wrong: Any = [(0, B.id, "crash")]
+    with pytest.raises(sqlite3.ProgrammingError):
+        finish(store, slot, run, (shows(B, 0), shows(A, 1)), fired=wrong)
+    assert store.profile(run) == Profile()
+    assert store.frames(B) == ()
+    finish(store, slot, run, (shows(C, 0), shows(A, 1)))
+    later = profiled(store, shows(B, 0))
+    assert [store.profile(n).points for n in (kept, run, later)] == [{A}, {A, C}, {B}]
+
+
+def test_two_sessions_at_once_know_each_others_points(store: Store) -> None:
+    """As where a report is made while a hunt goes on."""
+    beside = Store(store.folder)
+    one = profiled(store, shows(A, 0), shows(B, 1))
+    assert beside.profile(one).points == {A, B}
+    two = profiled(beside, shows(C, 0))
+    three = profiled(store, shows(C, 0), shows(A, 1))
+    assert (store.profile(two).points, beside.profile(three).points) == ({C}, {A, C})
+    beside.close()
+
+
+def test_what_many_runs_show_takes_little_room(store: Store) -> None:
+    """A byte or two for a point of a run: its keys are stored once."""
+    points = [point(loc=f"app:function_{n}#1", target=f"some/file/{n}") for n in range(1500)]
+    for number in range(20):
+        profiled(store, *(shows(at, n, n % 7, first=n % 5 > 0) for n, at in enumerate(points) if n % 50 != number))
+    ((size,),) = store._all("SELECT SUM(LENGTH(packed)) FROM profiles")
+    assert size < 20 * 1500
+    assert store._all("SELECT COUNT(*) FROM points") == [(1500,)]
+    assert store.profile(3).points == set(points) - {at for n, at in enumerate(points) if n % 50 == 2}

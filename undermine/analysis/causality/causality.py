@@ -1,0 +1,355 @@
+"""Who caused what: for each operation at most one causor, and apart from that who ended whose wait.
+
+The causor of an operation is the *opener* of the extent that it is in: a receive, a read of a stream or pipe, an item, callback,
+call or step that was taken, the beginning of its thread or process. The causor of an opener is its other side: the
+send, the giving, the start. The extent of what is taken as an interval ends with it; that of a receive at the next poll or
+receive of the same thread, task or callback; a handshake is none. See docs/causality.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from undermine.analysis.causality.blocking import Edges, blocking
+from undermine.analysis.causality.cycles import Graph
+from undermine.analysis.causality.mailboxes import mailboxes
+from undermine.analysis.messages.transfers import exchanges
+from undermine.analysis.reading.contexts import Contexts, contexts, givers
+from undermine.analysis.reading.rows import NONE, Array, Groups, last_marked, starts_of, until
+from undermine.analysis.stores.links import ITEM
+from undermine.analysis.stores.links import MESSAGE as MESSAGE_OF_STORE
+from undermine.model.columns import Columns, Ids, Numbers
+
+CAUSES = ("none", "start", "handover", "message", "extent", "store", "mailbox")
+NO_CAUSE, START, HANDOVER, MESSAGE, EXTENT, STORE, MAILBOX = range(len(CAUSES))
+
+_RECEIVES = ("net.recv", "stream.read", "pipe.read")
+_PAUSES = ("poll", "net.accept", "queue.get")
+"""Where a thread or task asks what to do next: what it did before has no part in it."""
+NOTIFIED = (ITEM, MESSAGE_OF_STORE)
+"""The links of stores that are causes: what was put there is taken out, what was published arrives."""
+_PROBLEMS_MAX = 20
+
+
+class Paired(Protocol):
+    """What is needed of a pairing: rows that sent, and the rows that received from them."""
+
+    @property
+    def send(self) -> Numbers: ...
+    @property
+    def recv(self) -> Numbers: ...
+
+
+class Linked(Protocol):
+    """What is needed of the links of stores: rows, and for each link a number of KINDS."""
+
+    @property
+    def source(self) -> Array: ...
+    @property
+    def target(self) -> Array: ...
+    @property
+    def kind(self) -> Array: ...
+    @property
+    def waits(self) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Causality:
+    """For each event its causor (a row, or NONE) and what kind of cause that is; and the blocking edges."""
+
+    columns: Columns
+    pairing: Paired | None
+    contexts: Contexts
+    causor: Numbers
+    cause: npt.NDArray[np.uint8]
+    blocking: Edges
+
+    @property
+    def context(self) -> Ids:
+        return self.contexts.context
+
+    def chain(self, row: int) -> list[int]:
+        """The row, its causor, that one's causor, and so on to the first."""
+        found = {row: None}
+        while (row := int(self.causor[row])) >= 0 and row not in found:
+            found[row] = None
+        return list(found)
+
+    def extent(self, row: int) -> Numbers:
+        """The rows that are in the extent which this one opened, in time order; none if it opened none."""
+        rows = self.effects(row)
+        found: Numbers = rows[self.cause[rows] == EXTENT]
+        return found
+
+    def effects(self, row: int) -> Numbers:
+        """The rows whose causor this one is, in time order: its extent, and what took what it sent, gave or started."""
+        low, high = np.searchsorted(self._sorted, [row, row + 1])
+        rows: Numbers = np.sort(self._by_causor[low:high])
+        return rows
+
+    @cached_property
+    def _by_causor(self) -> Numbers:
+        return np.argsort(self.causor, kind="stable")
+
+    @cached_property
+    def _sorted(self) -> Numbers:
+        return self.causor[self._by_causor]
+
+    def problems(self) -> list[str]:
+        """Cycles, and edges that go backwards in time: there should be none."""
+        ends = self.columns.end.copy()
+        ends[self.blocking.target] = self.blocking.ended
+        graph = Graph(self.columns, self.contexts, ends)
+        rows = np.flatnonzero(self.causor >= 0)
+        causes = self.cause[rows]
+        by_end = np.isin(causes, (MESSAGE, STORE, MAILBOX))
+        graph.add(self.causor[rows[by_end]], rows[by_end], True)
+        graph.add(self.causor[rows[~by_end]], rows[~by_end], False)
+        graph.add(self.blocking.source, self.blocking.target, True)
+        if self.pairing is not None:
+            graph.add(self.pairing.send, self.pairing.recv, True)
+        return list(_first_ones(graph.problems()))
+
+
+def _first_ones(problems: Iterator[str]) -> Iterator[str]:
+    more = 0
+    for number, problem in enumerate(problems):
+        if number < _PROBLEMS_MAX:
+            yield problem
+        else:
+            more += 1
+    if more:
+        yield f"{more} more"
+
+
+def causality(columns: Columns, pairing: Paired | None = None, stores: Linked | None = None) -> Causality:
+    """Everything about causes that the events of a run say."""
+    known = contexts(columns)
+    maker = _Maker(columns, known)
+    maker.take()
+    if pairing is not None:
+        maker.link(pairing.send, pairing.recv, MESSAGE)
+    if stores is not None:
+        maker.ask(stores)
+    maker.find_mail()
+    maker.fill()
+    children = starts(columns)
+    maker.start(children)
+    return Causality(columns, pairing, known, maker.causor, maker.cause, blocking(columns, known, children))
+
+
+def with_messages(found: Causality, send: Numbers, receive: Numbers) -> Causality:
+    """The same with logical messages: a `msg.recv` is caused by its `msg.send`, and causes all that is done within it.
+
+    What follows it has the cause that it had: a function that only fetches a message has a receive in it, which tells.
+    """
+    columns, known = found.columns, found.contexts
+    named = columns.op[receive] == columns.id_of("msg.recv")
+    send, receive = send[named], receive[named]
+    causor, cause = found.causor.copy(), found.cause.copy()
+    order = np.argsort(known.frame, kind="stable")
+    span = len(columns) + 1
+    keys = known.frame[order].astype(np.int64) * span + order
+    frames = known.frame[receive].astype(np.int64) * span
+    begins = np.searchsorted(keys, frames + receive, side="right")
+    behind = np.searchsorted(keys, frames + until(columns, receive, side="left"))
+    for at in np.argsort(receive, kind="stable").tolist():  # the outer ones first
+        rows = order[begins[at] : behind[at]]
+        rows = rows[(cause[rows] == EXTENT) & (causor[rows] < receive[at])]
+        causor[rows] = receive[at]
+    causor[receive], cause[receive] = send, MESSAGE
+    return replace(found, causor=causor, cause=cause)
+
+
+class _Maker:
+    """Finds the causors: first those of openers, then those of all that is in their extents."""
+
+    def __init__(self, columns: Columns, known: Contexts) -> None:
+        self.columns, self.known = columns, known
+        self.causor = np.full(len(columns), NONE, np.int64)
+        self.cause = np.zeros(len(columns), np.uint8)
+        self.opens = np.zeros(len(columns), bool)
+        self.mail = np.zeros(len(columns), bool)
+        self.ends = np.zeros(len(columns), bool)
+
+    def take(self) -> None:
+        """What was taken, by what gave it. Takings are openers also where nobody was seen to give."""
+        columns = self.columns
+        takes = columns.find("handover.take")
+        gives = givers(columns, takes)
+        given = columns.op[gives] == columns.id_of("handover.give")
+        self._set(takes, gives, np.where(given, HANDOVER, START))
+        self.opens[self.known.moments] = True
+        received = np.setdiff1d(columns.find(*_RECEIVES), self._answers())
+        self.opens[received[(columns.result[received] > 0) & (columns.error[received] == 0)]] = True
+        self.ends[np.setdiff1d(np.union1d(received, columns.find(*_PAUSES)), exchanges(columns))] = True
+
+    def _answers(self) -> Numbers:
+        """What is received in the midst of an operation on a store: its answer, of which that operation tells."""
+        columns, frame = self.columns, self.known.frame
+        asked = columns.find("db.read", "db.write", "db.commit")
+        if not len(asked):
+            return asked
+        rows = columns.find(*_RECEIVES)
+        around = Groups(frame[asked], asked, len(columns)).last_before(frame[rows], rows)
+        within = (around >= 0) & ((columns.end[around] == 0) | (columns.t[rows] < columns.end[around]))
+        found: Numbers = rows[within]
+        return found
+
+    def link(self, sources: Array, targets: Array, cause: int) -> None:
+        """What was received, by the last that was sent of it."""
+        order = np.lexsort((sources, targets))
+        sources, targets = np.asarray(sources, np.int64)[order], np.asarray(targets, np.int64)[order]
+        last = np.ones(len(targets), bool)
+        last[:-1] = targets[1:] != targets[:-1]
+        self._set(targets[last], sources[last], np.full(int(last.sum()), cause))
+        self.opens[targets] = True
+
+    def ask(self, stores: Linked) -> None:
+        """What a store gave, by who gave it to the store; of what several have given it is not known who is meant."""
+        told = np.isin(stores.kind, NOTIFIED)
+        sources, targets = (np.asarray(rows, np.int64)[told] for rows in (stores.source, stores.target))
+        pairs = np.unique(np.stack((targets, sources)), axis=1)
+        alone = np.isin(targets, pairs[0, 1:][pairs[0, 1:] == pairs[0, :-1]], invert=True)
+        self.link(sources[alone], targets[alone], STORE)
+        self.opens[targets] = True
+        self.ends[np.asarray(stores.waits, np.int64)] = True
+
+    def find_mail(self) -> None:
+        sources, targets = mailboxes(self.columns, self.known.thread)
+        self._set(targets, sources, np.full(len(targets), MAILBOX))
+        self.mail[targets] = True
+
+    def _set(self, rows: Array, causors: Array, causes: Array) -> None:
+        self.causor[rows] = causors
+        self.cause[rows] = np.where(causors >= 0, causes, NO_CAUSE)
+
+    def fill(self) -> None:
+        """All that has no other side: by the opener of its extent."""
+        columns, known = self.columns, self.known
+        openers = self._openers()
+        base = np.where(known.take >= 0, known.take, known.first[known.thread])
+        rows = np.arange(len(columns))
+        found = np.where(openers >= 0, openers, base)
+        taken = columns.op == columns.id_of("handover.take")
+        free = (self.causor < 0) & ~taken & (found >= 0) & (found < rows)
+        self.causor[free] = found[free]
+        self.cause[free] = EXTENT
+
+    def _openers(self) -> Numbers:
+        """For each row the last opener of its frame that no poll, receive or other opener has followed, or NONE.
+
+        A file that came by rename opens an extent only where there is no other: who looks it up while handling a message, or in
+        a callback, still does what that asked for. Such an extent also ends where its thread looks for more files, or sleeps.
+        """
+        columns, known = self.columns, self.known
+        order = np.argsort(known.frame, kind="stable")
+        first = starts_of(known.frame[order])
+        ends = self.opens | self.ends
+        at = last_marked(ends[order], first)
+        opener = np.where((at >= 0) & self.opens[order][at], order[at], NONE)
+        self._outlast(order, np.flatnonzero(ends[order]), at, opener)
+        if self.mail.any():
+            looks = self.mail.copy()
+            looks[columns.find("file.list", "sleep")] = True
+            mail_at = last_marked(looks[order], first)
+            free = (opener < 0) & (known.frame[order] < known.count)
+            newer = free & (mail_at > at) & self.mail[order][mail_at]
+            opener = np.where(newer, order[mail_at], opener)
+        found = np.empty(len(columns), np.int64)
+        found[order] = opener
+        found[ends | (columns.t < columns.end[found])] = NONE  # it began before anything was received
+        return self._within_loops(found)
+
+    def _outlast(self, order: Numbers, marks: Numbers, at: Numbers, opener: Numbers) -> None:
+        """Where receives overlap, that one is in force which ended last: what received for another one is over with it.
+
+        `marks`: the places that end extents; `at`: for each place the last of them. Changes `opener`.
+        """
+        columns, frame = self.columns, self.known.frame
+        rows, following = order[marks[:-1]], order[marks[1:]]
+        overlap = self.opens[rows] & (frame[rows] == frame[following]) & (columns.end[rows] > columns.t[following])
+        if not overlap.any():
+            return
+        busy = np.zeros(int(frame.max()) + 1, bool)
+        busy[frame[rows[overlap]]] = True
+        places = np.flatnonzero(busy[frame[order]])
+        rows, span = order[places], len(columns) + 1
+        keys = frame[rows].astype(np.int64) * span + rows
+        some = rows[self.opens[rows] & (columns.end[rows] > 0)]
+        some = some[np.argsort(columns.end[some], kind="stable")]
+        begin = np.searchsorted(keys, frame[some].astype(np.int64) * span + until(columns, some, side="left"))
+        inside = begin < len(places)
+        some, begin = some[inside], begin[inside]
+        inside = frame[rows[begin]] == frame[some]
+        ended = np.full(len(places), NONE, np.int64)
+        ended[begin[inside]] = some[inside]  # in the order of their ends: the last one stays
+        last = np.maximum.accumulate(np.where(ended >= 0, np.arange(len(places)), NONE))
+        newer = (last >= 0) & (places[last] > at[places]) & (frame[rows[last]] == frame[rows])
+        opener[places[newer]] = ended[last[newer]]
+
+    def _within_loops(self, openers: Numbers) -> Numbers:
+        """What an event loop itself received has no extent beyond the next step of a task: its polls are not seen."""
+        columns, known = self.columns, self.known
+        rows = np.flatnonzero((openers >= 0) & (known.frame >= known.loops))
+        if not len(rows):
+            return openers
+        steps = columns.find("handover.take")
+        steps = steps[(known.frame[steps] >= known.threads) & (known.frame[steps] < known.count)]
+        last = Groups(known.thread[steps], steps, len(columns)).last_before(known.thread[rows], rows)
+        openers[rows[last > openers[rows]]] = NONE
+        return openers
+
+    def start(self, children: dict[int, int]) -> None:
+        """What a process does in the thread with which it began, by what started it."""
+        known = self.known
+        if not children:
+            return
+        firsts = np.full(len(self.columns.processes), NONE, np.int64)
+        firsts[self.columns.process[::-1]] = np.arange(len(self.columns))[::-1]
+        by_thread = np.full(known.threads, NONE, np.int64)
+        for process, row in children.items():
+            by_thread[known.thread[firsts[process]]] = row
+        causors = np.where(known.take >= 0, NONE, by_thread[known.thread])
+        free = (self.causor < 0) & (causors >= 0)
+        self.causor[free] = causors[free]
+        self.cause[free] = START
+
+
+def starts(columns: Columns) -> dict[int, int]:
+    """The row of the `process.start` that started each process, by the number of the process."""
+    rows = columns.find("process.start")
+    if not len(rows):
+        return {}
+    first = {int(p): int(r) for p, r in zip(*np.unique(columns.process, return_index=True), strict=True)}
+    found: dict[int, int] = {}
+    for process, row in sorted(first.items(), key=lambda item: item[1]):
+        start = _start_of(columns, process, row, rows[rows < row])
+        if start >= 0:
+            found[process] = start
+    return found
+
+
+def _start_of(columns: Columns, process: int, first: int, rows: Numbers) -> int:
+    """By the pid that was the start's result; else the last start of the parent that has no result and began before."""
+    info = columns.processes[process]
+    newest: list[int] = rows[::-1].tolist()
+    for row in newest:
+        parent = columns.processes[int(columns.process[row])]
+        if parent.node == info.node and columns.process[row] != process and columns.result[row] == info.pid:
+            return row
+    for row in newest:
+        parent = columns.processes[int(columns.process[row])]
+        if (parent.node, parent.incarnation, parent.pid) == (
+            info.node,
+            info.incarnation,
+            info.ppid,
+        ) and not columns.result[row]:
+            return row
+    return NONE

@@ -1,0 +1,203 @@
+"""Time limits: until when each event had to be over, and which event said so.
+
+A wait has its own limit; one that does not wait has none. A scope with a time limit (`timeout`) is in force for all that its
+thread or task does until it ends, also for the task that a limited wait starts to await it. A socket's limit counts anew for
+each operation on the connection, on the JVM only for those that receive; a logical operation has that of the bytes that move
+within it. Of several the earliest is the one in force.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from undermine.analysis.messages.logical import LOGICAL
+from undermine.analysis.reading.contexts import Contexts
+from undermine.analysis.reading.rows import AT_ONCE, NONE, Array, Groups, until
+from undermine.model.columns import Columns, Numbers
+
+LIMITED = (
+    "lock.acquire",
+    "sem.acquire",
+    "cond.wait",
+    "event.wait",
+    "barrier.wait",
+    "queue.get",
+    "queue.put",
+    "future.wait",
+    "join",
+    "process.wait",
+    "poll",
+)
+_SOCKET = "socket"
+_TLS = "+tls"
+_RECEIVES = ("net.recv", "net.accept", "raw.recv")
+_USES = ("net.send", "net.connect", "raw.send", *_RECEIVES)
+_BELOW = ("raw.send", "raw.recv")
+_NESTED_MAX = 3
+_FAR = np.iinfo(np.int64).max
+
+
+def deadlines(columns: Columns, known: Contexts) -> tuple[Numbers, Numbers]:
+    """For each event the end of its time (0: it has any) and the row that set it (NONE)."""
+    found = _Deadlines(columns, known)
+    found.scopes()
+    found.waits()
+    found.sockets()
+    return found.result()
+
+
+class _Deadlines:
+    def __init__(self, columns: Columns, known: Contexts) -> None:
+        self.columns, self.known = columns, known
+        self.until = np.full(len(columns), _FAR, np.int64)
+        self.by = np.full(len(columns), NONE, np.int64)
+
+    def result(self) -> tuple[Numbers, Numbers]:
+        return np.where(self.by >= 0, self.until, 0), self.by
+
+    def _limit(self, rows: Array, by: Array) -> None:
+        """These rows have the limits of those, counted from when they themselves begin."""
+        limit = _sum(self.columns.t[rows], self.columns.size[by])
+        sooner = limit < self.until[rows]
+        self.until[rows[sooner]] = limit[sooner]
+        self.by[rows[sooner]] = by[sooner]
+
+    def waits(self) -> None:
+        rows = self.columns.find(*LIMITED)
+        rows = rows[self.columns.size[rows] > AT_ONCE]
+        self._limit(rows, rows)
+
+    def scopes(self) -> None:
+        """The later a scope's time is over, the earlier it is written, so that the others go over it."""
+        columns, known = self.columns, self.known.lines
+        rows = self._timeouts(socket=False)
+        rows = rows[columns.size[rows] > 0]
+        if not len(rows):
+            return
+        context = known.context[rows]
+        last = until(columns, rows, side="left")
+        span = len(columns) + 1
+        keys = known.context[known.order].astype(np.int64) * span + known.order
+        begin = np.searchsorted(keys, context.astype(np.int64) * span + rows)
+        end = np.searchsorted(keys, context.astype(np.int64) * span + last)
+        times = _sum(columns.t[rows], columns.size[rows])
+        latest, by = np.full(len(columns), _FAR, np.int64), np.full(len(columns), NONE, np.int64)
+        for n in np.argsort(-times, kind="stable").tolist():
+            latest[begin[n] : end[n]] = times[n]
+            by[begin[n] : end[n]] = rows[n]
+        self.until[known.order], self.by[known.order] = latest, by
+
+    def _timeouts(self, socket: bool) -> Numbers:
+        rows = self.columns.find("timeout")
+        of_sockets = self.columns.target[rows] == self.columns.id_of(_SOCKET)
+        found: Numbers = rows[of_sockets == socket]
+        return found
+
+    def sockets(self) -> None:
+        """The last limit that a connection was given; one that has no connection yet is that of the next to connect."""
+        columns = self.columns
+        limits = self._timeouts(socket=True)
+        if not len(limits):
+            return
+        uses = columns.find(*_USES)
+        connecting = self._unconnected(limits)
+        connects = np.array(sorted(connecting), np.int64)
+        at_connects = connects[self._is_limited(connects)]
+        self._limit(at_connects, np.array([connecting[row] for row in at_connects.tolist()], np.int64))
+        firsts = self._first_uses(uses)
+        made = [(row, use) for row in connects.tolist() if (use := self._use(row, firsts)) >= 0]
+        pairs = np.array(made, np.int64).reshape(-1, 2)
+        groups = np.concatenate((self._connections(limits), self._connections(pairs[:, 1])))
+        rows = np.concatenate((limits, pairs[:, 0]))
+        last = Groups(groups, rows, len(columns)).last_before(self._connections(uses), uses)
+        uses, last = uses[last >= 0], last[last >= 0]
+        last = np.array([connecting.get(row, row) for row in last.tolist()], np.int64)
+        limited = (columns.size[last] > 0) & self._is_limited(uses)
+        self._limit(uses[limited], last[limited])
+        self._logical(uses[limited], last[limited])
+
+    def _connections(self, rows: Numbers) -> Numbers:
+        """The group of each row: its connection, which has its limit also before and after it speaks TLS."""
+        columns = self.columns
+        process = columns.process[rows].astype(np.int64)
+        found: Numbers = process * len(columns.strings) + self._plain[columns.resource[rows]]
+        return found
+
+    @cached_property
+    def _plain(self) -> Numbers:
+        """The number of each text without its mark of TLS, if there is such a text."""
+        columns = self.columns
+        plain = np.arange(len(columns.strings), dtype=np.int64)
+        for number, text in enumerate(columns.strings):
+            if text.endswith(_TLS) and (other := columns.id_of(text.removesuffix(_TLS))) >= 0:
+                plain[number] = other
+        return plain
+
+    def _is_limited(self, uses: Numbers) -> Array:
+        """Does a socket's limit count for this? SO_TIMEOUT, which Java sets, is one of receiving alone."""
+        columns = self.columns
+        jvms = np.array([process.is_jvm for process in columns.processes] or [False], bool)
+        return ~jvms[columns.process[uses]] | np.isin(columns.op[uses], [columns.id_of(op) for op in _RECEIVES])
+
+    def _logical(self, uses: Numbers, by: Numbers) -> None:
+        """A logical operation has the limit of the bytes that move within it, of several the shortest."""
+        columns = self.columns
+        below = np.isin(columns.op[uses], [columns.id_of(op) for op in _BELOW])
+        around, by = self._around(uses[below]), by[below]
+        order = np.argsort(-columns.size[by], kind="stable")
+        order = order[around[order] >= 0]
+        self._limit(around[order], by[order])
+
+    def _around(self, rows: Numbers) -> Numbers:
+        """The innermost logical operation in which each row happened, or NONE."""
+        columns, context = self.columns, self.known.context
+        logical = columns.find(*LOGICAL)
+        groups = Groups(context[logical], logical, len(columns))
+        found, at = np.full(len(rows), NONE, np.int64), rows
+        for _ in range(_NESTED_MAX):
+            at = groups.last_before(context[rows], at)
+            under_way = (at >= 0) & (found < 0) & ((columns.end[at] == 0) | (columns.end[at] >= columns.t[rows]))
+            found[under_way] = at[under_way]
+        return found
+
+    def _unconnected(self, limits: Numbers) -> dict[int, int]:
+        """Limits of sockets before they were connected, by the connecting that followed.
+
+        A connecting within a logical operation is no event, but the connection has its limit then, which is told once more.
+        """
+        columns, known = self.columns, self.known
+        nameless = columns.resource[limits] == columns.id_of("")
+        early, named, connects = limits[nameless], limits[~nameless], columns.find("net.connect")
+        following = Groups(known.context[connects], connects, len(columns)).first_after(known.context[early], early)
+        again = Groups(known.context[named], named, len(columns)).first_after(known.context[early], early)
+        unseen = (again >= 0) & (again < following) & (columns.size[again] == columns.size[early])
+        pairs = zip(early[~unseen].tolist(), following[~unseen].tolist(), strict=True)
+        return {connect: limit for limit, connect in pairs if connect >= 0}
+
+    def _first_uses(self, uses: Numbers) -> dict[tuple[int, str], list[int]]:
+        """The first row of each connection, by process and remote address."""
+        columns = self.columns
+        _, first = np.unique(self._connections(uses), return_index=True)
+        found: dict[tuple[int, str], list[int]] = {}
+        for row in sorted(uses[first].tolist()):
+            _, arrow, rest = columns.text(int(columns.resource[row])).partition(">")
+            if arrow:
+                found.setdefault((int(columns.process[row]), rest.partition("/")[0]), []).append(row)
+        return found
+
+    def _use(self, connect: int, firsts: dict[tuple[int, str], list[int]]) -> int:
+        """The first use of the connection that this one made; each is given once."""
+        columns = self.columns
+        known = firsts.get((int(columns.process[connect]), columns.text(int(columns.resource[connect]))), [])
+        for row in known:
+            if row > connect:
+                known.remove(row)
+                return row
+        return NONE
+
+
+def _sum(times: Array, sizes: Array) -> Numbers:
+    """Without going over the greatest number."""
+    return np.where(sizes > _FAR - 1 - times, _FAR - 1, times + np.minimum(sizes, _FAR - 1 - times))

@@ -1,0 +1,241 @@
+"""What runs say of each operation at which slow I/O may hurt: locks that were held, time limits in force, and who waited for it.
+
+A *spot* is an operation and what led to it, on whichever node of a role. Of all its occurrences in a run it is kept which locks
+were held in one of them, the shortest limit, and whether a thread waited for the end of the very work that it had asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from undermine.analysis.analysing import analyse
+from undermine.analysis.exposure.holding import TAKES
+from undermine.analysis.reading.rows import AT_ONCE
+from undermine.analysis.traced import Traced
+from undermine.model.columns import Columns, Numbers
+from undermine.model.point import CLIENT, FAULT_KINDS, Point, stack_id
+
+_OCCURRENCES_MAX = 200
+"""So many occurrences of a spot are looked at; those of one spot are alike."""
+_CAUSES_MAX = 64
+_MOVES = ("file.write", "net.send", "msg.send")
+_NS = 1e9
+
+
+class Spot(NamedTuple):
+    """An operation and what led to it."""
+
+    role: str
+    op: str
+    loc: str
+    stack: str
+
+    @staticmethod
+    def of(point: Point) -> Spot:
+        return Spot(point.get("role"), point.get("op"), point.get("loc"), point.get("stack"))
+
+    @property
+    def point(self) -> Point:
+        """Whichever node meets it, and whatever it works on."""
+        return Point.of({name: value for name, value in self._asdict().items() if value})
+
+
+class Exposure(msgspec.Struct, frozen=True):
+    """What occurrences of one spot have shown."""
+
+    locks: tuple[str, ...] = ()
+    """Where the locks were acquired that were held."""
+    rivals: int = 0
+    """At how many places of the code the one of them is acquired that most places want."""
+    limit_s: float = 0.0
+    """The shortest time limit in force, 0 if there was none; and what set it."""
+    limit_by: str = ""
+    waits: tuple[str, ...] = ()
+    """Where threads waited without a limit for what they had asked for, and that this was part of."""
+    bytes: int = 0
+    """The most that was moved at once."""
+    serving: bool = True
+    """It was met while clients were served."""
+    stack: tuple[str, ...] = ()
+    """Innermost first."""
+    line: int = 0
+    order: int = 0
+    """Its rank by first appearance in the run."""
+
+    @property
+    def synchronized(self) -> bool:
+        return bool(self.locks or self.waits)
+
+    @property
+    def why(self) -> str:
+        """In words."""
+        said = [f"runs hold the lock of {lock}" for lock in self.locks[:2]]
+        said += [f"runs wait for it at {wait}" for wait in self.waits[:2]]
+        said += [f"runs have a limit of {self.limit_s:.3g} s, set by {self.limit_by}"] if self.limit_s else []
+        return "; ".join(said)
+
+
+def exposures(columns: Columns, before_ns: int = 0) -> dict[Spot, Exposure]:
+    """Of every spot of a run in which agents recorded everything; of those met before a moment, if one is given."""
+    return _Run(analyse(columns), before_ns).exposures()
+
+
+def merged(parts: Iterable[Mapping[Spot, Exposure]]) -> dict[Spot, Exposure]:
+    """What several runs say together."""
+    found: dict[Spot, Exposure] = {}
+    for part in parts:
+        for spot, exposure in part.items():
+            found[spot] = _both(found[spot], exposure) if spot in found else exposure
+    return found
+
+
+def _both(one: Exposure, other: Exposure) -> Exposure:
+    shorter = min((e for e in (one, other) if e.limit_s), key=lambda e: e.limit_s, default=one)
+    return Exposure(
+        locks=tuple(dict.fromkeys((*one.locks, *other.locks))),
+        rivals=max(one.rivals, other.rivals),
+        limit_s=shorter.limit_s,
+        limit_by=shorter.limit_by,
+        waits=tuple(dict.fromkeys((*one.waits, *other.waits))),
+        bytes=max(one.bytes, other.bytes),
+        serving=one.serving or other.serving,
+        stack=one.stack,
+        line=one.line,
+        order=one.order,
+    )
+
+
+class _Run:
+    """One analysed run."""
+
+    def __init__(self, traced: Traced, before_ns: int = 0) -> None:
+        self._traced = traced
+        self._before_ns = before_ns
+        self._columns = traced.columns
+        edges = traced.blocking
+        owner = traced.context[edges.source] if len(edges) else np.empty(0, np.int32)
+        order = np.lexsort((edges.source, owner))
+        self._sources, self._targets, self._owners = edges.source[order], edges.target[order], owner[order]
+        self._served_ns = self._first_of_clients()
+
+    def exposures(self) -> dict[Spot, Exposure]:
+        found: dict[Spot, Exposure] = {}
+        for order, (spot, rows) in enumerate(sorted(self._spots(), key=lambda found: int(found[1][0]))):
+            exposure = self._exposure(rows, order)
+            found[spot] = _both(found[spot], exposure) if spot in found else exposure
+        return found
+
+    def _first_of_clients(self) -> int:
+        clients = [n for n, process in enumerate(self._columns.processes) if process.node == CLIENT]
+        rows = np.flatnonzero(np.isin(self._columns.process, clients))
+        return int(self._columns.t[rows[0]]) if len(rows) else 0
+
+    def _spots(self) -> Iterator[tuple[Spot, Numbers]]:
+        """Rows by role, operation and stack; stacks that differ in nothing but lines are one spot twice."""
+        columns = self._columns
+        ops = [n for n, text in enumerate(columns.strings) if text.partition(".")[0] in FAULT_KINDS and "." in text]
+        rows = np.flatnonzero(np.isin(columns.op, ops))
+        if self._before_ns:
+            rows = rows[columns.t[rows] <= self._before_ns]
+        roles = [process.role for process in columns.processes]
+        names = sorted(set(roles))
+        numbers = np.array([names.index(role) for role in roles] or [0], np.int64)
+        keys = np.stack([numbers[columns.process[rows]], columns.op[rows].astype(np.int64), columns.stack[rows]])
+        if not len(rows):
+            return
+        kinds, which = np.unique(keys, axis=1, return_inverse=True)
+        which = which.reshape(-1)
+        order = np.argsort(which, kind="stable")
+        bounds = np.searchsorted(which[order], np.arange(kinds.shape[1] + 1))
+        for n, (role, op, stack) in enumerate(kinds.T.tolist()):
+            if names[role] != CLIENT:
+                locs = columns.stacks[stack]
+                yield (
+                    Spot(names[role], columns.text(op), locs[0], stack_id(locs)),
+                    rows[order[bounds[n] : bounds[n + 1]]],
+                )
+
+    def _exposure(self, rows: Numbers, order: int) -> Exposure:
+        columns, traced = self._columns, self._traced
+        stack, moves = int(columns.stack[rows[0]]), columns.name(int(rows[0])) in _MOVES
+        serving = bool((columns.t[rows] >= self._served_ns).any())
+        rows = rows[:: max(1, len(rows) // _OCCURRENCES_MAX)]
+        limits = self._limits(rows)
+        shortest, by = min(limits, default=(0.0, ""))
+        waits = [(self._place(wait), self._limit(wait), self._name(wait)) for row in rows for wait in self._waits(row)]
+        for _, limit_s, name in waits:
+            if limit_s and (not shortest or limit_s < shortest):
+                shortest, by = limit_s, name
+        numbers = np.unique(traced.held[rows]).tolist() if len(traced.held) else []
+        held = dict.fromkeys(row for number in numbers for row in traced.held_sets[number])
+        return Exposure(
+            locks=tuple(dict.fromkeys(self._place(row) for row in held)),
+            rivals=max((len(self._wanted[self._key(row)]) for row in held), default=0),
+            limit_s=shortest,
+            limit_by=by,
+            waits=tuple(dict.fromkeys(place for place, limit_s, _ in waits if not limit_s)),
+            bytes=max(0, int(columns.size[rows].max())) if moves else 0,
+            serving=serving,
+            stack=columns.stacks[stack],
+            line=int(columns.lines[stack]),
+            order=order,
+        )
+
+    @cached_property
+    def _wanted(self) -> dict[tuple[int, int], set[str]]:
+        """The places at which each lock is acquired."""
+        found: dict[tuple[int, int], set[str]] = {}
+        for row in self._columns.find(*TAKES).tolist():
+            found.setdefault(self._key(row), set()).add(self._place(row))
+        return found
+
+    def _key(self, row: int) -> tuple[int, int]:
+        """What it works on, told apart by process."""
+        return int(self._columns.process[row]), int(self._columns.resource[row])
+
+    def _limits(self, rows: Numbers) -> list[tuple[float, str]]:
+        if not len(self._traced.deadline_of):
+            return []
+        by = np.unique(self._traced.deadline_of[rows])
+        return [(self._limit(row), self._name(row)) for row in by.tolist() if row >= 0 and self._limit(row)]
+
+    def _limit(self, row: int) -> float:
+        """How long this wait, or what sets a limit, lets things take; 0: for ever."""
+        size = int(self._columns.size[row])
+        return size / _NS if size > AT_ONCE else 0.0
+
+    def _waits(self, row: int) -> Iterator[int]:
+        """The waits under way that the same thread or task ended later, if the waiter has asked for what is done here."""
+        columns, context = self._columns, int(self._traced.context[row])
+        low = np.searchsorted(self._owners, context)
+        high = np.searchsorted(self._owners, context, side="right")
+        at = low + np.searchsorted(self._sources[low:high], row, side="right")
+        asked: set[int] | None = None
+        for n in range(int(at), min(int(high), int(at) + _CAUSES_MAX)):
+            wait = int(self._targets[n])
+            if columns.t[wait] < columns.t[row]:
+                asked = self._askers(row) if asked is None else asked
+                if int(self._traced.context[wait]) in asked:
+                    yield wait
+
+    def _askers(self, row: int) -> set[int]:
+        """The threads and tasks that caused it, directly or not, in the same process."""
+        traced, found = self._traced, set[int]()
+        process, here = self._columns.process[row], int(traced.context[row])
+        for _ in range(_CAUSES_MAX):
+            row = int(traced.causor[row])
+            if row < 0 or self._columns.process[row] != process:
+                break
+            found.add(int(traced.context[row]))
+        return found - {here}
+
+    def _place(self, row: int) -> str:
+        return self._columns.stacks[int(self._columns.stack[row])][0]
+
+    def _name(self, row: int) -> str:
+        return f"{self._columns.name(row)} at {self._place(row)}"

@@ -1,0 +1,259 @@
+"""Which function handled what was received: the first one that the program called because of it.
+
+Of the operations in the extent of a receive, the first that says who acted decides. It does so if it was done outside the
+module that receives: there, by a function that was not under way at the receive (the outermost of them), or by one that was and
+goes on with what it got. Within that module, framing and pools are not the handler: a function there counts if it does more
+than to send, lock or close. A function that users have named as a `msg.recv` is a handler wherever it is. A callback
+(`data_received`) is a handler itself: nothing of the program is under way when its event loop receives. To set a future or give
+a call over counts only where nothing more is done: libraries pass on what they read. Clocks say something only where nothing
+else does, and nothing where their place is all that is known. Once the thread sleeps, or the function that polled and calls the
+handlers has returned, the handling is over. A task that was started for a limited wait was called by who waits: what is under
+way there is under way in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from undermine.analysis.messages.transfers import exchanges
+from undermine.analysis.reading.contexts import Contexts
+from undermine.analysis.reading.naming import has_own_name, module, telling
+from undermine.analysis.reading.rows import NONE, Groups
+from undermine.model.columns import Columns, Ids, Names, Numbers
+from undermine.model.event import functions
+
+_LOOKED_AT = 16
+"""How many operations after a receive are looked at."""
+_SILENT = ("thread.end", "task.end", "handover.take")
+"""Not done by a function of the program."""
+_ENDS = ("net.recv", "stream.read", "pipe.read", "msg.recv", "poll", "net.accept", "queue.get")
+"""Where the extent of a receive is over."""
+_BRINGS = ("net.recv", "raw.recv", "stream.read")
+
+_LIBRARY = "asyncio."
+
+_CLASSES = 7
+_ACT, _SEND, _AID, _PASS, _CLOCK, _SLEEP, _PLACE = range(_CLASSES)
+"""`_PLACE`: a clock whose stack may be the place of the call alone."""
+_SENDS = ("net.send", "raw.send", "pipe.write")
+_CLOCKS = ("clock", "timeout")
+_AIDS = ("lock", "sem", "cond", "event", "future", "handover", "net.close", "join", "queue.done")
+"""Operations, or families of them, that a program needs around what it does."""
+_PASSES = ("future.set", "handover.give")
+"""Those with which what came is passed on, by who handles it or by a library before."""
+
+_NOTHING, _AT_LEAST, _GOES_ON, _MAYBE, _LIKELY, _DECIDED = range(6)
+"""How much an operation says of the handler."""
+
+
+def handlers(columns: Columns, known: Contexts, causor: Numbers, receives: Numbers, texts: Names) -> Ids:
+    """For each receive the number of its handler's name in `texts`."""
+    rows, inverse = np.unique(receives, return_inverse=True)
+    finder = _Finder(columns, known, rows, texts)
+    _search(columns, known.lines, causor, finder, np.arange(len(rows)))
+    _search(columns, known.lines, causor, finder, finder.handled_later())
+    return finder.names()[inverse.reshape(-1)].astype(np.int32)
+
+
+def _search(columns: Columns, known: Contexts, causor: Numbers, finder: _Finder, open_: Numbers) -> None:
+    """Look at the operations that followed the receives with these numbers, one after the other."""
+    rows = finder.rows
+    silent, ends, brings = (_marked(columns, ops)[columns.op] for ops in (_SILENT, _ENDS, _BRINGS))
+    silent[known.inner], ends[exchanges(columns)] = True, False
+    place = np.empty(len(columns), np.int64)
+    place[known.order] = np.arange(len(columns))
+    places = place[rows]
+    brought = _brought(columns, known, rows, np.flatnonzero(brings))
+    for step in range(1, _LOOKED_AT + 1):
+        open_ = open_[places[open_] + step < len(columns)]
+        after, mine = known.order[places[open_] + step], rows[open_]
+        again = brings[after] & (_on_same(columns, brought[open_], after) | _part_of(columns, mine, after))
+        goes_on = (known.context[after] == known.context[mine]) & (again | ~ends[after])
+        open_, after, mine = open_[goes_on], after[goes_on], mine[goes_on]
+        if not len(open_):
+            break
+        by_more = brings[causor[after]] & _on_same(columns, brought[open_], causor[after])
+        part = ((causor[after] == mine) | _within(columns, mine, after) | by_more) & ~silent[after]
+        finder.look(open_[part], after[part])
+        open_ = open_[~finder.done[open_]]
+
+
+def whole_stacks(columns: Columns, known: Contexts) -> tuple[Numbers, list[tuple[str, ...]]]:
+    """For each row the number of its stack, and all stacks: those of a task that was started for a limited wait go on with the
+    functions that wait for it, in place of the event loop's.
+    """
+    stack, stacks = columns.stack.astype(np.int64), [tuple(each) for each in columns.stacks]
+    inner = np.flatnonzero((known.scope[known.context] >= 0) & (known.take >= 0)) if known.count else stack[:0]
+    while len(inner):  # once for all that are not in another one, then for those in these
+        scope = known.scope[known.context[inner]]
+        ready = ~np.isin(known.context[scope], known.context[inner])
+        if not ready.any():
+            break
+        rows = inner[ready]
+        triples = np.stack((stack[rows], columns.stack[known.take[rows]], stack[scope[ready]]), axis=1)
+        used, inverse = np.unique(triples, axis=0, return_inverse=True)
+        stack[rows] = (len(stacks) + np.arange(len(used)))[inverse.reshape(-1)]
+        stacks += [_joined(*(stacks[number] for number in triple)) for triple in used.tolist()]
+        inner = inner[~ready]
+    return stack, stacks
+
+
+def _joined(own: tuple[str, ...], loop: tuple[str, ...], waits: tuple[str, ...]) -> tuple[str, ...]:
+    """Innermost first: the task's own functions, without those in which its event loop runs, and those that wait for it."""
+    if own[len(own) - len(loop) :] == loop:
+        own = own[: len(own) - len(loop)]
+    elif len(own) == 1 and module(own[0]).startswith(_LIBRARY):
+        own = ()  # nothing of the program is under way in the task, nor around it
+    return own + waits
+
+
+def _marked(columns: Columns, ops: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+    """By number of an operation's name whether it is one of these."""
+    found = np.zeros(len(columns.strings), bool)
+    found[[number for op in ops if (number := columns.id_of(op)) >= 0]] = True
+    return found
+
+
+def _within(columns: Columns, around: Numbers, rows: Numbers) -> Numbers:
+    """Whether each row happened in a logical operation: that is how those are handled which users have named."""
+    logical = columns.op[around] == columns.id_of("msg.recv")
+    inside: Numbers = logical & ((columns.end[around] == 0) | (columns.end[around] >= columns.t[rows]))
+    return inside
+
+
+def _part_of(columns: Columns, around: Numbers, rows: Numbers) -> Numbers:
+    """Whether each row began while that receive was under way: a stream has its socket receive."""
+    inside: Numbers = (columns.op[around] != columns.id_of("msg.recv")) & (columns.t[rows] < columns.end[around])
+    return inside
+
+
+def _brought(columns: Columns, known: Contexts, rows: Numbers, brings: Numbers) -> Numbers:
+    """What brought the bytes of each logical receive (one that only parses is over before anything is done); of others NONE."""
+    brings = brings[columns.resource[brings] > 0]
+    last = Groups(known.context[brings], brings, len(columns)).last_before(known.context[rows], rows)
+    return np.where(columns.op[rows] == columns.id_of("msg.recv"), last, NONE)
+
+
+def _on_same(columns: Columns, brought: Numbers, rows: Numbers) -> Numbers:
+    """Whether each row (NONE: no row) was done on the same connection as that one: if it received, what it brought or more."""
+    same: Numbers = (brought != NONE) & (rows >= brought) & (columns.resource[rows] == columns.resource[brought])
+    return same
+
+
+def _class_of(op: str) -> int:
+    if op in _SENDS:
+        return _SEND
+    if op in _CLOCKS or op == "sleep":
+        return _SLEEP if op == "sleep" else _CLOCK
+    if op in _PASSES:
+        return _PASS
+    return _AID if op in _AIDS or op.partition(".")[0] in _AIDS else _ACT
+
+
+class _Finder:
+    """What is known so far of the handler of each receive. Stacks are compared once: there are few different ones."""
+
+    def __init__(self, columns: Columns, known: Contexts, rows: Numbers, texts: Names) -> None:
+        self.columns, self.rows, self.texts = columns, rows, texts
+        self._stack, self._stacks = whole_stacks(columns, known)
+        self.done = np.zeros(len(rows), bool)
+        self._says = np.full(len(rows), _NOTHING, np.int8)
+        self._name = np.zeros(len(rows), np.int32)
+        self._class_of = np.array([_class_of(text) for text in columns.strings], np.int64)
+        jvms = np.array([process.is_jvm for process in columns.processes] or [False], bool)
+        self._is_place = jvms[columns.process] & (columns.op == columns.id_of("clock"))
+        polls = columns.find("poll")
+        line = known.lines.context
+        before = Groups(line[polls], polls, len(columns)).last_before(line[rows], rows)
+        poll = np.where(before == NONE, len(self._stacks), self._stack[before])
+        places = self._stack[rows] * (len(self._stacks) + 1) + poll
+        hows, number = np.unique(places * 2 + (known.frame[rows] >= known.loops), return_inverse=True)
+        self._hows, self._how = hows.tolist(), number.reshape(-1)
+        """Where receives were done, where their threads polled before, and whether an event loop did it; by receive which."""
+        self._compare = cache(self._compared)
+
+    def handled_later(self) -> Numbers:
+        """Receives by pollers that only fetch: nothing was ever handled before they returned. Their polls are forgotten."""
+        nowhere = len(self._stacks)
+        poll = np.array([how // 2 % (nowhere + 1) for how in self._hows] or [0], np.int64)
+        handles = np.zeros(nowhere + 1, bool)
+        handles[poll[self._how[self._says >= _MAYBE]]] = True
+        handles[nowhere] = True
+        left = np.flatnonzero(~handles[poll[self._how]])
+        if len(left):
+            self._hows += [how + 2 * (nowhere - int(poll[n])) for n, how in enumerate(self._hows)]
+            self._how[left] += len(poll)
+        self._says[left], self._name[left], self.done[left] = _NOTHING, 0, False
+        return left
+
+    def look(self, numbers: Numbers, doing: Numbers) -> None:
+        """Take in one more operation of each of these receives."""
+        columns = self.columns
+        closes = (columns.op[doing] == columns.id_of("net.close")) & (
+            columns.resource[doing] == columns.resource[self.rows[numbers]]
+        )
+        self.done[numbers[closes]] = True  # who closes the connection has done with what it brought
+        numbers, doing = numbers[~closes], doing[~closes]
+        keys = (self._how[numbers] * len(self._stacks) + self._stack[doing]) * _CLASSES
+        classes = np.where(self._is_place[doing], _PLACE, self._class_of[columns.op[doing]])
+        keys = (keys + classes) * 2 + _within(columns, self.rows[numbers], doing)
+        kinds, inverse = np.unique(keys, return_inverse=True)
+        table = np.array([self._compare(key) for key in kinds.tolist()] or [(0, 0, False)], np.int32)
+        says, name, over = table[inverse.reshape(-1)].T
+        # the last clock says more than the first, which was read while the message was decoded
+        better = (says > self._says[numbers]) | (says == _MAYBE) & (self._says[numbers] == _MAYBE)
+        self._says[numbers[better]], self._name[numbers[better]] = says[better], name[better]
+        self.done[numbers] = (over > 0) | (says == _DECIDED)
+
+    def _compared(self, key: int) -> tuple[int, int, bool]:
+        """What an operation says of the handler: how much, the number of a name, and whether the handling is over."""
+        key, within = divmod(key, 2)
+        key, kind = divmod(key, _CLASSES)
+        how, doing = divmod(key, len(self._stacks))
+        places, by_loop = divmod(self._hows[how], 2)
+        receiving, poll = divmod(places, len(self._stacks) + 1)
+        old, new, polled = map(self._outermost_first, (receiving, doing, poll))
+        if kind == _PLACE:
+            if len(new) == 1:
+                return _NOTHING, 0, False
+            kind = _CLOCK
+        if old[: len(polled)] == polled != new[: len(polled)]:
+            return _NOTHING, 0, True
+        same = 0
+        while same < min(len(old), len(new)) and old[same] == new[same]:
+            same += 1
+        named = within and same < len(new)  # the outermost function is the one that users have named, wherever it is
+        says, name = _judged(old, new, same, kind, "" if by_loop or named else module(old[-1]))
+        return says, self.texts.number(name), kind == _SLEEP and same == len(new)
+
+    def _outermost_first(self, stack: int) -> Sequence[str]:
+        """The functions of a stack; none of the one behind the last."""
+        return functions(self._stacks[stack])[::-1] if stack < len(self._stacks) else ()
+
+    def names(self) -> Ids:
+        """Where nothing was done, the function that received."""
+        used, inverse = np.unique(self._stack[self.rows], return_inverse=True)
+        own = [self.texts.number(functions(self._stacks[number])[0]) for number in used.tolist()]
+        return np.where(self._name > 0, self._name, np.array(own or [0], np.int32)[inverse.reshape(-1)])
+
+
+def _judged(old: Sequence[str], new: Sequence[str], same: int, kind: int, receives: str) -> tuple[int, str]:
+    """`same`: how many functions were under way at the receive and still are. `receives`: the module that does."""
+    began, goes_on = new[same:], new[same - 1] if same else ""
+    outside = [function for function in began or (goes_on,) if function and module(function) != receives]
+    if outside and began and kind == _PASS:
+        return _LIKELY, telling(outside)
+    if outside and kind != _CLOCK:
+        return _DECIDED if began or kind != _SLEEP else _GOES_ON, telling(outside)
+    if outside and began:
+        return _MAYBE, telling(outside)
+    merely_sends = kind == _SEND and len(began) == 1 and same < len(old)
+    if began and kind in (_ACT, _SEND, _SLEEP) and not merely_sends:
+        return _DECIDED, telling(began)
+    if kind in (_AID, _PASS):  # somebody who asked has got the answer, it seems, and the connection is given back
+        goes_on = next((f for f in reversed(new[:same]) if module(f) != receives and has_own_name(f)), goes_on)
+    return _AT_LEAST if goes_on else _NOTHING, goes_on

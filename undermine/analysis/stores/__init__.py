@@ -1,0 +1,1 @@
+"""External stores: which of their operations made another one possible, by key and by value. Never asks a store."""

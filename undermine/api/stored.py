@@ -1,0 +1,157 @@
+"""What a campaign left behind, for scripts: findings, bundles of them, plans, logs, and what is known and not reported.
+
+Runs nothing. All of it is offered by `undermine.api`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from undermine.campaign import stored_plans
+from undermine.config.schema import Config
+from undermine.deployments.sweep import sweep
+from undermine.exchange import bundle as bundles
+from undermine.exchange import suppressions as known
+from undermine.model.errors import UserError
+from undermine.model.finding import Finding, landings
+from undermine.store.campaign_dirs import CAMPAIGNS, LATEST, SCRATCH, campaign_dir, find_finding, locked, open_store
+from undermine.store.database import Store
+from undermine.store.rundir import RunDir, load_view
+
+_LOGS = "logs"
+"""The checker whose passing verdict says which log lines are new."""
+
+
+def today() -> datetime.date:
+    return datetime.date.today()
+
+
+def bundle(
+    config: Config, finding: str, output: Path | None = None, include: Sequence[str] = (), campaign: str = ""
+) -> bundles.Written:
+    """Put one finding, with all that another machine needs to replay it, into one file."""
+    folder = campaign_dir(config, campaign)
+    with open_store(folder) as store:
+        found = find_finding(store, finding)
+        identity = store.meta("identity") or {}
+        run = folder / "runs" / f"{_shown_by(found):06d}"
+        verdicts = store.verdicts(_shown_by(found))
+    try:
+        view = load_view(RunDir(run))
+        runtimes, landed = bundles.runtimes(view), landings(view.record)
+    except UserError:
+        runtimes, landed = {}, ()
+    seen = bundles.Seen(found, run, verdicts, runtimes, landed)
+    return bundles.write(config, identity, seen, output or Path(found.id + bundles.SUFFIX), include)
+
+
+# --- findings, and those that are known
+
+
+def findings(config: Config, campaign: str = "") -> tuple[Finding, ...]:
+    """The campaign's findings, with what `undermine-known.toml` says of them today."""
+    folder = campaign_dir(config, campaign)
+    suppressed = known.matcher(config, today())
+    with open_store(folder) as store:
+        with contextlib.suppress(UserError), locked(folder):  # a hunt that is under way writes them itself
+            store.write_findings(known.mark(store.findings(), suppressed))
+        return known.mark(store.findings(), suppressed)
+
+
+def new_logs(store: Store, found: Sequence[Finding]) -> dict[str, tuple[str, ...]]:
+    """By id: what nodes wrote in the run that shows a finding best, and in no correct run."""
+    said = {}
+    for finding in found:
+        verdicts = store.verdicts(_shown_by(finding))
+        news = [v.evidence for v in verdicts if v.checker == _LOGS and v.answer == "pass" and v.evidence]
+        if news:
+            said[finding.id] = news[0]
+    return said
+
+
+def remarks(config: Config, found: Sequence[Finding]) -> dict[str, str]:
+    """By id: how a finding was suppressed, if that is over."""
+    was = known.lapsed(config, today())
+    return {finding.id: text for finding in found if (text := was(finding))}
+
+
+def suppress(
+    config: Config,
+    finding: str,
+    reason: str,
+    *,
+    until: str = "",
+    lasts_s: float | None = None,
+    fault: str = "",
+    campaign: str = "",
+) -> known.Known:
+    """Do not report this finding until a day (`until`, or "never"), or for so many seconds; 90 days by default."""
+    with open_store(campaign_dir(config, campaign)) as store:
+        found = find_finding(store, finding)
+    entry = known.new_entry(found, reason, until, lasts_s, today(), fault)
+    known.add(known.path_of(config), entry)
+    findings(config, campaign)
+    return entry
+
+
+def suppressions(config: Config) -> tuple[known.Known, ...]:
+    """What `undermine-known.toml` says."""
+    return known.read(known.path_of(config))
+
+
+def unsuppress(config: Config, entry_id: str) -> known.Known:
+    """Report it again from now on."""
+    gone = known.remove(known.path_of(config), entry_id)
+    with contextlib.suppress(UserError):  # there may be no campaign
+        findings(config)
+    return gone
+
+
+# --- plans, logs and leftovers
+
+
+def plans(
+    config: Config, campaign: str = "", strategies: Sequence[str] = (), most: int = 10, *, every_dropped: bool = False
+) -> stored_plans.StoredPlans:
+    """What is still to run in a campaign, and what was dropped, by which policy, for which other plan. It may be hunted
+    meanwhile."""
+    with contextlib.closing(Store(campaign_dir(config, campaign), read_only=True)) as store:
+        return stored_plans.read(store, strategies, most, every_dropped=every_dropped)
+
+
+def clean(config: Config, *, everything: bool = False) -> list[str]:
+    """Remove what dead tools left; with `everything`, all campaigns too."""
+    done = sweep(config.dir)
+    if everything and config.dir.exists():
+        latest = config.dir / LATEST
+        if latest.is_symlink():
+            latest.unlink()
+        for folder in (*sorted((config.dir / CAMPAIGNS).glob("*")), *(config.dir / name for name in SCRATCH)):
+            if folder.is_dir():
+                with locked(folder):
+                    shutil.rmtree(folder)
+                done.append(f"removed {folder}")
+    return done
+
+
+def _shown_by(finding: Finding) -> int:
+    """The run to look at."""
+    return finding.shown_by or finding.runs[0]
+
+
+def log_files(config: Config, what: str, node: str = "", campaign: str = "") -> list[Path]:
+    """The log files of a run (by number) or of the one that shows a finding best (by id)."""
+    folder = campaign_dir(config, campaign)
+    with open_store(folder) as store:
+        run = int(what) if what.isascii() and what.isdigit() else _shown_by(find_finding(store, what))
+    logs = RunDir(folder / "runs" / f"{run:06d}").logs
+    if not logs.is_dir():
+        raise UserError(f"there is no run {what} in {folder}; see `undermine report` for what there is")
+    files = [path for path in sorted(logs.iterdir()) if not node or path.name.split(".")[0] == node]
+    if node and not files:
+        raise UserError(f"run {run} has no logs of {node!r}; nodes are {', '.join(config.node_ids)}")
+    return [path for path in files if path.stat().st_size]

@@ -1,0 +1,118 @@
+"""From a suspicion to a finding that can be believed, or not: re-runs with the fault, then without. Decides nothing itself.
+
+The story of `Confirming.run`, for each symptom that is not decided yet:
+
+1. The plan that first showed it is run again, alone and with the long wait, until enough runs have fired where that one did.
+2. If none of them fails, it recovers by itself or was chance; other plans that showed the symptom have their chance too.
+3. If one fails, its control is run as often: the same moments without the faults. If that fails, the symptom is flaky.
+4. If it needs a delay, the moment is met once more with the device slow instead (`findings/realism.py`). If that does not delay
+   the operation, the plan is dropped, and others that showed the symptom have their chance.
+
+What to do next follows from what is stored (`findings/confirm.py`), so a session that was killed anywhere goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from undermine.campaign.experiments import Experiments
+from undermine.checkers.compose import symptom_of
+from undermine.findings.confirm import CONFIRM, REALISM, Attempt, Rerun, next_rerun
+from undermine.findings.group import Known, Suspicion, suspicions
+from undermine.inject.compile import unsupported
+from undermine.model.finding import Finding
+from undermine.model.plan import Plan
+from undermine.run.engine import Engine
+from undermine.runtimes.agent_config import variable_slots
+from undermine.store.database import BASELINE, Store
+
+
+class Confirming:
+    """The suspicions of one campaign. Runs one plan at a time, whatever the limits of the session."""
+
+    def __init__(self, engine: Engine, store: Store, experiments: Experiments, known: Known = lambda _: "") -> None:
+        self._engine = engine
+        self._config = engine.config
+        self._store = store
+        self._experiments = experiments
+        self._known = known
+
+    def run(self) -> tuple[Finding, ...]:
+        """Decide on everything that failed so far; gives back all findings."""
+        suspected = self._suspicions()
+        undecided = [suspicion.finding.symptom for suspicion in suspected if self._next(suspicion)]
+        for symptom in undecided:
+            self._decide(symptom)
+        return self._stored(self._suspicions() if undecided else suspected)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Group what failed so far and store it."""
+        return self._stored(self._suspicions())
+
+    def _stored(self, suspected: Sequence[Suspicion]) -> tuple[Finding, ...]:
+        found = tuple(suspicion.finding for suspicion in suspected)
+        self._store.write_findings(found)
+        return found
+
+    def _decide(self, symptom: str) -> None:
+        self._experiments.tell("suspect", f"confirming: {symptom}", symptom=symptom)
+        while (suspicion := self._find(symptom)) and (todo := self._next(suspicion)):
+            self._rerun(suspicion, *todo)
+        if suspicion:
+            kind, text = _outcome(suspicion.finding)
+            self._experiments.tell(kind, f"{text}: {symptom}", symptom=symptom, rate=suspicion.finding.rate)
+
+    def _rerun(self, suspicion: Suspicion, attempt: Attempt, kind: Rerun) -> None:
+        """Stored as a round of its own before it runs, so that the next one can be decided by how it ended."""
+        symptom = suspicion.finding.symptom
+        if kind == REALISM and attempt.probe:
+            self._experiments.tell("confirming", f"with a slow device: {symptom}", symptom=symptom, round=kind)
+            self._run(kind, attempt.probe)
+            return
+        rate = attempt.again if kind == CONFIRM else attempt.control
+        number, of = rate.tries + 1, max(self._config.hunt.confirm, rate.tries + 1)
+        what = f"{'confirming' if kind == CONFIRM else 'without the fault'} {number}/{of}"
+        data = {"symptom": symptom, "round": kind, "number": number, "of": of, "hits": rate.hits}
+        self._experiments.tell("confirming", f"{what}: {symptom}", **data)
+        self._run(kind, attempt.plan if kind == CONFIRM else attempt.plan.control)
+
+    def _run(self, kind: Rerun, plan: Plan) -> None:
+        self._experiments.run_alone(self._store.write_round(kind, [msgspec.structs.replace(plan, strategy=kind)]))
+
+    def _next(self, suspicion: Suspicion) -> tuple[Attempt, Rerun] | None:
+        if suspicion.normal or suspicion.finding.suppressed:
+            return None
+        wanted = self._config.hunt.confirm
+        return next_rerun(suspicion.attempts, wanted, self._has_control, lasting=suspicion.lasting)
+
+    def _has_control(self, plan: Plan) -> bool:
+        """Can the moments be met without the faults?"""
+        capabilities = self._store.meta("capabilities")
+        variables = variable_slots(self._config)
+        features, nodes = self._engine.runner.features, self._config.node_ids
+        return bool(plan.steps) and not unsupported(plan.control, capabilities, features, variables, nodes)
+
+    def _suspicions(self) -> tuple[Suspicion, ...]:
+        store = self._store
+        counted = [run.id for run in store.past_runs(BASELINE) if run.status != "broken"]
+        fault_free = [symptom_of(store.verdicts(run)) for run in counted]
+        lacking = self._engine.runner.lacking_devices if self._config.hunt.realism_s else None
+        return suspicions(store.outcomes(), store.verdicts, store.finding_numbers(), fault_free, self._known, lacking)
+
+    def _find(self, symptom: str) -> Suspicion | None:
+        return next((found for found in self._suspicions() if found.finding.symptom == symptom), None)
+
+
+def _outcome(finding: Finding) -> tuple[str, str]:
+    """The kind of news, and its words."""
+    if finding.flaky:
+        return "flaky", f"flaky, it fails without the fault too ({finding.rate})"
+    if finding.dropped:
+        return "dropped", f"dropped, {finding.realism.text} ({finding.rate})"
+    if finding.hits:
+        return "confirmed", f"confirmed ({finding.rate})"
+    if finding.tries:
+        return "not confirmed", f"not confirmed, it recovers by itself or was chance ({finding.rate})"
+    return "not confirmed", f"not confirmed ({finding.rate})"

@@ -1,0 +1,243 @@
+"""From a stored plan to a judged and stored run; what did not count is run again. Never proposes a plan.
+
+A run that broke is tried again, at most twice; so is one that failed or did not fire while the machine was too late with
+everything, and then no other run is under way.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from undermine.analysis.coverage import Coverage, coverage_of
+from undermine.analysis.points import points_of
+from undermine.checkers.compose import check_all, symptom_of
+from undermine.model.codec import read_columns
+from undermine.model.columns import Columns
+from undermine.model.errors import UserError
+from undermine.model.finding import landings
+from undermine.model.plan import At, fault_kind, final_at
+from undermine.model.point import KEYS
+from undermine.model.run import Conditions, RunView, Verdict
+from undermine.protocols import Checker, PointSeen
+from undermine.run.engine import Engine
+from undermine.store.database import BASELINE, CONTROL, PATIENT, REALISM, SPECIAL, Slot, Store
+from undermine.store.rundir import RunDir, load_record, load_view, save_record, tidy
+
+ATTEMPTS_MAX = 3
+
+
+class News(msgspec.Struct, frozen=True):
+    """Something that happened, for whoever watches: a progress display or a machine."""
+
+    kind: str
+    text: str
+    data: dict[str, Any] = {}
+
+
+Listener = Callable[[News], None]
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """One run that is over, and what is thought of it."""
+
+    run: int
+    slot: Slot
+    status: str
+    reason: str
+    symptom: str
+    verdicts: tuple[Verdict, ...]
+    attempt: int = 1
+    noisy: bool = False
+    """It does not count, since the machine was busy elsewhere."""
+
+
+class Experiments:
+    """Runs, judges and stores the plans of one campaign. Safe to use from several threads."""
+
+    def __init__(self, engine: Engine, store: Store, checkers: Sequence[Checker], listener: Listener) -> None:
+        self._engine = engine
+        self._config = engine.config
+        self._store = store
+        self.checkers = tuple(checkers)
+        self._listen = listener
+        self.traced: frozenset[str] = frozenset()
+        """The strategies in whose runs everything is observed; where there is one, in fault-free runs too."""
+        self.coverage: Coverage | None = None
+        """Of this campaign, once somebody has asked for it to be measured."""
+        self._counting = threading.Lock()
+
+    def measure(self) -> Coverage:
+        """Count what was run so far, and from now on with every run that is over. Fault-free runs come before that."""
+        self.coverage = coverage_of(self._store)
+        return self.coverage
+
+    def folder(self, run_id: int) -> Path:
+        return self._store.runs_dir / f"{run_id:06d}"
+
+    def view(self, run_id: int) -> RunView:
+        return load_view(RunDir(self.folder(run_id)))
+
+    def columns(self, run_id: int) -> Columns:
+        """All events of a run; none if they were not kept."""
+        return read_columns(RunDir(self.folder(run_id)).trace)
+
+    def fired_ns(self, run_id: int) -> int:
+        """When its first step fired; 0 if none did."""
+        moments = load_record(RunDir(self.folder(run_id))).moments
+        return moments[0].t_ns if moments else 0
+
+    def run_alone(self, slots: Sequence[Slot]) -> list[Judged]:
+        """A round that no strategy proposed: one run at a time, whatever the limits say."""
+        begun = time.monotonic()
+        results = [self.run_slot(slot) for slot in slots]
+        self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
+        return results
+
+    def run_slot(self, slot: Slot, *, alone: bool = True, after: int = 0) -> Judged:
+        """Run one plan to a status that counts; broken ones again, at most twice. `after`: attempts that were made.
+
+        A noisy run is repeated only where no other run is under way; else it is for the caller to do so.
+        """
+        for attempt in range(after + 1, ATTEMPTS_MAX + 1):
+            judged = self._run_once(slot, attempt)
+            if judged.status != "broken":
+                break
+            self.tell("broken", f"run {judged.run} broke: {judged.reason}", run=judged.run)
+            if judged.noisy and not alone:
+                break
+            if slot.strategy == BASELINE and not judged.noisy and "in use" not in judged.reason:
+                break
+        return judged
+
+    def _run_once(self, slot: Slot, attempt: int) -> Judged:
+        capabilities = self._store.meta("capabilities")
+        run_id = self._store.begin_run(slot)
+        folder = self.folder(run_id)
+        last = attempt == ATTEMPTS_MAX
+        self.tell("run", str(slot.plan), run=run_id, strategy=slot.strategy)
+        view = self._engine.runner.execute(
+            folder, run_id, slot.plan, capabilities if slot.plan.steps else None, self._conditions(slot)
+        )
+        begun = time.monotonic()
+        verdicts = self._judge(view, folder)
+        noisy = False
+        if noise := self._noise(view, verdicts):
+            noisy = not last or slot.strategy == CONTROL  # noise alone must not make a finding flaky
+            view, verdicts = _noted(view, noise, broken=noisy), () if noisy else verdicts
+            save_record(RunDir(folder), view.record)
+        symptom = self._symptom(view, verdicts)
+        record = view.record
+        judged = Judged(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy)
+        self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
+        tidy(folder, keep_data=bool(symptom))
+        told = {"run": run_id, "strategy": slot.strategy, "status": judged.status, "symptom": symptom}
+        symptoms = tuple(verdict.symptom for verdict in verdicts if verdict.answer == "fail")
+        self.tell("done", str(slot.plan), **told, symptoms=symptoms, **self._count(judged))
+        return judged
+
+    def _count(self, judged: Judged) -> dict[str, Any]:
+        """What is told of coverage with a run: nothing where it is not measured or does not change."""
+        if self.coverage is None or judged.status == "broken" or judged.slot.strategy in SPECIAL:
+            return {}
+        with self._counting:
+            for experiment in self._store.experiments(judged.run):
+                self.coverage.add(experiment)
+            return {"coverage": self.coverage.reached}
+
+    def _judge(self, view: RunView, folder: Path) -> tuple[Verdict, ...]:
+        return check_all(view, self.checkers, lambda: self._engine.user_checks(folder))
+
+    def _conditions(self, slot: Slot) -> Conditions:
+        """Re-runs of suspects have the long wait, and their agents see everything that explains a hang. What is to show only
+        how long one operation takes need not wait for the rest."""
+        if slot.strategy == REALISM:
+            return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
+        if slot.strategy not in PATIENT:
+            return Conditions(
+                observe_all=slot.strategy in self.traced or (slot.strategy == BASELINE and bool(self.traced))
+            )
+        return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
+
+    def _noise(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
+        """Why a run that failed or did not fire may owe that to the machine; "" if it owes it to nobody else."""
+        late_ms = view.record.timing.late_ms_max
+        if late_ms <= 1000 * self._config.run.late_s_max or view.record.status == "broken":
+            return ""
+        fails = any(verdict.answer == "fail" for verdict in verdicts)
+        return f"noisy: the machine was {late_ms:.0f} ms late" if fails or view.record.status == "not_fired" else ""
+
+    def _symptom(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
+        """What a run is grouped by. One that fails though nothing fired says something about the workload, not a
+        bug; and one with a slow device only how long an operation takes."""
+        symptom = symptom_of(verdicts)
+        fired = bool(landings(view.record))
+        if symptom and not fired and view.plan.steps:
+            self.tell("warning", f"run {view.record.id} failed although no fault fired, so it is flaky: {symptom}")
+        return symptom if fired and not view.record.conditions.slow_s else ""
+
+    def _store_run(self, slot: Slot, view: RunView, judged: Judged, check_s: float, fill: bool) -> None:
+        timing = view.record.timing
+        timing = msgspec.structs.replace(
+            timing, check_s=check_s, total_s=timing.total_s + check_s, own_s=timing.own_s + check_s
+        )
+        record = msgspec.structs.replace(view.record, timing=timing)
+        seen: Sequence[PointSeen] = ()
+        if record.status != "broken":
+            since_ns = record.moments[-1].t_ns if record.moments else 0
+            seen = points_of(view.trace, view.history, record.healed_ns, since_ns)
+        self._store.finish_run(slot, record, judged.verdicts, judged.symptom, seen, _fired(view), fill=fill)
+
+    def recheck(self) -> int:
+        """Judge every stored run anew, after a checker was edited; how many verdicts changed."""
+        changed = 0
+        for row in self._store.run_rows():
+            if row["status"] == "broken":
+                continue
+            folder = self.folder(row["run"])
+            try:
+                view = load_view(RunDir(folder))
+            except UserError as error:
+                self.tell("broken", str(error), run=row["run"])
+                continue
+            verdicts = self._judge(view, folder)
+            symptom = self._symptom(view, verdicts)
+            if verdicts != self._store.verdicts(row["run"]):
+                changed += 1
+                self._store.replace_verdicts(row["run"], verdicts, symptom)
+                told = {key: row[key] for key in ("run", "strategy", "status")}
+                self.tell("done", str(row["plan"]), **told, symptom=symptom)
+        return changed
+
+    def tell(self, kind: str, text: str, **data: Any) -> None:
+        self._listen(News(kind, text, data))
+
+
+def _noted(view: RunView, noise: str, *, broken: bool) -> RunView:
+    """The same run with what disturbed it in its record."""
+    reason = noise if broken else "; ".join(filter(None, (view.record.reason, noise)))
+    record = msgspec.structs.replace(view.record, reason=reason, status="broken" if broken else view.record.status)
+    return view.with_record(record)
+
+
+def _fired(view: RunView) -> list[tuple[int, str, str, str]]:
+    """(step, point, kind, fault) for each step that has a receipt; a damaged one may name a step that is not there.
+
+    Where a plan leaves open which point it is, the one that was met.
+    """
+    rows = []
+    receipted = {receipt.step for receipt in view.receipts}
+    met = {moment.step: moment.point for moment in reversed(view.record.moments)}
+    for step, (trigger, fault) in enumerate((planned.trigger, planned.fault) for planned in view.plan.steps):
+        if step not in receipted:
+            continue
+        at: At | None = final_at(trigger)
+        point = met.get(step) if at is None or len(at.point.items) < len(KEYS) else at.point
+        detail = msgspec.json.encode(fault).decode()
+        rows.append((step, point.id if point else "", fault_kind(fault), detail))
+    return rows

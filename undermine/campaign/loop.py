@@ -1,0 +1,306 @@
+"""The loop: from fault-free runs to a list of findings. Never starts a process and never looks into a target.
+
+The story of `Campaign.run`:
+
+1. Open the store; a run that was under way when the tool died is `broken`, its plan is still open.
+2. Prepare: fault-free runs, and runs with a fault at rest. If none passes, stop: nothing found later could be believed.
+3. Finish the plans that an earlier session stored but did not run.
+4. Take turns by time: the strategy that has had the least proposes from history; every strategy gets one round.
+5. Policies prune; the round is stored *before* it runs.
+6. Run, judge and store each plan. A broken run is tried again, at most twice; so is one that failed or did not fire
+   while the machine was too late with everything, and then no other run is under way.
+7. A symptom not seen before is a suspicion, also that of a fault at rest. It is decided on at once, alone and whatever
+   the budget: the same plan again with the long wait, k of n, then the same moments without the fault, 0 of n.
+8. Group what failed into findings, one for each symptom. Stop when the budget or the number of runs is used up, or
+   nothing is proposed.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from undermine.analysis.chances import FaultLimits, chances_at
+from undermine.campaign.confirming import Confirming
+from undermine.campaign.experiments import Experiments, Judged, Listener
+from undermine.campaign.preparing import Preparing
+from undermine.campaign.proposing import Proposing
+from undermine.campaign.stored_plans import note_untold
+from undermine.findings.group import Known
+from undermine.model.finding import Finding
+from undermine.model.point import Point
+from undermine.policies.pruning import Pruned
+from undermine.protocols import Chance, Checker, History, PointSeen, Profile, Sources, Strategy
+from undermine.run.engine import Engine
+from undermine.runtimes.python_sources import sources
+from undermine.store.database import SPECIAL, Slot, Store
+from undermine.store.rundir import tidy
+
+ChancesAt = Callable[[Sequence[Point]], tuple[Chance, ...]]
+
+
+_BATCH = 4
+"""How many plans a strategy is asked for at a time, for each run side by side."""
+_ALONE = 16
+"""How many are run at a time where there is no other strategy that waits for its turn: those that run side by side wait for each
+other only at the end."""
+
+
+class Reachable(msgspec.Struct, frozen=True):
+    """What the fault-free runs showed, how many they were, and what can be injected there and elsewhere."""
+
+    points: tuple[PointSeen, ...]
+    runs: int
+    profile: Profile
+    chances: tuple[Chance, ...]
+    chances_at: ChancesAt
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How long one session of a campaign may go on."""
+
+    budget_s: float
+    runs_max: int = 0
+    jobs: int = 1
+
+
+class Allowance:
+    """What of the limits is left in this session; asked by several threads before each run."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._end = time.monotonic() + limits.budget_s
+        self._runs_left = limits.runs_max or sys.maxsize
+        self._lock = threading.Lock()
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.monotonic() >= self._end
+
+    @property
+    def out_of_runs(self) -> bool:
+        return self._runs_left <= 0
+
+    def take(self, *, sure: bool) -> bool:
+        """May a strategy's run begin? One that is `sure` of it may also when the time is over, never above the number."""
+        with self._lock:
+            if self.out_of_runs or (self.out_of_time and not sure):
+                return False
+            self._runs_left -= 1
+            return True
+
+
+class Campaign:
+    """One campaign over one store."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        strategies: Sequence[Strategy],
+        checkers: Sequence[Checker],
+        listener: Listener,
+        known: Known = lambda _: "",
+    ) -> None:
+        self.experiments = Experiments(engine, store, checkers, listener)
+        self.preparing = Preparing(engine, store, self.experiments, self.fault_limits)
+        self.confirming = Confirming(engine, store, self.experiments, known)
+        self.proposing = Proposing(engine, store)
+        self._engine = engine
+        self._config = engine.config
+        self._store = store
+        self._strategies = list(strategies)
+        self.experiments.traced = frozenset(s.name for s in strategies if getattr(s, "traced", False))
+        self._sources: Sources | None = None
+        self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
+
+    # --- the loop
+
+    def run(self, limits: Limits) -> tuple[Finding, ...]:
+        allowance = Allowance(limits)
+        if interrupted := self._store.interrupted():
+            for run in interrupted:
+                tidy(self.experiments.folder(run), keep_data=False)
+            self.experiments.tell("resume", f"{len(interrupted)} interrupted run(s) will be run again")
+        self.preparing.run()
+        self._measure()
+        self._finish_open(limits, allowance)
+        self.confirming.run()
+        exhausted: set[str] = set()
+        while not allowance.out_of_runs:
+            strategy = self._next_strategy(exhausted, owed_only=allowance.out_of_time)
+            if strategy is None:
+                break
+            slots = self._next_slots(strategy, limits.jobs)
+            if not slots:
+                exhausted.add(strategy.name)
+                continue
+            self._run_some(slots, limits, allowance)
+        return self.findings()
+
+    def baseline(self) -> None:
+        """The fault-free runs alone; the campaign ends here if none passes."""
+        self.preparing.fault_free()
+
+    def _measure(self) -> None:
+        reached = self.experiments.measure().reached
+        if reached.runs:
+            self.experiments.tell("coverage", f"{reached.runs} experiments so far", coverage=reached)
+
+    def _next_strategy(self, exhausted: set[str], *, owed_only: bool) -> Strategy | None:
+        """The one that has had the least time; those without a round come first, and alone once the time is over."""
+        used = self._store.used_s()
+        left = [s for s in self._strategies if s.name not in exhausted and not (owed_only and s.name in used)]
+        return min(left, key=lambda s: used.get(s.name, -1.0), default=None)
+
+    def _next_slots(self, strategy: Strategy, jobs: int) -> list[Slot]:
+        """Plans of it that are stored and not run yet; else what it proposes now, stored before it runs."""
+        most = (_BATCH if len(self._strategies) > 1 else _ALONE) * jobs
+        slots = self._store.open_slots(strategy.name, most)
+        if not slots:
+            slots = self.propose(strategy, _BATCH * jobs)
+            if len(slots) > _BATCH * jobs:
+                why = f" ({slots[0].plan.why})" if slots[0].plan.why else ""
+                self.experiments.tell("round", f"{strategy.name}: {len(slots):,} plans to run{why}")
+        return slots[:most]
+
+    def history_of(self, strategy: Strategy, batch: int) -> History:
+        reachable = self._from_fault_free_runs()
+        return History(
+            points=reachable.points,
+            baseline_runs=reachable.runs,
+            chances=reachable.chances,
+            runs=self._store.runs_for(strategy.name),
+            settled=self._store.settled(strategy.name),
+            round_index=self._store.rounds_of(strategy.name),
+            seed=self._config.hunt.seed,
+            batch=batch,
+            steps_max=self._config.faults.max_steps,
+            baseline=reachable.profile,
+            profile=self._store.profile,
+            chances_at=reachable.chances_at,
+            frames=self._store.frames,
+            fault_free=self._store.fault_free(),
+            columns=self.experiments.columns,
+            fired_ns=self.experiments.fired_ns,
+            sources=self._where_sources_are,
+            delay_s=self._config.faults.delay_s,
+        )
+
+    def _where_sources_are(self) -> Sources:
+        """As the nodes of the newest fault-free run that passed would find them."""
+        if self._sources is None:
+            view = self.preparing.newest
+            executables = {agent.node: agent.executable for agent in view.trace.agents}
+            self._sources = sources(self._config, view.record.nodes, executables)
+        return self._sources
+
+    def _from_fault_free_runs(self) -> Reachable:
+        """What they showed, and the faults that are possible there; made anew only if there are more of them."""
+        key = (self._store.baselines(), self.fault_limits())
+        if self._reachable is None or self._reachable[0] != key:
+            points, runs = self._store.baseline_points()
+            profile, at = self._store.baseline_profile(), chances_at(key[1])
+            self._reachable = key, Reachable(points, runs, profile, at([seen.point for seen in points]), at)
+        return self._reachable[1]
+
+    def fault_limits(self) -> FaultLimits:
+        faults = self._config.faults
+        return FaultLimits(
+            kinds=faults.kinds,
+            reboot_after_s=faults.reboot_after_s,
+            delay_s=faults.delay_s,
+            delay_modes=faults.delay_modes,
+            pause_s=faults.pause_s,
+            partition_levels=faults.partition_levels,
+            partition_directions=faults.partition_directions,
+            partition_losses=faults.partition_losses,
+            disk_errors=faults.disk_errors,
+            network_errors=faults.network_errors,
+            roles=faults.roles,
+            groups=tuple(self._config.group(name) for name in faults.groups),
+            capabilities={n: tuple(c) for n, c in self._store.meta("capabilities", {}).items()},
+            node_roles={node: role.name for role in self._config.roles.values() for node in role.nodes},
+            features=self._engine.runner.features,
+        )
+
+    def propose(self, strategy: Strategy, batch: int) -> list[Slot]:
+        """The strategy's next plans, pruned and stored; what is dropped is stored with its rule and not proposed again.
+
+        Before that, plans for those that stood for others and did not fire.
+        """
+        if plans := self.proposing.instead(strategy):
+            return self._store.write_round(strategy.name, plans)
+        while True:
+            proposal = self.ask(strategy, batch)
+            note_untold(self._store, strategy.name, proposal)
+            if proposal.kept:
+                return self._store.write_round(strategy.name, proposal.kept, proposal.dropped)
+            if not self._store.write_dropped(proposal.dropped):
+                return []
+
+    def ask(self, strategy: Strategy, batch: int) -> Pruned:
+        """What the strategy proposes now, pruned; what it has to say is told."""
+        proposal = self.proposing.ask(strategy, self.history_of(strategy, batch))
+        for remark in getattr(strategy, "remarks", list)():
+            self.experiments.tell("remark", f"{strategy.name}: {remark}", strategy=strategy.name)
+        return proposal
+
+    # --- runs
+
+    def _finish_open(self, limits: Limits, allowance: Allowance) -> None:
+        """What was stored before but not run, in order. Strategies of this session go on with theirs in their turn."""
+        mine = {strategy.name for strategy in self._strategies}
+        rounds: dict[int, list[Slot]] = {}
+        for slot in self._store.open_slots():
+            rounds.setdefault(slot.round_index, []).append(slot)
+        for slots in rounds.values():
+            if slots[0].strategy in SPECIAL:
+                self.experiments.run_alone(slots)
+            elif slots[0].strategy not in mine:
+                self._run_some(slots, limits, allowance)
+
+    def _run_some(self, slots: Sequence[Slot], limits: Limits, allowance: Allowance) -> None:
+        """Run plans of one round, `jobs` at a time, up to the first symptom that is new: that is decided on before more are
+        run. A strategy that never ran is sure of one run."""
+        begun = time.monotonic()
+        sure_of_one = not self._store.past_runs(slots[0].strategy)
+        decided = {finding.symptom for finding in self._store.findings()}
+        suspicious = threading.Event()
+
+        def run(slot: Slot) -> Judged | None:
+            sure = sure_of_one and slot is slots[0]
+            if suspicious.is_set() or not allowance.take(sure=sure):
+                return None
+            judged = self.experiments.run_slot(slot, alone=limits.jobs == 1)
+            if judged.symptom and not judged.noisy and judged.symptom not in decided:
+                suspicious.set()
+            return judged
+
+        results = [run(slot) for slot in slots] if limits.jobs == 1 else self._side_by_side(run, slots, limits.jobs)
+        results = [self.experiments.run_slot(j.slot, after=j.attempt) if j and j.noisy else j for j in results]
+        self._store.spend(slots[0].round_index, time.monotonic() - begun)
+        if any(judged and judged.symptom for judged in results):
+            self.confirming.run()
+
+    def _side_by_side(
+        self, run: Callable[[Slot], Judged | None], slots: Sequence[Slot], jobs: int
+    ) -> list[Judged | None]:
+        """In threads; if the user interrupts, end the runs that are under way at once."""
+        with ThreadPoolExecutor(jobs) as pool:
+            try:
+                return list(pool.map(run, slots))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                self._engine.abort()
+                raise
+
+    # --- results
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Group what failed so far and store it."""
+        return self.confirming.findings()

@@ -1,0 +1,202 @@
+"""What a campaign does before it looks for bugs: it learns what correct runs look like. Never proposes where to hurt.
+
+The story of `Preparing.run`:
+
+1. Fault-free runs, one at a time, until enough have passed. If none passes, stop and say why: nothing found later could
+   be believed. If only some fail, the workload is flaky: say so, with its rate, and go on.
+2. What the agents can do, and which points can be reached.
+3. Runs with a fault at rest: every run with a fault says "connection refused", and that is no news.
+4. Learn from those that passed. A run that fails with a fault at rest is a suspect like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from undermine.analysis.chances import FaultLimits, chances, possible
+from undermine.campaign.experiments import Experiments, Judged
+from undermine.checkers.compose import symptom_of
+from undermine.findings.baseline import learn
+from undermine.findings.benign import benign_plans
+from undermine.model.baseline import Baseline
+from undermine.model.errors import ClusterError
+from undermine.model.plan import Plan
+from undermine.model.run import RunView, Verdict
+from undermine.model.text import printable
+from undermine.protocols import PastRun
+from undermine.run.engine import Engine
+from undermine.runtimes.accelerator import catch_up
+from undermine.store.database import BASELINE, BENIGN, Slot, Store
+from undermine.store.rundir import load_baseline, save_baseline
+
+META = "baseline"
+"""The name under which the store keeps what was learnt."""
+
+
+class Preparing:
+    """Fault-free runs and runs with a fault at rest, of one campaign. What is done is not repeated."""
+
+    def __init__(
+        self, engine: Engine, store: Store, experiments: Experiments, fault_limits: Callable[[], FaultLimits]
+    ) -> None:
+        self._engine = engine
+        self._config = engine.config
+        self._store = store
+        self._experiments = experiments
+        self._fault_limits = fault_limits
+
+    def run(self) -> list[Judged]:
+        """All of it; gives back the runs with a fault at rest that failed, as suspects."""
+        ran = self.fault_free()
+        benign = self._benign_runs()
+        if ran or benign or not self._learnt():
+            self.learn()
+        return [judged for judged in benign if judged.symptom]
+
+    # --- without a fault
+
+    def fault_free(self) -> list[Judged]:
+        """Runs without a fault until as many have passed as are wanted; an error if none does."""
+        ran = self._until_enough_pass()
+        if self._store.meta("capabilities") is None:
+            agents = self.newest.trace.agents
+            catch_up(agents)
+            capabilities = {agent.node: agent.capabilities for agent in agents}
+            self._store.set_meta("capabilities", capabilities)
+            self._warn_of_missing_agents(capabilities)
+            points, _ = self._store.baseline_points()
+            reachable = {chance.point.id for chance in possible(chances(points, self._fault_limits()))}
+            self._store.set_meta("reachable", sorted(reachable))
+            self._warn_of_silent_checkers()
+        return ran
+
+    def _until_enough_pass(self) -> list[Judged]:
+        """Ends too when as many have failed as should pass: that is flaky enough to know the rate."""
+        wanted = self._config.hunt.baseline_runs
+        passed, failed_as = len(self._passing(BASELINE)), self._failed_as()
+        failures = len(failed_as) if passed else 0
+        begun_before = [slot for slot in self._store.open_slots() if slot.strategy == BASELINE]
+        ran: list[Judged] = []
+        while passed < wanted and failures < wanted:
+            judged = self._experiments.run_alone([begun_before.pop() if begun_before else self._fault_free_slot()])[0]
+            ran.append(judged)
+            if complaint := _complaint(judged):
+                failures += 1
+                if not passed and (judged.status == "broken" or failures == wanted):
+                    raise ClusterError(f"the cluster fails without any fault: {complaint}")
+            else:
+                passed += 1
+        self._warn_of_flakiness(passed)
+        return ran
+
+    def _fault_free_slot(self) -> Slot:
+        plan = Plan(seed=self._config.hunt.seed, strategy=BASELINE, why="what a correct run looks like")
+        return self._store.write_round(BASELINE, [plan])[0]
+
+    def _warn_of_flakiness(self, passed: int) -> None:
+        if failed_as := self._failed_as():
+            rate = f"{len(failed_as)} of {passed + len(failed_as)} fault-free runs failed"
+            self._warn(f"the workload is flaky: {rate}: {'; '.join(dict.fromkeys(failed_as))}")
+
+    @property
+    def newest(self) -> RunView:
+        """The newest fault-free run that passed."""
+        return self._experiments.view(self._passing(BASELINE)[-1].id)
+
+    def _warn_of_missing_agents(self, capabilities: Mapping[str, tuple[str, ...]]) -> None:
+        for role in self._config.roles.values():
+            missing = [node for node in role.nodes if node not in capabilities]
+            if missing and self._config.agent(role.name) != "none":
+                self._warn(
+                    f"the agent did not load in {', '.join(missing)}: only process faults there (see `undermine check`)"
+                )
+
+    def _warn_of_silent_checkers(self) -> None:
+        """One that cannot tell where nothing is wrong will hardly ever find anything."""
+        answers: dict[str, list[Verdict]] = {}
+        for run in self._passing(BASELINE):
+            for verdict in self._store.verdicts(run.id):
+                answers.setdefault(verdict.checker, []).append(verdict)
+        for checker, said in answers.items():
+            if all(verdict.answer == "unknown" for verdict in said):
+                self._warn(f"the checker {checker} cannot tell even without a fault: {printable(said[-1].text)}")
+
+    # --- with a fault at rest
+
+    def _benign_runs(self) -> list[Judged]:
+        """What an earlier session stored and did not run, then what it did not even store."""
+        rounds: dict[int, list[Slot]] = {}
+        for slot in self._store.open_slots():
+            if slot.strategy == BENIGN:
+                rounds.setdefault(slot.round_index, []).append(slot)
+        stored = len(self._store.past_runs(BENIGN)) + sum(len(slots) for slots in rounds.values())
+        if missing := self._benign_plans()[stored:]:
+            slots = self._store.write_round(BENIGN, missing)
+            rounds[slots[0].round_index] = slots
+        ran = [judged for slots in rounds.values() for judged in self._experiments.run_alone(slots)]
+        for judged in ran:
+            self._warn_of_benign(judged)
+        return ran
+
+    def _benign_plans(self) -> list[Plan]:
+        limits = self._fault_limits()
+        allowed = {name: role.nodes for name, role in self._config.roles.items() if name in (limits.roles or (name,))}
+        return benign_plans(
+            allowed,
+            nodes_in_all=len(self._config.node_ids),
+            kinds=limits.kinds,
+            levels=limits.partition_levels,
+            features=limits.features,
+            capabilities=limits.capabilities,
+            reboot_after_s=limits.reboot_after_s,
+            count=self._config.hunt.benign_runs,
+            seed=self._config.hunt.seed,
+        )
+
+    def _warn_of_benign(self, judged: Judged) -> None:
+        if judged.symptom:
+            self._warn(f"run {judged.run} failed with a fault at rest ({judged.slot.plan}): {judged.symptom}")
+        elif judged.status != "fired":
+            self._warn(f"nothing is learnt from run {judged.run} ({judged.slot.plan}): {judged.reason}")
+
+    # --- learning
+
+    def learn(self) -> Baseline:
+        """What the runs that passed so far have in common, stored for checkers, reports and later sessions."""
+        baseline = learn(self._views(BASELINE), self._views(BENIGN), self._failed_as())
+        save_baseline(self._store.folder, baseline)
+        self._store.set_meta(META, msgspec.to_builtins(baseline))
+        return baseline
+
+    def _learnt(self) -> bool:
+        return self._store.meta(META) is not None and load_baseline(self._store.folder) != Baseline()
+
+    def _views(self, strategy: str) -> Iterator[RunView]:
+        """One at a time: all their logs together may be large."""
+        return (self._experiments.view(run.id) for run in self._passing(strategy))
+
+    def _passing(self, strategy: str) -> list[PastRun]:
+        past = [run for run in self._store.past_runs(strategy) if run.status == "fired"]
+        return [run for run in past if not _failing(self._store.verdicts(run.id))]
+
+    def _failed_as(self) -> list[str]:
+        """The symptoms of the fault-free runs that failed; one that broke says nothing about the workload."""
+        past = [run for run in self._store.past_runs(BASELINE) if run.status != "broken"]
+        return [symptom for run in past if (symptom := symptom_of(self._store.verdicts(run.id)))]
+
+    def _warn(self, text: str) -> None:
+        self._experiments.tell("warning", text)
+
+
+def _failing(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    return [verdict for verdict in verdicts if verdict.answer == "fail"]
+
+
+def _complaint(judged: Judged) -> str:
+    """Why a fault-free run is none to learn from, "" if it is one."""
+    if judged.status == "broken":
+        return judged.reason
+    failing = _failing(judged.verdicts)
+    return f"{failing[0].checker}: {failing[0].text}" if failing else ""

@@ -1,0 +1,95 @@
+"""From what a strategy proposes to what is run: what was run already, policies, and the cap, each with its reason.
+
+A strategy that names policies has them applied in that order: shipped ones here, one after the other and without keeping what
+they refuse, and from the first of the user's own on all of them in the user's process. One that names none has those that
+the user declared.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from undermine.model.errors import UserError
+from undermine.model.plan import Plan
+from undermine.policies.library import DEFAULT, parse_policy
+from undermine.policies.pruning import DROPPED_MAX, Policy, Pruned, Refusal, prune
+from undermine.policies.sequences import StoredProfiles, using
+from undermine.protocols import Dropped, History, PastRun, Strategy
+from undermine.run.engine import Engine
+from undermine.store.database import Store
+
+
+class Proposing:
+    """Asks strategies and policies of one campaign."""
+
+    def __init__(self, engine: Engine, store: Store) -> None:
+        self._engine = engine
+        self._config = engine.config
+        self._store = store
+
+    def ask(self, strategy: Strategy, history: History) -> Pruned:
+        """What the strategy proposes now, pruned."""
+        here, there = self._policies(strategy)
+        cap = getattr(strategy, "cap", 0)
+        left = _left(strategy, history.runs)
+        if left <= 0:
+            return Pruned(())
+
+        def user_policies(plans: Sequence[Plan]) -> list[Refusal]:
+            return self._engine.user_policies(plans, there)
+
+        taken, earlier = self._store.plans_taken(), [run.plan for run in history.runs]
+        with using(StoredProfiles(lambda: self._store)):
+            pruned = prune(strategy.propose(history), taken, user_policies, here, history.seed, earlier)
+        arrange = getattr(strategy, "arrange", None)
+        if arrange:
+            pruned = msgspec.structs.replace(pruned, kept=tuple(arrange(pruned.kept, history)))
+        return _capped(pruned, cap, left)
+
+    def refuse_unknown(self, strategies: Iterable[Strategy]) -> None:
+        """Say before anything is run which of the policies that they name cannot be used."""
+        for strategy in strategies:
+            self._policies(strategy)
+
+    def instead(self, strategy: Strategy) -> list[Plan]:
+        """For each of its plans that stands for others and did not fire, another one of those; once."""
+        return self._store.second_chances(strategy.name)[: _left(strategy, self._store.past_runs(strategy.name))]
+
+    def _policies(self, strategy: Strategy) -> tuple[list[Policy], list[str]]:
+        """Those that are applied here, and the names of those that are in the user's process."""
+        named: Sequence[str] | None = getattr(strategy, "policies", None)
+        if named is None:
+            return [], []
+        own = {*self._engine.userland.declared["filters"], *self._engine.userland.declared["clusters"]}
+        texts = list(named or DEFAULT)
+        first = next((index for index, text in enumerate(texts) if text in own), len(texts))
+        try:  # also those behind the first of the user's own, which are made once more in their process
+            shipped = {text: parse_policy(text, self._config.groups) for text in texts if text not in own}
+        except UserError as error:
+            where = self._config.where(f"strategies.{strategy.name}.policies")
+            yours = f"; yours are {', '.join(sorted(own))}" if own else ""
+            raise UserError(f"{where}: {error}{yours}") from None
+        return [shipped[text] for text in texts[:first]], texts[first:]
+
+
+def _left(strategy: Strategy, runs: Iterable[PastRun]) -> int:
+    """How many runs it may still have."""
+    cap = getattr(strategy, "cap", 0)
+    return max(0, cap - sum(run.plan.strategy == strategy.name for run in runs)) if cap else sys.maxsize
+
+
+def _capped(pruned: Pruned, cap: int, left: int) -> Pruned:
+    """Those that come first: the strategy has put them in order."""
+    if len(pruned.kept) <= left:
+        return pruned
+    kept, over = pruned.kept[:left], pruned.kept[left:]
+    rule = f"above the cap of {cap} experiments"
+    return msgspec.structs.replace(
+        pruned,
+        kept=kept,
+        dropped=(*pruned.dropped, *(Dropped(plan, rule) for plan in over[:DROPPED_MAX])),
+        counts=pruned.counts | {rule: len(over)},
+    )

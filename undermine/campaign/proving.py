@@ -1,0 +1,193 @@
+"""Can the checkers fail? Real runs that the tool sabotages, then copies of a passing run made wrong; who noticed which.
+
+The story of `prove`:
+
+1. Three runs without a plan in which the tool itself does what no checker may miss: it kills a node for good, freezes all
+   of them for good, and takes all data away before the final reads.
+2. Copies of a passing run with something wrong in its history, its record or its logs (`findings/planting.py`), until
+   every checker has failed once or there are no more.
+3. For each checker the first plant that it failed on, or that it never did.
+
+What a checker has not been seen to refuse, it may be unable to refuse: its silence in a campaign then means nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from undermine.campaign.experiments import Listener, News
+from undermine.checkers.compose import check_all
+from undermine.findings.planting import Plant, plants
+from undermine.model.plan import Plan
+from undermine.model.run import Conditions, RunView, Sabotage, Verdict
+from undermine.protocols import Checker
+from undermine.run.engine import Engine
+from undermine.store.rundir import RunDir, save_record
+
+PROVE = "prove"
+SABOTAGES: dict[Sabotage, str] = {
+    "dead-node": "a node is killed and stays dead",
+    "hang": "all nodes freeze for good",
+    "lost-write": "all nodes lose their data",
+}
+_TEXT_MAX = 200
+
+Trial = tuple[str, bool, Sequence[Verdict]]
+"""What was planted, whether in a real run, and what the checkers said."""
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """What showed that a checker can fail, and what it said then; without a plant, nothing did."""
+
+    checker: str
+    plant: str = ""
+    text: str = ""
+    real: bool = False
+    """In a run of the cluster, rather than in an altered copy of one."""
+
+    @property
+    def proved(self) -> bool:
+        return bool(self.plant)
+
+
+class Prover:
+    """Plants wrongs and writes down who noticed."""
+
+    def __init__(
+        self, engine: Engine, base: RunView, base_folder: Path, checkers: Sequence[Checker], listener: Listener
+    ) -> None:
+        self._engine = engine
+        self._base = base
+        self._base_folder = base_folder
+        self._checkers = list(checkers)
+        self._listen = listener
+        self._run = base.record.id
+
+    def prove(self, scratch: Path) -> tuple[Proof, ...]:
+        """All three steps; the scratch folder is gone afterwards."""
+        tally = Tally([*(checker.name for checker in self._checkers), *self._engine.user_checkers])
+        try:
+            usual = self._judge(self._base, self._base_folder)
+            tally.expect(usual)
+            for trial in self._sabotaged(scratch):
+                tally.take(*trial)
+            self._planted(scratch / "plant", tally)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        return tally.proofs()
+
+    def _judge(self, view: RunView, folder: Path) -> Sequence[Verdict]:
+        return check_all(view, self._checkers, lambda: self._engine.user_checks(folder))
+
+    # --- real runs
+
+    def _sabotaged(self, scratch: Path) -> Iterator[Trial]:
+        plan = Plan(seed=self._base.plan.seed, strategy=PROVE, why="what every checker must be able to see")
+        for sabotage, words in SABOTAGES.items():
+            self._run += 1
+            folder = scratch / sabotage
+            self._tell("run", words)
+            conditions = Conditions(sabotage=sabotage)
+            view = self._engine.runner.execute(folder, self._run, plan, None, conditions)
+            verdicts = self._judge(view, folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            record = view.record
+            noticed = _failing(verdicts)
+            said = f"noticed by {', '.join(noticed)}" if noticed else record.reason or "noticed by no checker"
+            self._tell("done", f"{words}: {said}", status=record.status, symptom="")
+            yield words, True, verdicts
+
+    # --- altered copies
+
+    def _planted(self, folder: Path, tally: Tally) -> None:
+        self._run += 1
+        made = plants(self._base, self._base.plan.seed, stages=self._engine.stages)
+        self._tell("run", "altered copies of a passing run")
+        used = 0
+        for plant in made:
+            if not tally.open():
+                break
+            used += 1
+            write_plant(plant, self._base_folder, folder)
+            tally.take(plant.text, False, self._judge(plant.view(self._base), folder))
+        self._tell("done", f"{used} altered copies of a passing run", status="fired", symptom="")
+
+    def _tell(self, kind: str, text: str, **data: str) -> None:
+        self._listen(News(kind, text, {"run": self._run, "strategy": PROVE, **data}))
+
+
+def write_plant(plant: Plant, base: Path, folder: Path) -> None:
+    """As a run's folder, so that the user's checkers read it like any other; a trace cannot be altered there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, parents=True)
+    run, source = RunDir(folder), RunDir(base)
+    save_record(run, plant.record)
+    run.history.write_bytes(b"".join(msgspec.json.encode(op) + b"\n" for op in plant.history))
+    if source.trace.is_dir():
+        run.trace.symlink_to(source.trace.resolve())
+    run.logs.mkdir(mode=0o700)
+    for path in sorted(source.logs.iterdir()) if source.logs.is_dir() else ():
+        if path.is_file() and not path.is_symlink():
+            shutil.copyfile(path, run.logs / path.name)
+    for line in plant.logs:
+        with open(run.log(line.node, line.incarnation, line.source), "a") as out:
+            out.write(line.text + "\n")
+
+
+def _failing(verdicts: Sequence[Verdict]) -> list[str]:
+    return [verdict.checker for verdict in verdicts if verdict.answer == "fail"]
+
+
+class Tally:
+    """Which checker failed on which plant first. Pure."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = list(dict.fromkeys(names))
+        self._usual: dict[str, Verdict] = {}
+        self._proofs: dict[str, Proof] = {}
+        self._unknown: dict[str, str] = {}
+        self._answered: set[str] = set()
+        self._plants = 0
+
+    def expect(self, verdicts: Sequence[Verdict]) -> None:
+        """What they say where nothing is wrong. Who fails there too is proved by nothing."""
+        self._usual = {verdict.checker: verdict for verdict in verdicts}
+        self._see(verdicts)
+
+    def _see(self, verdicts: Sequence[Verdict]) -> None:
+        for verdict in verdicts:
+            if verdict.answer == "unknown":
+                self._unknown.setdefault(verdict.checker, verdict.text)
+            else:
+                self._answered.add(verdict.checker)
+
+    def take(self, plant: str, real: bool, verdicts: Sequence[Verdict]) -> None:
+        self._plants += 1
+        self._see(verdicts)
+        for verdict in verdicts:
+            if self._noticed(verdict):
+                text = (verdict.text or "; ".join(verdict.evidence))[:_TEXT_MAX]
+                self._proofs.setdefault(verdict.checker, Proof(verdict.checker, plant, text, real))
+
+    def _noticed(self, verdict: Verdict) -> bool:
+        """It fails, and does not where nothing is wrong."""
+        usual = self._usual.get(verdict.checker)
+        return verdict.answer == "fail" and (usual is None or usual.answer != "fail")
+
+    def open(self) -> list[str]:
+        """Checkers that nothing has been shown of yet."""
+        return [name for name in self._names if name not in self._proofs]
+
+    def proofs(self) -> tuple[Proof, ...]:
+        return tuple(self._proofs.get(name) or Proof(name, text=self._excuse(name)) for name in self._names)
+
+    def _excuse(self, name: str) -> str:
+        if (usual := self._usual.get(name)) and usual.answer == "fail":
+            return f"it fails where nothing is wrong: {usual.text[:_TEXT_MAX]}"
+        if name in self._unknown and name not in self._answered:
+            return f"it says unknown to everything: {self._unknown[name][:_TEXT_MAX]}"
+        return f"it passed all of {self._plants} plants: it cannot be shown that it can fail"

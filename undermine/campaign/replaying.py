@@ -1,0 +1,149 @@
+"""Plans again, on demand: n times with the fault, n times at the same moments without it. Decides nothing about findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from undermine.campaign.experiments import Judged
+from undermine.campaign.loop import Campaign
+from undermine.checkers.compose import symptom_of
+from undermine.model.errors import UserError
+from undermine.model.finding import Finding, Landing, Realism, landings
+from undermine.model.plan import Plan
+from undermine.model.run import Verdict
+from undermine.store.database import CONFIRM, CONTROL, REPLAY, Store
+
+
+class ReplayedRun(msgspec.Struct, frozen=True):
+    """One run of a replay. `counted` if the fault, or the moment without it, was where it had to be."""
+
+    run: int
+    kind: Literal["fault", "control"]
+    counted: bool
+    status: str
+    reason: str
+    symptom: str
+    verdicts: tuple[Verdict, ...]
+    """Those that fail or are unknown."""
+
+
+class ReplayResult(msgspec.Struct, frozen=True):
+    """How often a plan failed with its fault and without."""
+
+    finding: str
+    """Its id; empty for a plan that is no finding's."""
+    plan: Plan
+    tries: int
+    fired: int
+    hits: int
+    symptoms: tuple[str, ...]
+    control_tries: int = 0
+    control_fired: int = 0
+    control_hits: int = 0
+    runs: tuple[ReplayedRun, ...] = ()
+    variants: tuple[ReplayResult, ...] = ()
+    folder: str = ""
+    """Of the campaign that keeps the runs."""
+    warnings: tuple[str, ...] = ()
+    realism: Realism = Realism()
+    """What is known of the finding's delays."""
+
+    @property
+    def came_back(self) -> bool:
+        """It failed with the fault, by its own plan or by a variant's."""
+        return self.hits > 0 or any(variant.came_back for variant in self.variants)
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """How a replay is to be made."""
+
+    times: int = 5
+    control: bool = True
+    variants: bool = False
+
+
+class Replaying:
+    """Re-runs of plans in one campaign. With `same` the runs say something about its findings, else only to whoever asked."""
+
+    def __init__(self, campaign: Campaign, store: Store, wanted: Wanted, *, same: bool) -> None:
+        self._campaign = campaign
+        self._store = store
+        self._wanted = wanted
+        self._kinds = (CONFIRM, CONTROL) if same else (REPLAY, REPLAY)
+
+    def finding(self, finding: Finding) -> ReplayResult:
+        """The plan of a finding of this campaign, and on demand its variants."""
+        main = self.plan(finding.plan, self._landed_first(finding), finding.id)
+        main = msgspec.structs.replace(main, realism=finding.realism)
+        plans = [(variant.plan, self._landed_in(variant.run)) for variant in finding.variants]
+        return self._with_variants(main, plans)
+
+    def foreign(self, finding: Finding, expected: Sequence[Landing]) -> ReplayResult:
+        """The same for a finding of another campaign; `expected` is where the steps of its plan fired there."""
+        main = self.plan(finding.plan, expected, finding.id)
+        main = msgspec.structs.replace(main, realism=finding.realism)
+        return self._with_variants(main, [(variant.plan, ()) for variant in finding.variants])
+
+    def _with_variants(self, main: ReplayResult, plans: Sequence[tuple[Plan, Sequence[Landing]]]) -> ReplayResult:
+        if not self._wanted.variants:
+            return main
+        variants = tuple(self.plan(plan, expected, main.finding) for plan, expected in plans)
+        return msgspec.structs.replace(main, variants=variants)
+
+    def plan(self, plan: Plan, expected: Sequence[Landing] = (), finding: str = "") -> ReplayResult:
+        with_fault, without = self._kinds
+        runs = [self._judge(j, "fault", expected) for j in self._run(with_fault, plan)]
+        if self._wanted.control and plan.steps:
+            runs += [self._judge(j, "control", ()) for j in self._run(without, plan.control)]
+        counted = [run for run in runs if run.counted]
+        hits = [run.symptom for run in counted if run.kind == "fault" and run.symptom]
+        return ReplayResult(
+            finding=finding,
+            plan=plan,
+            tries=sum(run.kind == "fault" for run in runs),
+            fired=sum(run.kind == "fault" for run in counted),
+            hits=len(hits),
+            symptoms=tuple(dict.fromkeys(hits)),
+            control_tries=sum(run.kind == "control" for run in runs),
+            control_fired=sum(run.kind == "control" for run in counted),
+            control_hits=sum(run.kind == "control" and bool(run.symptom) for run in counted),
+            runs=tuple(runs),
+            folder=str(self._store.folder),
+        )
+
+    def _landed_first(self, finding: Finding) -> tuple[Landing, ...]:
+        """Where its steps fired when it was found; empty if that cannot be read any more."""
+        return next((landed for run in (finding.shown_by, *finding.runs[:1]) if (landed := self._landed_in(run))), ())
+
+    def _landed_in(self, run: int) -> tuple[Landing, ...]:
+        try:
+            return landings(self._campaign.experiments.view(run).record) if run else ()
+        except UserError:
+            return ()
+
+    def _run(self, kind: str, plan: Plan) -> list[Judged]:
+        plans = [msgspec.structs.replace(plan, strategy=kind)] * self._wanted.times
+        slots = self._store.write_round(kind, plans)
+        try:
+            return self._campaign.experiments.run_alone(slots)
+        except BaseException:  # nobody who resumes the campaign has asked for the rest
+            self._store.finish_round(slots[0].round_index, 0.0)
+            raise
+
+    def _judge(self, judged: Judged, kind: Literal["fault", "control"], expected: Sequence[Landing]) -> ReplayedRun:
+        plan, landed = judged.slot.plan, self._landed_in(judged.run)
+        symptom = judged.symptom if plan.steps else symptom_of(judged.verdicts)
+        if judged.status == "broken":
+            counted = False
+        elif kind == "control":  # a later moment may need what the first fault does
+            counted = any(step == 0 for step, _ in landed)
+        else:
+            counted = tuple(expected) == landed if expected else bool(landed) or not plan.steps
+        reason = judged.reason
+        if not counted and not reason:
+            reason = "the fault fired elsewhere than when it was found"
+        telling = tuple(verdict for verdict in judged.verdicts if verdict.answer != "pass")
+        return ReplayedRun(judged.run, kind, counted, judged.status, reason, symptom, telling)

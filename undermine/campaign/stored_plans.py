@@ -1,0 +1,183 @@
+"""What became of all plans of a stored campaign: how many were run, which are still to run, and of those that were dropped by
+which policy and for which other one. Only reads, so it may be asked while somebody hunts.
+
+A policy may drop more than are kept (`DROPPED_MAX`); how many more is noted when that happens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from undermine.model.errors import UserError
+from undermine.model.plan import Plan
+from undermine.policies.pruning import THEN, Pruned
+from undermine.store.database import SPECIAL, Store
+
+_UNTOLD = "untold"
+_STATUS_WORDS = {"not_fired": ", which did not fire", "exhausted": ", which did not fire", "broken": ", which broke"}
+
+
+class StandsIn(msgspec.Struct, frozen=True):
+    """The plan that stands for a dropped one, and what became of it: "run 17", "still to run"."""
+
+    id: str
+    sequence: str = ""
+    state: str = ""
+
+
+class DroppedPlan(msgspec.Struct, frozen=True):
+    """A plan that will not run."""
+
+    id: str
+    sequence: str
+    rule: str
+    """The policy that dropped it; if what stood for it was dropped later, by which one, and so on."""
+    instead: StandsIn | None = None
+
+
+class DroppedBy(msgspec.Struct, frozen=True):
+    """What one policy dropped."""
+
+    policy: str
+    count: int
+    """All of them."""
+    stored: int
+    """Those of which it is known which they were."""
+    examples: tuple[DroppedPlan, ...]
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """The plans of one strategy."""
+
+    strategy: str
+    run: int
+    open: int
+    """How many are still to run, of which `plans` are the first."""
+    plans: tuple[Plan, ...]
+    dropped: tuple[DroppedBy, ...] = ()
+
+
+class StoredPlans(msgspec.Struct, frozen=True):
+    """All of a campaign."""
+
+    folder: str
+    predicted: tuple[Planned, ...]
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """A plan of the table of dropped ones."""
+
+    plan: Plan
+    rule: str
+    instead: str
+
+
+class _Kept:
+    """What is looked at of one policy's."""
+
+    def __init__(self) -> None:
+        self.rows: list[_Row] = []
+        self.stored = 0
+
+
+# --- writing
+
+
+def note_untold(store: Store, strategy: str, pruned: Pruned) -> None:
+    """Remember how many of the dropped are counted only. Asked again before its next round, a strategy drops the same."""
+    told = Counter(_policy(one.rule) for one in pruned.dropped)
+    untold = {policy: more for policy, count in pruned.counts.items() if (more := count - told[policy]) > 0}
+    if untold:
+        noted = store.meta(_UNTOLD, {})
+        noted.setdefault(strategy, {})[str(store.rounds_of(strategy))] = untold
+        store.set_meta(_UNTOLD, noted)
+
+
+def _policy(rule: str) -> str:
+    return rule.partition(THEN)[0]
+
+
+# --- reading
+
+
+def read(store: Store, strategies: Sequence[str] = (), most: int = 10, *, every_dropped: bool = False) -> StoredPlans:
+    """Of each strategy, or of those that are named: the first plans to run, and some or all of the stored dropped ones."""
+    # Dropped ones first: what stands for them is stored with them or before them, so it is found whoever hunts meanwhile.
+    dropped = _dropped(store, None if every_dropped else most)
+    untold = store.meta(_UNTOLD, {})
+    numbers = {name: (run, still) for name, run, still in store.planned() if name not in SPECIAL or still}
+    names = list(dict.fromkeys((*numbers, *dropped)))
+    _refuse_others(strategies, names)
+    predicted = []
+    for name in names:
+        if not strategies or name in strategies:
+            rules = _explained(store, name, dropped.get(name, {}), untold.get(name, {}).values())
+            plans = tuple(slot.plan for slot in store.open_slots(name, most))
+            predicted.append(Planned(name, *numbers.get(name, (0, 0)), plans, rules))
+    return StoredPlans(str(store.folder), tuple(predicted))
+
+
+def _refuse_others(wanted: Iterable[str], names: Sequence[str]) -> None:
+    for name in wanted:
+        if name not in names:
+            there = ", ".join(names) or "none yet"
+            raise UserError(f"the strategy {name!r} has proposed nothing in this campaign; those that have: {there}")
+
+
+def _dropped(store: Store, most: int | None) -> dict[str, dict[str, _Kept]]:
+    """By strategy and policy, in the order in which they dropped something."""
+    found: dict[str, dict[str, _Kept]] = {}
+    for strategy, rule, instead, text in store.dropped():
+        kept = found.setdefault(strategy, {}).setdefault(_policy(rule), _Kept())
+        kept.stored += 1
+        if most is None or kept.stored <= most:
+            kept.rows.append(_Row(msgspec.json.decode(text, type=Plan), rule, instead))
+    return found
+
+
+def _explained(
+    store: Store, strategy: str, dropped: dict[str, _Kept], untold: Iterable[dict[str, int]]
+) -> tuple[DroppedBy, ...]:
+    more: Counter[str] = Counter()
+    for counts in untold:
+        more.update(counts)
+    wanted = {row.instead for kept in dropped.values() for row in kept.rows if row.instead}
+    chains = _Chains(store, strategy, wanted)
+    return tuple(
+        DroppedBy(policy, kept.stored + more[policy], kept.stored, tuple(chains.explain(row) for row in kept.rows))
+        for policy, kept in dropped.items()
+    )
+
+
+class _Chains:
+    """From a dropped plan to the one that is run for it: what stood for it may have been dropped in turn."""
+
+    def __init__(self, store: Store, strategy: str, ids: set[str]) -> None:
+        self._placed: dict[str, StandsIn] = {}
+        self._fallen: dict[str, tuple[str, str]] = {}
+        asked: set[str] = set()
+        while ids:
+            placed = store.plans_placed(ids)
+            self._placed |= {
+                name: StandsIn(name, str(plan), _state(run, status)) for name, (plan, run, status) in placed.items()
+            }
+            self._fallen |= store.dropped_for(strategy, ids - placed.keys())
+            asked |= ids
+            ids = {instead for _, instead in self._fallen.values() if instead} - asked
+
+    def explain(self, row: _Row) -> DroppedPlan:
+        rules, instead, seen = [row.rule], row.instead, {row.plan.id}
+        while instead in self._fallen and instead not in self._placed and instead not in seen:
+            seen.add(instead)
+            rule, instead = self._fallen[instead]
+            rules.append(rule)
+        unknown = StandsIn(instead, state="dropped too, and not kept") if instead and instead not in seen else None
+        stands = self._placed.get(instead, unknown)
+        return DroppedPlan(row.plan.id, str(row.plan), THEN.join(rules), stands)
+
+
+def _state(run: int, status: str) -> str:
+    return f"run {run}{_STATUS_WORDS.get(status, '')}" if run else "still to run"

@@ -1,0 +1,207 @@
+"""The command `undermine trace`: its options, and what a person sees of a trace in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from undermine import api
+from undermine.analysis.trace_summary import Summary
+from undermine.campaign.experiments import Listener
+from undermine.cli.display import console, plain
+from undermine.config.schema import FILE_NAME, Config
+from undermine.model.errors import ClusterError, UserError
+from undermine.report.text import count
+
+_ROWS_MAX = 12
+
+Load = Callable[..., Config]
+Listening = Callable[..., AbstractContextManager[Listener]]
+
+
+def register(app: typer.Typer, load: Load, listening: Listening, print_json: Callable[[Any], None]) -> None:
+    """Add the command to the application, with the means of all commands."""
+
+    @app.command("trace")
+    def trace_command(
+        config: Annotated[
+            Path, typer.Option("--config", "-c", help="The undermine.toml, or its folder.", metavar="PATH")
+        ] = Path(FILE_NAME),
+        run: Annotated[
+            str,
+            typer.Option(
+                "--run",
+                help="Draw this stored run, with its fault: a run's number or a finding's id. Runs nothing.",
+                metavar="ID",
+                show_default=False,
+            ),
+        ] = "",
+        out: Annotated[
+            Path | None,
+            typer.Option(
+                "--out", "-o", help="Where to write the files; the run's folder by default.", show_default=False
+            ),
+        ] = None,
+        campaign: Annotated[
+            str,
+            typer.Option("--campaign", help="With --run: of this campaign, not the latest one.", show_default=False),
+        ] = "",
+        params: Annotated[
+            list[str] | None,
+            typer.Option("--set", help="Override a value of [params].", metavar="NAME=VALUE", show_default=False),
+        ] = None,
+        json: Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")] = False,
+    ) -> int:
+        """Record one run without faults, everything observed: who caused what, across threads, tasks and nodes.
+
+        Prints what was seen and writes `trace.html` (the space-time diagram, one file), `trace.perfetto.json` (open it at
+        ui.perfetto.dev) and `trace.shiviz.log`. With `--run` it draws a stored run instead, with its fault.
+        Exits with 3 if the run without faults fails; it is drawn all the same.
+
+        Examples: `undermine trace`, `undermine trace --run F1`, `undermine trace --run 17 -o drawn`
+        """
+        if campaign and not run:
+            raise UserError("--campaign says where a stored run is; say which one with --run, or leave it out")
+        with listening(json, title="trace") as listener:
+            if run:
+                result = api.trace_stored(load(config, params, programs=False), run, listener, out, campaign)
+            else:
+                result = api.trace(load(config, params), listener, out)
+        if json:
+            told = result.summary
+            numbers = {"paired_percent": told.paired_percent, "events_per_s": told.events_per_s}
+            print_json({**msgspec.to_builtins(result), "summary": {**msgspec.to_builtins(told), **numbers}})
+        else:
+            show(result)
+        return ClusterError.exit_code if result.symptom else 0
+
+
+def show(result: api.TraceResult) -> None:
+    """The summary, for people."""
+    out = console()
+    told = result.summary
+    for warning in result.warnings:
+        out.print(f"[yellow]warning:[/yellow] {plain(warning)}")
+    out.print(
+        f"[bold]{plain(result.run)}[/bold]: {count(told.events, 'event')} in {told.duration_s:.1f} s of "
+        f"{count(len(told.nodes), 'node or client', 'nodes and clients')}, "
+        f"{count(told.processes, 'process', 'processes')}, {count(told.contexts, 'thread or task', 'threads and tasks')}"
+    )
+    parts = (_operations, _messages, _handlers, _clients, _unpaired, _edges, _stores, _store_pairs)
+    for part in (table(told) for table in parts):
+        if part.row_count:
+            out.print(part)
+    for line in _lines(told):
+        out.print(line)
+    _show_files(out, result)
+    if result.symptom:
+        out.print(f"[red]the cluster fails without any fault:[/red] {plain(result.symptom)}")
+
+
+def _table(title: str, *columns: str, numbers: int) -> Table:
+    """The last `numbers` columns are numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.caption_justify = "left"
+    for place, name in enumerate(columns):
+        right = place >= len(columns) - numbers
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right, style="")
+    return table
+
+
+def _fill(table: Table, rows: Sequence[tuple[str, ...]], what: str) -> Table:
+    for row in rows[:_ROWS_MAX]:
+        table.add_row(*(plain(cell) for cell in row))
+    if len(rows) > _ROWS_MAX:
+        more = len(rows) - _ROWS_MAX
+        table.caption = f"{more} more {what}; --json has them all"
+    return table
+
+
+def _operations(told: Summary) -> Table:
+    """By family, with the operations of each."""
+    families: dict[str, list[tuple[str, int]]] = {}
+    for op, number in told.operations.items():
+        families.setdefault(op.partition(".")[0], []).append((op.partition(".")[2] or op, number))
+    sums = sorted(((sum(n for _, n in ops), family) for family, ops in families.items()), reverse=True)
+    rows = [(f, ", ".join(f"{op} {n:,}" for op, n in families[f]), f"{total:,}") for total, f in sums]
+    return _fill(_table("\nOperations", "family", "", "events", numbers=1), rows, "families")
+
+
+def _messages(told: Summary) -> Table:
+    rows = [(m.kind, f"{m.sender} → {m.receiver}", f"{m.count:,}", f"{m.bytes:,}") for m in told.messages]
+    title = f"\nMessages: {told.messages_total:,}"
+    return _fill(_table(title, "kind", "", "messages", "bytes", numbers=2), rows, "kinds and pairs")
+
+
+def _handlers(told: Summary) -> Table:
+    rows = [(h.handler, f"{h.messages:,}", f"{h.operations:,}") for h in told.handlers]
+    table = _table("\nHandlers, and the operations that they began", "function", "messages", "operations", numbers=2)
+    return _fill(table, rows, "handlers")
+
+
+def _clients(told: Summary) -> Table:
+    rows = [(c.operation, ", ".join(c.nodes), f"{c.count:,}", f"{c.messages:,}", f"{c.operations:,}") for c in told.clients]
+    title = "\nOperations of clients, and what was done for them"
+    return _fill(_table(title, "operation", "by", "times", "messages", "operations", numbers=3), rows, "operations")
+
+
+def _unpaired(told: Summary) -> Table:
+    rows = [("; ".join((u.why, *u.places[:1])), f"{u.events:,}", f"{u.bytes:,}") for u in told.unpaired]
+    table = _table("\nSends and receives without another end", "why", "events", "bytes", numbers=2)
+    return _fill(table, rows, "reasons")
+
+
+def _edges(told: Summary) -> Table:
+    sorts = (("causal", told.causal), ("blocking", told.blocking), ("of stores", told.store_links))
+    rows = [(kind, ", ".join(f"{name} {n:,}" for name, n in edges.items()), f"{sum(edges.values()):,}")
+            for kind, edges in sorts if edges]  # fmt: skip
+    return _fill(_table("\nEdges", "kind", "", "edges", numbers=1), rows, "kinds")
+
+
+def _stores(told: Summary) -> Table:
+    rows = [
+        (s.store, ", ".join(s.users), ", ".join(f"{c} {n:,}" for c, n in s.commands.items()), f"{s.operations:,}")
+        for s in told.stores
+    ]
+    return _fill(_table("\nStores", "store", "used by", "", "operations", numbers=1), rows, "stores")
+
+
+def _store_pairs(told: Summary) -> Table:
+    rows = [
+        (s.kind, f"{s.source} → {s.target}", f"{s.sender} → {s.receiver}", f"{s.count:,}") for s in told.store_pairs
+    ]
+    table = _table("\nWhat one left in a store and another one found", "by", "", "", "times", numbers=1)
+    return _fill(table, rows, "pairs")
+
+
+def _lines(told: Summary) -> Iterator[str]:
+    colour = "green" if told.paired_percent >= 99 else "yellow"
+    paired = f"[{colour}]{told.paired_percent:.2f} %[/{colour}] of the {count(told.bytes_received, 'byte')} received"
+    yield f"\npaired: {paired if told.bytes_received else 'nothing was received'} between processes with an agent"
+    yield f"held: locks at {count(told.holding_locks, 'event')}, a time limit in force at {told.under_deadline:,}"
+    for gap in told.gaps:
+        yield f"what the agents in {plain(', '.join(gap.nodes))} do not see:"
+        yield from (f"  [dim]{plain(text)}[/dim]" for text in gap.gaps)
+    for text in told.unread:
+        yield f"[yellow]not read:[/yellow] {plain(text)}"
+    for problem in told.problems:
+        yield f"[red]contradiction:[/red] {plain(problem)}"
+    if not told.problems:
+        yield "no cycle and no edge backwards in time"
+    yield f"analysed in {told.analysis_s:.2f} s, {told.events_per_s:,.0f} events a second"
+
+
+def _show_files(out: Console, result: api.TraceResult) -> None:
+    for path, what in (
+        (result.html, "the space-time diagram"),
+        (result.perfetto, "for ui.perfetto.dev"),
+        (result.shiviz, f"for ShiViz, {count(result.shiviz_events, 'event')}"),
+    ):
+        out.print(f"{plain(path)}  [dim]{what}[/dim]", soft_wrap=True)

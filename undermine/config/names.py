@@ -1,0 +1,71 @@
+"""Names that a file gives to things: the rules for them, groups of nodes, and variables of the target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from undermine.config.lines import KeyPath, Source, show
+from undermine.config.schema import ALL, Faults, Role
+from undermine.config.templates import did_you_mean
+from undermine.model.point import CLIENT
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
+NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", re.ASCII)
+_PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*|\[[^][]+\])*")
+
+
+def check_name(source: Source, path: KeyPath, name: str, what: str, pattern: re.Pattern[str] = NAME) -> None:
+    if not pattern.fullmatch(name):
+        first = "a letter or digit" if pattern is NODE else "a letter"
+        rule = f"{first}, then letters, digits, - or _, 32 at most"
+        raise source.error(path, f"has the bad {what} name {show(name)}; a {what} name is {rule}")
+    if name == CLIENT and what in ("role", "node"):
+        raise source.error(
+            path, f"has the {what} name {show(name)}, which stands for the workload's clients; rename it"
+        )
+
+
+def check_known(source: Source, path: KeyPath, names: Sequence[str], what: str, known: Sequence[str]) -> None:
+    for index, name in enumerate(names):
+        if name not in known:
+            hint = did_you_mean(name, known)
+            text = f"names the unknown {what} {show(name)}{hint} (there are {', '.join(known)})"
+            raise source.error((*path, index), text)
+
+
+def groups(source: Source, table: Any, roles: Mapping[str, Role]) -> dict[str, tuple[str, ...]]:
+    """[groups]: sets of nodes that one fault hits together."""
+    if not isinstance(table, dict):
+        raise source.error(("groups",), f"must be a table, not {show(table)}")
+    nodes = [node for role in roles.values() for node in role.nodes]
+    for name, members in table.items():
+        path = ("groups", name)
+        check_name(source, path, name, "group")
+        if name == ALL or name in roles:
+            of = "all nodes" if name == ALL else f"the role {name}"
+            raise source.error(path, f"cannot be redefined: the group of {of} exists by itself")
+        if not isinstance(members, list) or not members or not all(isinstance(node, str) for node in members):
+            raise source.error(path, f'must be a list of names of nodes, like ["{nodes[0]}"], not {show(members)}')
+        check_known(source, path, members, "node", nodes)
+        for index, node in enumerate(members):
+            if node in members[:index]:
+                raise source.error((*path, index), f"names {show(node)} twice; name it once")
+    return {name: tuple(members) for name, members in table.items()}
+
+
+def check_groups(source: Source, faults: Faults, named: Mapping[str, Any], roles: Mapping[str, Role]) -> None:
+    check_known(source, ("faults", "groups"), faults.groups, "group", [ALL, *roles, *named])
+
+
+def variables(source: Source, path: KeyPath, table: Any) -> dict[str, str]:
+    """[variables] of all roles or of one: what triggers may ask about, and where it is found in the program."""
+    if not isinstance(table, dict):
+        raise source.error(path, f"must be a table, not {show(table)}")
+    for name, place in table.items():
+        check_name(source, (*path, name), name, "variable")
+        if not isinstance(place, str) or not _PLACE.fullmatch(place):
+            text = f'must be a place like "package.module:Class.attribute", not {show(place)}'
+            raise source.error((*path, name), text)
+    return table

@@ -1,0 +1,48 @@
+"""The keys `operations` and `adapters` of a role: which functions of the target are one operation each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from undermine.config.adapters import UnknownAdapter, known, resolve
+from undermine.config.lines import KeyPath, Source, read, show
+from undermine.config.schema import LogicalOperation, Role
+from undermine.config.templates import did_you_mean
+
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_PATH = re.compile(r"=.+|(\d+|[^\W\d]\w*)(\.[^\W\d]\w*|\[[^][]+\])*")
+
+
+def read_operations(source: Source, path: KeyPath, value: Any) -> Any:
+    """The tables of the list, each with its own line in messages."""
+    if not isinstance(value, list):
+        raise source.error(path, f"must be a list of tables, like [{{function = …, op = …}}], not {show(value)}")
+    return [_operation(source, (*path, index), table) for index, table in enumerate(value)]
+
+
+def _operation(source: Source, path: KeyPath, table: Any) -> LogicalOperation:
+    operation = read(LogicalOperation, source, path, table, {}, {})
+    if not _FUNCTION.fullmatch(operation.function):
+        text = f'must be written like "package.module:Class.method", not {show(operation.function)}'
+        raise source.error((*path, "function"), text)
+    for name in ("kind", "peer", "size"):
+        place = getattr(operation, name)
+        if place and not _PATH.fullmatch(place):
+            text = 'must be a path from a parameter, like "message.type" or "0[key]", or "=" and a text, not'
+            raise source.error((*path, name), f"{text} {show(place)}")
+    return operation
+
+
+def check_adapters(source: Source, project: str, roles: Mapping[str, Role]) -> None:
+    """Every adapter must be there."""
+    for name, role in roles.items():
+        for index, adapter in enumerate(role.adapters):
+            try:
+                resolve(adapter, project)
+            except UnknownAdapter as error:
+                names = known()
+                unknown = f"names the unknown adapter {show(adapter)}{did_you_mean(adapter, names)}"
+                text = str(error) or f"{unknown} (known are {', '.join(names)}; or name a .py file of your project)"
+                raise source.error(("roles", name, "adapters", index), text) from None

@@ -1,0 +1,442 @@
+"""The shape of a valid `undermine.toml`, frozen. `config_load.load` makes one of these from a file.
+
+Names that only plug-ins know (strategies, checkers) are checked by whoever knows them, with `Config.check_names`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from undermine.config.adapters import DEFAULT as DEFAULT_ADAPTERS
+from undermine.config.lines import show
+from undermine.config.templates import (
+    DEFAULT_ENTRY,
+    DEFAULT_JOIN,
+    Entry,
+    NodeFacts,
+    Value,
+    Values,
+    did_you_mean,
+    placeholders,
+    render,
+)
+from undermine.model.errors import UserError
+from undermine.model.plan import DelayMode, Direction, Level, Loss
+from undermine.model.run import NodeInfo
+
+FILE_NAME = "undermine.toml"
+NODES_MAX = 64
+ALL = "all"
+"""The group of all nodes, which exists by itself."""
+SECONDS_MAX = 86_400
+BUDGET_S_MAX = 30 * SECONDS_MAX
+
+Agent = Literal["auto", "python", "jvm", "none"]
+Isolation = Literal["auto", "namespaces", "ports"]
+Observe = Literal["auto", "all", "io"]
+FaultKind = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt"]
+LogicalOp = Literal["msg.send", "msg.recv", "db.read", "db.write", "db.commit"]
+DiskError = Literal["EIO", "ENOSPC"]
+NetworkError = Literal["ECONNRESET", "ETIMEDOUT", "ECONNREFUSED"]
+Param = Value
+
+_SECONDS = 'of at most a day, like 20, 0.5 or "1m30s"'
+Seconds = Annotated[float, Meta(gt=0, le=SECONDS_MAX, description=f"a time above 0 and {_SECONDS}")]
+Pause = Annotated[float, Meta(ge=0, le=SECONDS_MAX, description=f"a time {_SECONDS}")]
+Budget = Annotated[
+    float,
+    Meta(gt=0, le=BUDGET_S_MAX, description='a time of at most 30 days, like "10m", "90s", "1h30m" or 600'),
+]
+Text = Annotated[str, Meta(description="text in quotes")]
+# Not `min_length`: "" is the default of optional ones, and a stored config must be readable again.
+Template = Annotated[str, Meta(description="text in quotes that is not empty", extra={"filled": True})]
+Texts = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(description='a list of texts, like ["a", "b"]')]
+Command = Annotated[
+    tuple[str, ...],
+    Meta(description='a command line, like "server --id {id}", or a list of its words'),
+]
+NodeNames = Annotated[
+    tuple[str, ...], Meta(min_length=1, description=f"a list of node names or a number from 1 to {NODES_MAX}")
+]
+PortNames = Annotated[tuple[str, ...], Meta(description='a list of port names, like ["rpc", "gossip"]')]
+RoleNames = Annotated[tuple[str, ...], Meta(description="a list of names of roles")]
+GroupNames = Annotated[tuple[str, ...], Meta(description='a list of names of groups, like ["rack1", "all"]')]
+Variables = Annotated[
+    dict[str, str], Meta(description='a table of places in quotes, like {term = "package.module:Class.attribute"}')
+]
+Status = Annotated[int, Meta(ge=100, le=599, description="an HTTP status from 100 to 599")]
+Environment = Annotated[dict[str, str], Meta(description='a table of texts in quotes, like {PORT = "{port}"}')]
+
+
+def _whole(low: int, high: int) -> Meta:
+    return Meta(ge=low, le=high, description=f"a whole number from {low} to {high}")
+
+
+class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[campaign]: where things are. Paths are relative to the file."""
+
+    dir: Template = ".undermine"
+    plugins: Text = ""
+    files: Texts = ()
+    name: Text = ""
+    setup: Text = ""
+
+
+class Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When a node counts as started. Exactly one of tcp, log, http and python is not empty."""
+
+    tcp: Template = ""
+    log: Template = ""
+    http: Template = ""
+    port: Template = ""
+    status: Status = 200
+    python: Template = ""
+    timeout_s: Seconds = 15.0
+
+
+class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the node says of itself. Exactly one of command, http and python is not empty."""
+
+    command: Command = ()
+    http: Template = ""
+    port: Template = ""
+    status: Status = 200
+    python: Template = ""
+    timeout_s: Seconds = 5.0
+
+
+class LogicalOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A function of the target that is one operation. Where kind, peer and size are found: a path, or `=` and a text."""
+
+    function: Template
+    op: LogicalOp
+    kind: Template = ""
+    peer: Template = ""
+    size: Template = ""
+
+
+class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[roles.NAME]: nodes that are started in the same way. `name` is the table's name, not a key."""
+
+    name: str
+    nodes: NodeNames
+    command: Command
+    env: Environment = {}
+    cwd: Template = "{dir}"
+    ports: PortNames = ("main",)
+    agent: Agent = "auto"
+    packages: Texts = ()
+    paths: Texts = ()
+    operations: tuple[LogicalOperation, ...] = ()
+    adapters: Texts = DEFAULT_ADAPTERS
+    ready: Ready = Ready()
+    health: Health | None = None
+    logs: Texts = ("*.log",)
+    start_after: RoleNames = ()
+    variables: Variables = {}
+    peers: Template = DEFAULT_ENTRY
+    peers_join: Text = DEFAULT_JOIN
+
+    def environment(self, values: Values) -> dict[str, str]:
+        """The tool's own, with what the user says; agents and marks come on top of it."""
+        return {**os.environ, **{name: render(text, values) for name, text in self.env.items()}}
+
+
+class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[workload]: a function of the plug-in file (empty: the decorated one) or a command."""
+
+    python: Template = ""
+    command: Command = ()
+    timeout_s: Seconds = 30.0
+
+
+class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[run]: how nodes are kept apart, what agents watch, and how long the phases of one run may take."""
+
+    isolation: Isolation = "auto"
+    observe: Observe = "auto"
+    start_timeout_s: Seconds = 60.0
+    settle_timeout_s: Seconds = 20.0
+    hang_s: Seconds = 8.0
+    patience_s: Seconds = 60.0
+    gray_s: Seconds = 2.0
+    checker_timeout_s: Seconds = 10.0
+    late_s_max: Seconds = 0.5
+
+
+class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[faults]: what may be injected."""
+
+    kinds: Annotated[tuple[FaultKind, ...], Meta(min_length=1, description="a list of {choices}")] = (
+        "crash",
+        "reboot",
+        "delay",
+        "error",
+        "drop",
+        "partition",
+        "pause",
+    )
+    reboot_after_s: Pause = 0.3
+    delay_s: Seconds = 5.0
+    delay_modes: Annotated[tuple[DelayMode, ...], Meta(min_length=1, description="a list of {choices}")] = (
+        "thread",
+        "operation",
+    )
+    pause_s: Seconds = 5.0
+    partition_levels: Annotated[tuple[Level, ...], Meta(min_length=1, description="a list of {choices}")] = (
+        "network",
+        "operation",
+    )
+    partition_directions: Annotated[tuple[Direction, ...], Meta(min_length=1, description="a list of {choices}")] = (
+        "both",
+        "out",
+        "in",
+    )
+    partition_losses: Annotated[tuple[Loss, ...], Meta(min_length=1, description="a list of {choices}")] = ("silent",)
+    disk_errors: Annotated[tuple[DiskError, ...], Meta(description="a list of {choices}")] = ("EIO", "ENOSPC")
+    network_errors: Annotated[tuple[NetworkError, ...], Meta(description="a list of {choices}")] = (
+        "ECONNRESET",
+        "ETIMEDOUT",
+        "ECONNREFUSED",
+    )
+    roles: RoleNames = ()
+    groups: GroupNames = ()
+    max_steps: Annotated[int, _whole(1, 8)] = 2
+
+
+class Checkers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[checkers]: which of them are not wanted, and regular expressions for log lines that fail a run, or never do."""
+
+    disable: Texts = ()
+    fail_on: Texts = ()
+    ignore: Texts = ()
+
+
+class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[hunt]: how long and how hard to look. `budget` is kept in seconds."""
+
+    strategies: Texts = ()
+    budget: Budget = 600.0
+    max_runs: Annotated[int, _whole(0, 1_000_000)] = 0
+    seed: Annotated[int, _whole(0, 2**53)] = 0
+    jobs: Annotated[int, _whole(0, 64)] = 0
+    confirm: Annotated[int, _whole(0, 100)] = 3
+    realism_s: Pause = 10.0
+    baseline_runs: Annotated[int, _whole(1, 100)] = 3
+    benign_runs: Annotated[int, _whole(0, 100)] = 3
+
+    def jobs_for(self, cores: int) -> int:
+        """How many runs at a time: what was asked for, else one for each four cores."""
+        return self.jobs or max(1, cores // 4)
+
+
+_SIGNIFICANT = ("roles", "params", "groups", "variables", "strategies", "workload", "run", "faults", "checkers")
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A valid `undermine.toml`. The first four fields are about the file, the others are its tables."""
+
+    path: str
+    project: str
+    lines: dict[str, int]
+    plugins_digest: str
+    roles: dict[str, Role]
+    params: dict[str, Param] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    variables: dict[str, str] = {}
+    strategies: dict[str, dict[str, Any]] = {}
+    """[strategies.NAME]: what a strategy can be told; the strategy itself says what that is."""
+    campaign: Campaign = Campaign()
+    workload: Workload = Workload()
+    run: RunLimits = RunLimits()
+    faults: Faults = Faults()
+    checkers: Checkers = Checkers()
+    hunt: Hunt = Hunt()
+
+    @property
+    def dir(self) -> Path:
+        """Where results go."""
+        return Path(self.project, self.campaign.dir)
+
+    @property
+    def plugins(self) -> Path | None:
+        return Path(self.project, self.campaign.plugins) if self.campaign.plugins else None
+
+    @property
+    def node_ids(self) -> tuple[str, ...]:
+        return tuple(node for role in self.roles.values() for node in role.nodes)
+
+    def role_of(self, node: str) -> Role:
+        return next(role for role in self.roles.values() if node in role.nodes)
+
+    def group(self, name: str) -> tuple[str, ...]:
+        """The nodes of a named group; `all` and every role are groups too."""
+        if name in self.groups:
+            return self.groups[name]
+        return self.node_ids if name == ALL else self.roles[name].nodes
+
+    def variables_of(self, node: str) -> dict[str, str]:
+        """Where the variables that triggers may ask about are found in this node."""
+        return self.variables | self.role_of(node).variables
+
+    def start_order(self) -> list[list[Role]]:
+        """Groups of roles; all of a group may start once all groups before it are ready."""
+        groups: list[list[Role]] = []
+        done: set[str] = set()
+        while len(done) < len(self.roles):
+            waiting = [role for name, role in self.roles.items() if name not in done]
+            groups.append([role for role in waiting if done.issuperset(role.start_after)])
+            done.update(role.name for role in groups[-1])
+        return groups
+
+    def values(self, nodes: Sequence[NodeInfo], node: str = "", run: str = "") -> Values:
+        """What placeholders mean for this node (or, without one, for the workload) in a run."""
+        facts = tuple(NodeFacts.of(info, self.role_of(info.id).nodes.index(info.id) + 1) for info in nodes)
+        return values_of(facts, node, run, self.project, self.params, self.roles)
+
+    def agent(self, role: str) -> Literal["python", "jvm", "none"]:
+        """The agent that nodes of this role get; `auto` looks at the program."""
+        wanted = self.roles[role].agent
+        if wanted != "auto":
+            return wanted
+        program = _filled(_program_of(self.roles[role].command), Values((), project=self.project, params=self.params))
+        if names_java(program):
+            return "jvm"
+        return "python" if _is_python(program) else "none"
+
+    def where(self, key: str) -> str:
+        """`FILE:LINE` of a dotted key, or of the table that it would be in."""
+        while key and key not in self.lines:
+            key = key.rpartition(".")[0]
+        return f"{self.path}:{self.lines.get(key, 1)}"
+
+    def check_names(self, key: str, names: Iterable[str], known: Iterable[str]) -> None:
+        """Refuse a name that is not known, as `load` would."""
+        known = sorted(known)
+        for name in names:
+            if name not in known:
+                allowed = f"(known are {', '.join(known)})" if known else "(there are none)"
+                hint = did_you_mean(name, known)
+                raise UserError(f"{self.where(key)}: {key} names the unknown {show(name)}{hint} {allowed}")
+
+    def significant(self) -> dict[str, Any]:
+        """Everything that changes what a run does or how it is judged, as JSON would give it back."""
+        tables = {name: getattr(self, name) for name in _SIGNIFICANT}
+        tables |= {"hunt": {"seed": self.hunt.seed}, "plugins_digest": self.plugins_digest}
+        return json.loads(json.dumps(msgspec.to_builtins(tables)))  # type: ignore[no-any-return]
+
+    def fingerprint(self) -> str:
+        """Equal for configs whose runs can stand in one campaign; the order of keys does not matter."""
+        data = json.dumps(self.significant(), sort_keys=True, separators=(",", ":"))
+        return hashlib.blake2b(data.encode(), digest_size=16).hexdigest()
+
+
+def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What differs between two `Config.significant()`, a phrase for each key."""
+    return list(_changes(old, new, ""))
+
+
+def _changes(old: dict[str, Any], new: dict[str, Any], prefix: str) -> Iterable[str]:
+    for name in dict.fromkeys([*old, *new]):
+        key, before, after = prefix + name, old.get(name), new.get(name)
+        if _exact(before) == _exact(after) and (name in old) == (name in new):
+            continue
+        if key == "plugins_digest":
+            yield "the plug-in file has changed"
+        elif name not in old:
+            yield f"{key} was added"
+        elif name not in new:
+            yield f"{key} was removed"
+        elif isinstance(before, dict) and isinstance(after, dict):
+            yield from _changes(before, after, key + ".")
+        else:
+            yield f"{key} was {_short(before)} and is {_short(after)}"
+
+
+def _exact(value: Any) -> str:
+    """Unlike `==`, this tells `1` from `true` and `1.0`, as the fingerprint does."""
+    return json.dumps(value, sort_keys=True)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        value = {name: inner for name, inner in value.items() if inner}
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in "90s", "10m", "1h30m" or "90"; raises ValueError."""
+    compact = text.strip().lower()
+    number = r"(\d+(?:\.\d+)?)"
+    if re.fullmatch(number, compact, re.ASCII):
+        return float(compact)
+    units = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+    found = re.fullmatch(" ?".join(f"(?:{number} ?{unit})?" for unit in units), compact, re.ASCII)
+    if not compact or found is None:
+        raise ValueError(f'{show(text)} is not a time like "90s", "10m" or "1h30m"')
+    return sum(float(part or 0) * factor for part, factor in zip(found.groups(), units.values(), strict=True))
+
+
+def values_of(
+    facts: tuple[NodeFacts, ...],
+    node: str,
+    run: str,
+    project: str,
+    params: Mapping[str, Param],
+    roles: Mapping[str, Role],
+) -> Values:
+    own = next(fact for fact in facts if fact.id == node) if node else None
+    entries = {name: Entry(role.peers, role.peers_join) for name, role in roles.items()}
+    return Values(facts, own, run, project, params=params, entries=entries)
+
+
+def names_python(program: str) -> bool:
+    if program == "{python}":
+        return True
+    return re.fullmatch(r"(python|pypy)[\d.]*", Path(program).name) is not None
+
+
+def names_java(program: str) -> bool:
+    """True for `java` itself, wherever it lies; a script that starts one may do anything else before."""
+    return program == "{java}" or Path(program).name == "java"
+
+
+def _program_of(command: Sequence[str]) -> str:
+    """The word that names the program, also behind `env` and its variables."""
+    if Path(command[0]).name != "env":
+        return command[0]
+    return next((word for word in command[1:] if "=" not in word and not word.startswith("-")), command[0])
+
+
+def _filled(program: str, values: Values) -> str:
+    """The program without placeholders, if they mean the same for all nodes; else as it stands."""
+    same = all(name == "project" or name.startswith("params.") for name in placeholders(program))
+    return render(program, values) if same else program
+
+
+def _is_python(program: str) -> bool:
+    """True if the program is an interpreter, a .py file or a script whose first line names Python."""
+    if names_python(program) or program.endswith(".py"):
+        return True
+    found = shutil.which(program)
+    return found is not None and _shebang_is_python(Path(found))
+
+
+def _shebang_is_python(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            first = file.readline(300)
+    except OSError:
+        return False
+    return first.startswith(b"#!") and re.search(rb"\b(python|pypy)[\d.]*\b", first) is not None

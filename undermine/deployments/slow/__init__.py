@@ -1,0 +1,1 @@
+"""Slow disks and networks below a node, for operations that the device must delay. Never decides which node is slow."""

@@ -1,0 +1,256 @@
+"""A node's disk that is slow: what must reach the disk before the program may go on takes some seconds longer.
+
+The node is started with a filter for system calls that all of its processes inherit. fsync, fdatasync, msync(MS_SYNC),
+sync_file_range that waits, sync and syncfs are trapped, and on demand all that writes, of which only writes to files opened
+with O_SYNC, O_DSYNC or O_DIRECT are slowed. Plain writes are not: the system takes them into its cache and the program
+goes on. Only nodes that are started with a filter pay for it, and only at the trapped calls (docs/slow-devices.md has figures).
+
+The filter cannot be taken off a running program, and its calls need an answer. `disk_supervisor.py` gives it and says who
+outlives whom. What is not seen is listed in `Slowness.blind`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from undermine.deployments import guardian, netns
+from undermine.deployments.client import tool_identity
+from undermine.deployments.slow import disk_supervisor
+from undermine.deployments.slow.device import DELAY_S, Slowed, Slowness
+from undermine.deployments.slow.disk_supervisor import MACHINES, MESSAGE_BYTES_MAX, PAGE, WRITES, numbers
+from undermine.model.errors import UserError
+
+ANSWER_LIMIT_S = 20.0
+CLOSE_LIMIT_S = 5.0
+
+_AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_LOAD, _IF_EQUAL, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
+_ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
+_NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
+_MS_SYNC = 4
+_WAIT_BEFORE_OR_AFTER = 1 | 4
+_RWF_SYNC = 2 | 4
+_ALWAYS = ("fsync", "fdatasync", "sync", "syncfs", "io_setup", "io_uring_setup")
+
+Instruction = tuple[int, int, int, int]
+
+
+def program(machine: str, *, writes: bool) -> bytes:
+    """The filter, as the kernel reads it."""
+    known = numbers(machine)
+    unconditional = [*_ALWAYS, *(WRITES if writes else ())]
+    synchronous = os.O_DIRECT if writes else os.O_DIRECT | os.O_DSYNC
+    conditional = {"msync": (2, _MS_SYNC), "sync_file_range": (3, _WAIT_BEFORE_OR_AFTER), "pwritev2": (5, _RWF_SYNC)}
+    conditional |= {"open": (1, synchronous), "openat": (2, synchronous)}
+    lines: list[Instruction] = [
+        (_LOAD, 0, 0, _ARCH_AT),
+        (_IF_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
+        (_RETURN, 0, 0, _ALLOW),  # a program of another kind of machine: its numbers mean other calls
+        (_LOAD, 0, 0, _NUMBER_AT),
+    ]
+    for name in unconditional:
+        lines += [(_IF_EQUAL, 0, 1, known[name]), (_RETURN, 0, 0, _NOTIFY)]
+    for name, (argument, bits) in conditional.items():
+        if name in known and name not in unconditional:
+            lines += _if_bits(known[name], argument, bits)
+    lines.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *line) for line in lines)
+
+
+def _if_bits(number: int, argument: int, bits: int) -> list[Instruction]:
+    """Notify of this call if any of the bits is set in that argument."""
+    return [
+        (_IF_EQUAL, 0, 4, number),
+        (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument),  # the lower half: both machines are little-endian
+        (_IF_ANY_BIT, 0, 1, bits),
+        (_RETURN, 0, 0, _NOTIFY),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+
+
+@cache
+def missing() -> str:
+    """Why disks cannot be slow here; "" if they can. Tries it out."""
+    machine = platform.machine()
+    if sys.platform != "linux" or machine not in MACHINES:
+        return f"a slow disk needs Linux on {' or '.join(MACHINES)}"
+    text = program(machine, writes=False)
+    try:  # a filter cannot be taken off again, but ends with its thread
+        os.close(netns.in_thread(lambda: guardian.install_filter(text)))
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        return f"a slow disk needs seccomp user notification as Linux 5.19 has it, and the right to use it here ({why})"
+    return ""
+
+
+class SlowDisks:
+    """The disks of one run's nodes, and the supervisor that answers for them.
+
+    Make it before the nodes are started, start each with `trap(node)`, and close it when they are dead. `on_lost` is called
+    if the supervisor dies before that: nodes then hang at their next trapped call, and should be killed.
+    """
+
+    def __init__(self, door: Path, *, writes: bool = False, on_lost: Callable[[], None] = lambda: None) -> None:
+        """`door` is where nodes hand over their listeners: a socket to be made in a folder that only we can enter."""
+        if lacking := missing():
+            raise UserError(lacking)
+        self._door = door
+        self._program = _latin(program(platform.machine(), writes=writes))
+        self._on_lost = on_lost
+        self._lock = threading.Lock()
+        self._closed = False
+        self._problem = ""
+        self._copies: list[int] = []
+        self._control, self._process = _start_supervisor(door, writes)
+        threading.Thread(target=self._watch, name="undermine-slow-disks", daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def supervisor_pid(self) -> int:
+        return self._process.pid
+
+    def trap(self, node: str) -> dict[str, str]:
+        """What the guardian needs to start this node with a filter (`GuardianClient.start(trap=…)`)."""
+        return {"program": self._program, "door": _latin(os.fsencode(self._door)), "name": _latin(node.encode())}
+
+    def disk(self, node: str, folders: Iterable[Path] = ()) -> SlowDisk:
+        """The disk of a node, over all of its starts; only files in these folders are slowed, if any are named."""
+        return SlowDisk(self, node, folders)
+
+    def started(self, node: str) -> None:
+        """Call this after each start of a node. Its trapped calls then wait, instead of failing, if the supervisor dies."""
+        _, fds = self.ask({"op": "listener", "node": node})
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        with self._lock:
+            self._copies += fds
+
+    def ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Ask the supervisor; answers also descriptors."""
+        with self._lock:
+            if self._problem or self._closed:
+                raise RuntimeError(self._problem or "these slow disks are closed")
+            try:
+                self._control.send(json.dumps(request).encode())
+                data, fds, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES_MAX, 8)
+                return json.loads(data), fds
+            except (OSError, ValueError) as error:  # a later answer could be taken for that of another request
+                self._problem = f"the supervisor of slow disks does not answer: {error}"
+                raise RuntimeError(self._problem) from error
+
+    @property
+    def problem(self) -> str:
+        """Why nothing that was seen of these nodes counts; "" if all is well."""
+        return self._problem
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def _watch(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as stream:
+            complaint = stream.read().decode(errors="replace").strip()
+        code = self._process.wait()
+        if self._closed:
+            return
+        self._problem = f"the supervisor of slow disks died (exit {code}), and nodes hung: {complaint[-1000:]}"
+        self._on_lost()
+
+    def close(self) -> None:
+        """Let go of everything; the supervisor ends when the last process with a filter has."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            copies, self._copies = self._copies, []
+        with self._control:
+            try:
+                self._control.shutdown(socket.SHUT_RDWR)  # unlike close, also ends it for forks of the tool
+            except OSError:
+                pass
+        self._door.unlink(missing_ok=True)
+        for fd in copies:
+            os.close(fd)
+        try:
+            self._process.wait(CLOSE_LIMIT_S)
+        except subprocess.TimeoutExpired:  # a process of a node still lives, and would miss it
+            pass
+
+
+class SlowDisk:
+    """The disk of one node of `SlowDisks`. It stays slow when the node is started again."""
+
+    def __init__(self, disks: SlowDisks, node: str, folders: Iterable[Path]) -> None:
+        self._disks = disks
+        self._node = node
+        self._folders = [os.path.realpath(folder) for folder in folders]
+
+    def start(self, delay_s: float = DELAY_S) -> None:
+        """From now on what reaches the disk takes so much longer; what waits already keeps its time."""
+        self._ask("slow", delay_ns=round(delay_s * 1e9), folders=self._folders)
+
+    def stop(self) -> None:
+        """Fast again: what waits goes on at once."""
+        self._ask("fast")
+
+    def receipts(self) -> Slowness:
+        if self._disks.problem:
+            return Slowness(problem=self._disks.problem)
+        rest = self._ask("rest")
+        ended = [one for begin in range(0, rest["listed"], PAGE) for one in self._page(begin, rest["listed"])]
+        slowed = msgspec.convert([*ended, *rest["slowed"]], tuple[Slowed, ...])
+        return Slowness(slowed, rest["unlisted"], blind=tuple(rest["blind"]), problem=self._disks.problem)
+
+    def close(self) -> None:
+        if not self._disks.problem and not self._disks.closed:
+            self.stop()
+
+    def _page(self, begin: int, end: int) -> list[Any]:
+        return list(self._ask("receipts", begin=begin, end=end)["slowed"])
+
+    def _ask(self, op: str, **more: Any) -> dict[str, Any]:
+        return self._disks.ask({"op": op, "node": self._node, **more})[0]
+
+
+def _latin(data: bytes) -> str:
+    """Bytes as they travel in JSON (`guardian.py`)."""
+    return data.decode("latin-1")
+
+
+def _start_supervisor(door: Path, writes: bool) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(ANSWER_LIMIT_S)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs, listening:
+        listening.bind(str(door))
+        os.chmod(door, 0o600)
+        listening.listen()
+        fds = [theirs.fileno(), listening.fileno()]
+        program_file = os.path.abspath(disk_supervisor.__file__)
+        argv = [sys.executable, "-I", "-S", program_file, *map(str, fds), *(["--writes"] if writes else [])]
+        env = {name: value for name, value in os.environ.items() if not name.startswith("UNDERMINE_")}
+        env["UNDERMINE_GUARDIAN_OF"] = tool_identity()
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env=env, pass_fds=fds, start_new_session=True,
+        )  # fmt: skip
+    return ours, process

@@ -1,0 +1,218 @@
+"""Plans written by hand or printed by `undermine plan --json`: from a JSON file to plans, or one sentence on what is wrong.
+
+A file holds a plan, a list of plans, or an object with them under `plan`, `plans` or `predicted`. A point may be written as
+an object of its keys, like {"op": "file.write", "node": "s1"}; keys that are left out match anything.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from undermine.config.templates import did_you_mean
+from undermine.model.errors import UserError
+from undermine.model.plan import (
+    At,
+    Compare,
+    Delay,
+    Error,
+    FirstUnseen,
+    Pause,
+    Plan,
+    Reboot,
+    Step,
+    Then,
+    Trigger,
+    misplaced,
+)
+from undermine.model.point import KEYS, Point
+
+BYTES_MAX = 4 * 1024 * 1024
+PLANS_MAX = 1000
+
+
+class _Wrong(Exception):
+    """What is wrong, and where in the document."""
+
+    def __init__(self, where: str, text: str) -> None:
+        self.where = where
+        self.text = text
+
+
+def read(path: Path) -> tuple[Plan, ...]:
+    """All plans of the file, in its order."""
+    try:
+        size = path.stat().st_size
+        data = path.read_bytes() if size <= BYTES_MAX else b""
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    if size > BYTES_MAX:
+        raise UserError(f"{path} is larger than {BYTES_MAX >> 20} MiB, so it is no plan; name a file with one")
+    return parse(data, str(path))
+
+
+def parse(data: bytes, name: str) -> tuple[Plan, ...]:
+    """All plans of the text; `name` stands for it in complaints."""
+    try:
+        document = json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise UserError(f"{name} is not UTF-8 text, so it is no plan; it must be JSON") from None
+    except json.JSONDecodeError as error:
+        raise UserError(
+            f"{name}:{error.lineno}: no plan, since this is not JSON: {error.msg} (column {error.colno})"
+        ) from None
+    except RecursionError:
+        raise _too_deep(name) from None
+    try:
+        plans = tuple(_plan(where, value) for where, value in _candidates("", document))
+        if not plans:
+            raise _Wrong("", "it holds no plan")
+        if len(plans) > PLANS_MAX:
+            raise _Wrong("", f"it holds more than {PLANS_MAX} plans")
+    except _Wrong as wrong:
+        where = f"{name}: {wrong.where}: " if wrong.where else f"{name}: "
+        raise UserError(f"{where}{wrong.text}; docs/replay.md shows what a plan looks like") from None
+    except RecursionError:
+        raise _too_deep(name) from None
+    return plans
+
+
+def _too_deep(name: str) -> UserError:
+    return UserError(f"{name} is nested too deeply to be a plan; docs/replay.md shows what one looks like")
+
+
+def _candidates(where: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What stands where a plan may."""
+    if isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _candidates(f"{where}[{index}]", inner)
+        return
+    if isinstance(value, dict) and "steps" not in value:
+        for key in ("plan", "plans", "predicted"):
+            if key in value:
+                yield from _candidates(f"{where}.{key}".lstrip("."), value[key])
+                return
+    yield where, value
+
+
+def _plan(where: str, value: Any) -> Plan:
+    if not isinstance(value, dict):
+        raise _Wrong(where, f"a plan is an object with steps, not {_show(value)}")
+    if "steps" not in value:
+        raise _Wrong(where, "a plan needs steps, a list of {trigger, fault}")
+    value = _with_points(where, value)
+    try:
+        plan = msgspec.convert(value, Plan)
+    except msgspec.ValidationError as error:
+        raise _of_validation(where, str(error)) from None
+    _refuse_unknown(where, value, msgspec.to_builtins(plan))
+    for index, step in enumerate(plan.steps):
+        _check_step(f"{where}.steps[{index}]".lstrip("."), step)
+    return plan
+
+
+def _of_validation(where: str, said: str) -> _Wrong:
+    text, _, place = said.partition(" - at `$")
+    place = place.rstrip("`")
+    return _Wrong(f"{where}{place}".lstrip("."), text[:1].lower() + text[1:])
+
+
+def _with_points(where: str, value: Any) -> Any:
+    """The same document with every point as the model writes it."""
+    if isinstance(value, list):
+        return [_with_points(f"{where}[{index}]", inner) for index, inner in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    out = {}
+    for key, inner in value.items():
+        here = f"{where}.{key}".lstrip(".")
+        if key == "point":
+            out[key] = _point(here, inner)
+        elif key == "seen" and isinstance(inner, list):
+            out[key] = [_point(f"{here}[{index}]", point) for index, point in enumerate(inner)]
+        else:
+            out[key] = _with_points(here, inner)
+    return out
+
+
+def _point(where: str, value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise _Wrong(where, f'a point is an object like {{"op": "file.write", "node": "s1"}}, not {_show(value)}')
+    if "items" in value:
+        try:
+            keys = dict(msgspec.convert(value, Point).items)
+        except msgspec.ValidationError as error:
+            raise _of_validation(where, str(error)) from None
+    else:
+        keys = value
+    for name, text in keys.items():
+        if name not in KEYS:
+            raise _Wrong(where, f"a point has no key {name!r}{did_you_mean(name, KEYS)} (it has {', '.join(KEYS)})")
+        if not isinstance(text, str):
+            raise _Wrong(f"{where}.{name}", f"must be text in quotes, not {_show(text)}")
+    return {"items": sorted([name, text] for name, text in keys.items())}
+
+
+def _refuse_unknown(where: str, given: Any, taken: Any) -> None:
+    """A misspelt key must not be passed over: what was taken has every key that there is."""
+    if isinstance(given, dict) and isinstance(taken, dict):
+        for key, inner in given.items():
+            if key not in taken:
+                hint = did_you_mean(key, taken)
+                raise _Wrong(where or "the plan", f"there is no key {key!r}{hint} (there are {', '.join(taken)})")
+            _refuse_unknown(f"{where}.{key}".lstrip("."), inner, taken[key])
+    elif isinstance(given, list):
+        for index, (inner, other) in enumerate(zip(given, taken, strict=True)):
+            _refuse_unknown(f"{where}[{index}]", inner, other)
+
+
+def _check_step(where: str, step: Step) -> None:
+    """What has the right type but can never be meant."""
+    fault = step.fault
+    match fault:
+        case Reboot(after_s=seconds) | Delay(delay_s=seconds) | Pause(pause_s=seconds):
+            if not math.isfinite(seconds) or seconds < 0:
+                raise _Wrong(f"{where}.fault", f"{seconds} is no time in seconds")
+        case Error(error=name):
+            if not re.fullmatch("E[A-Z0-9]+", name) or not hasattr(errno, name):
+                raise _Wrong(f"{where}.fault.error", f"{name!r} is no error; write one like EIO or ECONNRESET")
+        case _:
+            pass
+    if why := misplaced(step):
+        raise _Wrong(where, why)
+    _check_trigger(f"{where}.trigger", step.trigger)
+    if step.until:
+        _check_trigger(f"{where}.until", step.until)
+
+
+def _check_trigger(where: str, trigger: Trigger) -> None:
+    if isinstance(trigger, Then):
+        _check_trigger(f"{where}.first", trigger.first)
+        _check_trigger(f"{where}.second", trigger.second)
+    elif isinstance(trigger, At) and trigger.nth < 1:
+        raise _Wrong(f"{where}.nth", f"must be 1 or more, not {trigger.nth}")
+    elif isinstance(trigger, FirstUnseen):
+        for key in trigger.keys:
+            if key not in KEYS:
+                raise _Wrong(f"{where}.keys", f"a point has no key {key!r} (it has {', '.join(KEYS)})")
+    for index, compare in enumerate(getattr(trigger, "state", ())):
+        _check_compare(f"{where}.state[{index}]", compare)
+
+
+def _check_compare(where: str, compare: Compare) -> None:
+    if "." not in compare.variable:
+        raise _Wrong(f"{where}.variable", f"{compare.variable!r} must name its node, like s1.{compare.variable}")
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

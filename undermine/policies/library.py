@@ -1,0 +1,487 @@
+"""The policies that are shipped: short functions over sequences, each with the figure or section that it comes from.
+
+`parse_policy("crash_before_writes")` or `parse_policy("only_in(setup)")` makes one of what a configuration says. They are written
+as a user's own would be (docs/policies.md): with the functions of `sequences` only.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+import msgspec
+
+from undermine.model.errors import UserError
+from undermine.model.injected import is_function
+from undermine.model.plan import FAILURES
+from undermine.model.point import KEYS
+from undermine.policies.pruning import Policy, cluster_policy, filter_policy
+from undermine.policies.sequences import (
+    Sequence,
+    Task,
+    abstract_out,
+    crashed,
+    explored,
+    first_read,
+    known,
+    recovery_functions,
+    recovery_path,
+)
+
+DEFAULT = (
+    "fault_types(crash, reboot, disk, net, corruption, drop, partition)",
+    "crash_before_writes",
+    "no_crash_towards_the_dead",
+    "first_reads_only",
+    "recovery_by_function",
+)
+"""Loses little: what is dropped would only be slow, the same crash at another moment, the same read going on, or the same
+fault on another node of the role, in a recovery that goes through the same functions."""
+
+Groups = Mapping[str, tuple[str, ...]]
+"""Nodes that belong together, by name: racks."""
+
+_CRASHES = ("crash", "reboot")
+"""A crash with and without a restart."""
+_FIRST_READS = ("disk", "net", "corruption")
+
+
+class Shipped(msgspec.Struct, frozen=True):
+    """A policy by name: what makes it, and where it comes from."""
+
+    name: str
+    make: Callable[..., Policy]
+    origin: str
+    summary: str
+
+    @property
+    def usage(self) -> str:
+        """How it is written in a configuration."""
+        wanted = [_said(one) for one in _parameters(self.make)]
+        return f"{self.name}({', '.join(wanted)})" if wanted else self.name
+
+
+SHIPPED: dict[str, Shipped] = {}
+
+
+def _ship(name: str, make: Callable[..., Policy], origin: str, documented: Callable[..., Any]) -> None:
+    summary = inspect.cleandoc(documented.__doc__ or "").partition("\n")[0]
+    SHIPPED[name] = Shipped(name, make, origin, summary)
+
+
+def _filter(origin: str) -> Callable[[Callable[[Sequence], bool]], Callable[[Sequence], bool]]:
+    def declare(function: Callable[[Sequence], bool]) -> Callable[[Sequence], bool]:
+        _ship(function.__name__, lambda: filter_policy(function), origin, function)
+        return function
+
+    return declare
+
+
+def _cluster(origin: str) -> Callable[[Callable[[Sequence], Hashable]], Callable[[Sequence], Hashable]]:
+    def declare(function: Callable[[Sequence], Hashable]) -> Callable[[Sequence], Hashable]:
+        _ship(function.__name__, lambda: cluster_policy(function), origin, function)
+        return function
+
+    return declare
+
+
+def _made(origin: str) -> Callable[[Callable[..., Policy]], Callable[..., Policy]]:
+    def declare(make: Callable[..., Policy]) -> Callable[..., Policy]:
+        _ship(make.__name__, make, origin, make)
+        return make
+
+    return declare
+
+
+# --- some kinds of faults, in some part of the program
+
+
+@_made("Figure 4")
+def only_in(function: str, *failures: str) -> Policy:
+    """Only crashes, or only these failures, and all of them while this function is being executed."""
+    wanted = _failures(failures) or _CRASHES
+
+    def inside(task: Task) -> bool:
+        return any(is_function(frame, function) for frame in task.frames)
+
+    def only(fs: Sequence) -> bool:
+        return all(task["failure"] in wanted and inside(task) for task in fs)
+
+    return filter_policy(only, _name("only_in", function, *failures))
+
+
+@_made("Section 2.2")
+def fault_types(*failures: str) -> Policy:
+    """Only these failures."""
+    wanted = _failures(failures)
+    if not wanted:
+        raise UserError("it needs at least one failure")
+
+    def only(fs: Sequence) -> bool:
+        return all(task["failure"] in wanted for task in fs)
+
+    return filter_policy(only, _name("fault_types", *failures))
+
+
+# --- some of the nodes
+
+
+@_cluster("Figure 7")
+def any_nodes(fs: Sequence) -> Hashable:
+    """The same failures with the same contexts are one class, whichever nodes they occur in."""
+    return abstract_out(fs, "node")
+
+
+@_made("Section 4.2")
+def any_k_nodes(k: int) -> Policy:
+    """Failures of at most k nodes; which ones they are does not matter, but whether two are the same one does."""
+    if k < 1:
+        raise UserError("k must be at least 1")
+    name = _name("any_k_nodes", k)
+
+    def few(fs: Sequence) -> bool:
+        return len({node for task in fs for node in task.nodes}) <= k
+
+    return msgspec.structs.replace(filter_policy(few, name), then=(cluster_policy(_renamed, name),))
+
+
+def _renamed(fs: Sequence) -> Hashable:
+    """The sequence with its nodes numbered in the order in which it names them."""
+    return tuple(_numbered(fs))
+
+
+def _numbered(fs: Sequence, *left_out: str) -> Iterator[Hashable]:
+    """Each task without these keys, and with numbers for nodes."""
+    numbers: dict[str, int] = {}
+
+    def number(node: str) -> int:
+        return numbers.setdefault(node, len(numbers)) if node else -1
+
+    for task in fs:
+        peer = task.point.peer or (task["receiver"] if task["io_target"] == "client" else "")
+        target = task["target"].removesuffix(peer) if peer else task["target"]
+        nodes = tuple(number(node) for node in (task["node"], peer, *task.nodes))
+        yield abstract_out(task, "node", "target", "fault", *left_out), target, nodes, _without_nodes(task)
+
+
+def _without_nodes(task: Task) -> Hashable:
+    fields = {"nodes", "others"} & set(task.fault.__struct_fields__)
+    return msgspec.structs.replace(task.fault, **dict.fromkeys(fields, ())) if fields else task.fault
+
+
+# --- coverage of the code
+
+
+@_filter("Figure 8")
+def new_location(fs: Sequence) -> bool:
+    """The last failure is at a source location where no earlier experiment has injected one."""
+    return not explored(fs.last, "loc")
+
+
+@_cluster("Figure 9")
+def same_location(fs: Sequence) -> Hashable:
+    """Sequences whose last failures are at the same source location are one class."""
+    return str(fs.last["loc"])
+
+
+@_cluster("Figures 7 and 9 together")
+def same_place(fs: Sequence) -> Hashable:
+    """Sequences whose last failures are the same at the same place are one class, on whichever node of a role.
+
+    Of what led to a later failure only the functions count that recovery alone goes through: where all I/O goes through a few
+    functions, source locations say little. Nodes that earlier failures of the sequence named are told apart.
+    """
+    *before, last = _numbered(fs, "stack") if fs.prefix else _numbered(fs)
+    return last, recovery_functions(fs.prefix).intersection(fs.last.frames) if before else ()
+
+
+# --- coverage of recovery
+
+
+@_filter("Section 2.2")
+def in_recovery(fs: Sequence) -> bool:
+    """Every failure but the first is at a point that is met only in the recovery from those before it."""
+    return all(task.point in recovery_path(task.prefix) for task in fs if task.prefix)
+
+
+def _recovery(fs: Sequence, *keys: str) -> Hashable:
+    """What recovery from the sequence does, in these terms. One that was never run is like no other."""
+    return recovery_path(fs, *keys) if known(fs) else fs
+
+
+@_cluster("Figures 10, 11 and 13")
+def recovery_by_location(fs: Sequence) -> Hashable:
+    """The same last failure, in recoveries that run through the same source locations, is one class."""
+    return _recovery(fs.prefix, "loc"), fs.last
+
+
+@_cluster("Figures 7, 10 and 13 together")
+def recovery_by_function(fs: Sequence) -> Hashable:
+    """The same last failure, on whichever node of a role, in recoveries that go through the same functions, is one class.
+
+    Nodes that earlier failures of the sequence named are told apart: a second failure of the same node is another class.
+    """
+    *_, last = _numbered(fs)
+    return recovery_functions(fs.prefix) if known(fs.prefix) else fs.prefix, last
+
+
+@_cluster("Figure 13, Section 4.4.2")
+def recovery_by_location_and_node(fs: Sequence) -> Hashable:
+    """The same last failure, in recoveries that run through the same source locations of the same nodes, is one class."""
+    return _recovery(fs.prefix, "loc", "node"), fs.last
+
+
+@_cluster("Figure 5, Section 4.4.2")
+def recovery_by_everything(fs: Sequence) -> Hashable:
+    """The same last failure, in recoveries that are the same in every respect, is one class."""
+    return _recovery(fs.prefix, *KEYS), fs.last
+
+
+# --- moments that make no difference
+
+
+@_filter("Figure 14")
+def crash_before_writes(fs: Sequence) -> bool:
+    """Crashes only before writes: until then nobody else knows what a node has done.
+
+    At clients' operations nothing is dropped: what nodes do there is not seen.
+    """
+    return all(
+        task["io_target"] == "client" or (task["io_type"] == "write" and task["place"] == "before")
+        for task in fs
+        if task["failure"] in _CRASHES
+    )
+
+
+@_filter("Figure 16")
+def no_crash_towards_the_dead(fs: Sequence) -> bool:
+    """No crash of a node before it sends to one that is dead already: nobody would notice the difference."""
+    return not any(
+        task["failure"] in _CRASHES
+        and task["io_type"] == "write"
+        and task.nodes == (task["node"],)
+        and crashed(task.prefix, task["receiver"])
+        for task in fs
+    )
+
+
+@_made("Figure 17, Section 4.5.2, Appendix A")
+def first_reads_only(*failures: str) -> Policy:
+    """Of reads that go on with the one before only the first fails; no network failure towards or from the dead.
+
+    For disk, network and corruption, or for those that are named.
+    """
+    wanted = _failures(failures, _FIRST_READS) or _FIRST_READS
+
+    def first(fs: Sequence) -> bool:
+        return not any(_goes_on(task, wanted) or ("net" in wanted and _with_the_dead(task)) for task in fs)
+
+    return filter_policy(first, _name("first_reads_only", *failures))
+
+
+def _goes_on(task: Task, failures: tuple[str, ...]) -> bool:
+    return task["failure"] in failures and task["io_type"] == "read" and not first_read(task)
+
+
+def _with_the_dead(task: Task) -> bool:
+    dead = task.prefix
+    return task["failure"] in ("net", "drop") and any(crashed(dead, task[end]) for end in ("sender", "receiver"))
+
+
+# --- what is likely
+
+
+class FailureModel(msgspec.Struct, frozen=True):
+    """How likely failures are. Nodes fail each for itself, those of a group more often together."""
+
+    node: float = 0.1
+    """That a node fails (crash, reboot, pause, partition)."""
+    rack: float = 0.5
+    """That a node fails if another one of its group has failed."""
+    other: float = 0.1
+    """That anything else fails: a disk, a message, …"""
+    groups: tuple[tuple[str, ...], ...] = ()
+
+    def probability(self, fs: Sequence) -> float:
+        """That all of this happens in one run."""
+        chance = 1.0
+        failed: set[str] = set()
+        for task in fs:
+            if task["failure"] not in ("crash", "reboot", "pause", "partition"):
+                chance *= self.other
+                continue
+            for node in task.nodes:
+                chance *= self._of_node(node, failed)
+                failed.add(node)
+        return chance
+
+    def _of_node(self, node: str, failed: set[str]) -> float:
+        together = any(node in group and failed & set(group) - {node} for group in self.groups)
+        return self.rack if together else self.node
+
+
+@_made("Section 4.6")
+def likely(
+    threshold: float, node: float = 0.1, rack: float = 0.5, other: float = 0.1, *, groups: Groups | None = None
+) -> Policy:
+    """Sequences that are more probable than this; node, rack and other are the probabilities of single failures."""
+    given = {"threshold": threshold, "node": node, "rack": rack, "other": other}
+    for name, value in given.items():
+        if not 0 <= value <= 1:
+            raise UserError(f"{name} must be a probability from 0 to 1")
+    model = FailureModel(node, rack, other, tuple((groups or {}).values()))
+
+    def probable(fs: Sequence) -> bool:
+        return model.probability(fs) > threshold
+
+    return filter_policy(probable, _name("likely", f"{threshold:g}"))
+
+
+@_made("Section 4.6")
+def same_rack(*names: str, groups: Groups | None = None) -> Policy:
+    """All failures hit nodes of one group; of one of these, if groups are named."""
+    racks = _racks(names, groups or {})
+
+    def within(fs: Sequence) -> bool:
+        hit = {node for task in fs for node in task.nodes}
+        return any(hit <= rack for rack in racks)
+
+    return filter_policy(within, _name("same_rack", *names))
+
+
+@_made("Section 2.2")
+def whole_racks(*names: str, groups: Groups | None = None) -> Policy:
+    """Every failure hits all nodes of a group at once; of one of these, if groups are named."""
+    racks = _racks(names, groups or {})
+
+    def whole(fs: Sequence) -> bool:
+        return all(set(task.nodes) in racks for task in fs)
+
+    return filter_policy(whole, _name("whole_racks", *names))
+
+
+# --- from a configuration
+
+
+def parse_policy(text: str, groups: Groups | None = None) -> Policy:
+    """The shipped policy that a text like `any_nodes` or `only_in(setup)` names."""
+    found = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*(?:\(([^()]*)\))?\s*", text)
+    if found is None:
+        raise UserError(f'the policy "{text:.80}" cannot be read; write "name" or "name(argument, …)"')
+    name, inner = found.groups()
+    shipped = SHIPPED.get(name)
+    if shipped is None:
+        close = get_close_matches(name, SHIPPED, 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise UserError(f'there is no policy "{name:.80}"{hint} (known are {", ".join(sorted(SHIPPED))})')
+    try:
+        given, named = _arguments(shipped, inner or "")
+        if "groups" in inspect.signature(shipped.make).parameters:
+            named["groups"] = dict(groups or {})
+        return shipped.make(*given, **named)
+    except UserError as error:
+        raise UserError(f'the policy "{text:.80}" cannot be used: {error}; it is written {shipped.usage}') from None
+
+
+def default_policies() -> tuple[Policy, ...]:
+    return tuple(parse_policy(text) for text in DEFAULT)
+
+
+def _parameters(make: Callable[..., Policy]) -> list[inspect.Parameter]:
+    """Those that a configuration gives."""
+    return [one for one in inspect.signature(make).parameters.values() if one.kind is not one.KEYWORD_ONLY]
+
+
+def _said(parameter: inspect.Parameter) -> str:
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return f"{parameter.name}…"
+    return parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default}"
+
+
+def _arguments(shipped: Shipped, inner: str) -> tuple[list[Any], dict[str, Any]]:
+    """Values by position and by name, each of the type that the policy wants."""
+    parameters = _parameters(shipped.make)
+    given: list[Any] = []
+    named: dict[str, Any] = {}
+    for word in _words(inner):
+        name, equals, value = (part.strip() for part in word.rpartition("="))
+        if equals:
+            parameter = next(
+                (one for one in parameters if one.name == name and one.kind is not one.VAR_POSITIONAL), None
+            )
+            if parameter is None:
+                raise UserError(f"it has no {name or 'name before ='}")
+            if name in named or name in [one.name for one in parameters[: len(given)]]:
+                raise UserError(f"{name} is given twice")
+            named[name] = _value(parameter, value)
+            continue
+        if named:
+            raise UserError(f"{value} must come before what is given by name")
+        given.append(_value(_at(parameters, len(given)), value))
+    missing = [p.name for p in parameters[len(given) :] if p.default is p.empty and p.name not in named]
+    if required := [name for name in missing if _is_single(parameters, name)]:
+        raise UserError(f"{', '.join(required)} is missing")
+    return given, named
+
+
+def _words(inner: str) -> Iterator[str]:
+    if not inner.strip():
+        return
+    for word in inner.split(","):
+        if not word.strip():
+            raise UserError("there is an empty argument")
+        yield word.strip()
+
+
+def _at(parameters: list[inspect.Parameter], position: int) -> inspect.Parameter:
+    if parameters and parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL:
+        return parameters[min(position, len(parameters) - 1)]
+    if position >= len(parameters):
+        raise UserError(f"it takes {len(parameters) or 'no'} argument(s)")
+    return parameters[position]
+
+
+def _is_single(parameters: list[inspect.Parameter], name: str) -> bool:
+    return any(one.name == name and one.kind is not one.VAR_POSITIONAL for one in parameters)
+
+
+def _value(parameter: inspect.Parameter, text: str) -> Any:
+    kinds: dict[str, tuple[Callable[[str], Any], str]] = {
+        "int": (int, "a whole number"),
+        "float": (float, "a number"),
+        "str": (str, "a name"),
+    }
+    convert, what = kinds[str(parameter.annotation)]
+    if convert is str and not re.fullmatch(r"[\w.:<>-]+", text):
+        raise UserError(f'"{text:.40}" is not {what}')
+    try:
+        return convert(text)
+    except ValueError:
+        raise UserError(f'{parameter.name} must be {what}, not "{text:.40}"') from None
+
+
+def _name(name: str, *arguments: object) -> str:
+    return f"{name}({', '.join(map(str, arguments))})" if arguments else name
+
+
+def _failures(names: tuple[str, ...], allowed: tuple[str, ...] = FAILURES) -> tuple[str, ...]:
+    for name in names:
+        if name not in allowed:
+            _unknown(name, allowed)
+    return names
+
+
+def _unknown(name: str, known_names: tuple[str, ...]) -> NoReturn:
+    raise UserError(f'there is no "{name:.40}" (known are {", ".join(known_names) or "none"})')
+
+
+def _racks(names: tuple[str, ...], groups: Groups) -> list[set[str]]:
+    if not groups:
+        raise UserError("it needs groups of nodes; declare some in [groups]")
+    for name in names:
+        if name not in groups:
+            _unknown(name, tuple(groups))
+    return [set(groups[name]) for name in names or groups]

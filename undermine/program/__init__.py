@@ -1,0 +1,23 @@
+"""Facts from the source of a target: its I/O operations, and the regions in which a slow one hurts (docs/scopes.md).
+
+Never imports or runs any code of the target. `analyse(folders)` returns the facts; `Program.read(folders)` also takes the
+calls that runs have shown.
+"""
+
+from undermine.program.facts import SYNCHRONIZED, TIMED, Counts, Facts, Scope, StaticPoint, Trouble
+from undermine.program.program import Program, analyse, calls_in
+from undermine.program.source.operations import Named
+
+__all__ = [
+    "SYNCHRONIZED",
+    "TIMED",
+    "Counts",
+    "Facts",
+    "Named",
+    "Program",
+    "Scope",
+    "StaticPoint",
+    "Trouble",
+    "analyse",
+    "calls_in",
+]

@@ -1,0 +1,256 @@
+"""From source folders to facts. Pure: files are read and parsed, never imported or run; the same files give the same facts.
+
+1. read and parse all files (`sources`), 2. find out what each name may be (`index`, `values`) and who calls whom (`calls`),
+3. search for the scopes (`locking`, `serving`, `signals`, `clocks`, `limits`), 4. find the I/O operations and the scopes that
+each is in, directly or by calls (`spread`), 5. name their places (`places`), group them by basic block and count.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import gc
+import os
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from undermine.program.facts import LOOP, Facts, Scope, StaticPoint, Trouble, counts_of
+from undermine.program.regions.clocks import Clocks
+from undermine.program.regions.limits import Limits
+from undermine.program.regions.locking import Locking
+from undermine.program.regions.readings import Readings
+from undermine.program.regions.serving import Serving
+from undermine.program.regions.signals import Signals
+from undermine.program.regions.spread import Spread
+from undermine.program.source.code import Code, Found
+from undermine.program.source.flow import Step
+from undermine.program.source.index import Function
+from undermine.program.source.operations import Named, blocks_the_loop, closes, fetches, runs_a_loop
+from undermine.program.source.places import Places
+from undermine.program.source.sources import TESTS, Source, read
+
+
+class Operation(NamedTuple):
+    """An I/O operation of a function."""
+
+    function: Function
+    step: Step
+    op: str
+    call: str
+
+
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """All that is made stays until the end: looking for garbage meanwhile would take a third of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class Program:
+    """A program that was read. `facts()` says what is known; `with_observed` adds what runs have shown."""
+
+    def __init__(
+        self, sources: Iterable[Source], troubles: Iterable[Trouble] = (), named: Iterable[Named] = ()
+    ) -> None:
+        self.sources, self.troubles = list(sources), list(troubles)
+        self.code = Code(self.sources, named)
+        self._places: dict[str, Places] = {}
+
+    @classmethod
+    @_without_collecting()
+    def read(
+        cls,
+        folders: Iterable[str | os.PathLike[str]],
+        named: Iterable[Named] = (),
+        skip: Iterable[str] = TESTS,
+    ) -> Program:
+        sources, troubles = read(folders, skip)
+        return cls(sources, troubles, named)
+
+    # --- what runs have shown
+
+    def with_observed(self, edges: Iterable[tuple[str, str]]) -> Program:
+        """Also take these calls for true: pairs of caller and callee, as `module:qualname`, with `#ordinal` or without.
+
+        With the caller's ordinal the edge belongs to that very call, so what is held there is known. What is not in the program
+        is passed over.
+        """
+        for caller, callee in edges:
+            above = self._function(caller)
+            below = self._function(callee)
+            if above is not None and below is not None:
+                self.code.graph.observe(above, self._site(above, caller), below)
+        return self
+
+    def _function(self, loc: str) -> Function | None:
+        return self.code.index.functions.get(loc.partition("#")[0])
+
+    def _site(self, function: Function, loc: str) -> ast.AST | None:
+        places = self._of_module(function.module) if "#" in loc else None
+        if places is None:
+            return None
+        for step in self.code.flow(function).steps:
+            if step.kind == "call" and isinstance(step.node, ast.Call) and loc in self._locs(places, step):
+                return step.node
+        return None
+
+    # --- facts
+
+    @_without_collecting()
+    def facts(self) -> Facts:
+        operations = [each for function in self.code.functions for each in self._operations(function)]
+        readings = Readings(self.code)
+        serving = Serving(self.code, readings)
+        spread = Spread(self.code, self._found(serving, readings))
+        blocked = serving.blocked()
+        points: list[StaticPoint] = []
+        for function, members in _by_function(operations):
+            points.extend(self._points(function, members, spread, blocked.get(function.id)))
+        points.sort(key=lambda point: (point.file, point.line, point.loc, point.op))
+        counts = counts_of(
+            points,
+            files=len(self.sources),
+            lines=sum(source.lines for source in self.sources),
+            functions=len(self.code.index.functions),
+            calls=sum(len(function.calls) for function in self.code.functions),
+            edges=len(self.code.graph),
+        )
+        served = {
+            id: Scope(LOOP, where, f"it blocks the event loop: {why}")
+            for id, (where, why, depth) in blocked.items()
+            if depth == 0
+        }
+        sites = self._sites(spread)
+        return Facts(tuple(points), counts, (*self.troubles, *self.code.troubles), sites, served)
+
+    def _sites(self, spread: Spread) -> dict[str, tuple[Scope, ...]]:
+        """The scopes of each call by itself, and of whole functions, without what is known of callers."""
+        sites: dict[str, tuple[Scope, ...]] = {}
+        for id, wholes in spread.wholes.items():
+            sites[id] = tuple(wholes)
+        for id, regions in spread.direct.items():
+            function = self.code.index.functions[id]
+            places = self._of_module(function.module)
+            if places is None:
+                continue
+            for step in self.code.flow(function).steps:
+                if scopes := tuple(Scope(r.kind, r.where, r.why) for r in regions if step.number in r.steps):
+                    sites.update(dict.fromkeys(self._locs(places, step), scopes))
+        return sites
+
+    def _found(self, serving: Serving, readings: Readings) -> Iterator[Found]:
+        limits = Limits(self.code, readings)
+        yield from Locking(self.code).regions()
+        yield from serving.regions()
+        yield from Signals(self.code, limits.limited_calls).found()
+        yield from Clocks(self.code, readings).regions()
+        yield from limits.found()
+
+    def _operations(self, function: Function) -> Iterator[Operation]:
+        for step in self.code.flow(function).steps:
+            if step.kind == "call" and isinstance(step.node, ast.Call):
+                own = [callee.id for callee in self.code.graph.callees(step.node)]
+                op, call = self.code.operations.of(step.node, self.code.refs(function, step.node.func), own)
+                if op:
+                    yield Operation(function, step, self._on_pipe(function, step.node, op), call)
+            elif step.kind in ("exit", "next"):
+                of = closes if step.kind == "exit" else fetches
+                op = of(self.code.refs(function, step.node))
+                if op:
+                    yield Operation(function, step, op, "with" if step.kind == "exit" else "for")
+
+    def _on_pipe(self, function: Function, call: ast.Call, op: str) -> str:
+        """`os.read` and `os.write` say nothing of what they are on: a pipe has operations of its own."""
+        if op in ("file.read", "file.write") and call.args and "os.pipe" in self.code.made(function, call.args[0]):
+            return op.replace("file", "pipe")
+        return op
+
+    def _points(
+        self, function: Function, operations: list[Operation], spread: Spread, loop: tuple[str, str, int] | None
+    ) -> Iterator[StaticPoint]:
+        places = self._of_module(function.module)
+        if places is None:
+            return
+        points, blocks, flow = [], [], self.code.flow(function)
+        for each in operations:
+            locs = self._locs(places, each.step)
+            if locs:
+                scopes = spread.scopes(function, each.step)
+                if runs_a_loop(each.call):
+                    where, why = (
+                        self.code.where(function, each.step.node),
+                        "everything that the event loop receives, it receives here",
+                    )
+                    scopes = (*scopes, Scope(LOOP, where, why))
+                elif loop is not None and blocks_the_loop(each.call, each.step.awaited is not None):
+                    where, why, depth = loop
+                    scopes = (*scopes, Scope(LOOP, where, f"it blocks the event loop: {why}", depth))
+                line = getattr(each.step.node, "lineno", 0)
+                file = self.code.index.sources[function.module].file
+                points.append(StaticPoint(locs[0], file, line, each.op, each.call, scopes, also=tuple(locs[1:])))
+                blocks.append(flow.basic[each.step.block])
+        yield from _grouped(points, blocks)
+
+    def _locs(self, places: Places, step: Step) -> list[str]:
+        node, statement = step.node, step.statement
+        if step.kind == "exit" and isinstance(statement, ast.With | ast.AsyncWith):
+            item = next(item for item in statement.items if item.context_expr is node)
+            return places.of_exit(statement, item)
+        if step.kind == "next" and statement is not None:
+            return places.of_next(statement, node)
+        if not isinstance(node, ast.Call):
+            return []
+        awaited = places.of_await(step.awaited) if isinstance(step.awaited, ast.Await) else []
+        return list(dict.fromkeys([*places.of_call(node, entered=step.entered), *awaited]))
+
+    def _of_module(self, module: str) -> Places | None:
+        if module not in self._places:
+            source = self.code.index.sources[module]
+            try:
+                self._places[module] = Places(source)
+            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                self.troubles.append(Trouble(source.file, f"{type(error).__name__}: {str(error)[:200]}"))
+                return None
+        return self._places[module]
+
+
+def _by_function(operations: list[Operation]) -> Iterator[tuple[Function, list[Operation]]]:
+    found: dict[str, list[Operation]] = {}
+    for each in operations:
+        found.setdefault(each.function.id, []).append(each)
+    for members in found.values():
+        yield members[0].function, members
+
+
+def _grouped(points: list[StaticPoint], blocks: list[int]) -> Iterator[StaticPoint]:
+    """The last point of a basic block stands for all that are in the same scopes there."""
+    scopes = [tuple((scope.kind, scope.where) for scope in point.scopes) for point in points]
+    keys = list(zip(blocks, scopes, strict=True))
+    last = {key: point.loc for key, point in zip(keys, points, strict=True)}
+    for key, point in zip(keys, points, strict=True):
+        yield msgspec.structs.replace(point, group=last[key])
+
+
+def analyse(
+    folders: Iterable[str | os.PathLike[str]],
+    named: Iterable[Named] = (),
+    observed: Iterable[tuple[str, str]] = (),
+    skip: Iterable[str] = TESTS,
+) -> Facts:
+    """All facts of a program, from its source folders."""
+    return Program.read(folders, named, skip).with_observed(observed).facts()
+
+
+def calls_in(stacks: Iterable[Iterable[str]]) -> Iterator[tuple[str, str]]:
+    """The calls that stacks of events show (`loc`s, innermost first), for `with_observed`."""
+    for stack in stacks:
+        locs = list(stack)
+        yield from ((caller, callee) for callee, caller in pairwise(locs))

@@ -1,0 +1,222 @@
+"""Timeout scopes by clock arithmetic: what lies between two readings whose difference, or order, decides a branch or a limit.
+
+A deadline (`now + t`) is a reading too. Where the first reading is kept in an attribute or item, the scope is what is done
+after it was kept and before it is judged, also where both are a call or two away. Times that are kept for each of several
+others (`seen[peer]`) judge these others by their age: that is a lease, and what is done before it is renewed counts as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from undermine.program.facts import LEASE, TIMEOUT, Kind
+from undermine.program.regions.marks import lifted, together
+from undermine.program.regions.readings import Origin, Readings, Times
+from undermine.program.source.code import Code, Region
+from undermine.program.source.flow import Flow, Step
+from undermine.program.source.index import Function, last_name
+from undermine.program.source.names import words
+
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_LIMITED = words(
+    """wait wait_for get put join result select poll settimeout acquire timeout recv communicate timeout_at create_connection
+    with_timeout as_completed"""
+)
+_LATER = re.compile(r"not_before|(^|_)next(_|$)|retry|back_?off|wake|schedul|resync", re.IGNORECASE)
+"""Names of times from which on something may be done: nobody gives up then."""
+LIFT = 2
+
+
+class Judgement(NamedTuple):
+    """A place at which two times decide something."""
+
+    function: Function
+    step: Step
+    first: Times
+    second: Times
+
+
+class Clocks:
+    """Finds the scopes."""
+
+    def __init__(self, code: Code, readings: Readings) -> None:
+        self.code, self.readings = code, readings
+
+    def regions(self) -> Iterator[Region]:
+        for function in self.code.functions:
+            if self._reads_times(function):
+                for judgement in self._judgements(function):
+                    yield from self._scopes(judgement)
+
+    def _reads_times(self, function: Function) -> bool:
+        readings = self.readings
+        if any(readings.is_clock(function, call) for call in function.calls):
+            return True
+        return any(id == function.id for id, _ in readings.parameters) or self._calls_duration(function)
+
+    def _calls_duration(self, function: Function) -> bool:
+        durations = self.readings.durations
+        return bool(durations) and any(
+            callee.id in durations for call in function.calls for callee in self.code.graph.callees(call)
+        )
+
+    # --- what is judged
+
+    def _judgements(self, function: Function) -> Iterator[Judgement]:
+        flow = self.code.flow(function)
+        for step in flow.steps:
+            for expression in self._deciding(step):
+                for first, second in self._pairs(function, expression):
+                    yield Judgement(function, step, first, second)
+
+    def _deciding(self, step: Step) -> Iterator[ast.expr]:
+        """The parts of a step that decide a branch, or how long something may take."""
+        if step.kind == "test":
+            yield from parts_of(step.node)
+        elif step.kind == "assign":
+            yield from (part for part in parts_of(step.node) if isinstance(part, ast.Compare))
+        elif step.kind == "call" and isinstance(step.node, ast.Call) and last_name(step.node) in _LIMITED:
+            yield from step.node.args
+            yield from (keyword.value for keyword in step.node.keywords)
+        elif step.kind == "next" and isinstance(
+            step.statement, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+        ):
+            for each in step.statement.generators:
+                for condition in each.ifs:
+                    yield from parts_of(condition)
+            if isinstance(step.statement, ast.GeneratorExp | ast.ListComp):
+                yield from (part for part in parts_of(step.statement.elt) if isinstance(part, ast.Compare))
+
+    def _pairs(self, function: Function, node: ast.expr) -> Iterator[tuple[Times, Times]]:
+        readings = self.readings
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
+                if isinstance(op, _ORDERS):
+                    first, second = readings.times(function, left), readings.times(function, right)
+                    if first and second:
+                        yield first, second
+                    for side in (left, right):
+                        yield from readings.differences(function, side)
+                        yield from self._called(function, side)
+        else:
+            yield from readings.differences(function, node)
+            yield from self._called(function, node)
+
+    def _called(self, function: Function, node: ast.expr) -> Iterator[tuple[Times, Times]]:
+        """`if self.elapsed() > limit`: the times are those of the function that is called."""
+        if isinstance(node, ast.Call):
+            for callee in self.code.graph.callees(node):
+                if callee.id in self.readings.durations:
+                    for value in callee.returned:
+                        for first, second in self.readings.differences(callee, value):
+                            kept = frozenset(origin for origin in first | second if origin.kind == "kept")
+                            if kept:
+                                yield frozenset({Origin("call", "", node)}), kept
+
+    # --- the scopes
+
+    def _scopes(self, judged: Judgement) -> Iterator[Region]:
+        pairs = {(a, b) for a in judged.first for b in judged.second if a.kind != "kept" or b.kind != "kept"}
+        for one, other in sorted(pairs, key=_order):
+            if one.kind == "kept" or other.kind == "kept":
+                kept, reading = (one, other) if one.kind == "kept" else (other, one)
+                yield from self._kept_scopes(judged, kept, reading)
+            else:
+                yield from self._local_scopes(judged, one, other)
+
+    def _local_scopes(self, judged: Judgement, one: Origin, other: Origin) -> Iterator[Region]:
+        """Both readings are in this function; a parameter was read before it began."""
+        flow = self.code.flow(judged.function)
+        first, last = sorted((one, other), key=_place)
+        end = self._step(flow, last)
+        if end is None:
+            return
+        if first == last:
+            steps = flow.in_loop(end.number)
+        elif first.kind == "parameter":
+            steps = flow.before(end.number)
+        else:
+            start = self._step(flow, first)
+            if start is None:
+                return
+            steps = flow.between(start.number, end.number)
+            if start.number in flow.after(end.number):
+                steps |= flow.between(end.number, end.number, {start.number})
+        if steps:
+            yield self._region(TIMEOUT, judged, steps, first.node or judged.step.node)
+
+    def _region(self, kind: Kind, judged: Judgement, steps: set[int], start: ast.AST, name: str = "") -> Region:
+        line = getattr(judged.step.node, "lineno", 0)
+        where = self.code.where(judged.function, start)
+        what = f"{name}, set in time" if name else f"line {getattr(start, 'lineno', 0)}"
+        why = f"between two clock readings ({what}) that decide line {line} of {judged.function.short}"
+        key = f"{judged.function.id}:{line}:{name or getattr(start, 'lineno', 0)}"
+        return Region(kind, key, where, why, judged.function.id, frozenset(steps))
+
+    def _step(self, flow: Flow, origin: Origin) -> Step | None:
+        return flow.at(origin.node) if origin.node is not None else None
+
+    def _kept_scopes(self, judged: Judgement, kept: Origin, reading: Origin) -> Iterator[Region]:
+        kind, what = self._what(judged, kept)
+        if _LATER.search(what.rpartition(".")[2]):
+            return
+        setters = self._setters(kept.name)
+        line = self.code.where(judged.function, judged.step.node)
+        why = f"the time {what} is judged by its age in {judged.function.short} ({line})"
+        flow = self.code.flow(judged.function)
+        end = self._step(flow, reading) or judged.step
+        before = flow.before(end.number, {number for function, number in setters if function is judged.function})
+        yield Region(kind, kept.name, line, f"before it: {why}", judged.function.id, frozenset(before))
+        for function, number in setters:
+            here = self.code.flow(function)
+            renewed = kind == LEASE and not isinstance(here.steps[number].node, ast.BinOp)
+            steps = here.after(number) | (here.before(number) if renewed else set())
+            where = self.code.where(function, here.steps[number].node)
+            yield Region(kind, kept.name, where, f"around its setting: {why}", function.id, frozenset(steps - {number}))
+        if judged.function.id in self.readings.clocks:
+            return  # a clock that corrects itself: everybody calls it
+        starts, ends = lifted(self.code, setters, LIFT), lifted(self.code, [(judged.function, end.number)], LIFT)
+        for id, between in together(self.code, starts, ends).items():
+            yield Region(kind, kept.name, line, f"between its setting and that: {why}", id, between)
+
+    def _what(self, judged: Judgement, kept: Origin) -> tuple[Kind, str]:
+        owner = judged.function.owner
+        of_others = (
+            kept.name.endswith("[]") or owner is None or not any(kept.name.startswith(f"{c}.") for c in owner.order)
+        )
+        return (LEASE if of_others else TIMEOUT), kept.name.rpartition(":")[2]
+
+    def _setters(self, key: str) -> list[tuple[Function, int]]:
+        """The steps that set an attribute or item to a time, but for those that only prepare the object."""
+        found = []
+        for function, value in self.readings.kept.get(key, ()):
+            if function.qualname.endswith("__init__"):
+                continue
+            for step in self.code.flow(function).steps:
+                if step.kind == "assign" and step.node is value:
+                    found.append((function, step.number))
+        return found
+
+
+def parts_of(node: ast.expr) -> Iterator[ast.expr]:
+    """An expression without the `and`, `or`, `not` around its parts."""
+    if isinstance(node, ast.BoolOp):
+        for value in node.values:
+            yield from parts_of(value)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield from parts_of(node.operand)
+    else:
+        yield node
+
+
+def _place(origin: Origin) -> tuple[int, int]:
+    node = origin.node
+    return (node.lineno, node.col_offset) if node is not None else (0, 0)
+
+
+def _order(pair: tuple[Origin, Origin]) -> tuple[tuple[str, str, tuple[int, int]], ...]:
+    return tuple((origin.kind, origin.name, _place(origin)) for origin in pair)

@@ -1,0 +1,343 @@
+"""Time limits that are asked for: `wait_for`, `timeout()`, alarms and timers, limits of sockets, calls and polls; and leases:
+keys and locks with an expiry, and loops that renew something.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from undermine.program.facts import LEASE, TIMEOUT
+from undermine.program.regions.marks import Marks, lifted, together
+from undermine.program.regions.readings import Readings
+from undermine.program.source.code import Code, Found, Region, Whole, is_none, keyword, text_of
+from undermine.program.source.flow import Flow, Step
+from undermine.program.source.index import Function, last_name
+from undermine.program.source.names import words
+
+_AROUND = ("wait_for", "with_timeout", "wait")
+_MANAGERS = words(
+    """asyncio.timeout asyncio.timeout_at async_timeout.timeout anyio.fail_after anyio.move_on_after trio.fail_after
+    trio.move_on_after gevent.Timeout eventlet.Timeout"""
+)
+_ALARMS = frozenset({"signal.alarm", "signal.setitimer"})
+_TIMERS = frozenset({"call_later", "call_at", "Timer"})
+_LIMITED_MAKERS = words(
+    """socket.create_connection http.client.HTTPConnection http.client.HTTPSConnection urllib3.PoolManager smtplib.SMTP ftplib.FTP
+    redis.Redis redis.StrictRedis sqlite3.connect"""
+)
+_POLLERS = words(
+    """select.poll select.epoll selectors.DefaultSelector selectors.SelectSelector selectors.PollSelector
+    selectors.EpollSelector"""
+)
+_LIMIT_WORDS = ("timeout", "socket_timeout", "request_timeout", "deadline")
+_EXPIRY_WORDS = ("ex", "px", "exat", "pxat", "ttl", "lease", "expires", "expire")
+_EXPIRING = words("setex psetex expire pexpire expireat pexpireat getex grant_lease hexpire")
+_LEASING = re.compile(
+    r"lock|lease|heart|beat|alive|renew|regist|acquir|session|birth|claim|owner|leader|elect", re.IGNORECASE
+)
+"""Names by which a key that expires is told from one that is only tidied up."""
+_ENDING = re.compile(r"death|dead|unregist|deregist|release|clean|expire", re.IGNORECASE)
+_RENEWING = re.compile(r"(^|_)(heart_?beats?|keep_?alive|renew(_lease|_session|_lock)?|beat)$")
+LIFT = 2
+LIFT_OF_LEASES = 2
+
+
+class Limits:
+    """Finds them."""
+
+    def __init__(self, code: Code, readings: Readings) -> None:
+        self.code, self.readings = code, readings
+        self.limited_calls: set[ast.AST] = set()
+        """Calls whose result is awaited with a limit."""
+        self._around = {function.id: list(self._calls_around(function)) for function in code.functions}
+
+    def found(self) -> Iterator[Found]:
+        sockets = self._limited_objects()
+        for function in self.code.functions:
+            yield from self._awaited(function)
+            yield from self._entered(function)
+            yield from self._operations(function, sockets)
+            yield from self._renewals(function)
+        yield from self._alarms()
+        yield from self._timers()
+        yield from self._leases()
+
+    # --- a limit around something that is awaited
+
+    def _calls_around(self, function: Function) -> Iterator[tuple[ast.Call, str, list[ast.Call]]]:
+        """`wait_for(f(), t)`: the call, its limit, and the calls that it waits for."""
+        for call in function.calls:
+            if last_name(call) in _AROUND:
+                limit, awaited = self._parts(function, call)
+                if limit:
+                    inner = [each for part in awaited for each in self._within(function, part)]
+                    self.limited_calls.update(inner)
+                    yield call, limit, inner
+
+    def _parts(self, function: Function, call: ast.Call) -> tuple[str, list[ast.expr]]:
+        name, args = last_name(call), list(call.args)
+        if name == "wait":
+            if not self.code.outside(function, call) & {"asyncio.wait", "concurrent.futures.wait"}:
+                return "", []
+            given = keyword(call, "timeout")
+            return ("" if is_none(given) or given is None else text_of(given)), args[:1]
+        if isinstance(call.func, ast.Attribute) and self._is_condition(function, call.func.value):
+            return "", []
+        given = keyword(call, "timeout") or (args[1] if name == "wait_for" and len(args) > 1 else None)
+        if name == "with_timeout":
+            given, args = (args[0] if args else None), args[1:]
+        return ("" if is_none(given) or given is None else text_of(given)), args[:1]
+
+    def _is_condition(self, function: Function, node: ast.expr) -> bool:
+        return any(name.endswith(".Condition") for name in self.code.made(function, node))
+
+    def _within(self, function: Function, node: ast.expr) -> Iterator[ast.Call]:
+        """The calls that an awaited expression is made of; a name stands for what was assigned to it."""
+        if isinstance(node, ast.Name):
+            for value in self.code.assigned(function, node.id):
+                if not isinstance(value, ast.Name):
+                    yield from self._within(function, value)
+        else:
+            yield from (each for each in ast.walk(node) if isinstance(each, ast.Call))
+
+    def _awaited(self, function: Function) -> Iterator[Found]:
+        for call, limit, inner in self._around[function.id]:
+            where = self.code.where(function, call)
+            why = f"{last_name(call)} in {function.short} gives it {limit}"
+            flow = self.code.flow(function)
+            steps = frozenset(step.number for each in inner if (step := flow.at(each)) is not None)
+            yield Region(TIMEOUT, where, where, why, function.id, steps)
+            for each in inner:
+                for edge in self.code.graph.at.get(each, ()):
+                    yield Whole(TIMEOUT, where, where, why, edge.callee)
+
+    # --- with
+
+    def _entered(self, function: Function) -> Iterator[Region]:
+        flow = self.code.flow(function)
+        for step in flow.steps:
+            if step.kind == "enter" and isinstance(step.node, ast.Call):
+                limit = step.node.args[0] if step.node.args else keyword(step.node, "delay", "seconds")
+                if self.code.outside(function, step.node) & _MANAGERS and not is_none(limit):
+                    where = self.code.where(function, step.node)
+                    why = f"within {text_of(step.node)} of {function.short}"
+                    yield Region(TIMEOUT, where, where, why, function.id, _inside(flow, step))
+
+    # --- sockets, polls and calls with limits of their own
+
+    def _limited_objects(self) -> dict[str, str]:
+        """By key: objects with a time limit of their own, and which."""
+        found: dict[str, str] = {}
+        for function in self.code.functions:
+            for target, value in function.assigns:
+                if isinstance(value, ast.Call) and self.code.outside(function, value) & _LIMITED_MAKERS:
+                    self._note(found, function, target, keyword(value, *_LIMIT_WORDS))
+            for target, value in function.enters:
+                if isinstance(value, ast.Call) and self.code.outside(function, value) & _LIMITED_MAKERS:
+                    self._note(found, function, target, keyword(value, *_LIMIT_WORDS))
+            for call in function.calls:
+                self._limited_by(found, function, call)
+        self._registered(found)
+        for _ in range(2):
+            self._passed_on(found)
+        return found
+
+    def _note(self, found: dict[str, str], function: Function, node: ast.expr, limit: ast.expr | None) -> None:
+        if limit is None or is_none(limit) or (isinstance(limit, ast.Constant) and not limit.value):
+            return
+        key = self.code.key(function, node)
+        if key:
+            found.setdefault(key, text_of(limit))
+
+    def _limited_by(self, found: dict[str, str], function: Function, call: ast.Call) -> None:
+        name = last_name(call)
+        if name == "settimeout" and isinstance(call.func, ast.Attribute) and call.args:
+            self._note(found, function, call.func.value, call.args[0])
+        elif "select.select" in self.code.outside(function, call) and len(call.args) > 3:
+            for group in call.args[:3]:
+                for each in group.elts if isinstance(group, ast.List | ast.Tuple) else ():
+                    self._note(found, function, each, call.args[3])
+
+    def _registered(self, found: dict[str, str]) -> None:
+        """What is registered at a poller that polls with a limit."""
+        polled: dict[str, str] = {}
+        calls = [(function, call) for function in self.code.functions for call in function.calls if call.args]
+        for function, call in calls:
+            if isinstance(call.func, ast.Attribute) and call.func.attr in ("poll", "select"):
+                self._note(polled, function, call.func.value, call.args[0])
+        for function, call in calls:
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "register":
+                limit = polled.get(self.code.key(function, call.func.value), "")
+                if limit and self.code.made(function, call.func.value) & _POLLERS:
+                    found.setdefault(self.code.key(function, call.args[0]), limit)
+        found.pop("", None)
+
+    def _passed_on(self, found: dict[str, str]) -> None:
+        """A parameter that is given a limited object is one."""
+        for function in list(self.code.functions):
+            for call in function.calls:
+                limited = [
+                    self.code.key(function, a) if isinstance(a, ast.Name | ast.Attribute) else "" for a in call.args
+                ]
+                if any(key in found for key in limited):
+                    for called, skip in self.code.values.called(function, call):
+                        names = [arg.arg for arg in called.parameters][skip:]
+                        for name, key in zip(names, limited, strict=False):
+                            if key in found:
+                                found.setdefault(f"{called.id}.{name}", found[key])
+
+    def _operations(self, function: Function, limited: dict[str, str]) -> Iterator[Region]:
+        """I/O on such an object, and I/O that is given a limit itself."""
+        for call in function.calls:
+            key = self.code.key(function, call.func.value) if isinstance(call.func, ast.Attribute) else ""
+            own = keyword(call, "timeout")
+            limit = limited.get(key, "") or ("" if is_none(own) or own is None else text_of(own))
+            if not limit or not self._is_operation(function, call):
+                continue
+            flow = self.code.flow(function)
+            step = flow.at(call)
+            if step is not None:
+                where = self.code.where(function, call)
+                why = f"{text_of(call.func)} itself has the limit {limit}"
+                yield Region(TIMEOUT, where, where, why, function.id, frozenset({step.number}))
+
+    def _is_operation(self, function: Function, call: ast.Call) -> bool:
+        own = [callee.id for callee in self.code.graph.callees(call)]
+        op = self.code.operations.of(call, self.code.refs(function, call.func), own)[0]
+        return bool(op) and not op.endswith(".close")
+
+    # --- alarms and timers
+
+    def _alarms(self) -> Iterator[Region]:
+        starts: list[tuple[Function, int]] = []
+        ends: list[tuple[Function, int]] = []
+        for function in self.code.functions:
+            for call in function.calls:
+                if self.code.outside(function, call) & _ALARMS and call.args:
+                    step = self.code.flow(function).at(call)
+                    if step is not None:
+                        (ends if _stops(call) else starts).append((function, step.number))
+        for id, steps in together(self.code, self._lift(starts), self._lift(ends)).items():
+            function = self.code.index.functions[id]
+            first = self.code.flow(function).steps[min(self._lift(starts)[id])]
+            where = self.code.where(function, first.node)
+            why = f"while an alarm is set in {function.short}"
+            yield Region(TIMEOUT, f"alarm in {id}", where, why, id, steps)
+
+    def _lift(self, direct: Iterable[tuple[Function, int]], depth: int = LIFT) -> Marks:
+        return lifted(self.code, direct, depth)
+
+    def _timers(self) -> Iterator[Region]:
+        starts: dict[str, list[tuple[Function, int]]] = defaultdict(list)
+        ends: dict[str, list[tuple[Function, int]]] = defaultdict(list)
+        for function in self.code.functions:
+            for target, value in function.assigns:
+                if isinstance(value, ast.Call) and last_name(value) in _TIMERS:
+                    self._moment(starts, function, self.code.key(function, target), value)
+            for call in function.calls:
+                if isinstance(call.func, ast.Attribute) and call.func.attr == "cancel":
+                    self._moment(ends, function, self.code.key(function, call.func.value), call)
+        for key in sorted(starts.keys() & ends.keys()):
+            function, number = starts[key][0]
+            where = self.code.where(function, self.code.flow(function).steps[number].node)
+            why = f"while the timer {key.rpartition(':')[2]} runs, until it is cancelled"
+            for id, steps in together(self.code, self._lift(starts[key], 1), self._lift(ends[key], 1)).items():
+                yield Region(TIMEOUT, key, where, why, id, steps)
+
+    def _moment(
+        self, into: dict[str, list[tuple[Function, int]]], function: Function, key: str, call: ast.Call
+    ) -> None:
+        step = self.code.flow(function).at(call)
+        if key and step is not None:
+            into[key].append((function, step.number))
+
+    # --- leases
+
+    def _leases(self) -> Iterator[Region]:
+        """From where a key or lock with an expiry is set, on: it expires while what follows is slow."""
+        for function in self.code.functions:
+            for call in function.calls:
+                expiry = self._expiry(function, call) if self._is_lease(function, call) else ""
+                step = self.code.flow(function).at(call) if expiry else None
+                if step is not None:
+                    where = self.code.where(function, call)
+                    why = f"what {function.short} set ({text_of(call.func)}) expires after {expiry}"
+                    yield from self._after(function, step, where, why)
+
+    def _after(self, function: Function, step: Step, where: str, why: str) -> Iterator[Region]:
+        for id, numbers in sorted(self._lift([(function, step.number)], LIFT_OF_LEASES).items()):
+            flow = self.code.flow(self.code.index.functions[id])
+            ends = _giving_back(flow, function)
+            for number, level in sorted(numbers.items()):
+                steps = flow.after(number, ends) - {number}
+                if steps and level < LIFT_OF_LEASES:
+                    yield Region(LEASE, f"lease {where}", where, why, id, frozenset(steps))
+
+    def _is_lease(self, function: Function, call: ast.Call) -> bool:
+        """Others may act once it has expired: it is taken only if nobody has it, or its names say so."""
+        if not is_none(keyword(call, "nx")) or last_name(call) in ("lock", "lease", "grant", "grant_lease"):
+            return True
+        name = function.qualname.rpartition(".")[2]
+        if _ENDING.search(name):
+            return False
+        return bool(_LEASING.search(name) or any(_LEASING.search(text_of(each)) for each in call.args[:1]))
+
+    def _expiry(self, function: Function, call: ast.Call) -> str:
+        name = last_name(call)
+        outside = self.code.outside(function, call)
+        store = any(
+            each.startswith(("redis.", "etcd", "consul", "kazoo", "pymemcache", "memcache")) for each in outside
+        )
+        if name == "zadd":
+            return "a time that is kept with it" if store and self._holds_time(function, call) else ""
+        if name in _EXPIRING and (store or not self.code.graph.callees(call)):
+            given = call.args[1] if len(call.args) > 1 else keyword(call, "time", "ttl")
+            return text_of(given) if given is not None else "some time"
+        if store or (not outside and not self.code.graph.callees(call) and name in ("set", "lock", "lease", "grant")):
+            words = _EXPIRY_WORDS if name != "lock" else (*_EXPIRY_WORDS, "timeout")
+            given = keyword(call, *words)
+            return "" if given is None or is_none(given) else text_of(given)
+        return ""
+
+    def _holds_time(self, function: Function, call: ast.Call) -> bool:
+        """A time is among what is put into a sorted set: others will look for what is older than now."""
+        parts = [
+            part for argument in call.args for part in ast.walk(argument) if isinstance(part, ast.Name | ast.BinOp)
+        ]
+        return any(self.readings.times(function, part) for part in parts)
+
+    def _renewals(self, function: Function) -> Iterator[Region]:
+        """A loop that renews something: all else that the loop does comes between two renewals."""
+        for call in function.calls:
+            if _RENEWING.search(last_name(call).lower()):
+                flow = self.code.flow(function)
+                step = flow.at(call)
+                steps = flow.in_loop(step.number) if step is not None else set()
+                if steps:
+                    where = self.code.where(function, call)
+                    why = f"{function.short} renews something in a loop ({text_of(call.func)}); others judge it by that"
+                    yield Region(LEASE, where, where, why, function.id, frozenset(steps))
+
+
+def _inside(flow: Flow, enter: Step) -> frozenset[int]:
+    """The steps between the entering and the leaving of a `with`."""
+    found: set[int] = set()
+    for step in flow.steps:
+        if step.kind == "exit" and step.node is enter.node:
+            found |= flow.between(enter.number, step.number)
+    return frozenset(found)
+
+
+def _giving_back(flow: Flow, taker: Function) -> set[int]:
+    """The steps that give back by name what another function takes: `release_lock` for `acquire_lock`."""
+    name = taker.qualname.rpartition(".")[2]
+    wanted = {name.replace("acquire", "release"), name.replace("lock", "unlock"), "release"} - {name}
+    return {step.number for step in flow.steps if step.kind == "call" and last_name(step.node) in wanted}
+
+
+def _stops(call: ast.Call) -> bool:
+    value = call.args[-1]
+    return isinstance(value, ast.Constant) and value.value == 0

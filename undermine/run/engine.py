@@ -1,0 +1,142 @@
+"""The helpers of one tool process, opened and closed together: guardian, the user's file, runner."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from undermine.config.schema import Config
+from undermine.deployments.client import GuardianClient, tool_identity
+from undermine.deployments.local import markers
+from undermine.model.errors import UserError
+from undermine.model.injected import Stage
+from undermine.model.plan import Plan
+from undermine.model.run import Verdict
+from undermine.policies.pruning import Refusal
+from undermine.run.runner import Runner
+from undermine.userland.client import UserlandClient
+from undermine.userland.registry import check_workloads
+
+_PRUNE_TIMEOUT_S = 120.0
+_PRUNE_PLAN_S = 0.001
+"""What each plan may take on top of it: a whole level may be hundreds of thousands."""
+
+
+class Engine:
+    """What a campaign needs to run experiments and to ask the user's functions."""
+
+    def __init__(
+        self, config: Config, folder: Path, guardian: GuardianClient, userland: UserlandClient, runner: Runner
+    ) -> None:
+        self.config = config
+        self._guardian = guardian
+        self.runner = runner
+        self.userland = userland
+        self._folder = folder
+
+    def abort(self) -> None:
+        """End every run that is under way, at once."""
+        self._guardian.close()
+
+    @property
+    def user_checkers(self) -> list[str]:
+        """Names of the user's checkers that are wanted."""
+        return [name for name in self.userland.declared["checkers"] if name not in self.config.checkers.disable]
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of protocols that the user's file names."""
+        return msgspec.convert(self.userland.declared["stages"], list[Stage])
+
+    def user_checks(self, run_folder: Path) -> list[Verdict]:
+        """The user's checkers on a stored run, or on what looks like one; what does not answer is `unknown`."""
+        names = self.user_checkers
+        if not names:
+            return []
+        out = run_folder / "verdicts.json"
+        timeout_s = self.config.run.checker_timeout_s
+        call = self.userland.call(
+            "check", run=str(run_folder), out=str(out), timeout_s=timeout_s, log=str(self._folder / "checkers.log")
+        )
+        if not call.wait(timeout_s * len(names) + 10):
+            call.kill()
+        try:
+            verdicts = msgspec.json.decode(out.read_bytes(), type=list[Verdict])
+        except (OSError, msgspec.DecodeError):
+            return [Verdict("unknown", "the checkers' process died or ran out of time", checker=n) for n in names]
+        finally:
+            out.unlink(missing_ok=True)
+        return [verdict for verdict in verdicts if verdict.checker in names]
+
+    def user_policies(self, plans: Sequence[Plan], policies: Sequence[str] = ()) -> list[Refusal]:
+        """What policies say of each plan: the user's, as declared, or those that are named, shipped ones among them."""
+        declared = self.userland.declared
+        if not plans or not (policies or declared["filters"] or declared["clusters"]):
+            return [Refusal("")] * len(plans)
+        stem = f"prune-{os.getpid()}-{threading.get_ident()}"
+        asked, out = self._folder / f"{stem}.json", self._folder / f"{stem}.out"
+        log = self._folder / "policies.log"
+        try:
+            asked.write_bytes(msgspec.json.encode(list(plans)))
+            call = self.userland.call(
+                "prune",
+                plans=str(asked),
+                out=str(out),
+                log=str(log),
+                campaign=str(self._folder),
+                policies=list(policies),
+                groups=self.config.groups,
+                seed=self.config.hunt.seed,
+            )
+            if not call.wait(_PRUNE_TIMEOUT_S + _PRUNE_PLAN_S * len(plans)):
+                call.kill()
+            return _refusals(call.code, out, log)
+        finally:
+            asked.unlink(missing_ok=True)
+            out.unlink(missing_ok=True)
+
+
+class _Answer(msgspec.Struct):
+    """What the helper says of plans."""
+
+    refusals: list[tuple[str, str]] | None = None
+    error: str = ""
+
+
+def _refusals(code: int | None, out: Path, log: Path) -> list[Refusal]:
+    try:
+        answer = msgspec.json.decode(out.read_bytes(), type=_Answer)
+    except (OSError, msgspec.DecodeError):
+        answer = _Answer()
+    if answer.error:
+        raise UserError(f"{answer.error} (see {log})")
+    if code != 0 or answer.refusals is None:
+        raise UserError(f"a policy of yours ended the process or hung; see {log} and mend it")
+    return [Refusal(*one) for one in answer.refusals]
+
+
+def _helper_env(config: Config, folder: Path) -> dict[str, str]:
+    """So that a sweep knows the helper for ours, and for that of a tool that lives."""
+    return {**markers(config.dir, folder), "UNDERMINE_GUARDIAN_OF": tool_identity()}
+
+
+@contextlib.contextmanager
+def open_engine(config: Config, folder: Path) -> Iterator[Engine]:
+    """Start the helpers; whatever happens inside, they and all they started are gone afterwards."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (
+        GuardianClient(campaign_dir=config.dir) as guardian,
+        UserlandClient(config.plugins, _helper_env(config, folder), folder / "plugins.log") as userland,
+    ):
+        if not config.workload.command and not config.workload.python:
+            check_workloads(config.campaign.plugins, userland.declared["workloads"])
+        runner = Runner(config, guardian, userland)
+        try:
+            yield Engine(config, folder, guardian, userland, runner)
+        finally:
+            runner.close()

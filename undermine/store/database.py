@@ -1,0 +1,530 @@
+"""The campaign's memory: SQLite (WAL) for rounds, runs, verdicts, points and findings; files for the rest.
+
+A round is written before it runs; a run is written when it starts and again when it has been judged. Whatever is
+killed when, what was committed stays, and a run that was under way is known as such.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from undermine.model.errors import UserError
+from undermine.model.finding import Finding, Landing, Outcome, landings
+from undermine.model.plan import Plan
+from undermine.model.point import Point
+from undermine.model.run import RunRecord, SlowOp, Verdict
+from undermine.protocols import Dropped, Experiment, PastRun, PointSeen, Profile
+from undermine.store.points import POINTS_SCHEMA, PointTable
+
+SCHEMA_VERSION = 4
+
+BASELINE = "baseline"
+CONFIRM = "confirm"
+CONTROL = "control"
+REALISM = "realism"
+REPLAY = "replay"
+BENIGN = "benign"
+SPECIAL = (BASELINE, BENIGN, CONFIRM, CONTROL, REALISM, REPLAY)
+"""Rounds that no strategy proposed: fault-free runs, faults at rest, re-runs of failing plans, the same moments without
+the faults, or with a slow device instead, re-runs under another configuration."""
+PATIENT = (CONFIRM, CONTROL, REPLAY)
+"""Those of suspects: they have the long wait."""
+_SPECIAL_SQL = ", ".join(f"'{name}'" for name in SPECIAL)
+_BASELINES_SQL = (
+    f"SELECT x.run FROM runs x JOIN rounds r USING (round) WHERE r.strategy = '{BASELINE}' "
+    "AND x.state = 'done' AND x.status != 'broken'"
+)
+
+_ODD_SQL = (  # the checker of logs has passed it, with evidence
+    "EXISTS (SELECT 1 FROM verdicts v WHERE v.run = x.run AND v.checker = 'logs' "
+    "AND v.answer = 'pass' AND json_array_length(v.verdict, '$.evidence') > 0)"
+)
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE rounds (
+    round INTEGER PRIMARY KEY, strategy TEXT NOT NULL, created REAL NOT NULL, finished REAL, used_s REAL NOT NULL DEFAULT 0);
+CREATE TABLE slots (
+    round INTEGER NOT NULL REFERENCES rounds, idx INTEGER NOT NULL, plan TEXT NOT NULL, plan_id TEXT NOT NULL,
+    run INTEGER, PRIMARY KEY (round, idx));
+CREATE TABLE runs (
+    run INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
+    state TEXT NOT NULL, status TEXT, reason TEXT NOT NULL DEFAULT '', started REAL NOT NULL, ended REAL,
+    timing TEXT, symptom TEXT NOT NULL DEFAULT '', landed TEXT NOT NULL DEFAULT '[]', slow_ops TEXT NOT NULL DEFAULT '[]');
+CREATE TABLE verdicts (
+    run INTEGER NOT NULL, checker TEXT NOT NULL, answer TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (run, checker));
+CREATE TABLE fired (
+    run INTEGER NOT NULL, step INTEGER NOT NULL, point TEXT NOT NULL, fault TEXT NOT NULL, detail TEXT NOT NULL,
+    PRIMARY KEY (run, step)) WITHOUT ROWID;
+CREATE TABLE dropped (
+    plan_id TEXT NOT NULL, strategy TEXT NOT NULL, plan TEXT NOT NULL, rule TEXT NOT NULL, instead TEXT NOT NULL,
+    PRIMARY KEY (plan_id, strategy));
+CREATE TABLE findings (finding TEXT PRIMARY KEY, symptom TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
+CREATE TABLE numbers (symptom TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE);
+"""
+
+
+_REMEMBERED_MAX = 1 << 15
+
+
+@lru_cache(_REMEMBERED_MAX)
+def _plan(text: str) -> Plan:
+    """The same plans are asked for after every round, however many there are."""
+    return msgspec.json.decode(text, type=Plan)
+
+
+@lru_cache(_REMEMBERED_MAX)
+def _landed(text: str) -> tuple[Landing, ...]:
+    return msgspec.json.decode(text, type=tuple[Landing, ...])
+
+
+@lru_cache(_REMEMBERED_MAX)
+def _slow_ops(text: str) -> tuple[SlowOp, ...]:
+    return msgspec.json.decode(text, type=tuple[SlowOp, ...])
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """A plan in its place: round and index."""
+
+    round_index: int
+    index: int
+    strategy: str
+    plan: Plan
+
+
+def _put_dropped(db: sqlite3.Connection, dropped: Iterable[Dropped]) -> None:
+    rows = [(d.plan.id, d.plan.strategy, msgspec.json.encode(d.plan).decode(), d.rule, d.instead) for d in dropped]
+    db.executemany("INSERT OR IGNORE INTO dropped VALUES (?, ?, ?, ?, ?)", rows)
+
+
+class Store:
+    """One campaign's database. Safe to use from several threads."""
+
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+        self.folder = folder
+        self.runs_dir = folder / "runs"
+        self._lock = threading.RLock()
+        self._points = PointTable()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.runs_dir.mkdir(mode=0o700, exist_ok=True)
+        path = folder / "campaign.db"
+        try:
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._prepare(path)
+            if read_only:
+                self._db.execute("PRAGMA query_only=ON")
+        except sqlite3.DatabaseError as error:
+            raise UserError(f"{path} cannot be opened ({error}); move it away and start a new campaign") from error
+
+    def _prepare(self, path: Path) -> None:
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            with self._change() as db:
+                for statement in (_SCHEMA + POINTS_SCHEMA).split(";"):
+                    if statement.strip():
+                        db.execute(statement)
+                db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        elif version == 3:
+            with self._change() as db:
+                if db.execute("PRAGMA user_version").fetchone() == (3,):  # else another process was faster
+                    db.execute("ALTER TABLE runs ADD COLUMN slow_ops TEXT NOT NULL DEFAULT '[]'")
+                    db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        elif version != SCHEMA_VERSION:
+            raise UserError(
+                f"{path} was written by another version of undermine; start a new campaign without --resume"
+            )
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; a full disk is a clear sentence and leaves what was there."""
+        with self._lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException as error:
+                with contextlib.suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+                if isinstance(error, sqlite3.OperationalError) and ("full" in str(error) or "disk I/O" in str(error)):
+                    raise UserError(
+                        f"cannot write to {self.folder} ({error}); free some space, then run `undermine hunt --resume`: "
+                        "nothing stored so far is lost"
+                    ) from error
+                raise
+
+    def _all(self, sql: str, *values: Any) -> list[Any]:
+        with self._lock:
+            return self._db.execute(sql, values).fetchall()
+
+    # --- meta
+
+    def set_meta(self, key: str, value: Any) -> None:
+        with self._change() as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
+
+    def meta(self, key: str, default: Any = None) -> Any:
+        rows = self._all("SELECT value FROM meta WHERE key = ?", key)
+        return json.loads(rows[0][0]) if rows else default
+
+    # --- rounds and runs
+
+    def write_round(self, strategy: str, plans: Sequence[Plan], dropped: Iterable[Dropped] = ()) -> list[Slot]:
+        """Store plans that were proposed together, before any of them runs, and those that were proposed with them and will
+        not: all or nothing."""
+        with self._change() as db:
+            cursor = db.execute("INSERT INTO rounds (strategy, created) VALUES (?, ?)", (strategy, time.time()))
+            round_index = int(cursor.lastrowid or 0)
+            slots = [Slot(round_index, index, strategy, plan) for index, plan in enumerate(plans)]
+            db.executemany(
+                "INSERT INTO slots (round, idx, plan, plan_id) VALUES (?, ?, ?, ?)",
+                [(s.round_index, s.index, msgspec.json.encode(s.plan).decode(), s.plan.id) for s in slots],
+            )
+            _put_dropped(db, dropped)
+        return slots
+
+    def finish_round(self, round_index: int, used_s: float) -> None:
+        with self._change() as db:
+            db.execute(
+                "UPDATE rounds SET finished = ?, used_s = used_s + ? WHERE round = ?",
+                (time.time(), used_s, round_index),
+            )
+
+    def spend(self, round_index: int, used_s: float) -> None:
+        """Time that went into a round; it is finished once none of its plans is left."""
+        with self._change() as db:
+            db.execute(
+                "UPDATE rounds SET used_s = used_s + ?, finished = CASE WHEN EXISTS "
+                "(SELECT 1 FROM slots WHERE slots.round = rounds.round AND slots.run IS NULL) THEN NULL ELSE ? END "
+                "WHERE round = ?",
+                (used_s, time.time(), round_index),
+            )
+
+    def begin_run(self, slot: Slot) -> int:
+        with self._change() as db:
+            cursor = db.execute(
+                "INSERT INTO runs (round, idx, attempt, state, started) VALUES (?, ?, "
+                "(SELECT COUNT(*) FROM runs WHERE round = ? AND idx = ?), 'running', ?)",
+                (slot.round_index, slot.index, slot.round_index, slot.index, time.time()),
+            )
+            return int(cursor.lastrowid or 0)
+
+    def finish_run(
+        self,
+        slot: Slot,
+        record: RunRecord,
+        verdicts: Sequence[Verdict],
+        symptom: str,
+        points: Iterable[PointSeen],
+        fired: Iterable[tuple[int, str, str, str]],
+        *,
+        fill: bool = False,
+    ) -> None:
+        """Everything about a judged run, in one transaction. A broken run fills its slot only if `fill` says so."""
+        with self._change() as db:
+            db.execute(
+                "UPDATE runs SET state = 'done', status = ?, reason = ?, ended = ?, timing = ?, symptom = ?, landed = ?, "
+                "slow_ops = ? WHERE run = ?",
+                (
+                    record.status,
+                    record.reason,
+                    time.time(),
+                    msgspec.json.encode(record.timing).decode(),
+                    symptom,
+                    msgspec.json.encode(landings(record)).decode(),
+                    msgspec.json.encode(record.slow_ops).decode(),
+                    record.id,
+                ),
+            )
+            self._put_verdicts(db, record.id, verdicts)
+            if record.status != "broken":
+                self._points.put(db, record.id, points)
+            db.executemany("INSERT OR REPLACE INTO fired VALUES (?, ?, ?, ?, ?)", [(record.id, *row) for row in fired])
+            if fill or record.status != "broken":
+                db.execute(
+                    "UPDATE slots SET run = ? WHERE round = ? AND idx = ?", (record.id, slot.round_index, slot.index)
+                )
+
+    def replace_verdicts(self, run: int, verdicts: Sequence[Verdict], symptom: str) -> None:
+        """After a checker was edited: what it says now."""
+        with self._change() as db:
+            db.execute("DELETE FROM verdicts WHERE run = ?", (run,))
+            self._put_verdicts(db, run, verdicts)
+            db.execute("UPDATE runs SET symptom = ? WHERE run = ?", (symptom, run))
+
+    def _put_verdicts(self, db: sqlite3.Connection, run: int, verdicts: Sequence[Verdict]) -> None:
+        db.executemany(
+            "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?)",
+            [(run, v.checker, v.answer, msgspec.json.encode(v).decode()) for v in verdicts],
+        )
+
+    def interrupted(self) -> list[int]:
+        """Mark runs that were under way when the tool died as broken; their slots are still open."""
+        with self._change() as db:
+            rows = db.execute(
+                "UPDATE runs SET state = 'done', status = 'broken', reason = 'interrupted', ended = ? "
+                "WHERE state = 'running' RETURNING run",
+                (time.time(),),
+            ).fetchall()
+        return sorted(run for (run,) in rows)
+
+    def open_slots(self, strategy: str = "", most: int = -1) -> list[Slot]:
+        """Plans that were stored but not run to the end, in (round, index) order; of one strategy, if it is named."""
+        rows = self._all(
+            "SELECT s.round, s.idx, r.strategy, s.plan FROM slots s JOIN rounds r USING (round) "
+            "WHERE s.run IS NULL AND r.finished IS NULL AND ? IN ('', r.strategy) ORDER BY s.round, s.idx LIMIT ?",
+            strategy,
+            most,
+        )
+        return [Slot(a, b, c, _plan(d)) for a, b, c, d in rows]
+
+    def rounds_of(self, strategy: str) -> int:
+        return int(self._all("SELECT COUNT(*) FROM rounds WHERE strategy = ?", strategy)[0][0])
+
+    def used_s(self) -> dict[str, float]:
+        """Seconds that each strategy has had."""
+        return {s: float(t) for s, t in self._all("SELECT strategy, SUM(used_s) FROM rounds GROUP BY strategy")}
+
+    def past_runs(self, strategy: str | None = None) -> tuple[PastRun, ...]:
+        """Finished runs, one for each filled slot, in (round, index) order whatever order they ended in."""
+        return self._past("r.strategy = ?1 OR ?1 IS NULL", strategy)
+
+    def runs_for(self, strategy: str) -> tuple[PastRun, ...]:
+        """Its own, and those of others that stand for plans of its, since they had been run already; in the same order."""
+        return self._past(
+            f"r.strategy = ?1 OR r.strategy NOT IN ({_SPECIAL_SQL}) AND s.plan_id IN "
+            "(SELECT plan_id FROM dropped WHERE strategy = ?1 AND instead = plan_id)",
+            strategy,
+        )
+
+    def _past(self, which: str, strategy: str | None) -> tuple[PastRun, ...]:
+        rows = self._all(
+            f"SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom, {_ODD_SQL} FROM slots s "
+            f"JOIN rounds r USING (round) JOIN runs x ON x.run = s.run WHERE {which} ORDER BY s.round, s.idx",
+            strategy,
+        )
+        return tuple(
+            PastRun(run, a, b, _plan(plan), status, bool(symptom), odd=bool(odd) and not symptom)
+            for run, a, b, plan, status, symptom, odd in rows
+        )
+
+    def plans_taken(self) -> dict[str, str]:
+        """Ids of plans that were stored for any strategy, and whose they are (confirmations do not count)."""
+        return dict(
+            self._all(
+                "SELECT s.plan_id, r.strategy FROM slots s JOIN rounds r USING (round) "
+                f"WHERE r.strategy NOT IN ({_SPECIAL_SQL})"
+            )
+        )
+
+    def write_dropped(self, dropped: Iterable[Dropped]) -> int:
+        """Plans that will not run, and the rule that says so; how many of them are new."""
+        with self._change() as db:
+            before = db.total_changes
+            _put_dropped(db, dropped)
+            return db.total_changes - before
+
+    def second_chances(self, strategy: str) -> list[Plan]:
+        """For each of its plans that stands for others and did not fire one of those, unless one was stored already."""
+        rows = self._all(
+            "SELECT MIN(d.rowid), d.plan FROM dropped d JOIN slots s ON s.plan_id = d.instead JOIN rounds r USING (round) "
+            "JOIN runs x ON x.run = s.run WHERE d.strategy = ?1 AND r.strategy = ?1 AND d.plan_id != d.instead "
+            "AND x.status = 'not_fired' AND d.instead NOT IN (SELECT e.instead FROM dropped e JOIN slots t "
+            "USING (plan_id) WHERE e.strategy = ?1 AND e.plan_id != e.instead) GROUP BY d.instead ORDER BY 1",
+            strategy,
+        )
+        return [_plan(text) for _, text in rows]
+
+    def settled(self, strategy: str) -> frozenset[str]:
+        """Ids of plans that were stored for whichever strategy, or dropped of what this one proposed."""
+        dropped = self._all("SELECT plan_id FROM dropped WHERE strategy = ?", strategy)
+        return frozenset(self.plans_taken()) | {row[0] for row in dropped}
+
+    def run_rows(self) -> list[dict[str, Any]]:
+        rows = self._all(
+            "SELECT x.run, r.strategy, x.round, x.idx, x.status, x.reason, x.symptom, x.started, x.ended, x.timing, s.plan "
+            "FROM runs x JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx "
+            "WHERE x.state = 'done' ORDER BY x.run"
+        )
+        names = (
+            "run",
+            "strategy",
+            "round",
+            "index",
+            "status",
+            "reason",
+            "symptom",
+            "started",
+            "ended",
+            "timing",
+            "plan",
+        )
+        out = []
+        for row in rows:
+            entry = dict(zip(names, row, strict=True))
+            entry["timing"] = json.loads(entry["timing"]) if entry["timing"] else {}
+            entry["plan"] = _plan(entry["plan"])
+            out.append(entry)
+        return out
+
+    def status_counts(self) -> dict[str, int]:
+        """How many runs ended how. Of those that injected nothing, or at rest only, it is said what they were for."""
+        rows = self._all(
+            "SELECT CASE WHEN strategy IN (?, ?) AND status != 'broken' THEN strategy WHEN status != 'fired' THEN status "
+            "WHEN strategy = ? THEN 'fault-free' WHEN strategy = ? THEN 'benign' ELSE status END AS how, COUNT(*) "
+            "FROM runs JOIN rounds USING (round) WHERE state = 'done' GROUP BY how",
+            CONTROL,
+            REALISM,
+            BASELINE,
+            BENIGN,
+        )
+        return {status: int(count) for status, count in rows}
+
+    def verdicts(self, run: int) -> tuple[Verdict, ...]:
+        rows = self._all("SELECT verdict FROM verdicts WHERE run = ? ORDER BY rowid", run)
+        return tuple(msgspec.json.decode(text, type=Verdict) for (text,) in rows)
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What findings are made of, oldest first: runs with a fault that failed, and all re-runs and controls of them.
+
+        A control that fails, one with a slow device, and a re-run under another configuration, is no failing run.
+        """
+        rows = self._all(
+            "SELECT x.run, r.strategy, s.plan, s.plan_id, x.status, x.symptom, x.landed, x.slow_ops FROM runs x "
+            "JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx WHERE x.state = 'done' AND "
+            f"CASE WHEN r.strategy IN ('{CONFIRM}', '{CONTROL}', '{REALISM}') THEN s.run = x.run "
+            f"ELSE x.symptom != '' AND r.strategy NOT IN ('{BASELINE}', '{REPLAY}') END ORDER BY x.run"
+        )
+        return tuple(
+            Outcome(run, strategy, _plan(plan), plan_id, status, symptom, _landed(landed), _slow_ops(slow_ops))
+            for run, strategy, plan, plan_id, status, symptom, landed, slow_ops in rows
+        )
+
+    def planned(self) -> list[tuple[str, int, int]]:
+        """Of each strategy, in the order of their first rounds: its name, how many of its plans were run, how many are open."""
+        return self._all(
+            "SELECT r.strategy, COUNT(s.run), SUM(s.run IS NULL AND r.finished IS NULL) FROM slots s JOIN rounds r "
+            "USING (round) GROUP BY r.strategy ORDER BY MIN(r.round)"
+        )
+
+    def dropped(self) -> Iterator[tuple[str, str, str, str]]:
+        """Strategy, rule, id of what stands for it, and the plan as JSON (few of many are looked at), as they were dropped."""
+        with self._lock:
+            yield from self._db.execute("SELECT strategy, rule, instead, plan FROM dropped ORDER BY rowid")
+
+    def plans_placed(self, ids: Iterable[str]) -> dict[str, tuple[Plan, int, str]]:
+        """Those of the plans that were stored to be run, by id: the plan, its run (0 if there is none yet) and its status."""
+        rows = self._all(
+            "SELECT s.plan_id, s.plan, MAX(COALESCE(s.run, 0)), COALESCE(x.status, '') FROM slots s JOIN rounds r USING (round) "
+            f"LEFT JOIN runs x ON x.run = s.run WHERE r.strategy NOT IN ({_SPECIAL_SQL}) "
+            "AND s.plan_id IN (SELECT value FROM json_each(?)) GROUP BY s.plan_id",
+            json.dumps(list(ids)),
+        )
+        return {name: (_plan(text), run, status) for name, text, run, status in rows}
+
+    def dropped_for(self, strategy: str, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Those of the plans that this strategy had dropped, by id: the rule, and the id of what stands for it."""
+        rows = self._all(
+            "SELECT plan_id, rule, instead FROM dropped WHERE strategy = ? "
+            "AND plan_id IN (SELECT value FROM json_each(?))",
+            strategy,
+            json.dumps(list(ids)),
+        )
+        return {name: (rule, instead) for name, rule, instead in rows}
+
+    # --- points and coverage
+
+    def baseline_points(self) -> tuple[tuple[PointSeen, ...], int]:
+        """The union of what all fault-free runs showed, by first appearance; and how many runs that were."""
+        with self._lock:
+            runs = self.fault_free()
+            return self._points.together(self._db, runs), len(runs)
+
+    def baselines(self) -> int:
+        """How many fault-free runs there are to learn from."""
+        return len(self.fault_free())
+
+    def fault_free(self) -> tuple[int, ...]:
+        """The numbers of the fault-free runs to learn from."""
+        return tuple(run for (run,) in self._all(_BASELINES_SQL))
+
+    def profile(self, run: int) -> Profile:
+        """What a run showed; nothing, if it broke or is not over."""
+        with self._lock:
+            return self._points.profile(self._db, [run])
+
+    def baseline_profile(self) -> Profile:
+        """What all fault-free runs showed together."""
+        with self._lock:
+            return self._points.profile(self._db, self.fault_free())
+
+    def frames(self, point: Point) -> tuple[str, ...]:
+        """The functions of a point's call stack, innermost first; none if no run showed it."""
+        with self._lock:
+            return self._points.frames(self._db, point)
+
+    def reachable(self) -> tuple[Point, ...]:
+        """The points of the fault-free runs at which a fault can fire."""
+        names = self.meta("reachable")
+        points = (seen.point for seen in self.baseline_points()[0])
+        if names is None:
+            return tuple(points)
+        wanted = frozenset(names)
+        return tuple(point for point in points if point.id in wanted)
+
+    def experiments(self, run: int = 0) -> Iterator[Experiment]:
+        """What strategies proposed and was run to a status that counts, in the order in which runs ended; or one of them.
+
+        Thousands in a second: points are told apart by their numbers as long as they are usual.
+        """
+        rows = self._all(
+            "SELECT x.run, r.strategy FROM runs x JOIN rounds r USING (round) WHERE x.state = 'done' "
+            f"AND x.status != 'broken' AND r.strategy NOT IN ({_SPECIAL_SQL}) AND ?1 IN (0, x.run) ORDER BY x.ended, x.run",
+            run,
+        )
+        fired: dict[int, list[tuple[str, str]]] = {}
+        steps = "SELECT run, point, detail FROM fired WHERE fault != 'hold' AND ?1 IN (0, run) ORDER BY run, step"
+        for number, point, detail in self._all(steps, run):
+            fired.setdefault(number, []).append((point, detail))
+        with self._lock:
+            usual = self._points.numbers(self._db, self.fault_free())
+        for number, strategy in rows:
+            with self._lock:
+                shown = self._points.recovery(self._db, number, usual)
+            yield Experiment(number, strategy, tuple(fired.get(number, ())), shown)
+
+    # --- findings
+
+    def write_findings(self, findings: Iterable[Finding]) -> None:
+        """The whole list anew. A symptom keeps its number, also one that is not in the list any more."""
+        findings = list(findings)
+        with self._change() as db:
+            db.execute("DELETE FROM findings")
+            numbers = [(f.symptom, int(f.id.removeprefix("F"))) for f in findings]
+            db.executemany("INSERT OR IGNORE INTO numbers VALUES (?, ?)", numbers)
+            db.executemany(
+                "INSERT INTO findings VALUES (?, ?, ?)",
+                [(f.id, f.symptom, msgspec.json.encode(f).decode()) for f in findings],
+            )
+
+    def findings(self) -> tuple[Finding, ...]:
+        rows = self._all("SELECT body FROM findings ORDER BY rowid")
+        return tuple(msgspec.json.decode(body, type=Finding) for (body,) in rows)
+
+    def finding_numbers(self) -> dict[str, int]:
+        """The number of every symptom that was ever a finding of this campaign."""
+        return dict(self._all("SELECT symptom, number FROM numbers"))

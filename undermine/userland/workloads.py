@@ -1,0 +1,264 @@
+"""What a workload is given: a session that knows the nodes and records every operation of every client.
+
+This runs in a process of its own, forked by `userland.py`; it never injects anything into the clients.
+An operation of a client may be the moment at which a *node* is killed: that is how nodes without an agent are hit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from undermine.model.point import Point, client_point
+from undermine.model.run import NodeInfo, Op, OpStatus, Phase
+from undermine.store.rundir import read_history
+
+
+class Refused(Exception):
+    """Raise this in an operation that certainly did not happen."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How one operation ended."""
+
+    status: OpStatus
+    value: Any = None
+    error: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+class SessionFile(msgspec.Struct, frozen=True):
+    """What the tool hands to the workload's process."""
+
+    nodes: tuple[NodeInfo, ...]
+    seed: int
+    history: str
+    socket: str
+    state: str
+    steps: list[dict[str, Any]] = []
+    params: dict[str, str | int | float | bool] = {}
+    command: tuple[str, ...] = ()
+    """What to execute instead of a function; it finds this file's path in UNDERMINE_SESSION."""
+    cwd: str = ""
+    """Where the command runs: the folder of undermine.toml, against which it was checked."""
+
+
+class HistoryWriter:
+    """Appends operations to a file, a JSON line each, so that nothing is lost when the process is killed."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._lock = threading.Lock()
+        self._next = _next_index(path)
+        data = path.read_bytes()
+        if data and not data.endswith(b"\n"):
+            os.write(self._fd, b"\n")  # a writer before us was killed within a line
+
+    def invoke(self, op: Op) -> Op:
+        with self._lock:
+            op = msgspec.structs.replace(op, index=self._next)
+            self._next += 1
+            self._write(op)
+        return op
+
+    def complete(self, op: Op) -> None:
+        with self._lock:
+            self._write(op)
+
+    def _write(self, op: Op) -> None:
+        try:
+            line = msgspec.json.encode(op, enc_hook=repr)
+        except (TypeError, ValueError, RecursionError, OverflowError):
+            shown = {name: ascii(value) for name, value in op.args.items()}
+            plain = msgspec.structs.replace(op, args=shown, value=ascii(op.value), error=encodable(op.error))
+            line = msgspec.json.encode(plain)
+        os.write(self._fd, line + b"\n")
+
+
+def encodable(text: str) -> str:
+    """Without lone surrogates, which no file of ours could hold."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _next_index(path: Path) -> int:
+    """The first operation number that the phase before did not use."""
+    return max((op.index for op in read_history(path)), default=-1) + 1
+
+
+class Session:
+    """The workload's view of one run."""
+
+    def __init__(self, file: SessionFile, phase: Phase) -> None:
+        self.nodes = file.nodes
+        self.seed = file.seed
+        self.params = file.params
+        self.phase: Phase = phase
+        self.rng = random.Random(file.seed)
+        self._history = HistoryWriter(Path(file.history))
+        self._triggers = Triggers(file) if phase == "workload" and file.steps else None
+
+    def node(self, node: str) -> NodeInfo:
+        return next(info for info in self.nodes if info.id == node)
+
+    def role(self, role: str) -> list[NodeInfo]:
+        return [info for info in self.nodes if info.role == role]
+
+    def attempt(
+        self,
+        f: str,
+        function: Callable[[], Any],
+        *,
+        client: str = "",
+        node: str = "",
+        args: Mapping[str, Any] | None = None,
+        fails: Iterable[type[Exception]] = (),
+    ) -> Outcome:
+        """Do one operation and record it; never raises.
+
+        An exception in `fails`, or `Refused`, means that it certainly did not happen (`fail`); any other
+        one leaves it open (`unknown`).
+        """
+        client = client or threading.current_thread().name
+        op = Op(0, client, f, node, dict(args or {}), phase=self.phase, start_ns=time.monotonic_ns())
+        if self._triggers:
+            self._triggers.meet(op, "before")
+        op = self._history.invoke(op)
+        outcome = _outcome_of(lambda: _apart(f, function), (Refused, *fails))
+        self._history.complete(
+            msgspec.structs.replace(
+                op,
+                status=outcome.status,
+                value=outcome.value,
+                error=outcome.error,
+                end_ns=time.monotonic_ns(),
+            )
+        )
+        if self._triggers:
+            self._triggers.meet(op, "after")
+        return outcome
+
+    def clients(self, functions: Mapping[str, Callable[[], Any]]) -> None:
+        """Run each client in a thread of its own and wait for all; the first exception is raised here."""
+        errors: list[BaseException] = []
+
+        def run(function: Callable[[], Any]) -> None:
+            try:
+                function()
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [
+            threading.Thread(target=run, args=(function,), name=name, daemon=True)
+            for name, function in functions.items()
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+
+
+def _apart(f: str, function: Callable[[], Any]) -> Any:
+    """Where an agent watches the clients, it is told where an operation begins and ends."""
+    agent = sys.modules.get("undermine_agent")
+    return function() if agent is None else agent.attempt(f, function)
+
+
+def _outcome_of(function: Callable[[], Any], fails: tuple[type[Exception], ...]) -> Outcome:
+    try:
+        return Outcome("ok", function())
+    except fails as error:
+        return Outcome("fail", None, f"{type(error).__name__}: {error}")
+    except Exception as error:
+        return Outcome("unknown", None, f"{type(error).__name__}: {error}")
+
+
+class _Met(NamedTuple):
+    """An operation that begins or ends, and the shared state at that moment."""
+
+    keys: dict[str, str]
+    place: str
+    data: bytes
+    state: BinaryIO
+
+
+class Triggers:
+    """Finds the operations of clients at which a step fires, and asks the tool to carry it out."""
+
+    def __init__(self, file: SessionFile) -> None:
+        self._steps = file.steps
+        self._state_path = file.state
+        self._counts: dict[tuple[int, str], int] = {}
+        self._lock = threading.Lock()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.connect(file.socket)
+        self._stream = self._socket.makefile("rwb")
+
+    def meet(self, op: Op, place: str) -> None:
+        self.meet_point(client_point(op.f, op.node), place)
+
+    def meet_point(self, point: Point, place: str) -> None:
+        keys = point.as_dict()
+        with self._lock, open(self._state_path, "r+b", buffering=0) as state:
+            met = _Met(keys, place, state.read(), state)
+            if met.data[12]:
+                return
+            for row in self._steps:
+                self._meet_step(row, met)
+
+    def close(self) -> None:
+        self._stream.close()
+        self._socket.close()
+
+    def _meet_step(self, row: dict[str, Any], met: _Met) -> None:
+        """The trigger while the step is armed, its end while it is in force."""
+        base = 64 + 16 * row["step"]
+        if met.data[base] == 1:
+            self._meet_half(row["step"], "second", row, base + 1, met)
+        elif met.data[base] == 2 and row["until"]:
+            self._meet_half(row["step"], "until", row["until"], base + 2, met)
+
+    def _meet_half(self, step: int, half: str, row: dict[str, Any], seen_at: int, met: _Met) -> None:
+        if row["first"] is not None and met.data[seen_at] != 1:
+            if self._reached((step, f"first of {half}"), row["first"], met):
+                met.state.seek(seen_at)
+                met.state.write(b"\x01")
+        elif self._reached((step, half), row["second"], met):
+            self._claim(step, half, met.keys)
+
+    def _reached(self, key: tuple[int, str], half: dict[str, Any], met: _Met) -> bool:
+        if half["place"] != met.place or any(met.keys.get(k) != v for k, v in half["match"].items()):
+            return False
+        self._counts[key] = self._counts.get(key, 0) + 1
+        return self._counts[key] == int(half["nth"])
+
+    def _claim(self, step: int, half: str, keys: dict[str, str]) -> None:
+        request = {
+            "type": "claim",
+            "step": step,
+            "half": half,
+            "node": "client",
+            "incarnation": 1,
+            "pid": os.getpid(),
+            "t_ns": time.monotonic_ns(),
+            "point": keys,
+        }
+        with contextlib.suppress(OSError):
+            self._stream.write(json.dumps(request).encode() + b"\n")
+            self._stream.flush()
+            self._stream.readline()
