@@ -97,7 +97,14 @@ def test_a_crash_comes_also_after_what_leaves_a_trace(op: str, places: list[str]
 
 @pytest.mark.parametrize(
     ("op", "expected"),
-    [("file.write", 1), ("file.map_read", 1), ("file.map_write", 1), ("net.recv", 1), ("file.close", 0), ("net.close", 0)],
+    [
+        ("file.write", 1),
+        ("file.map_read", 1),
+        ("file.map_write", 1),
+        ("net.recv", 1),
+        ("file.close", 0),
+        ("net.close", 0),
+    ],
 )
 def test_everything_but_closing_can_be_slow(op: str, expected: int) -> None:
     assert len(moments(at(point(op)), Delay)) == expected

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from undermine.analysis.coverage import Reached, Stage
-from undermine.report.growth import Curve, curves, ticks
+from undermine.report.drawing.growth import Curve, curves, ticks
 
 REACHED = Reached(
     runs=20, locations=8, locations_fired=3, recovery_classes=2, recovery_classes_by_location=5, runs_since_new=4

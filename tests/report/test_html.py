@@ -21,7 +21,7 @@ from undermine.model.point import CLIENT, Point
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
 from undermine.model.stacks import Doing, ProcessStacks
 from undermine.protocols import PointSeen
-from undermine.report import data, html
+from undermine.report import data, head, html
 from undermine.report.html import write_report
 from undermine.report.stacks import process_rows
 from undermine.store.database import Store
@@ -507,7 +507,7 @@ def test_control_characters_never_leave_the_templates() -> None:
     ],
 )
 def test_the_name_of_the_system(config: str, folder: str, name: str) -> None:
-    assert data._system_name(config, Path(folder)) == name
+    assert head._system_name(config, Path(folder)) == name
 
 
 def finding(**more: Any) -> Finding:
@@ -544,7 +544,7 @@ RAN = [{"plan": plan(Crash(), WHERE), "status": "fired"}]
     ],
 )
 def test_the_sentence(findings: list[Finding], words: str) -> None:
-    assert data.sentence(findings, RAN) == words
+    assert head.sentence(findings, RAN) == words
 
 
 def test_certain_before_worst_before_frequent() -> None:

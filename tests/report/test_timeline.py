@@ -16,9 +16,9 @@ from undermine.model.event import Event, Trace
 from undermine.model.plan import Crash, Delay, Drop, Error, Fault, Partition, Pause, Plan, Reboot, fault_kind
 from undermine.model.point import Point
 from undermine.model.run import END, HealthSample, NodeExit, Op, Receipt, RunRecord, RunView, Settling, Timing
-from undermine.report.axis import Axis
-from undermine.report.scene import OPS_MAX, Scene, scene_of, with_ops
-from undermine.report.timeline import timeline
+from undermine.report.drawing.axis import Axis
+from undermine.report.drawing.scene import OPS_MAX, Scene, scene_of, with_ops
+from undermine.report.drawing.timeline import timeline
 
 WHERE = point("s2", "file.write", "granary.disk:append#1", "log")
 HOSTILE = '"><script>alert(1)</script>\x00\x1b[31m\u202e&'

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from undermine.analysis.analysing import analyse
-from undermine.analysis.traced import plain
+from undermine.analysis.pipeline import analyse
+from undermine.analysis.trace_analysis import plain
 from undermine.model.codec import read_columns
 from undermine.model.columns import Columns
 from undermine.model.errors import UserError
@@ -19,8 +19,8 @@ from undermine.model.plan import final_at
 from undermine.model.point import CLIENT, point_of
 from undermine.model.run import Receipt, RunView, Verdict
 from undermine.report.data import Injection, Row, injections, main_verdict, run_dir, seen_by
-from undermine.report.scene import origin_of
-from undermine.report.spacetime import diagram
+from undermine.report.drawing.scene import origin_of
+from undermine.report.drawing.spacetime import diagram
 from undermine.report.stacks import ProcessRow, process_rows
 from undermine.report.text import Tail, clean_lines, clip, count, held, tail_of, tail_of_text
 from undermine.store.database import Store

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from undermine.model.run import END, Op
-from undermine.report.axis import Axis
-from undermine.report.scene import Death, Health, Life, Mark, Scene
+from undermine.report.drawing.axis import Axis
+from undermine.report.drawing.scene import Death, Health, Life, Mark, Scene
 from undermine.report.text import clip, clip_middle, count, duration
 
 _WIDTH = 1000
