@@ -87,7 +87,7 @@ def test_what_has_begun_and_not_ended_is_waited_for() -> None:
         did("event.wait", "event@d", 200, 0, thread="T5"),
     )
     assert found["T1"].waits == "lock 1, held by T2 since app:g:1, at app:f:3"
-    assert found["T3"].waits == "queue 2 to have something, at app:f:4"
+    assert found["T3"].waits == "an item in queue 2, at app:f:4"
     assert found["T4"].waits == "worker to end, at app:f:5"
     assert "T5" not in found
 
@@ -194,7 +194,7 @@ def test_a_task_waits_for_what_is_open_at_its_place_alone() -> None:
         Doing("Task-1", (), ("app:f",), kind="task", waits="Future"),
         Doing("Task-2", (), ("app:f",), kind="task"),
     )
-    assert tell([task], *events)[0].waits == "queue 1 to have something, at app:f:1"
+    assert tell([task], *events)[0].waits == "an item in queue 1, at app:f:1"
     assert tell([task, same], *events)[0].waits == "Future"
 
 

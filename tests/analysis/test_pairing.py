@@ -222,7 +222,7 @@ def test_a_part_is_never_more_than_the_send_had() -> None:
 
 
 AGAIN = {"error": "EAGAIN", "result": 0}
-IN_DOUBT = "a send before these bytes failed, and it is not known how much of it was sent"
+IN_DOUBT = "an earlier send failed, and it is unknown how much of it was sent"
 
 
 def test_a_part_that_was_sent_before_others_is_what_was_received_beyond_them() -> None:

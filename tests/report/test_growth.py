@@ -23,7 +23,7 @@ def line(curve: Curve) -> list[tuple[float, float]]:
 
 def test_there_are_two_with_their_captions() -> None:
     hit, classes = curves(REACHED, STAGES)
-    assert (hit.number, hit.words, hit.note) == ("3", "source locations hit", "dashed: all 8")
+    assert (hit.number, hit.words, hit.note) == ("3", "source locations hit", "dashed line: all 8")
     assert (classes.number, classes.words) == ("2", "recovery classes")
     assert classes.note == "last new one 4 runs ago; 5 by source location"
     assert 'aria-label="3 source locations after 20 experiments"' in hit.picture

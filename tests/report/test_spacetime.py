@@ -283,8 +283,8 @@ def test_what_is_beyond_the_window_is_said(drawn_page: Page) -> None:
     drawn_page.ask("D.p.span = [0, 6e9]; D.look(3.1e9, 5.5e9)")
     drawn_page.frames()
     left, right = drawn_page.ask(beyond)
-    assert left == "◂ the first 3.1 s are to the left: zoom out"
-    assert right == "the last 500 ms are to the right ▸"
+    assert left == "◂ first 3.1 s not shown: zoom out"
+    assert right == "last 500 ms not shown ▸"
     drawn_page.ask("D.fit()")
     drawn_page.frames()
     assert drawn_page.ask(beyond) == []
@@ -323,7 +323,7 @@ def test_hovering_says_what_it_is_and_a_click_what_led_to_it(drawn_page: Page) -
     drawn_page.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
     drawn_page.mouse("mouseReleased", x, y, button="left", clickCount=1)
     drawn_page.frames()
-    assert "What led to it" in drawn_page.ask("D.panel.textContent")
+    assert "Causes, the nearest first" in drawn_page.ask("D.panel.textContent")
     assert drawn_page.ask("document.querySelectorAll('.st-chain').length") == 1
     assert drawn_page.errors == []
 
@@ -359,7 +359,7 @@ def target(shown: Page, name: str) -> int:
 def test_a_read_names_the_write_and_a_write_its_readers(page_of_stores: Page) -> None:
     shown = page_of_stores
     shown.ask(f"D.pin({target(shown, 'GET')}); 1")
-    assert "reads what SET k:x14 of s1 wrote" in shown.ask("D.panel.textContent")
+    assert "reads the value written by SET k:x14 of s1" in shown.ask("D.panel.textContent")
     assert "1.000000 s" in shown.ask("D.panel.querySelector('.st-causes').textContent")
     shown.ask("D.panel.querySelector('.st-causes button').click(); 1")
     assert shown.ask("D.pinned") == target(shown, "PIPELINE")
@@ -367,7 +367,7 @@ def test_a_read_names_the_write_and_a_write_its_readers(page_of_stores: Page) ->
     for words in ("taken by BLPOP jobs of s2", "read by GET k:x14 of s2", "followed by EXISTS k:x14 of s2"):
         assert words in said
     shown.ask(f"D.pin({target(shown, 'BLPOP')}); 1")
-    assert "takes what RPUSH jobs of s1 put there" in shown.ask("D.panel.textContent")
+    assert "takes the item put by RPUSH jobs of s1" in shown.ask("D.panel.textContent")
     shown.ask(f"D.pin({target(shown, 'EXISTS')}); 1")
     assert "follows the change by SET k:x14 of s1" in shown.ask("D.panel.textContent")
     shown.frames()

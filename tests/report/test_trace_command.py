@@ -187,7 +187,7 @@ def test_relations_of_operations_on_stores_are_told_apart_from_causes() -> None:
     assert (cells[0][-1], cells[1][-1], cells[2][-1]) == ("of stores", "item 1, key 1, value 1", "3")
     cells = [list(column.cells) for column in trace_cli._store_pairs(told).columns]
     assert ("value", "SET k:x<n> → GET k:x<n>", "s1 → s2", "1") in list(zip(*cells, strict=True))
-    assert ("3", "relations by stores") in trace_page._facts(told)
+    assert ("3", "links through stores") in trace_page._facts(told)
     assert not trace_cli._store_pairs(summary(analysis())).row_count
 
 

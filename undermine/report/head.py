@@ -101,7 +101,7 @@ def _how_sure(believed: Sequence[Finding]) -> str:
     kinds = (
         (controlled, "confirmed with a control" if len(believed) == 1 else "confirmed with controls"),
         (sum(0 < f.hits == f.tries for f in others), "reproduced every time"),
-        (sum(0 < f.hits < f.tries for f in others), "reproduced at times"),
+        (sum(0 < f.hits < f.tries for f in others), "reproduced sometimes"),
         (sum(not f.tries for f in believed), "not re-run"),
     )
     parts = [words if number == len(believed) else f"{number} {words}" for number, words in kinds if number]
@@ -116,16 +116,16 @@ def _doubts(findings: Sequence[Finding]) -> Iterator[str]:
     if lost := len(rest) - flaky - dropped:
         yield f"{count(lost, 'suspicion')} could not be reproduced"
     if flaky:
-        yield f"{count(flaky, 'suspicion')} came without the fault too"
+        yield f"{count(flaky, 'suspicion')} also appeared without the fault"
     if dropped:
-        yield f"{dropped} dropped, since no slow device causes the delay"
+        yield f"{dropped} dropped: no slow device causes the delay"
     if suppressed:
         yield f"{suppressed} suppressed"
 
 
 def _facts(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
     yield f"{len(rows):,}", "run" if len(rows) == 1 else "runs", ""
-    yield duration(_busy_s(rows)), "of running", ""
+    yield duration(_busy_s(rows)), "run time", ""
     yield f"{sum(map(with_fault, rows)):,}", "fault fired", "fired"
     yield f"{sum(row['status'] == 'not_fired' for row in rows):,}", "not fired", "not_fired"
     yield f"{sum(row['status'] == 'broken' for row in rows):,}", "broken", "broken"

@@ -42,7 +42,7 @@ def _facts(told: Summary) -> list[tuple[str, str]]:
         _counted(sum(told.causal.values()), "causal edge"),
         _counted(sum(told.blocking.values()), "blocking edge"),
         *(
-            [_counted(sum(told.store_links.values()), "relation by stores", "relations by stores")]
+            [_counted(sum(told.store_links.values()), "link through stores", "links through stores")]
             if told.store_links
             else []
         ),

@@ -75,9 +75,9 @@ class Exposure(msgspec.Struct, frozen=True):
     @property
     def why(self) -> str:
         """In words."""
-        said = [f"runs hold the lock of {lock}" for lock in self.locks[:2]]
-        said += [f"runs wait for it at {wait}" for wait in self.waits[:2]]
-        said += [f"runs have a limit of {self.limit_s:.3g} s, set by {self.limit_by}"] if self.limit_s else []
+        said = [f"runs held a lock taken at {lock}" for lock in self.locks[:2]]
+        said += [f"runs waited for it at {wait}" for wait in self.waits[:2]]
+        said += [f"runs had a time limit of {self.limit_s:.3g} s, set by {self.limit_by}"] if self.limit_s else []
         return "; ".join(said)
 
 

@@ -29,7 +29,7 @@ WHYS = (
     "the other end is not in the trace",
     "the two ends count bytes of different layers",
     "the connection has no name",
-    "a send before these bytes failed, and it is not known how much of it was sent",
+    "an earlier send failed, and it is unknown how much of it was sent",
 )
 NO_SEND, NEVER, NO_AGENT, NOT_FOUND, OTHER_LAYER, NO_NAME, IN_DOUBT = range(7)
 DATAGRAM = -1

@@ -28,9 +28,9 @@ _HANDED_MAX = 8
 
 NEVER_RECEIVED = "never received"
 NO_AGENT = "the other end has no agent"
-NOT_KNOWN = "its peer is not known"
+NOT_KNOWN = "the peer is unknown"
 COUNTS_DIFFER = "the numbers of messages sent and received differ"
-BACKWARDS = "in their order, a message would have been received before it was sent"
+BACKWARDS = "pairing by order would mean that a message was received before it was sent"
 
 
 @dataclass(frozen=True, eq=False)
