@@ -10,17 +10,18 @@ import os
 import sys
 from time import monotonic_ns
 
-from undermine_agent import fast, forks, native, tinyjson
-from undermine_agent.core import Core, error_name
-from undermine_agent.faults import Faults, Lasting, resource_of
-from undermine_agent.link import Link
-from undermine_agent.names import Paths
-from undermine_agent.observe import Marks
-from undermine_agent.sites import AGENT_DIR, UNKNOWN, Sites, on_behalf
-from undermine_agent.table import State, Table
-from undermine_agent.thread_names import ThreadNames
-from undermine_agent.variables import Variables
-from undermine_agent.writer import Writer
+from undermine_agent.core import LOST, Core, error_name, note_error
+from undermine_agent.faults.injection import Faults, Lasting, resource_of
+from undermine_agent.faults.table import State, Table
+from undermine_agent.faults.variables import Variables
+from undermine_agent.interpreter import fast, forks, native
+from undermine_agent.names.sites import AGENT_DIR, UNKNOWN, Sites, on_behalf
+from undermine_agent.names.subjects import Paths
+from undermine_agent.names.thread_names import ThreadNames
+from undermine_agent.patching.observe import Marks
+from undermine_agent.wire import tinyjson
+from undermine_agent.wire.link import Link
+from undermine_agent.wire.writer import Writer
 
 VERSION = 2
 CAPABILITIES = (
@@ -43,7 +44,6 @@ GAPS = (
     "files that the import system opens: not the target's doing",
     "where threads started without threading begin and end: a wrapper around their function can be seen",
 )
-LOST = "LOST"
 
 
 class Agent(fast.base("Core", Core)):
@@ -263,24 +263,3 @@ class Agent(fast.base("Core", Core)):
         self.trouble += 1
         if self.trouble <= 5:
             note_error(self.config, error)
-
-
-def note_error(config: dict, error: BaseException) -> None:
-    """One line in trace_dir/NODE.INCARNATION.PID.agent-error; silent if even that fails."""
-    try:
-        name = "%s.%s.%d.agent-error" % (config["node"], config["incarnation"], os.getpid())
-        where, traceback = "?", error.__traceback__
-        while traceback is not None:
-            where = "%s:%d" % (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
-            traceback = traceback.tb_next
-        line = "%s: %s at %s\n" % (type(error).__name__, error, where)
-        fd = _open(os.path.join(config["trace_dir"], name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            _write(fd, line.encode("utf-8", "backslashreplace"))
-        finally:
-            _close(fd)
-    except Exception:
-        pass
-
-
-_open, _write, _close = os.open, os.write, os.close
