@@ -13,7 +13,6 @@ from time import monotonic_ns
 from undermine_agent.core import LOST, Core, error_name, note_error
 from undermine_agent.faults.injection import Faults, Lasting, resource_of
 from undermine_agent.faults.table import State, Table
-from undermine_agent.faults.variables import Variables
 from undermine_agent.interpreter import fast, forks, native
 from undermine_agent.names.sites import AGENT_DIR, UNKNOWN, Sites, on_behalf
 from undermine_agent.names.subjects import Paths
@@ -69,13 +68,22 @@ class Agent(fast.base("Core", Core)):
         self.chained = Marks()  # futures that follow another one
         self.pollers: dict = {}  # code that polls for the target, and is seen to do so by other means, by address
         self.parts: dict = {}  # code of coroutines that are part of the task that makes tasks of them, by address
-        self.variables = Variables(config["node"], config.get("variables", ()))
-        if self.variables.mine:
+        self.variables = self._find_variables()
+        if self.variables is not None:
             self.table.look_first(self.variables)
         self.sites = Sites(config["packages"])
         self._open_file()
         generation = self.state.generation
         self.lasting.welcome(generation, self.link.connect())
+
+    def _find_variables(self):
+        """The variables of this node that triggers read; None for the many runs without any."""
+        mine = [described for described in self.config.get("variables", ()) if described["node"] == self.config["node"]]
+        if not mine:
+            return None
+        from undermine_agent.faults.variables import Variables
+
+        return Variables(mine)
 
     def _introduction(self) -> dict:
         config = self.config
@@ -126,7 +134,8 @@ class Agent(fast.base("Core", Core)):
             self.link.hello = self._hello()
             self.thread_names.after_fork(_thread.get_ident())
             self.table.reset_counts()
-            self.variables.after_fork()
+            if self.variables is not None:
+                self.variables.after_fork()
             self.lasting.after_fork()
             if self.streams is not None:
                 self.streams.after_fork()

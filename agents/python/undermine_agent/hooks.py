@@ -100,7 +100,7 @@ def install(agent) -> None:
     }
     agent.imports = ImportWatch(wanted)
     agent.imports.start()
-    if agent.variables.mine:
+    if agent.variables is not None:
         agent.variables.install(agent.imports)
     if agent.config.get("operations"):
         on("logical.user_functions.install")()

@@ -22,16 +22,15 @@ _ABSENT = object()
 class Variables:
     """The variables of this node. In the table it stands before all halves, so that they see what is true now."""
 
-    def __init__(self, node: str, descriptions):
+    def __init__(self, descriptions):
         self.lock = _thread.allocate_lock()
         self.roots: dict = {}
         self.mine = []
         for description in descriptions:
-            if description["node"] == node:
-                module, _, rest = description["path"].partition(":")
-                name, steps = parse(rest)
-                root = self.roots.setdefault((module, name), Root(module, name))
-                self.mine.append(Variable(int(description["slot"]), root, steps))
+            module, _, rest = description["path"].partition(":")
+            name, steps = parse(rest)
+            root = self.roots.setdefault((module, name), Root(module, name))
+            self.mine.append(Variable(int(description["slot"]), root, steps))
 
     def install(self, imports) -> None:
         """Watch the classes that paths start at from the moment their modules are there."""

@@ -16,8 +16,7 @@ from __future__ import annotations
 import os
 import sys
 
-from undermine_agent.interpreter import fast, native
-from undermine_agent.patching.disguise import standing_in
+from undermine_agent.interpreter import fast, forks, native
 
 
 class Function:
@@ -124,8 +123,10 @@ def on_coroutine(cls, name: str, make) -> None:
     """
     original = getattr(cls, name)
     hook = make(original)
-    native_method = fast.module is not None and type(original) is type(on_class)
-    setattr(cls, name, fast.module.Method(original, lambda _: hook, None) if native_method else standing_in(original, hook))
+    if fast.module is not None and type(original) is type(on_class):
+        setattr(cls, name, fast.module.Method(original, lambda _: hook, None))
+    else:
+        setattr(cls, name, forks.load("undermine_agent.patching.disguise", "standing_in")(original, hook))
 
 
 class ImportWatch:
