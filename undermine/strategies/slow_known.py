@@ -139,12 +139,12 @@ def _of_source(facts: Facts, same_interpreter: bool) -> list[str]:
             "no source of the target was found, so only what runs show counts: say where it is with [strategies.sieve] sources"
         ]
     said = [
-        f"{counts.lines:,} lines of source: {counts.all} I/O operations, {counts.scoped} of them synchronized or "
+        f"{counts.lines:,} lines of source: {counts.all} I/O operations, {counts.in_regions} of them synchronized or "
         f"timeout-protected, {counts.grouped} groups"
     ]
     said += [f"{trouble.file} was left out: {trouble.why}" for trouble in facts.troubles[:_TROUBLES_MAX]]
     if not same_interpreter:
-        said.append("the nodes run another release of Python than this tool: scopes are those of all callers together")
+        said.append("the nodes run another release of Python than this tool: regions are those of all callers together")
     return said
 
 

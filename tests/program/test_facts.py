@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from scoped import facts, points, program
+from small_programs import facts, points, program
 
 from undermine.program import Facts, Named, Program, analyse, calls_in
 
@@ -74,7 +74,11 @@ def test_operations_that_a_user_has_named() -> None:
         "def f(p: Peer, q, s):\n    p.send()\n    q.push()\n    boto3.client('s').put()\n"
     )
     named = [Named("m:Peer.send", "msg.send"), Named("*.push", "db.write"), Named("boto3.client().put", "net.send")]
-    assert [(point.op, point.line) for point in points(text, named)] == [("msg.send", 5), ("db.write", 6), ("net.send", 7)]
+    assert [(point.op, point.line) for point in points(text, named)] == [
+        ("msg.send", 5),
+        ("db.write", 6),
+        ("net.send", 7),
+    ]
     assert not points(text)
 
 
@@ -126,7 +130,7 @@ def test_the_last_of_a_basic_block_stands_for_it() -> None:
         "        if x:\n            os.stat('1')\n        else:\n            os.stat('2')\n",
     ],
 )
-def test_a_branch_a_handler_and_a_scope_divide_groups(body: str) -> None:
+def test_a_branch_a_handler_and_a_region_divide_groups(body: str) -> None:
     assert len(groups(body)) == 2
 
 
@@ -161,7 +165,7 @@ def f():
 
 def test_counts() -> None:
     counts = facts(TWO).counts
-    assert (counts.all, counts.synchronized, counts.timed, counts.scoped, counts.grouped) == (4, 2, 1, 3, 2)
+    assert (counts.all, counts.synchronized, counts.timed, counts.in_regions, counts.grouped) == (4, 2, 1, 3, 2)
     assert (counts.files, counts.lines, counts.functions) == (1, 12, 2)
 
 
@@ -204,20 +208,22 @@ def test_facts_do_not_depend_on_the_order_of_sets(tmp_path: Path) -> None:
     seen = set()
     for seed in ("1", "2", "3"):
         command = [sys.executable, "-c", code, str(tmp_path)]
-        seen.add(subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True).stdout)
+        seen.add(
+            subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True).stdout
+        )
     assert len(seen) == 1
     assert b"critical" in seen.pop()
 
 
-def test_every_scope_says_where_and_why() -> None:
+def test_every_region_says_where_and_why() -> None:
     for point in facts(TWO).points:
-        for scope in point.scopes:
-            assert scope.why
-            assert scope.where.rpartition(":")[2].isdigit()
+        for region in point.regions:
+            assert region.why
+            assert region.where.rpartition(":")[2].isdigit()
 
 
-def test_what_has_no_scope_says_so() -> None:
-    assert facts(TWO).points[0].why == "in no scope"
+def test_a_point_outside_all_regions_says_so() -> None:
+    assert facts(TWO).points[0].why == "in no region"
 
 
 # --- what runs have shown
@@ -236,17 +242,17 @@ def hidden():
 
 
 def test_an_edge_that_a_run_has_shown_belongs_to_its_call() -> None:
-    assert not facts(DYNAMIC).points[0].scopes
+    assert not facts(DYNAMIC).points[0].regions
     free = program(m=DYNAMIC).with_observed([("m:f#0", "m:hidden#0")]).facts()
-    assert not free.points[0].scopes
+    assert not free.points[0].regions
     under = program(m=DYNAMIC).with_observed([("m:f#2", "m:hidden#0")]).facts()
-    assert [scope.kind for scope in under.points[0].scopes] == ["critical"]
+    assert [region.kind for region in under.points[0].regions] == ["critical"]
 
 
 def test_an_edge_without_an_ordinal_is_one_of_the_function_as_a_whole() -> None:
     text = DYNAMIC + "def g(t):\n    with LOCK:\n        f(t, 1)\n"
     found = program(m=text).with_observed([("m:f", "m:hidden"), ("m:gone", "m:hidden"), ("m:f#99", "m:hidden")]).facts()
-    assert [scope.kind for scope in found.points[0].scopes] == ["critical"]
+    assert [region.kind for region in found.points[0].regions] == ["critical"]
 
 
 def test_stacks_show_calls() -> None:
@@ -363,18 +369,18 @@ def free():
 """
 
 
-def test_a_call_stack_is_in_the_scopes_of_its_own_calls_only() -> None:
+def test_a_call_stack_is_in_the_regions_of_its_own_calls_only() -> None:
     found = facts(STACKED)
     (point,) = [point for point in found.points if point.op == "file.fsync"]
-    assert {scope.kind for scope in point.scopes} == {"critical"}, "some caller holds the lock"
+    assert {region.kind for region in point.regions} == {"critical"}, "some caller holds the lock"
     places = [loc for loc in found.sites if loc.startswith("m:under#")]
-    (scope,) = next(scopes for loc in places if (scopes := found.on((point.loc, loc))))
-    assert scope.kind == "critical"
-    assert scope.depth == 1
+    (region,) = next(regions for loc in places if (regions := found.on((point.loc, loc))))
+    assert region.kind == "critical"
+    assert region.depth == 1
     assert found.on((point.loc, "m:free#0")) == ()
 
 
-def test_what_an_event_loop_calls_is_a_scope_of_what_blocks_there() -> None:
+def test_what_an_event_loop_calls_is_a_region_of_what_blocks_there() -> None:
     found = facts(
         """
         import asyncio, os
@@ -386,4 +392,4 @@ def test_what_an_event_loop_calls_is_a_scope_of_what_blocks_there() -> None:
         """
     )
     point = next(point for point in found.points if point.op == "file.fsync")
-    assert {scope.kind for scope in found.on((point.loc,))} == {"loop"}
+    assert {region.kind for region in found.on((point.loc,))} == {"loop"}

@@ -14,7 +14,10 @@ def program(named: Iterable[Named] = (), **modules: str) -> Program:
     names = {name.replace("__", "."): textwrap.dedent(text) for name, text in modules.items()}
     packages = {name.rpartition(".")[0] for name in names}
     return Program(
-        [parse(text, name, f"{name}/__init__.py" if name in packages else f"{name}.py") for name, text in names.items()],
+        [
+            parse(text, name, f"{name}/__init__.py" if name in packages else f"{name}.py")
+            for name, text in names.items()
+        ],
         named=named,
     )
 
@@ -29,13 +32,13 @@ def points(text: str, named: Iterable[Named] = ()) -> tuple[StaticPoint, ...]:
 
 
 def kinds(text: str, marker: str = "IO", named: Iterable[Named] = ()) -> set[str]:
-    """The kinds of scopes of the points on the lines with a comment `# IO`."""
+    """The kinds of regions of the points on the lines with a comment `# IO`."""
     text = textwrap.dedent(text)
     lines = {number for number, line in enumerate(text.splitlines(), 1) if line.endswith(f"# {marker}")}
     assert lines, "the text has no such line"
     found = [point for point in points(text, named) if point.line in lines]
     assert {point.line for point in found} == lines, "an operation was not found"
-    each = [{scope.kind for scope in point.scopes} for point in found]
+    each = [{region.kind for region in point.regions} for point in found]
     assert all(one == each[0] for one in each), f"the points differ: {each}"
     return set(each[0])
 

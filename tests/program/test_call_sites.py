@@ -12,7 +12,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
-from scoped import program
+from small_programs import program
 
 ROOT = Path(__file__).resolve().parents[2]
 

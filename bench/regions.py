@@ -1,6 +1,6 @@
-"""What the source of real systems says of scopes in which slow I/O hurts, and what it costs to read: one process for each.
+"""What the source of real systems says of regions in which slow I/O hurts, and what it costs to read: one process for each.
 
-    python -m bench.scopes
+    python -m bench.regions
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ SYSTEMS = {
 
 
 def main() -> None:
-    found: dict[str, object] = {"bench": "scopes"}
+    found: dict[str, object] = {"bench": "regions"}
     for name in SYSTEMS:
         set_up(EXAMPLES / name)
-        argv = [sys.executable, "-m", "bench.scopes", name]
+        argv = [sys.executable, "-m", "bench.regions", name]
         done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True)
         found[name] = json.loads(done.stdout)
         print(f"{name}: {found[name]}", file=sys.stderr)
@@ -45,7 +45,7 @@ def one(name: str) -> dict[str, object]:
         "all": counts.all,
         "synchronized": counts.synchronized,
         "timed": counts.timed,
-        "scoped": counts.scoped,
+        "in_regions": counts.in_regions,
         "grouped": counts.grouped,
         "seconds": round(took_s, 2),
         "cpu_s": round(time.process_time(), 2),

@@ -1,9 +1,9 @@
-"""Timeout scopes: by clock arithmetic that reaches a branch, and by limits that are asked for."""
+"""Timeout regions: by clock arithmetic that reaches a branch, and by limits that are asked for."""
 
 from __future__ import annotations
 
 import pytest
-from scoped import kinds, why
+from small_programs import kinds, why
 
 HEAD = """
 import asyncio, os, select, signal, socket, threading, time
@@ -263,7 +263,7 @@ def f(kill):
 
 
 @pytest.mark.parametrize("name", TIMED)
-def test_it_is_in_a_timeout_scope(name: str) -> None:
+def test_it_is_in_a_timeout_region(name: str) -> None:
     assert "timeout" in kinds(HEAD + TIMED[name])
 
 
@@ -293,7 +293,7 @@ def test_interleaved_pairs_are_told_apart() -> None:
     assert lines["BOTH"].count("clock readings") == 2
     assert "(line 6)" in lines["TWO"]
     assert lines["TWO"].count("clock readings") == 1
-    assert lines["NONE"] == "in no scope"
+    assert lines["NONE"] == "in no region"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ _Position = tuple[int | None, int | None, int | None, int | None]
 _End = tuple[int, int]
 
 
-class Places:
+class CallSites:
     """The places of all calls of one module."""
 
     def __init__(self, source: Source) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scoped import kinds, why
+from small_programs import kinds, why
 
 HEAD = """
 import asyncio, concurrent.futures, os, queue, threading

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scoped import kinds, points, program, why
+from small_programs import kinds, points, program, why
 
 HEAD = """
 import asyncio, fcntl, os, threading
@@ -412,8 +412,12 @@ def test_two_modules() -> None:
         p__main="from .locks import LOCK\nfrom . import disk as d\ndef f():\n    with LOCK:\n        d.save()\n",
     ).facts()
     (point,) = found.points
-    assert (point.loc, point.op, [scope.kind for scope in point.scopes]) == ("p.disk:save#0", "file.fsync", ["critical"])
-    assert point.scopes[0].depth == 1
+    assert (point.loc, point.op, [region.kind for region in point.regions]) == (
+        "p.disk:save#0",
+        "file.fsync",
+        ["critical"],
+    )
+    assert point.regions[0].depth == 1
 
 
 def test_the_nearest_reason_comes_first() -> None:
@@ -428,4 +432,4 @@ def test_the_nearest_reason_comes_first() -> None:
                 os.fsync(1)
     """
     (point,) = points(text)
-    assert [scope.depth for scope in point.scopes] == [0, 1]
+    assert [region.depth for region in point.regions] == [0, 1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scoped import kinds, why
+from small_programs import kinds, why
 
 HEAD = """
 import asyncio, os, queue, select, selectors, socket, threading, time
