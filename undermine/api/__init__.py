@@ -55,7 +55,7 @@ from undermine.model.finding import Finding
 from undermine.model.plan import Plan
 from undermine.model.run import RunView
 from undermine.policies.pruning import Explanation, explain
-from undermine.protocols import Chance, Strategy
+from undermine.protocols import PossibleFault, Strategy
 from undermine.resources import example_dir
 from undermine.run.engine import Engine, open_engine
 from undermine.runtimes import jvm
@@ -234,7 +234,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     agents: tuple[AgentSeen, ...]
     recurrence: Recurrence
     durations_s: tuple[float, ...]
-    chances: int
+    possible_faults: int
     skipped: dict[str, int]
     problems: tuple[str, ...]
     isolation: str = ""
@@ -260,7 +260,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     @property
     def exhaustive_s(self) -> float:
         """What trying every fault at every point once would take, with one job."""
-        return self.run_s * self.chances
+        return self.run_s * self.possible_faults
 
 
 def check(config: Config, listener: Listener = silent, *, prove: bool = False) -> CheckResult:
@@ -275,7 +275,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
         campaign.baseline()
         usual = campaign.preparing.learn()
         points, runs = store.baseline_points()
-        all_chances = campaign.history_of(_NOBODY, 1).chances
+        possible_faults = campaign.history_of(_NOBODY, 1).possible_faults
         rows = store.run_rows()
         last = campaign.preparing.newest
         proofs: tuple[Proof, ...] = ()
@@ -288,8 +288,8 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
             agents=tuple(_agents(config, last.trace.agents, last.trace.events)),
             recurrence=recurrence(points, runs),
             durations_s=tuple(row["timing"]["total_s"] for row in rows),
-            chances=sum(not chance.skipped for chance in all_chances),
-            skipped=_count_reasons(all_chances),
+            possible_faults=sum(not possible.skipped for possible in possible_faults),
+            skipped=_count_reasons(possible_faults),
             problems=last.trace.problems,
             isolation=last.record.isolation,
             unstable=tuple(str(seen.point) for seen in points if seen.runs < runs)[:_UNSTABLE_SHOWN],
@@ -339,11 +339,11 @@ def _why_slow(agent: AgentInfo) -> str:
     return jvm.why_no_helper(agent) if agent.is_jvm else why_slow(agent)
 
 
-def _count_reasons(all_chances: Sequence[Chance]) -> dict[str, int]:
+def _count_reasons(possible_faults: Sequence[PossibleFault]) -> dict[str, int]:
     reasons: dict[str, int] = {}
-    for chance in all_chances:
-        if chance.skipped:
-            reasons[chance.skipped] = reasons.get(chance.skipped, 0) + 1
+    for possible in possible_faults:
+        if possible.skipped:
+            reasons[possible.skipped] = reasons.get(possible.skipped, 0) + 1
     return reasons
 
 
@@ -367,7 +367,7 @@ class PlanResult(msgspec.Struct, frozen=True):
 
     predicted: tuple[Predicted, ...]
     points: int
-    chances: int
+    possible_faults: int
     skipped: dict[str, int]
     dropped: dict[str, int]
 
@@ -394,12 +394,12 @@ def plan(
                 dropped[rule] = dropped.get(rule, 0) + number
             told = explain(made, sys.maxsize if every_dropped else _EXAMPLES)
             predicted.append(Predicted(strategy.name, strategy.summary, made.kept[:count], len(made.kept), told))
-        all_chances = campaign.history_of(_NOBODY, 1).chances
+        possible_faults = campaign.history_of(_NOBODY, 1).possible_faults
         return PlanResult(
             predicted=tuple(predicted),
             points=len(store.baseline_points()[0]),
-            chances=sum(not chance.skipped for chance in all_chances),
-            skipped=_count_reasons(all_chances),
+            possible_faults=sum(not possible.skipped for possible in possible_faults),
+            skipped=_count_reasons(possible_faults),
             dropped=dropped,
         )
 

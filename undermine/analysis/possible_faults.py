@@ -30,7 +30,7 @@ from undermine.model.plan import (
     nodes_of,
 )
 from undermine.model.point import CLIENT, MAPPED, Point
-from undermine.protocols import Chance, PointSeen
+from undermine.protocols import PointSeen, PossibleFault
 
 LEAVING_TRACES = frozenset(
     {
@@ -99,32 +99,32 @@ class FaultLimits(msgspec.Struct, frozen=True):
     """What the deployment can do."""
 
 
-def chances(points: Sequence[PointSeen], limits: FaultLimits) -> tuple[Chance, ...]:
+def possible_faults(points: Sequence[PointSeen], limits: FaultLimits) -> tuple[PossibleFault, ...]:
     """Every fault at every point, with the reason where one is left out.
 
     Faults of whole nodes that last (pauses, partitions) and those of groups come once for each place in the code
     and target, whatever led there: the moment differs little, and they would drown the rest.
     """
-    return chances_at(limits)([seen.point for seen in points])
+    return possible_faults_at(limits)([seen.point for seen in points])
 
 
-def chances_at(limits: FaultLimits) -> Callable[[Sequence[Point]], tuple[Chance, ...]]:
-    """`chances` within these limits, to be asked again and again: runs share most of their points, so what was found at
+def possible_faults_at(limits: FaultLimits) -> Callable[[Sequence[Point]], tuple[PossibleFault, ...]]:
+    """`possible_faults` within these limits, to be asked again and again: runs share most of their points, so what was found at
     each is remembered."""
 
     @lru_cache(_REMEMBERED_MAX)
-    def here(point: Point) -> tuple[_Site | None, tuple[Chance, ...]]:
+    def here(point: Point) -> tuple[_Site | None, tuple[PossibleFault, ...]]:
         if point.get("node") == CLIENT:
             return None, tuple(_at_client(point, limits))
         node, op, loc, target = (point.get(key) for key in ("node", "op", "loc", "target"))
-        return (node, op, loc, target), tuple(_judge(chance, limits) for chance in _at_operation(point, limits))
+        return (node, op, loc, target), tuple(_judge(possible, limits) for possible in _at_operation(point, limits))
 
     @lru_cache(_REMEMBERED_MAX)
-    def of_nodes(point: Point) -> tuple[Chance, ...]:
-        return tuple(_judge(chance, limits) for chance in _of_nodes(point, limits))
+    def of_nodes(point: Point) -> tuple[PossibleFault, ...]:
+        return tuple(_judge(possible, limits) for possible in _of_nodes(point, limits))
 
-    def at(points: Sequence[Point]) -> tuple[Chance, ...]:
-        out: list[Chance] = []
+    def at(points: Sequence[Point]) -> tuple[PossibleFault, ...]:
+        out: list[PossibleFault] = []
         sites: set[_Site] = set()
         for point in points:
             site, found = here(point)
@@ -137,20 +137,20 @@ def chances_at(limits: FaultLimits) -> Callable[[Sequence[Point]], tuple[Chance,
     return at
 
 
-def _at_operation(point: Point, limits: FaultLimits) -> Iterator[Chance]:
+def _at_operation(point: Point, limits: FaultLimits) -> Iterator[PossibleFault]:
     """What hits the operation, or the node at that very moment."""
     op = point.get("op")
     for place in _places(op):
-        yield Chance(point, place, Reboot(limits.reboot_after_s))
-        yield Chance(point, place, Crash())
+        yield PossibleFault(point, place, Reboot(limits.reboot_after_s))
+        yield PossibleFault(point, place, Crash())
     for error in errors_at(point, limits):
-        yield Chance(point, "before", error)
+        yield PossibleFault(point, "before", error)
     if op not in _CLOSING:
-        yield Chance(point, "before", Delay(limits.delay_s, _delay_mode(point, limits)))
+        yield PossibleFault(point, "before", Delay(limits.delay_s, _delay_mode(point, limits)))
     if op in ("msg.send", "msg.recv") or (op == "net.send" and point.peer):
-        yield Chance(point, "before", Drop())
+        yield PossibleFault(point, "before", Drop())
     for corrupt in _CORRUPTED.get(op, ()):
-        yield Chance(point, "before", corrupt)
+        yield PossibleFault(point, "before", corrupt)
 
 
 def _delay_mode(point: Point, limits: FaultLimits) -> DelayMode:
@@ -182,22 +182,22 @@ def errors_at(point: Point, limits: FaultLimits) -> Iterator[Error]:
                 yield Error(name, "peer")
 
 
-def _of_nodes(point: Point, limits: FaultLimits) -> Iterator[Chance]:
+def _of_nodes(point: Point, limits: FaultLimits) -> Iterator[PossibleFault]:
     """What stops or cuts off the node for a while, and what hits its groups."""
     op = point.get("op")
     groups = [group for group in limits.groups if len(group) > 1 and point.get("node") in group]
     if (op in _MESSAGES and point.peer) or (op in LEAVING_TRACES and op != "net.send"):
-        yield Chance(point, "before", Pause(limits.pause_s))
+        yield PossibleFault(point, "before", Pause(limits.pause_s))
         for partition in partitions((), limits):
-            yield Chance(point, "before", partition)
+            yield PossibleFault(point, "before", partition)
         for group in groups:
-            yield Chance(point, "before", Pause(limits.pause_s, group))
+            yield PossibleFault(point, "before", Pause(limits.pause_s, group))
             for partition in partitions(group, limits):
-                yield Chance(point, "before", partition)
+                yield PossibleFault(point, "before", partition)
     for group in groups if op in LEAVING_TRACES else ():
         for place in _places(op):
-            yield Chance(point, place, Reboot(limits.reboot_after_s, group))
-            yield Chance(point, place, Crash(group))
+            yield PossibleFault(point, place, Reboot(limits.reboot_after_s, group))
+            yield PossibleFault(point, place, Crash(group))
 
 
 def partitions(nodes: tuple[str, ...], limits: FaultLimits) -> Iterator[Partition]:
@@ -213,39 +213,39 @@ def partitions(nodes: tuple[str, ...], limits: FaultLimits) -> Iterator[Partitio
                 yield Partition(nodes, direction=direction, loss=loss)
 
 
-def _at_client(point: Point, limits: FaultLimits) -> Iterator[Chance]:
+def _at_client(point: Point, limits: FaultLimits) -> Iterator[PossibleFault]:
     """Nodes without an agent are hit while a client's operation begins or ends."""
     places: tuple[Place, ...] = ("before", "after")
     for node in limits.node_roles:
         if node in limits.capabilities:
             continue
         for place in places:
-            yield _judge(Chance(point, place, Reboot(limits.reboot_after_s, (node,))), limits)
-            yield _judge(Chance(point, place, Crash((node,))), limits)
-        yield _judge(Chance(point, "before", Pause(limits.pause_s, (node,))), limits)
+            yield _judge(PossibleFault(point, place, Reboot(limits.reboot_after_s, (node,))), limits)
+            yield _judge(PossibleFault(point, place, Crash((node,))), limits)
+        yield _judge(PossibleFault(point, "before", Pause(limits.pause_s, (node,))), limits)
         for partition in partitions((node,), limits):
             if partition.level == "network":
-                yield _judge(Chance(point, "before", partition), limits)
+                yield _judge(PossibleFault(point, "before", partition), limits)
 
 
-def _judge(chance: Chance, limits: FaultLimits) -> Chance:
-    why = _not_allowed(chance, limits) or _not_possible(chance, limits)
-    return msgspec.structs.replace(chance, skipped=why) if why else chance
+def _judge(possible: PossibleFault, limits: FaultLimits) -> PossibleFault:
+    why = _not_allowed(possible, limits) or _not_possible(possible, limits)
+    return msgspec.structs.replace(possible, skipped=why) if why else possible
 
 
-def _not_allowed(chance: Chance, limits: FaultLimits) -> str:
-    kind = fault_kind(chance.fault)
+def _not_allowed(possible: PossibleFault, limits: FaultLimits) -> str:
+    kind = fault_kind(possible.fault)
     if kind not in limits.kinds:
         return f"faults.kinds does not list {kind}"
-    for node in nodes_of(chance.fault) or (chance.point.get("node"),):
-        role = limits.node_roles.get(node, chance.point.get("role"))
+    for node in nodes_of(possible.fault) or (possible.point.get("node"),):
+        role = limits.node_roles.get(node, possible.point.get("role"))
         if limits.roles and role not in limits.roles:
             return f"faults.roles does not list {role}"
     return ""
 
 
-def _not_possible(chance: Chance, limits: FaultLimits) -> str:
-    fault, here = chance.fault, chance.point.get("node")
+def _not_possible(possible: PossibleFault, limits: FaultLimits) -> str:
+    fault, here = possible.fault, possible.point.get("node")
     if here != CLIENT and here not in limits.capabilities:
         return f"{here} has no agent"
     for node in nodes_of(fault) or (here,):
@@ -261,5 +261,5 @@ def fault_family(fault: Fault) -> str:
     return f"group {fault_kind(fault)}" if len(nodes_of(fault)) > 1 else fault_kind(fault)
 
 
-def possible(all_chances: Iterable[Chance]) -> tuple[Chance, ...]:
-    return tuple(chance for chance in all_chances if not chance.skipped)
+def injectable(possible_faults: Iterable[PossibleFault]) -> tuple[PossibleFault, ...]:
+    return tuple(possible for possible in possible_faults if not possible.skipped)

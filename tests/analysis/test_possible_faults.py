@@ -7,7 +7,13 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from undermine.analysis.chances import FaultLimits, chances, chances_at, fault_family, possible
+from undermine.analysis.possible_faults import (
+    FaultLimits,
+    fault_family,
+    injectable,
+    possible_faults,
+    possible_faults_at,
+)
 from undermine.model.plan import (
     NETWORK_PARTITION,
     Corrupt,
@@ -21,21 +27,21 @@ from undermine.model.plan import (
     Reboot,
 )
 from undermine.model.point import Point, client_point
-from undermine.protocols import Chance, PointSeen
+from undermine.protocols import PointSeen, PossibleFault
 from undermine.testing import CAPABILITIES, point
 
 LIMITS = FaultLimits(capabilities={"n1": CAPABILITIES}, node_roles={"n1": "server"})
 
 
-def at(*points: Point, limits: FaultLimits = LIMITS) -> tuple[Chance, ...]:
-    return chances([PointSeen(p, 1, 1, n) for n, p in enumerate(points)], limits)
+def at(*points: Point, limits: FaultLimits = LIMITS) -> tuple[PossibleFault, ...]:
+    return possible_faults([PointSeen(p, 1, 1, n) for n, p in enumerate(points)], limits)
 
 
-def errors(found: Iterable[Chance]) -> set[tuple[str, str]]:
+def errors(found: Iterable[PossibleFault]) -> set[tuple[str, str]]:
     return {(c.fault.error, c.fault.scope) for c in found if isinstance(c.fault, Error)}
 
 
-def moments(found: Iterable[Chance], fault: type[Fault]) -> list[str]:
+def moments(found: Iterable[PossibleFault], fault: type[Fault]) -> list[str]:
     return [c.place for c in found if isinstance(c.fault, fault)]
 
 
@@ -97,7 +103,14 @@ def test_a_crash_comes_also_after_what_leaves_a_trace(op: str, places: list[str]
 
 @pytest.mark.parametrize(
     ("op", "expected"),
-    [("file.write", 1), ("file.map_read", 1), ("file.map_write", 1), ("net.recv", 1), ("file.close", 0), ("net.close", 0)],
+    [
+        ("file.write", 1),
+        ("file.map_read", 1),
+        ("file.map_write", 1),
+        ("net.recv", 1),
+        ("file.close", 0),
+        ("net.close", 0),
+    ],
 )
 def test_everything_but_closing_can_be_slow(op: str, expected: int) -> None:
     assert len(moments(at(point(op)), Delay)) == expected
@@ -119,7 +132,7 @@ def test_the_users_parameters_are_in_the_faults() -> None:
     assert errors(found) == {("ENOSPC", "once"), ("ENOSPC", "disk"), ("ETIMEDOUT", "once")}
 
 
-def test_no_chance_comes_twice() -> None:
+def test_no_possible_fault_comes_twice() -> None:
     found = at(point("file.write"), point("net.send", target="peer:n2"), point("file.read"))
     assert len(set(found)) == len(found)
 
@@ -163,7 +176,7 @@ def test_messages_can_be_lost(op: str, target: str, expected: int) -> None:
 
 def test_what_acts_on_the_way_of_bytes_is_never_asked_for_after_them() -> None:
     limits = msgspec.structs.replace(LIMITS, kinds=("delay", "drop", "corrupt"))
-    found = possible(at(point("net.send", target="peer:n2"), point("net.recv", target="peer:n2"), limits=limits))
+    found = injectable(at(point("net.send", target="peer:n2"), point("net.recv", target="peer:n2"), limits=limits))
     assert {type(c.fault) for c in found} == {Delay, Drop, Corrupt}
     assert {c.place for c in found} == {"before"}
 
@@ -171,9 +184,9 @@ def test_what_acts_on_the_way_of_bytes_is_never_asked_for_after_them() -> None:
 def test_bytes_are_changed_only_where_the_user_asks_for_it() -> None:
     stored = ("file.read", "file.write", "file.map_read", "file.map_write")
     points = [point(op) for op in (*stored, "net.recv", "net.send", "file.fsync")]
-    assert not any(isinstance(c.fault, Corrupt) for c in possible(at(*points)))
+    assert not any(isinstance(c.fault, Corrupt) for c in injectable(at(*points)))
     limits = msgspec.structs.replace(LIMITS, kinds=("corrupt",))
-    found = {(c.point["op"], c.fault) for c in possible(at(*points, limits=limits))}
+    found = {(c.point["op"], c.fault) for c in injectable(at(*points, limits=limits))}
     assert found == {
         *((op, fault) for op in stored for fault in (Corrupt("flip"), Corrupt("zero"))),
         ("net.recv", Corrupt("flip")),
@@ -250,7 +263,7 @@ def test_a_group_is_hit_as_one_at_what_its_nodes_leave_behind() -> None:
         (Pause(5.0, everyone), "before"),
         (Partition(rack), "before"),
     }
-    assert possible(found) == tuple(found)
+    assert injectable(found) == tuple(found)
 
 
 def test_a_group_with_a_role_that_the_user_did_not_list_is_left_out() -> None:
@@ -259,7 +272,7 @@ def test_a_group_with_a_role_that_the_user_did_not_list_is_left_out() -> None:
     )
     found = at(point("file.write"), limits=limits)
     assert {c.skipped for c in found if c.fault == Crash(("n1", "n2"))} == {"faults.roles does not list proxy"}
-    assert Crash() in {c.fault for c in possible(found)}
+    assert Crash() in {c.fault for c in injectable(found)}
 
 
 # --- what is left out, and why
@@ -273,27 +286,27 @@ def test_what_the_agent_lacks_is_left_out_with_the_reason() -> None:
     assert reasons["error"] == reasons["lasting error"] == "the agent of n1 does not offer error"
 
 
-def test_a_node_whose_agent_said_nothing_has_no_possible_chance() -> None:
-    assert possible(at(point(node="n9"))) == ()
+def test_a_node_whose_agent_said_nothing_has_no_injectable_fault() -> None:
+    assert injectable(at(point(node="n9"))) == ()
     assert at(point(node="n9")) != ()
 
 
 def test_kinds_that_the_user_did_not_list_are_left_out_with_the_reason() -> None:
     found = at(point(), limits=msgspec.structs.replace(LIMITS, kinds=("delay",)))
-    assert {c.fault for c in possible(found)} == {Delay()}
+    assert {c.fault for c in injectable(found)} == {Delay()}
     assert {c.skipped for c in found if isinstance(c.fault, Crash)} == {"faults.kinds does not list crash"}
 
 
 def test_roles_that_the_user_did_not_list_are_left_out_with_the_reason() -> None:
     found = at(point(), limits=msgspec.structs.replace(LIMITS, roles=("master",), kinds=(*LIMITS.kinds, "corrupt")))
     assert {c.skipped for c in found} == {"faults.roles does not list server"}
-    assert possible(at(point(), limits=msgspec.structs.replace(LIMITS, roles=("server",)))) == possible(at(point()))
+    assert injectable(at(point(), limits=msgspec.structs.replace(LIMITS, roles=("server",)))) == injectable(at(point()))
 
 
 # --- nodes without an agent
 
 
-def test_a_clients_operation_is_a_chance_only_for_nodes_without_an_agent() -> None:
+def test_a_clients_operation_allows_faults_only_for_nodes_without_an_agent() -> None:
     limits = FaultLimits(capabilities={"n1": CAPABILITIES}, node_roles={"n1": "server", "n2": "proxy"})
     found = at(client_point("put", "n1"), limits=limits)
     assert {(c.fault, c.place, c.skipped) for c in found} == {
@@ -305,21 +318,21 @@ def test_a_clients_operation_is_a_chance_only_for_nodes_without_an_agent() -> No
     }
 
 
-def test_where_every_node_has_an_agent_clients_are_no_chance_and_never_a_target() -> None:
+def test_where_every_node_has_an_agent_client_operations_allow_no_fault() -> None:
     assert at(client_point("put", "n1")) == ()
 
 
 def test_the_users_limits_hold_for_nodes_without_an_agent_too() -> None:
     limits = FaultLimits(kinds=("crash",), roles=("proxy",), node_roles={"n2": "proxy", "n3": "server"})
     found = at(client_point("put", "n2"), limits=limits)
-    assert {c.fault for c in possible(found)} == {Crash(("n2",))}
+    assert {c.fault for c in injectable(found)} == {Crash(("n2",))}
     assert {c.skipped for c in found if c.fault == Crash(("n3",))} == {"faults.roles does not list server"}
     assert {c.skipped for c in found if c.fault == Reboot(0.3, ("n2",))} == {"faults.kinds does not list reboot"}
 
 
 def test_a_node_without_an_agent_can_be_cut_off_where_packets_can_be_lost() -> None:
     limits = FaultLimits(node_roles={"n1": "proxy", "n2": "proxy"}, features={NETWORK_PARTITION})
-    found = possible(at(client_point("put", "n1"), limits=limits))
+    found = injectable(at(client_point("put", "n1"), limits=limits))
     cut = {c.fault for c in found if isinstance(c.fault, Partition)}
     assert Partition(("n2",), level="network") in cut
     assert {fault.nodes for fault in cut} == {("n1",), ("n2",)}
@@ -346,11 +359,11 @@ def test_lasting_errors_are_a_family_of_their_own(fault: Fault, family: str) -> 
     assert fault_family(fault) == family
 
 
-def test_points_asked_for_again_and_in_other_company_have_the_same_chances() -> None:
+def test_points_asked_for_again_and_in_other_company_have_the_same_possible_faults() -> None:
     """Faults of whole nodes belong to the first of those that are asked for together, whoever was asked for before."""
     limits = FaultLimits(capabilities={"n1": CAPABILITIES}, node_roles={"n1": "server", "n2": "server"})
     one, same_place = (Point.of({**point().as_dict(), "stack": name}) for name in ("one", "two"))
-    asked = chances_at(limits)
+    asked = possible_faults_at(limits)
     for points in ([one, same_place], [same_place, one], [same_place], [client_point("put", "n1"), one], []):
         assert asked(points) == asked(tuple(points)) == at(*points, limits=limits)
     assert len(moments(asked([same_place, one]), Pause)) == len(moments(asked([one]), Pause)) == 1
