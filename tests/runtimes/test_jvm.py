@@ -148,7 +148,8 @@ def test_two_that_build_at_once_build_once(machine: Machine) -> None:
 
 def test_another_process_waits_too(machine: Machine) -> None:
     machine.maven("sleep 0.3")
-    code = "import sys; from pathlib import Path; from undermine.runtimes.jvm import ensure; print(ensure(*map(Path, sys.argv[1:])))"
+    code = "import sys; from pathlib import Path; "
+    code += "from undermine.runtimes.jvm import ensure; print(ensure(*map(Path, sys.argv[1:])))"
     command = [sys.executable, "-c", code, str(machine.sources), str(machine.cache)]
     tools = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert len({tool.communicate(timeout=60)[0] for tool in tools}) == 1

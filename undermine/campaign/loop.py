@@ -146,6 +146,14 @@ class Campaign:
         """The fault-free runs alone; the campaign ends here if none passes."""
         self.preparing.fault_free()
 
+    def refuse_unknown_policies(self) -> None:
+        """Raise a `UserError` if a strategy names a policy that cannot be used."""
+        self.proposing.refuse_unknown(self._strategies)
+
+    def possible_faults(self) -> tuple[PossibleFault, ...]:
+        """The faults that are possible at points of the fault-free runs, and those that are not, with the reason."""
+        return self._from_fault_free_runs().possible_faults
+
     def _measure(self) -> None:
         reached = self.experiments.measure().reached
         if reached.runs:

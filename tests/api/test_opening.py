@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from undermine import api
+from undermine.api import opening
 from undermine.config.load import load
 from undermine.deployments.isolation import Choice
 from undermine.model.errors import UserError
@@ -25,11 +25,11 @@ def test_other_isolation_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "undermine.toml").write_text(TOML)
     config = load(tmp_path)
     choice = Choice("namespaces", "each node has an address of its own")
-    monkeypatch.setattr(api, "choose", lambda wanted: choice)
+    monkeypatch.setattr(opening, "choose", lambda wanted: choice)
     store = Store(tmp_path / "campaign")
-    store.set_meta("identity", api._identity(config))
-    api._refuse_changes(store, config)
+    store.set_meta("identity", opening.identity(config))
+    opening.refuse_changes(store, config)
     choice = Choice("ports", "no namespaces: not root")
     with pytest.raises(UserError, match=r"kept apart by namespaces and would be by ports \(no namespaces: not root\)"):
-        api._refuse_changes(store, config)
+        opening.refuse_changes(store, config)
     store.close()
