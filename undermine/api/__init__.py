@@ -45,9 +45,10 @@ from undermine.config.schema import Config, changes
 from undermine.deployments.isolation import choose
 from undermine.deployments.machine import Ability, abilities
 from undermine.deployments.sweep import sweep
-from undermine.exchange import bundle as bundles
 from undermine.exchange import suppressions as known
+from undermine.exchange.manifest import differences, other_runtimes, param_texts, runtimes
 from undermine.exchange.plan_file import read as read_plans
+from undermine.exchange.unpacking import Unpacked, read_manifest, unpack
 from undermine.model.baseline import Baseline
 from undermine.model.errors import UserError
 from undermine.model.event import AgentInfo
@@ -484,13 +485,13 @@ def replay_bundle(
     """Run the finding in a bundle. This runs the commands and the plug-in file that are in it; with a `config` only its plans
     are taken, and nothing is unpacked."""
     if config is None:
-        unpacked = bundles.unpack(path, folder or Path(f"{path.name}.d"))
+        unpacked = unpack(path, folder or Path(f"{path.name}.d"))
         manifest, config = unpacked.manifest, _load_bundled(unpacked, params or {})
     else:
-        manifest = bundles.read_manifest(path)
-    warnings = bundles.differences(manifest, choose(config.run.isolation).mode)
+        manifest = read_manifest(path)
+    warnings = differences(manifest, choose(config.run.isolation).mode)
     with _open_for_plans(config, None, listener) as (running, store):
-        warnings += bundles.other_runtimes(manifest, bundles.runtimes(running.preparing.newest))
+        warnings += other_runtimes(manifest, runtimes(running.preparing.newest))
         for text in warnings:
             listener(News("warning", text))
         replaying = Replaying(running, store, Wanted(times, control, variants), same=False)
@@ -498,9 +499,9 @@ def replay_bundle(
     return msgspec.structs.replace(result, warnings=tuple(warnings))
 
 
-def _load_bundled(unpacked: bundles.Unpacked, params: Mapping[str, str]) -> Config:
+def _load_bundled(unpacked: Unpacked, params: Mapping[str, str]) -> Config:
     try:
-        return load(unpacked.config, {**bundles.param_texts(unpacked.manifest), **params})
+        return load(unpacked.config, {**param_texts(unpacked.manifest), **params})
     except UserError as error:
         raise UserError(f"the bundle cannot run here: {error}") from error
 
