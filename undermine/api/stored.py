@@ -15,7 +15,9 @@ from undermine.campaign import stored_plans
 from undermine.config.schema import Config
 from undermine.deployments.sweep import sweep
 from undermine.exchange import bundle as bundles
+from undermine.exchange import manifest
 from undermine.exchange import suppressions as known
+from undermine.exchange.evidence import Seen
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, landings
 from undermine.store.campaign_dirs import CAMPAIGNS, LATEST, SCRATCH, campaign_dir, find_finding, locked, open_store
@@ -42,11 +44,11 @@ def bundle(
         verdicts = store.verdicts(_shown_by(found))
     try:
         view = load_view(RunDir(run))
-        runtimes, landed = bundles.runtimes(view), landings(view.record)
+        runtimes, landed = manifest.runtimes(view), landings(view.record)
     except UserError:
         runtimes, landed = {}, ()
-    seen = bundles.Seen(found, run, verdicts, runtimes, landed)
-    return bundles.write(config, identity, seen, output or Path(found.id + bundles.SUFFIX), include)
+    seen = Seen(found, run, verdicts, runtimes, landed)
+    return bundles.write(config, identity, seen, output or Path(found.id + manifest.SUFFIX), include)
 
 
 # --- findings, and those that are known
