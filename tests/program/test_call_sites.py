@@ -22,7 +22,7 @@ def agents_sites() -> ModuleType:
     folder = str(ROOT / "agents" / "python")
     sys.path.insert(0, folder)
     try:
-        return importlib.import_module("undermine_agent.sites")
+        return importlib.import_module("undermine_agent.names.sites")
     finally:
         sys.path.remove(folder)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from undermine.checkers.compose import rank_of
 from undermine.model.finding import Finding
 from undermine.model.plan import (
     Fault,
@@ -25,14 +26,11 @@ from undermine.model.plan import (
     nodes_of,
 )
 from undermine.model.point import PHASE
-from undermine.model.run import Verdict
+from undermine.model.run import Rank, Verdict
 from undermine.report.drawing.scene import short_fault
 from undermine.report.text import clip, count
 from undermine.store.database import CONFIRM, Store
 from undermine.store.rundir import RunDir
-
-_SEVERITY = {"exits": 1, "deaths": 1, "hang": 2, "liveness": 3, "workload": 4}
-"""By checker; what the user's own checkers find (lost data, wrong answers) is worst: 0."""
 
 Row = Mapping[str, Any]
 
@@ -68,7 +66,7 @@ def _share(finding: Finding) -> float:
 
 def _severity(finding: Finding) -> int:
     verdict = main_verdict(finding)
-    return _SEVERITY.get(verdict.checker, 0) if verdict else 5
+    return rank_of(verdict).order if verdict else len(Rank)
 
 
 def main_verdict(finding: Finding) -> Verdict | None:
