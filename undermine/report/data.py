@@ -1,7 +1,4 @@
-"""Everything the page shows, gathered from the store and the run folders. Damage is said in place, never raised.
-
-Only public queries of the store are used; nothing is written.
-"""
+"""Facts about findings and runs that several parts of the page need. Never writes to the store."""
 
 from __future__ import annotations
 
@@ -77,7 +74,7 @@ def main_verdict(finding: Finding) -> Verdict | None:
 
 
 def fault_words(fault: Fault) -> tuple[str, str]:
-    """What the fault is, and what else is to be said of it."""
+    """The fault in words, and an additional note."""
     match fault:
         case Reboot(after_s=after_s):
             return "reboot", f"started again {after_s:g} s later"
@@ -88,13 +85,14 @@ def fault_words(fault: Fault) -> tuple[str, str]:
 
 
 def _named(fault: Fault) -> str:
-    """Which nodes it hits, where that is not the node at whose operation it fires; partitions say it themselves."""
+    """The nodes that a fault hits, if it isn't the node at whose operation it fires. Partitions name their nodes
+    themselves."""
     nodes = () if isinstance(fault, Partition) else nodes_of(fault)
     return f" on {', '.join(nodes)}" if nodes else ""
 
 
 def injections(plan: Plan, lines: Mapping[str, int]) -> Iterator[Injection]:
-    """What was injected where; `lines` are source lines by point id."""
+    """The injected faults and their points; `lines`: source lines by point id."""
     for step in plan.steps:
         at = final_at(step.trigger)
         words, more = fault_words(step.fault)
@@ -125,7 +123,7 @@ def lines_of(store: Store) -> dict[str, int]:
 
 
 def seen_by(finding: Finding, strategy_of: Mapping[int, str]) -> str:
-    """Which strategies found it, in how many runs."""
+    """The strategies that found it, and in how many runs."""
     counts = Counter(strategy_of.get(run, "") for run in finding.runs)
     parts = [f"{clip(name, 40)} in {count(counts[name], 'run')}" for name in finding.strategies if counts[name]]
     parts += [clip(name, 40) for name in finding.strategies if not counts[name]]
@@ -142,7 +140,7 @@ def with_fault(row: Row) -> bool:
 
 
 def hurts(plan: Plan) -> bool:
-    """Is there a fault in it? A control only waits."""
+    """Does the plan inject a fault? A control only waits."""
     return any(not isinstance(step.fault, Hold) for step in plan.steps)
 
 
