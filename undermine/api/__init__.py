@@ -50,16 +50,15 @@ from undermine.exchange import suppressions as known
 from undermine.exchange.plan_file import read as read_plans
 from undermine.model.baseline import Baseline
 from undermine.model.errors import UserError
-from undermine.model.event import AgentInfo
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
 from undermine.model.run import RunView
 from undermine.policies.pruning import Explanation, explain
 from undermine.protocols import Chance, Strategy
 from undermine.resources import example_dir
+from undermine.run.agent_files import prepare_agents
 from undermine.run.engine import Engine, open_engine
-from undermine.runtimes import jvm
-from undermine.runtimes.accelerator import why_slow
+from undermine.runtimes.table import runtime_of
 from undermine.store.campaign_dirs import (
     REPLAYS,
     campaign_dir,
@@ -93,19 +92,13 @@ def _open(
 ) -> Iterator[tuple[Campaign, Store, Engine]]:
     """With `runs`, nodes will be started."""
     if runs:
-        _build_agents(config, listener)
+        prepare_agents(config, lambda text: listener(News("building", text)))
     sweep(config.dir)
     with open_store(folder, exclusive=True, fresh=fresh) as store, open_engine(config, folder) as engine:
         chosen = plugins.strategies(config, strategies)
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
         suppressed = known.matcher(config, today())
         yield Campaign(engine, store, chosen, checkers, listener, suppressed), store, engine
-
-
-def _build_agents(config: Config, listener: Listener) -> None:
-    """What takes long is done before the first run, and told."""
-    if any(config.agent(role) == "jvm" for role in config.roles):
-        jvm.agent_jar(lambda text: listener(News("building", text)))
 
 
 def _identity(config: Config) -> dict[str, Any]:
@@ -180,7 +173,7 @@ def hunt(
     chosen = plugins.strategies(config, strategies)
     choose(config.run.isolation)  # before a folder is made for a campaign that could not run
     known.matcher(config, today())
-    _build_agents(config, listener)
+    prepare_agents(config, lambda text: listener(News("building", text)))
     folder = campaign_dir(config) if resume else new_campaign_dir(config)
     if seed is None and resume:  # what --seed said when the campaign began
         with open_store(folder) as store:
@@ -325,18 +318,14 @@ def _agents(config: Config, agents: Sequence[Any], events: Sequence[Any]) -> Ite
         loaded = [agent for agent in agents if agent.node == node]
         yield AgentSeen(
             node=node,
-            wanted=config.agent(config.role_of(node).name),
+            wanted=config.runtime(config.role_of(node).name).name,
             loaded=", ".join(sorted({agent.agent for agent in loaded})) or "none",
             runtime=loaded[0].runtime if loaded else "",
             processes=len(loaded),
             operations=operations_by_kind(event for event in events if event.node == node),
-            why_slow=next((why for agent in loaded if (why := _why_slow(agent))), ""),
+            why_slow=next((why for agent in loaded if (why := runtime_of(agent).why_slow(agent))), ""),
             gaps=loaded[0].gaps if loaded else (),
         )
-
-
-def _why_slow(agent: AgentInfo) -> str:
-    return jvm.why_no_helper(agent) if agent.is_jvm else why_slow(agent)
 
 
 def _count_reasons(all_chances: Sequence[Chance]) -> dict[str, int]:

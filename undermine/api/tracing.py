@@ -36,8 +36,8 @@ from undermine.report.html import write_file
 from undermine.report.scene import origin_of
 from undermine.report.text import count
 from undermine.report.trace_page import page
+from undermine.run.agent_files import prepare_agents
 from undermine.run.engine import open_engine
-from undermine.runtimes import jvm
 from undermine.store.campaign_dirs import TRACES, campaign_dir, find_finding, open_store
 from undermine.store.rundir import RunDir, load_view, tidy
 
@@ -115,8 +115,7 @@ def stored_run(config: Config, what: str, campaign: str = "") -> tuple[Path, str
 
 def record(config: Config, listener: Listener, checkers: Checkers | None = None) -> Recorded:
     """Run the workload once without a fault, with everything observed, and judge it if there is somebody to do so."""
-    if any(config.agent(role) == "jvm" for role in config.roles):
-        jvm.agent_jar(lambda text: listener(News("building", text)))
+    prepare_agents(config, lambda text: listener(News("building", text)))
     sweep(config.dir)
     home = config.dir / TRACES
     plan = Plan(seed=config.hunt.seed, strategy=STRATEGY, why="what causes what in a correct run")

@@ -20,7 +20,6 @@ from typing import Any
 
 import msgspec
 
-from undermine.config.java import class_path_of, is_empty
 from undermine.config.lines import KeyPath, Reader, Source, field_types, read, refuse_unknown, show
 from undermine.config.names import NODE, check_groups, check_known, check_name, groups, variables
 from undermine.config.operations import check_adapters, read_operations
@@ -38,7 +37,6 @@ from undermine.config.schema import (
     Role,
     RunLimits,
     Workload,
-    names_python,
     parse_duration,
     values_of,
 )
@@ -53,6 +51,8 @@ from undermine.config.templates import (
     render_command,
 )
 from undermine.model.errors import UserError
+from undermine.runtimes.class_path import is_empty
+from undermine.runtimes.python import names_python
 
 # Loading, in five steps: (1) TOML, (2) tables into structs, (3) names that refer to one another,
 # (4) every template rendered once for every node, (5) files and programs.
@@ -574,8 +574,8 @@ def _check_script(source: Source, path: KeyPath, role: Role, cwd: Path | None, c
 
 def _check_class_path(source: Source, path: KeyPath, role: Role, cwd: Path | None, config: Config) -> None:
     """A release that was never fetched."""
-    class_path = _fixed(class_path_of(role.command), config.project, config.params)
-    if config.agent(role.name) == "jvm" and class_path and is_empty(class_path, cwd):
+    class_path = _fixed(config.runtime(role.name).class_path(role.command), config.project, config.params)
+    if class_path and is_empty(class_path, cwd):
         wanted = _fixed(config.campaign.setup, config.project, config.params)
         hint = f"run `{wanted}` in {config.project}" if wanted else "build or fetch it, or correct the path"
         raise source.error(path, f"names the class path {show(class_path)}, where there is nothing; {hint}")
