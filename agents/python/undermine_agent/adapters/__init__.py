@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 
-from undermine_agent import forks
-from undermine_agent.logical import layer_of
-from undermine_agent.observe import Marks
-from undermine_agent.patch import on_class
-from undermine_agent.stores import StoreCall
+from undermine_agent.interpreter import forks
+from undermine_agent.logical.operations import layer_of
+from undermine_agent.logical.store_calls import StoreCall
+from undermine_agent.patching.observe import Marks
+from undermine_agent.patching.patch import on_class
 
 BUILTIN = {"http": "http", "redis": "redis", "streams": "asyncio", "tornado": "tornado"}
 """The adapters of the agent itself, and the package with whose import each is loaded."""
@@ -145,7 +145,7 @@ class Hooks:
         """
         agent = self._layer.agent
         if agent.observes("handover"):
-            of_future = forks.load("undermine_agent.reading", "of_future")  # not before the target uses sockets
+            of_future = forks.load("undermine_agent.net.stream_reads", "of_future")  # not before the target uses sockets
             on_class(owner, name, of_future(agent, sock))
 
     def caller(self) -> str:
