@@ -42,13 +42,13 @@ class Call:
 class ThreadState:
     """What the agent keeps for each thread."""
 
-    __slots__ = ("busy", "cursor", "name", "scope")
+    __slots__ = ("busy", "cursor", "name", "logical_call")
 
     def __init__(self, writer):
         self.busy = False
         self.cursor = Cursor(writer)
         self.name = ""
-        self.scope = None  # the logical operation under way
+        self.logical_call = None  # the logical operation under way
 
 
 class Core:
@@ -65,7 +65,7 @@ class Core:
             state = self.local.state = ThreadState(self.writer)
             return state
 
-    def place(self):
+    def current_stack(self):
         """The stack of the target's code here and now, for `enter`; None if nothing is to be recorded."""
         if self.off:
             return None
@@ -91,7 +91,7 @@ class Core:
         state = self.thread_state()
         if state.busy:
             return None
-        part = state.scope is not None and self.covered(operation, subject)
+        part = state.logical_call is not None and self.covered(operation, subject)
         if part is True:
             return None
         if part:

@@ -15,7 +15,7 @@ from time import monotonic_ns
 
 from undermine_agent.interpreter import fast, native
 from undermine_agent.names.subjects import Subject
-from undermine_agent.patching.observe import Marks, nothing, own_caller
+from undermine_agent.patching.observe import WeakTable, nothing, own_caller
 from undermine_agent.patching.patch import on_class, on_module
 
 _fstat = os.fstat
@@ -140,7 +140,7 @@ def install(agent) -> None:
 
 def install_pairs(agent, socket) -> None:
     """Pairs of sockets that the target's own code makes. The methods of sockets are not hooked before the first one."""
-    is_own, ends, hooked, pipes = own_caller(agent), Marks(), [], agent.pipes
+    is_own, ends, hooked, pipes = own_caller(agent), WeakTable(), [], agent.pipes
 
     def make(original):
         def socketpair(*args, **options):
@@ -206,7 +206,7 @@ def _size_to_send(data=b"", *args) -> int:
 
 def install_connections(agent, connection) -> None:
     """`multiprocessing.connection`: one message is one event, whoever sends or receives it."""
-    cls, ends, pipes = connection.Connection, Marks(), agent.pipes
+    cls, ends, pipes = connection.Connection, WeakTable(), agent.pipes
     write, read = agent.operations["pipe.write"], agent.operations["pipe.read"]
 
     def subject_of(owner):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undermine_agent.handover.give_take import Handover, name_of, without_us
 from undermine_agent.interpreter import fast
-from undermine_agent.patching.observe import Marks, nothing, own_behind, own_caller, own_code
+from undermine_agent.patching.observe import WeakTable, nothing, own_behind, own_caller, own_code
 from undermine_agent.patching.patch import on_class, on_type
 
 # The names of the functions that go on with a task; those of C types have none.
@@ -14,7 +14,7 @@ _STEPS = frozenset((None, "task_wakeup", "__step", "__wakeup"))
 def install_loop(agent, base_events) -> None:
     """Callbacks that an event loop is asked to run, the calls it hands to an executor, and the steps of tasks."""
     cls, handover = base_events.BaseEventLoop, Handover(agent)
-    handover.steps, handover.ended = Marks(), nothing  # of tasks: their hooks see to both
+    handover.steps, handover.ended = WeakTable(), nothing  # of tasks: their hooks see to both
     racing, copy_context = {}, base_events.events.contextvars.copy_context
     own, behind, find = own_caller(agent), own_behind(agent, "asyncio"), own_code(agent)
 
@@ -126,7 +126,7 @@ def _future_callbacks(agent, base_events, handover):
 
     For each future by function, which may have been added several times: it runs as often, in that order.
     """
-    callbacks = Marks()
+    callbacks = WeakTable()
     own, find = own_caller(agent), own_code(agent)
 
     def added(future, fn):
@@ -213,7 +213,7 @@ _AT_SOCKETS = (
 )  # fmt: skip
 
 
-def _awaiting(steps: Marks, future):
+def _awaiting(steps: WeakTable, future):
     """The subject of the task that awaits a future; None if it is not known."""
     for entry in getattr(future, "_callbacks", None) or ():
         subject = steps.get(getattr(entry[0], "__self__", None))

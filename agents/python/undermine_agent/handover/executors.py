@@ -7,7 +7,7 @@ thread where it is written to the pipe. From there on its bytes lead to the proc
 from __future__ import annotations
 
 from undermine_agent.handover.give_take import Handover, name_of
-from undermine_agent.handover.queues import Items
+from undermine_agent.handover.queues import QueueItems
 from undermine_agent.patching.observe import (
     at_once,
     by_address,
@@ -134,7 +134,7 @@ def install_results(agent, pool) -> None:
 
 def install_queues(agent, queues) -> None:
     """`multiprocessing.queues`: an item waits in a buffer until the queue's own thread sends it."""
-    items = Items(agent)
+    items = QueueItems(agent)
     for cls in (queues.Queue, queues.JoinableQueue, queues.SimpleQueue):
         gives = cls is not queues.SimpleQueue  # which sends at once
         for name, size_of in (("put", limit(2, "block")), ("put_nowait", at_once)):  # which calls `put`

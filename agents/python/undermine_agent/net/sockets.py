@@ -13,7 +13,7 @@ import _socket
 import errno
 from time import monotonic_ns
 
-from undermine_agent.faults.impaired_transfers import GuardedStreams
+from undermine_agent.faults.impaired_transfers import Impairments
 from undermine_agent.files.regular_files import total_length
 from undermine_agent.interpreter import fast
 from undermine_agent.names.subjects import Subject
@@ -32,7 +32,7 @@ _DONT_WAIT = getattr(_socket, "MSG_DONTWAIT", 0)
 
 def install(agent, socket) -> None:
     peers = agent.peers = Peers(agent.config, agent.state)
-    agent.streams = GuardedStreams(agent)
+    agent.impairments = Impairments(agent)
     if fast.module is not None:
         fast.module.use_ports(agent.state.view, agent.state.words[4])
     cls = socket.socket
@@ -121,9 +121,9 @@ def transfer(agent, operation, subject, size, measure, original, sock, flags, ar
     waits = _gettimeout(sock) != 0.0 and not flags & _DONT_WAIT
     lasting = agent.lasting
     if lasting.entries or agent.state.generation != lasting.generation:
-        guard = agent.streams.guard_of(operation, subject, sock)
-        if guard is not None:
-            return guard.transfer(operation, size, measure, original, waits, (sock, *args), options)
+        impaired = agent.impairments.change_for(operation, subject, sock)
+        if impaired is not None:
+            return impaired.transfer(operation, size, measure, original, waits, (sock, *args), options)
     if not waits:
         return _without_blocking(agent, operation, subject, size, measure, original, sock, args, options)
     return agent.perform(operation, subject, size, measure, original, sock, *args, **options)
@@ -310,7 +310,7 @@ def _hook_shutdown(agent, cls) -> None:
 
     def make(original):
         def shutdown(self, how, /):
-            if agent.off or not agent.streams.in_force() or not agent.streams.shut_down(self, how):
+            if agent.off or not agent.impairments.in_force() or not agent.impairments.shut_down(self, how):
                 return original(self, how)
 
         return shutdown
@@ -327,8 +327,8 @@ def _hook_close(agent, peers, cls) -> None:
             if agent.off or _fileno(self) < 0:
                 return original(self, *args, **options)
             subject = peers.of(self)
-            if subject is not None and agent.streams.in_force():
-                agent.streams.closing(self, subject)
+            if subject is not None and agent.impairments.in_force():
+                agent.impairments.closing(self, subject)
             peers.forget(self)
             seen = subject is not None and peers.quiet.pop(self) is None
             call = agent.enter(operation, subject) if seen else None

@@ -23,7 +23,7 @@ AT_ONCE = 1
 _number = count(1).__next__
 
 
-class Marks:
+class WeakTable:
     """What is known of objects, by identity; forgotten with the object, never keeping it alive."""
 
     def __init__(self):
@@ -222,7 +222,7 @@ class _Code:
         self.f_globals = function.__globals__
 
 
-_FUNCTION, _METHOD, _PARTIAL = type(nanoseconds), type(Marks().put), _functools.partial
+_FUNCTION, _METHOD, _PARTIAL = type(nanoseconds), type(WeakTable().put), _functools.partial
 _CODE = frozenset((_FUNCTION, _METHOD, _PARTIAL))
 
 
@@ -381,7 +381,7 @@ def where_made(agent, driven, original, is_own, part=False):
     """
     made = dressed(_copy(driven), original)
     dressed(driven, original)
-    place, sites = agent.place, agent.sites
+    place, sites = agent.current_stack, agent.sites
     if part:
         agent.parts[id(made.__code__)] = made.__code__
 
