@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from undermine.deployments import cgroups
-from undermine.deployments.guardian import lives, stat_fields
+from undermine.deployments.guardian.processes import lives, stat_fields
 from undermine.model.codec import read_agent
 from undermine.model.stacks import STACKS_SIGNAL, Doing, ProcessStacks
 from undermine.model.text import printable
