@@ -45,7 +45,7 @@ from undermine.config.schema import Config, changes
 from undermine.deployments.isolation import choose
 from undermine.deployments.machine import Ability, abilities
 from undermine.deployments.sweep import sweep
-from undermine.exchange import suppressions as known
+from undermine.exchange import suppressions as suppression_file
 from undermine.exchange.manifest import differences, other_runtimes, param_texts, runtimes
 from undermine.exchange.plan_file import read as read_plans
 from undermine.exchange.unpacking import Unpacked, read_manifest, unpack
@@ -99,7 +99,7 @@ def _open(
     with open_store(folder, exclusive=True, fresh=fresh) as store, open_engine(config, folder) as engine:
         chosen = plugins.strategies(config, strategies)
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
-        suppressed = known.matcher(config, today())
+        suppressed = suppression_file.matcher(config, today())
         yield Campaign(engine, store, chosen, checkers, listener, suppressed), store, engine
 
 
@@ -180,7 +180,7 @@ def hunt(
     begun = time.monotonic()
     chosen = plugins.strategies(config, strategies)
     choose(config.run.isolation)  # before a folder is made for a campaign that could not run
-    known.matcher(config, today())
+    suppression_file.matcher(config, today())
     _build_agents(config, listener)
     folder = campaign_dir(config) if resume else new_campaign_dir(config)
     if seed is None and resume:  # what --seed said when the campaign began

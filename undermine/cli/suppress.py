@@ -20,7 +20,7 @@ from undermine.cli.options import (
     print_json,
     seconds_of,
 )
-from undermine.exchange.suppressions import Known
+from undermine.exchange.suppressions import Suppression
 from undermine.model.errors import UserError
 
 
@@ -44,7 +44,7 @@ def suppress(
     campaign: CampaignOption = "",
     json: JsonOption = False,
 ) -> int:
-    """Do not report a known finding for a while. It is written to undermine-known.toml, which is meant to be committed.
+    """Do not report a known finding for a while. It is written to undermine-suppressions.toml, which is meant to be committed.
 
     Examples: `undermine suppress F1 --reason "see issue 12" --for 30d`, `undermine suppress --list`
     """
@@ -67,7 +67,7 @@ def suppress(
     return 0
 
 
-def show_suppressions(entries: Sequence[Known], today: datetime.date) -> None:
+def show_suppressions(entries: Sequence[Suppression], today: datetime.date) -> None:
     out = console()
     if not entries:
         out.print("nothing is suppressed")
