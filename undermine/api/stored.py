@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from undermine.campaign import stored_plans
+from undermine.checkers.compose import news_of
 from undermine.config.schema import Config
 from undermine.deployments.sweep import sweep
 from undermine.exchange import bundle as bundles
@@ -23,9 +24,6 @@ from undermine.model.finding import Finding, landings
 from undermine.store.campaign_dirs import CAMPAIGNS, LATEST, SCRATCH, campaign_dir, find_finding, locked, open_store
 from undermine.store.database import Store
 from undermine.store.rundir import RunDir, load_view
-
-_LOGS = "logs"
-"""The checker whose passing verdict says which log lines are new."""
 
 
 def today() -> datetime.date:
@@ -68,10 +66,8 @@ def new_logs(store: Store, found: Sequence[Finding]) -> dict[str, tuple[str, ...
     """By id: what nodes wrote in the run that shows a finding best, and in no correct run."""
     said = {}
     for finding in found:
-        verdicts = store.verdicts(_shown_by(finding))
-        news = [v.evidence for v in verdicts if v.checker == _LOGS and v.answer == "pass" and v.evidence]
-        if news:
-            said[finding.id] = news[0]
+        if news := news_of(store.verdicts(_shown_by(finding))):
+            said[finding.id] = news
     return said
 
 

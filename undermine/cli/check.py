@@ -38,7 +38,7 @@ def check(
 
     With `--prove-checkers` also a dead node, a hang, lost data and altered answers: exits with 1 if a checker noticed none.
 
-    Examples: `undermine check -c examples/granary`, `undermine check --prove-checkers`
+    Examples: `undermine check -c my-system`, `undermine check --prove-checkers`
     """
     loaded = load_config(config, params)
     with listening(json, title="check") as listener:
@@ -90,7 +90,7 @@ def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
         f"a run takes {result.run_s:.1f} s ({durations}); 10 minutes are about {600 / max(result.run_s, 0.01):.0f} runs"
     )
     minutes = max(1, round(result.exhaustive_s / 60))
-    out.print(f"every fault at every point once: {result.chances} runs, about {minutes} minute{'s' * (minutes > 1)}")
+    out.print(f"every fault at every point once: {result.possible_faults} runs, about {minutes} minute{'s' * (minutes > 1)}")
     for reason, count in result.skipped.items():
         out.print(f"  left out {count}: {plain(reason)}")
     for problem in result.problems:

@@ -74,7 +74,7 @@ def plan(
 def show_plan(result: api.PlanResult, *, explain: bool = False) -> None:
     """What would be injected; with `explain` also each plan that was dropped, why, and what stands for it."""
     out = console()
-    out.print(f"{result.points} points, {result.chances} pairs of point and fault")
+    out.print(f"{result.points} points, {result.possible_faults} pairs of point and fault")
     for predicted in result.predicted:
         more = f" ({predicted.kept} in all)" if predicted.kept > len(predicted.plans) else ""
         out.print(f"\n[bold]{predicted.strategy}[/bold]: {predicted.summary}{more}")
