@@ -189,7 +189,7 @@ class Program:
                 if runs_a_loop(each.call):
                     where, why = (
                         self.code.where(function, each.action.node),
-                        "everything that the event loop receives, it receives here",
+                        "the event loop receives everything here",
                     )
                     regions = (*regions, Region(LOOP, where, why))
                 elif loop is not None and blocks_the_loop(each.call, each.action.awaited is not None):

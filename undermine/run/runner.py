@@ -41,7 +41,7 @@ from typing import Any
 
 import msgspec
 
-from undermine.analysis.exposure.locks import explained
+from undermine.analysis.exposure.explained_stacks import explained
 from undermine.config.schema import Config
 from undermine.config.templates import render_command
 from undermine.deployments import cgroups

@@ -170,24 +170,24 @@ class Clocks:
             return
         setters = self._setters(kept.name)
         line = self.code.where(judged.function, judged.action.node)
-        why = f"the time {what} is judged by its age in {judged.function.short} ({line})"
+        why = f"{judged.function.short} ({line}) checks the age of the time {what}"
         flow = self.code.flow(judged.function)
         end = self._step(flow, reading) or judged.action
         before = flow.before(end.number, {number for function, number in setters if function is judged.function})
-        yield RegionActions(kind, kept.name, line, f"before it: {why}", judged.function.id, frozenset(before))
+        yield RegionActions(kind, kept.name, line, f"before {why}", judged.function.id, frozenset(before))
         for function, number in setters:
             here = self.code.flow(function)
             renewed = kind == LEASE and not isinstance(here.actions[number].node, ast.BinOp)
             actions = here.after(number) | (here.before(number) if renewed else set())
             where = self.code.where(function, here.actions[number].node)
             yield RegionActions(
-                kind, kept.name, where, f"around its setting: {why}", function.id, frozenset(actions - {number})
+                kind, kept.name, where, f"near where the time is set; {why}", function.id, frozenset(actions - {number})
             )
         if judged.function.id in self.readings.clocks:
             return  # a clock that corrects itself: everybody calls it
         starts, ends = lifted(self.code, setters, LIFT), lifted(self.code, [(judged.function, end.number)], LIFT)
         for id, between in together(self.code, starts, ends).items():
-            yield RegionActions(kind, kept.name, line, f"between its setting and that: {why}", id, between)
+            yield RegionActions(kind, kept.name, line, f"between setting and check; {why}", id, between)
 
     def _what(self, judged: Judgement, kept: Origin) -> tuple[Kind, str]:
         owner = judged.function.owner

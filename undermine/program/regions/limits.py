@@ -108,7 +108,7 @@ class Limits:
     def _awaited(self, function: Function) -> Iterator[RegionPart]:
         for call, limit, inner in self._around[function.id]:
             where = self.code.where(function, call)
-            why = f"{last_name(call)} in {function.short} gives it {limit}"
+            why = f"{last_name(call)} in {function.short} limits it to {limit}"
             flow = self.code.flow(function)
             actions = frozenset(action.number for each in inner if (action := flow.at(each)) is not None)
             yield RegionActions(TIMEOUT, where, where, why, function.id, actions)
@@ -203,7 +203,7 @@ class Limits:
             action = flow.at(call)
             if action is not None:
                 where = self.code.where(function, call)
-                why = f"{text_of(call.func)} itself has the limit {limit}"
+                why = f"{text_of(call.func)} has a time limit of {limit}"
                 yield RegionActions(TIMEOUT, where, where, why, function.id, frozenset({action.number}))
 
     def _is_operation(self, function: Function, call: ast.Call) -> bool:
@@ -266,7 +266,7 @@ class Limits:
                 action = self.code.flow(function).at(call) if expiry else None
                 if action is not None:
                     where = self.code.where(function, call)
-                    why = f"what {function.short} set ({text_of(call.func)}) expires after {expiry}"
+                    why = f"the key or lock that {function.short} set ({text_of(call.func)}) expires after {expiry}"
                     yield from self._after(function, action, where, why)
 
     def _after(self, function: Function, action: Action, where: str, why: str) -> Iterator[RegionActions]:
@@ -294,7 +294,7 @@ class Limits:
             each.startswith(("redis.", "etcd", "consul", "kazoo", "pymemcache", "memcache")) for each in outside
         )
         if name == "zadd":
-            return "a time that is kept with it" if store and self._holds_time(function, call) else ""
+            return "the time stored with it" if store and self._holds_time(function, call) else ""
         if name in _EXPIRING and (store or not self.code.graph.callees(call)):
             given = call.args[1] if len(call.args) > 1 else keyword(call, "time", "ttl")
             return text_of(given) if given is not None else "some time"
@@ -320,7 +320,7 @@ class Limits:
                 actions = flow.in_loop(action.number) if action is not None else set()
                 if actions:
                     where = self.code.where(function, call)
-                    why = f"{function.short} renews something in a loop ({text_of(call.func)}); others judge it by that"
+                    why = f"{function.short} renews a lease in a loop ({text_of(call.func)})"
                     yield RegionActions(LEASE, where, where, why, function.id, frozenset(actions))
 
 

@@ -82,7 +82,7 @@ class Serving:
                 actions = flow.in_loop(action.number) if how else set()
                 if actions and not self._gives_up(flow, actions):
                     where = self.code.where(function, action.node)
-                    why = f"{function.short} serves everything one after the other in one thread ({how}, in a loop)"
+                    why = f"{function.short} serves all requests in one thread ({how}, in a loop)"
                     yield RegionActions(LOOP, function.id, where, why, function.id, frozenset(actions))
                     break
 

@@ -163,7 +163,7 @@ class Signals:
             for caller, call in self.code.callers(function.id, alone=True):
                 actions = frozenset(self.code.flow(caller).before(call.number))
                 if caller.id != function.id:
-                    yield RegionActions(kind, key, where, f"{why}, by way of {function.short}", caller.id, actions)
+                    yield RegionActions(kind, key, where, f"{why}, through {function.short}", caller.id, actions)
 
     def _line(self, wait: Wait) -> str:
         return self.code.where(wait.function, wait.call)
@@ -177,7 +177,7 @@ class Signals:
                 action = flow.at(call)
                 if action is not None:
                     where = self.code.where(function, call)
-                    why = f"before {text_of(call)}: whoever waits for this future"
+                    why = f"before {text_of(call)}, which ends the wait for this future"
                     key = self.code.key(function, call.func.value) or where
                     yield RegionActions(HARD, key, where, why, function.id, frozenset(flow.before(action.number)))
 
@@ -222,7 +222,7 @@ class Signals:
                 if edge.how != "call" and not _goes_on(callee):
                     kind = SOFT if limit else HARD
                     how = f"for at most {limit}" if limit else "without a limit"
-                    why = f"{callee.short} runs on its own and {function.short} waits {how} for its end"
+                    why = f"{callee.short} runs concurrently, and {function.short} waits {how} for its end"
                     where = self.code.where(function, wait)
                     yield RegionFunction(kind, f"end of {callee.id}", where, why, callee.id)
 

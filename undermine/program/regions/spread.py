@@ -94,7 +94,7 @@ class Spread:
         for reached in self.reached.get(function.id, ()):
             each = reached.found
             if (each.kind, each.key) not in found:
-                why = f"{each.why}; reached by way of {reached.by}" if reached.by else each.why
+                why = f"{each.why}; reached through {reached.by}" if reached.by else each.why
                 found[each.kind, each.key] = Region(each.kind, each.where, why, reached.depth)
         return _kept(found.values())
 

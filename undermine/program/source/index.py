@@ -50,10 +50,9 @@ class Function:
         self.id, self.module, self.node = id, module, node
         self.owner, self.parent = owner, parent
         """The class whose method it is (or a nested function of it is); the function around it."""
-        self.is_body = not isinstance(node, FunctionNode)
         self.is_async = isinstance(node, ast.AsyncFunctionDef) or "coroutine" in self.decorators
         self.is_generator = False
-        self.has_while = self.has_loop = False
+        self.has_while = False
         self.names: dict[str, Ref] = {}
         """Functions, classes and modules that are defined or imported in it."""
         self.bound: set[str] = set()
@@ -222,9 +221,8 @@ class _Reader:
         elif isinstance(node, ast.NamedExpr):
             function.assigns.append((node.target, node.value))
         elif isinstance(node, ast.While):
-            function.has_while = function.has_loop = True
+            function.has_while = True
         elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-            function.has_loop |= not isinstance(node, ast.comprehension)
             function.loops.append((node.target, node.iter))
         elif isinstance(node, ast.withitem):
             if node.optional_vars is not None:

@@ -1,7 +1,7 @@
 """Infers what each variable, attribute and parameter of a program may be, in a few rounds over all functions.
 
-Each round carries refs along assignments, loops, `with`, returns, arguments and decorators. The inference stops after a round
-that changes nothing.
+Each round carries refs along assignments, loops, `with`, returns, arguments and decorators. The inference stops after a
+round that changes nothing.
 """
 
 from __future__ import annotations
