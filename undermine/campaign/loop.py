@@ -34,11 +34,12 @@ from undermine.campaign.stored_plans import note_untold
 from undermine.findings.group import Known
 from undermine.model.finding import Finding
 from undermine.model.point import Point
+from undermine.model.rounds import RoundKind
 from undermine.policies.pruning import Pruned
 from undermine.protocols import Chance, Checker, History, PointSeen, Profile, Sources, Strategy
 from undermine.run.engine import Engine
 from undermine.runtimes.python_sources import sources
-from undermine.store.database import SPECIAL, Slot, Store
+from undermine.store.database import Slot, Store
 from undermine.store.rundir import tidy
 
 ChancesAt = Callable[[Sequence[Point]], tuple[Chance, ...]]
@@ -267,7 +268,7 @@ class Campaign:
         for slot in self._store.open_slots():
             rounds.setdefault(slot.round_index, []).append(slot)
         for slots in rounds.values():
-            if slots[0].strategy in SPECIAL:
+            if slots[0].kind is not RoundKind.STRATEGY:
                 self.experiments.run_alone(slots)
             elif slots[0].strategy not in mine:
                 self._run_some(slots, limits, allowance)

@@ -34,20 +34,21 @@ from undermine.model.plan import (
     nodes_of,
 )
 from undermine.model.point import PHASE
+from undermine.model.rounds import RoundKind
 from undermine.model.run import Verdict
 from undermine.report.growth import Curve, curves
 from undermine.report.scene import short_fault
 from undermine.report.text import clip, count, duration
-from undermine.store.database import BASELINE, BENIGN, CONFIRM, CONTROL, REALISM, REPLAY, Store
+from undermine.store.database import Store
 from undermine.store.rundir import RunDir, load_record
 
 _WHAT_FOR = {
-    BASELINE: "fault-free",
-    BENIGN: "fault at rest",
-    CONFIRM: "confirmation",
-    CONTROL: "control",
-    REALISM: "slow device",
-    REPLAY: "replay",
+    RoundKind.BASELINE: "fault-free",
+    RoundKind.BENIGN: "fault at rest",
+    RoundKind.CONFIRM: "confirmation",
+    RoundKind.CONTROL: "control",
+    RoundKind.REALISM: "slow device",
+    RoundKind.REPLAY: "replay",
 }
 """Runs that no strategy proposed."""
 RUNS_MAX = 500
@@ -339,13 +340,15 @@ def lines_of(store: Store) -> dict[str, int]:
     return {seen.point.id: seen.line for seen in store.baseline_points()[0] if seen.line}
 
 
-def seen_by(finding: Finding, strategy_of: Mapping[int, str]) -> str:
+def seen_by(finding: Finding, rows: Mapping[int, Row]) -> str:
     """Which strategies found it, in how many runs."""
-    counts = Counter(strategy_of.get(run, "") for run in finding.runs)
+    runs = [rows[run] for run in finding.runs if run in rows]
+    confirmations = sum(row["kind"] is RoundKind.CONFIRM for row in runs)
+    counts = Counter(row["strategy"] or row["kind"] for row in runs if row["kind"] is not RoundKind.CONFIRM)
     parts = [f"{clip(name, 40)} in {count(counts[name], 'run')}" for name in finding.strategies if counts[name]]
     parts += [clip(name, 40) for name in finding.strategies if not counts[name]]
-    if counts[CONFIRM]:
-        parts.append(f"{count(counts[CONFIRM], 'confirmation run')}")
+    if confirmations:
+        parts.append(count(confirmations, "confirmation run"))
     return ", ".join(parts) or count(len(finding.runs), "run")
 
 
@@ -480,7 +483,7 @@ def run_rows_of(store: Store, rows: Sequence[Row], findings: Iterable[Finding]) 
             status = "held, no fault" if row["plan"].steps else "no fault"
         yield RunRow(
             run=row["run"],
-            strategy=_WHAT_FOR.get(str(row["strategy"]), str(row["strategy"])),
+            strategy=_WHAT_FOR.get(row["kind"], str(row["strategy"])),
             plan=clip(str(row["plan"]), 240),
             status=status,
             verdict=clip(_verdict_words(row, store.verdicts(row["run"])), 200),
