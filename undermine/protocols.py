@@ -11,7 +11,7 @@ import msgspec
 from undermine.model.columns import Columns
 from undermine.model.plan import Fault, Place, Plan
 from undermine.model.point import Point
-from undermine.model.run import RunStatus, RunView, Verdict
+from undermine.model.run import Rank, RunStatus, RunView, Verdict
 
 
 class PointSeen(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class PastRun(msgspec.Struct, frozen=True):
     """It passed, but its nodes said what they do not say without a fault or with one at rest."""
 
 
-class Chance(msgspec.Struct, frozen=True):
+class PossibleFault(msgspec.Struct, frozen=True):
     """A fault that could be injected at a point, or the reason why it cannot."""
 
     point: Point
@@ -116,7 +116,7 @@ class History(msgspec.Struct, frozen=True):
 
     points: tuple[PointSeen, ...]
     baseline_runs: int
-    chances: tuple[Chance, ...]
+    possible_faults: tuple[PossibleFault, ...]
     runs: tuple[PastRun, ...]
     """This strategy's own runs, and those of others that stand for plans of its, in (round, index) order whatever order
     they ended in."""
@@ -129,7 +129,7 @@ class History(msgspec.Struct, frozen=True):
     baseline: Profile = Profile()
     profile: Callable[[int], Profile] = no_profile
     """Of a run, by its number."""
-    chances_at: Callable[[Sequence[Point]], tuple[Chance, ...]] = lambda _: ()
+    possible_faults_at: Callable[[Sequence[Point]], tuple[PossibleFault, ...]] = lambda _: ()
     """The faults that are possible at points, also at those that no fault-free run shows."""
     frames: Frames = lambda _: ()
     """The functions of a point's call stack, innermost first."""
@@ -170,8 +170,12 @@ class Strategy(Protocol):
 
 
 class Checker(Protocol):
-    """Judges one run; pure, so that it can be run again on stored runs."""
+    """Judges one run; pure, so that it can be run again on stored runs. An entry point names a class without arguments."""
 
     name: str
+    rank: Rank
+    """How bad its symptom is."""
+    summary: str
+    """One line: when it fails."""
 
     def check(self, run: RunView) -> Verdict: ...

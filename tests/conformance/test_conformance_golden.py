@@ -47,7 +47,7 @@ def written_by_java(path: Path, kind: Kind, process: str, folder: Path) -> None:
     jar = jvm.agent_jar()
     compile_java(folder, HERE / "Golden.java", class_path=jar)
     java = str(jdks()[int(kind.name.removeprefix("jvm-"))] / "bin" / "java")
-    command = [java, "-cp", f"{folder}:{jar}", "undermine.agent.Golden", str(path), process]
+    command = [java, "-cp", f"{folder}:{jar}", "Golden", str(path), process]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

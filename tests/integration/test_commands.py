@@ -66,7 +66,7 @@ def test_check_says_what_can_be_seen(project, capsys: pytest.CaptureFixture[str]
     assert agent["why_slow"] == built.why_not
     assert agent["gaps"]
     assert result["recurrence"]["points"] > 5
-    assert result["chances"] > 20
+    assert result["possible_faults"] > 20
     assert {a["name"] for a in result["abilities"]} >= {"root", "namespaces", "nftables", "compiler"}
     display.show_check(msgspec.convert(result, CheckResult))
     assert "not seen: " not in capsys.readouterr().out, "that is for who asks for it"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from undermine import api
-from undermine.analysis.chances import FaultLimits, chances_at
+from undermine.analysis.possible_faults import FaultLimits, possible_faults_at
 from undermine.campaign.experiments import News
 from undermine.config.load import load
 from undermine.config.templates import Values, render
@@ -148,7 +148,8 @@ def test_two_that_build_at_once_build_once(machine: Machine) -> None:
 
 def test_another_process_waits_too(machine: Machine) -> None:
     machine.maven("sleep 0.3")
-    code = "import sys; from pathlib import Path; from undermine.runtimes.jvm import ensure; print(ensure(*map(Path, sys.argv[1:])))"
+    code = "import sys; from pathlib import Path; "
+    code += "from undermine.runtimes.jvm import ensure; print(ensure(*map(Path, sys.argv[1:])))"
     command = [sys.executable, "-c", code, str(machine.sources), str(machine.cache)]
     tools = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert len({tool.communicate(timeout=60)[0] for tool in tools}) == 1
@@ -361,8 +362,8 @@ def test_what_a_jvm_cannot_do_is_left_out_with_its_reason() -> None:
         point(op, target=target)
         for op, target in (("net.send", "peer:n2"), ("file.read", "log"), ("msg.send", "m peer:n2"))
     ]
-    all_chances = chances_at(limits)(points)
-    left_out = {(fault_kind(chance.fault), chance.skipped) for chance in all_chances if chance.skipped}
+    possible_faults = possible_faults_at(limits)(points)
+    left_out = {(fault_kind(possible.fault), possible.skipped) for possible in possible_faults if possible.skipped}
     assert left_out == {
         ("drop", "the agent of n1 does not offer drop"),
         ("corrupt", "the agent of n1 does not offer corrupt"),

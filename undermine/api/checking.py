@@ -46,7 +46,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     agents: tuple[AgentSeen, ...]
     recurrence: Recurrence
     durations_s: tuple[float, ...]
-    chances: int
+    possible_faults: int
     skipped: dict[str, int]
     problems: tuple[str, ...]
     isolation: str = ""
@@ -72,7 +72,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     @property
     def exhaustive_s(self) -> float:
         """The time to try every fault at every point once, with one job."""
-        return self.run_s * self.chances
+        return self.run_s * self.possible_faults
 
 
 def check(config: Config, listener: Listener = silent, *, prove: bool = False) -> CheckResult:
@@ -100,7 +100,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
             agents=tuple(_agents(config, last.trace.agents, last.trace.events)),
             recurrence=recurrence(points, runs),
             durations_s=tuple(row["timing"]["total_s"] for row in store.run_rows()),
-            chances=sum(not each.skipped for each in possible_faults),
+            possible_faults=sum(not each.skipped for each in possible_faults),
             skipped=count_reasons(possible_faults),
             problems=last.trace.problems,
             isolation=last.record.isolation,

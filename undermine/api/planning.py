@@ -14,7 +14,7 @@ from undermine.campaign.experiments import Listener
 from undermine.config.schema import Config
 from undermine.model.plan import Plan
 from undermine.policies.pruning import Explanation, explain
-from undermine.protocols import Chance
+from undermine.protocols import PossibleFault
 
 _EXAMPLES = 3
 
@@ -36,7 +36,7 @@ class PlanResult(msgspec.Struct, frozen=True):
 
     predicted: tuple[Predicted, ...]
     points: int
-    chances: int
+    possible_faults: int
     skipped: dict[str, int]
     dropped: dict[str, int]
 
@@ -67,12 +67,12 @@ def plan(
         return PlanResult(
             predicted=tuple(predicted),
             points=len(store.baseline_points()[0]),
-            chances=sum(not each.skipped for each in possible_faults),
+            possible_faults=sum(not each.skipped for each in possible_faults),
             skipped=count_reasons(possible_faults),
             dropped=dict(dropped),
         )
 
 
-def count_reasons(possible_faults: Iterable[Chance]) -> dict[str, int]:
+def count_reasons(possible_faults: Iterable[PossibleFault]) -> dict[str, int]:
     """How many faults are not possible, by reason."""
     return dict(Counter(each.skipped for each in possible_faults if each.skipped))

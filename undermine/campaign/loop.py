@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from undermine.analysis.chances import FaultLimits, chances_at
+from undermine.analysis.possible_faults import FaultLimits, possible_faults_at
 from undermine.campaign.confirming import Confirming
 from undermine.campaign.experiments import Experiments, Judged, Listener
 from undermine.campaign.preparing import Preparing
@@ -36,13 +36,13 @@ from undermine.model.finding import Finding
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
 from undermine.policies.pruning import Pruned
-from undermine.protocols import Chance, Checker, History, PointSeen, Profile, Sources, Strategy
+from undermine.protocols import Checker, History, PointSeen, PossibleFault, Profile, Sources, Strategy
 from undermine.run.engine import Engine
 from undermine.runtimes.python_sources import sources
 from undermine.store.database import Slot, Store
 from undermine.store.rundir import tidy
 
-ChancesAt = Callable[[Sequence[Point]], tuple[Chance, ...]]
+PossibleFaultsAt = Callable[[Sequence[Point]], tuple[PossibleFault, ...]]
 
 
 _BATCH = 4
@@ -58,8 +58,8 @@ class Reachable(msgspec.Struct, frozen=True):
     points: tuple[PointSeen, ...]
     runs: int
     profile: Profile
-    chances: tuple[Chance, ...]
-    chances_at: ChancesAt
+    possible_faults: tuple[PossibleFault, ...]
+    possible_faults_at: PossibleFaultsAt
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -151,9 +151,9 @@ class Campaign:
         """Raise a `UserError` if a strategy names a policy that cannot be used."""
         self.proposing.refuse_unknown(self._strategies)
 
-    def possible_faults(self) -> tuple[Chance, ...]:
+    def possible_faults(self) -> tuple[PossibleFault, ...]:
         """The faults that are possible at points of the fault-free runs, and those that are not, with the reason."""
-        return self._from_fault_free_runs().chances
+        return self._from_fault_free_runs().possible_faults
 
     def _measure(self) -> None:
         reached = self.experiments.measure().reached
@@ -182,7 +182,7 @@ class Campaign:
         return History(
             points=reachable.points,
             baseline_runs=reachable.runs,
-            chances=reachable.chances,
+            possible_faults=reachable.possible_faults,
             runs=self._store.runs_for(strategy.name),
             settled=self._store.settled(strategy.name),
             round_index=self._store.rounds_of(strategy.name),
@@ -191,7 +191,7 @@ class Campaign:
             steps_max=self._config.faults.max_steps,
             baseline=reachable.profile,
             profile=self._store.profile,
-            chances_at=reachable.chances_at,
+            possible_faults_at=reachable.possible_faults_at,
             frames=self._store.frames,
             fault_free=self._store.fault_free(),
             columns=self.experiments.columns,
@@ -213,7 +213,7 @@ class Campaign:
         key = (self._store.baselines(), self.fault_limits())
         if self._reachable is None or self._reachable[0] != key:
             points, runs = self._store.baseline_points()
-            profile, at = self._store.baseline_profile(), chances_at(key[1])
+            profile, at = self._store.baseline_profile(), possible_faults_at(key[1])
             self._reachable = key, Reachable(points, runs, profile, at([seen.point for seen in points]), at)
         return self._reachable[1]
 

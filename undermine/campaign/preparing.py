@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from undermine.analysis.chances import FaultLimits, chances, possible
+from undermine.analysis.possible_faults import FaultLimits, injectable, possible_faults
 from undermine.campaign.experiments import Experiments, Judged
 from undermine.checkers.compose import symptom_of
 from undermine.findings.baseline import learn
@@ -68,7 +68,7 @@ class Preparing:
             self._store.set_meta("capabilities", capabilities)
             self._warn_of_missing_agents(capabilities)
             points, _ = self._store.baseline_points()
-            reachable = {chance.point.id for chance in possible(chances(points, self._fault_limits()))}
+            reachable = {possible.point.id for possible in injectable(possible_faults(points, self._fault_limits()))}
             self._store.set_meta("reachable", sorted(reachable))
             self._warn_of_silent_checkers()
         return ran

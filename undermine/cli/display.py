@@ -369,7 +369,9 @@ def show_check(result: CheckResult, *, verbose: bool = False) -> None:
         f"a run takes {result.run_s:.1f} s ({durations}); 10 minutes are about {600 / max(result.run_s, 0.01):.0f} runs"
     )
     minutes = max(1, round(result.exhaustive_s / 60))
-    out.print(f"every fault at every point once: {result.chances} runs, about {minutes} minute{'s' * (minutes > 1)}")
+    out.print(
+        f"every fault at every point once: {result.possible_faults} runs, about {minutes} minute{'s' * (minutes > 1)}"
+    )
     for reason, count in result.skipped.items():
         out.print(f"  left out {count}: {plain(reason)}")
     for problem in result.problems:
@@ -423,7 +425,7 @@ def _show_proofs(out: Console, result: CheckResult) -> None:
 def show_plan(result: PlanResult, *, explain: bool = False) -> None:
     """What would be injected; with `explain` also each plan that was dropped, why, and what stands for it."""
     out = console()
-    out.print(f"{result.points} points, {result.chances} pairs of point and fault")
+    out.print(f"{result.points} points, {result.possible_faults} pairs of point and fault")
     for predicted in result.predicted:
         more = f" ({predicted.kept} in all)" if predicted.kept > len(predicted.plans) else ""
         out.print(f"\n[bold]{predicted.strategy}[/bold]: {predicted.summary}{more}")

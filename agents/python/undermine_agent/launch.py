@@ -48,7 +48,7 @@ def _load_agent(config: str) -> None:
         sys.path.insert(0, os.path.dirname(_HERE))
         try:
             import undermine_agent
-            from undermine_agent.patch import ImportWatch
+            from undermine_agent.patching.patch import ImportWatch
         finally:
             del sys.path[0]
         undermine_agent.load(config)

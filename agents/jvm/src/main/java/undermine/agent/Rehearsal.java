@@ -10,6 +10,15 @@ import java.util.Collections;
 import java.util.Enumeration;
 import java.util.List;
 import java.util.jar.JarEntry;
+import undermine.agent.lib.Json;
+import undermine.agent.stacks.ClassBytes;
+import undermine.agent.stacks.Sites;
+import undermine.agent.weave.JdkMethods;
+import undermine.agent.weave.Weaver;
+import undermine.agent.weave.WovenClassCache;
+import undermine.agent.wire.Cursor;
+import undermine.agent.wire.EventFile;
+import undermine.agent.wire.ToolLink;
 
 /**
  * The main class of a run that makes an archive of classes (AppCDS): loads what the agent would load, then runs the program.
@@ -59,7 +68,7 @@ public final class Rehearsal {
 
     private static void weave() {
         List<String[][]> tables = Arrays.asList(JdkMethods.FILES, JdkMethods.NETWORK, JdkMethods.THREADS);
-        Weaver weaver = new Weaver(null, new WovenClasses(""), tables.toArray(new String[0][][]));
+        Weaver weaver = new Weaver(null, new WovenClassCache(""), tables.toArray(new String[0][][]));
         for (String[][] table : tables) {
             for (String[] row : table) {
                 byte[] bytes = ClassBytes.of(ClassLoader.getSystemClassLoader(), row[0]);
@@ -79,7 +88,7 @@ public final class Rehearsal {
             Cursor cursor = new Cursor(events);
             events.process(cursor, Json.write(Collections.emptyMap()));
             new Sites(Collections.<String>emptyList(), events).here(cursor);
-            new Link(missing.getPath(), Collections.<String, Object>emptyMap()).welcome();
+            new ToolLink(missing.getPath(), Collections.<String, Object>emptyMap()).welcome();
         } finally {
             file.delete();
         }

@@ -11,6 +11,13 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import undermine.agent.lib.Json;
+import undermine.agent.lib.OwnerOnlyFile;
+import undermine.agent.names.ThreadNames;
+import undermine.agent.process.Clock;
+import undermine.agent.stacks.Locs;
+import undermine.agent.stacks.Sites;
+import undermine.agent.wire.Config;
 
 /** What all threads of this process are doing, written down when the tool asks for it. Calls no code of the target. */
 final class StackDump {
@@ -44,7 +51,7 @@ final class StackDump {
 
     private static void save(Path path, Path temporary, String text) throws IOException {
         ByteBuffer data = ByteBuffer.wrap(text.getBytes(StandardCharsets.US_ASCII));
-        SeekableByteChannel channel = Private.create(temporary);
+        SeekableByteChannel channel = OwnerOnlyFile.create(temporary);
         if (channel == null) {
             throw new IOException(temporary + " exists");
         }
