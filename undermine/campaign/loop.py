@@ -36,7 +36,7 @@ from undermine.model.finding import Finding
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
 from undermine.policies.pruning import Pruned
-from undermine.protocols import Checker, History, PointSeen, PossibleFault, Profile, Sources, Strategy
+from undermine.protocols import Checker, History, PointSeen, PossibleFault, Profile, Remarks, Sources, Strategy, Traced
 from undermine.run.engine import Engine
 from undermine.runtimes.python_sources import sources
 from undermine.store.database import Slot, Store
@@ -115,7 +115,7 @@ class Campaign:
         self._config = engine.config
         self._store = store
         self._strategies = list(strategies)
-        self.experiments.traced = frozenset(s.name for s in strategies if getattr(s, "traced", False))
+        self.experiments.traced = frozenset(s.name for s in strategies if isinstance(s, Traced) and s.traced)
         self._sources: Sources | None = None
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
 
@@ -255,7 +255,7 @@ class Campaign:
     def ask(self, strategy: Strategy, batch: int) -> Pruned:
         """What the strategy proposes now, pruned; what it has to say is told."""
         proposal = self.proposing.ask(strategy, self.history_of(strategy, batch))
-        for remark in getattr(strategy, "remarks", list)():
+        for remark in strategy.remarks() if isinstance(strategy, Remarks) else ():
             self.experiments.tell("remark", f"{strategy.name}: {remark}", strategy=strategy.name)
         return proposal
 
