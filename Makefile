@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-sieve bench-agent bench-jvm bench-trace bench-scopes case transparency clean
+.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-sieve bench-agent bench-jvm bench-trace bench-regions case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -43,8 +43,8 @@ $(READY): pyproject.toml undermine/__init__.py
 bench-trace: $(READY)
 	$(BIN)/python -m bench.trace $(ARGS)
 
-bench-scopes: $(READY)
-	$(BIN)/python -m bench.scopes
+bench-regions: $(READY)
+	$(BIN)/python -m bench.regions
 
 bench-agent: $(READY)
 	$(BIN)/python -m bench.agent

@@ -20,7 +20,7 @@ import msgspec
 
 import undermine
 from undermine import plugins
-from undermine.analysis.chances import LEAVING_TRACES, chances_at, possible
+from undermine.analysis.possible_faults import LEAVING_TRACES, injectable, possible_faults_at
 from undermine.campaign.experiments import Judged, Listener
 from undermine.campaign.loop import Campaign
 from undermine.config.schema import Config
@@ -198,7 +198,7 @@ class Pool:
         """What the fault-free runs allow with these kinds of faults, one fault a run; also where idle nodes do the same."""
         limits = msgspec.structs.replace(self.campaign.fault_limits(), kinds=kinds)
         points = [seen.point for seen in self._history.points if idle or seen.point not in self._idle]
-        steps = [Step(At(c.point, c.place), c.fault) for c in possible(chances_at(limits)(points))]
+        steps = [Step(At(c.point, c.place), c.fault) for c in injectable(possible_faults_at(limits)(points))]
         return [Plan((step,), self.seed, POOL) for step in steps]
 
 

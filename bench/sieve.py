@@ -278,7 +278,7 @@ def spots_hit(record: RunRecord) -> list[Spot]:
 def static_of(sources: Sources) -> Static:
     named = [Named(function, op) for function, op in sources.named]
     counts = Program.read(sources.folders, named).facts().counts
-    return Static(counts.all, counts.scoped, counts.grouped)
+    return Static(counts.all, counts.in_regions, counts.grouped)
 
 
 # --- one target

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from undermine.analysis.chances import FaultLimits, possible
+from undermine.analysis.possible_faults import FaultLimits, injectable
 from undermine.model.plan import At, Crash, Plan, Step
 from undermine.model.run import Op
 from undermine.protocols import History, Profile
@@ -48,9 +48,9 @@ def test_an_event_takes_every_field() -> None:
 
 def test_a_history_offers_every_fault_at_its_points_unless_limited() -> None:
     made = history([point(), point(node="n2")])
-    assert len(possible(made.chances)) == len(made.chances) > 0
+    assert len(injectable(made.possible_faults)) == len(made.possible_faults) > 0
     limited = history([point()], limits=FaultLimits(kinds=("crash",), capabilities={"n1": CAPABILITIES}))
-    assert {type(c.fault) for c in possible(limited.chances)} == {Crash}
+    assert {type(c.fault) for c in injectable(limited.possible_faults)} == {Crash}
 
 
 def test_a_history_has_the_profiles_that_it_is_given() -> None:
@@ -61,8 +61,8 @@ def test_a_history_has_the_profiles_that_it_is_given() -> None:
     assert made.profile(4) == Profile(frozenset({point(), new}), frozenset({new}), frozenset())
     assert made.profile(5) == Profile()
     assert (made.frames(new), made.frames(point())) == (("app:new",), ())
-    assert {chance.point for chance in possible(made.chances_at([new]))} == {new}
-    assert made.chances_at([point()]) == made.chances
+    assert {possible.point for possible in injectable(made.possible_faults_at([new]))} == {new}
+    assert made.possible_faults_at([point()]) == made.possible_faults
 
 
 def test_a_run_made_by_hand_has_what_it_was_given() -> None:

@@ -46,7 +46,7 @@ class PastRun(msgspec.Struct, frozen=True):
     """It passed, but its nodes said what they do not say without a fault or with one at rest."""
 
 
-class Chance(msgspec.Struct, frozen=True):
+class PossibleFault(msgspec.Struct, frozen=True):
     """A fault that could be injected at a point, or the reason why it cannot."""
 
     point: Point
@@ -116,7 +116,7 @@ class History(msgspec.Struct, frozen=True):
 
     points: tuple[PointSeen, ...]
     baseline_runs: int
-    chances: tuple[Chance, ...]
+    possible_faults: tuple[PossibleFault, ...]
     runs: tuple[PastRun, ...]
     """This strategy's own runs, and those of others that stand for plans of its, in (round, index) order whatever order
     they ended in."""
@@ -129,7 +129,7 @@ class History(msgspec.Struct, frozen=True):
     baseline: Profile = Profile()
     profile: Callable[[int], Profile] = no_profile
     """Of a run, by its number."""
-    chances_at: Callable[[Sequence[Point]], tuple[Chance, ...]] = lambda _: ()
+    possible_faults_at: Callable[[Sequence[Point]], tuple[PossibleFault, ...]] = lambda _: ()
     """The faults that are possible at points, also at those that no fault-free run shows."""
     frames: Frames = lambda _: ()
     """The functions of a point's call stack, innermost first."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from undermine.analysis.chances import FaultLimits, chances, chances_at
+from undermine.analysis.possible_faults import FaultLimits, possible_faults, possible_faults_at
 from undermine.model.baseline import Baseline
 from undermine.model.event import Event, Trace
 from undermine.model.plan import Fault, Plan
@@ -65,7 +65,7 @@ def history(
     return History(
         seen,
         3,
-        chances(seen, limits),
+        possible_faults(seen, limits),
         tuple(runs),
         settled,
         round_index,
@@ -73,7 +73,7 @@ def history(
         batch,
         baseline=shown(points),
         profile=lambda run: profiles.get(run, Profile()),
-        chances_at=chances_at(limits),
+        possible_faults_at=possible_faults_at(limits),
         frames=lambda at: frames.get(at, ()),
     )
 

@@ -31,7 +31,7 @@ PROCESS = {
 
 def write(path: Path) -> None:
     """Two threads, one chunk each; the second uses definitions of the first. The last operation never ends."""
-    from undermine_agent.writer import Cursor, Writer
+    from undermine_agent.wire.writer import Cursor, Writer
 
     writer = Writer(str(path))
     main, other = Cursor(writer), Cursor(writer)

@@ -9,7 +9,7 @@ IMPORTING = """
 
     class Slow:
         def find_spec(self, name, path=None, target=None):
-            if name == "undermine_agent.handover":
+            if name == "undermine_agent.handover.give_take":
                 importing.set()
                 forked.wait(0.5)
 

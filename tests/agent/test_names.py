@@ -23,7 +23,7 @@ RULES = [
 @pytest.fixture
 def mask(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(AGENT_DIR))
-    return importlib.import_module("undermine_agent.names").mask
+    return importlib.import_module("undermine_agent.names.subjects").mask
 
 
 def expected(text: str) -> str:

@@ -22,7 +22,7 @@ AGENT = Path(__file__).resolve().parents[2] / "agents" / "python"
 def texts(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module that makes the texts; the agent itself is not loaded."""
     monkeypatch.syspath_prepend(str(AGENT))
-    yield importlib.import_module("undermine_agent.stores")
+    yield importlib.import_module("undermine_agent.logical.store_calls")
     for name in [name for name in sys.modules if name.startswith("undermine_agent")]:
         del sys.modules[name]
 

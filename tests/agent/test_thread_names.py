@@ -16,7 +16,7 @@ AGENT_DIR = Path(__file__).resolve().parents[2] / "agents" / "python"
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(AGENT_DIR))
-    return importlib.import_module("undermine_agent.thread_names").ThreadNames()
+    return importlib.import_module("undermine_agent.names.thread_names").ThreadNames()
 
 
 def test_a_name_that_a_living_thread_has_gets_a_number(names: Any) -> None:

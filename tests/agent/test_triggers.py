@@ -56,7 +56,7 @@ def variable(slot: int, path: str, node: str = "s1") -> dict:
 @pytest.fixture
 def agent_table(monkeypatch):
     monkeypatch.syspath_prepend(str(AGENT_DIR))
-    return importlib.import_module("undermine_agent.table")
+    return importlib.import_module("undermine_agent.faults.table")
 
 
 def test_the_first_unseen_point(tool):

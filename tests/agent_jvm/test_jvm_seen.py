@@ -111,7 +111,7 @@ def test_only_one_thread_loads_classes_before_they_can_be_woven(target: Any, tmp
     target.run("streams", options=(f"-Xlog:class+load:file={log}:tid",)).ok()
     lines = [line.split() for line in log.read_text().splitlines()]  # [THREAD] CLASS source: …
     names = [name for _, name, *_ in lines]
-    unwoven = lines[names.index("undermine.agent.Agent") : names.index("undermine.agent.Weaver")]
+    unwoven = lines[names.index("undermine.agent.Agent") : names.index("undermine.agent.weave.Weaver")]
     assert len({thread for thread, *_ in unwoven}) == 1
 
 

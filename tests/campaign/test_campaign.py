@@ -56,7 +56,7 @@ def test_a_strategy_is_told_of_points_that_later_fault_free_runs_show(engine, st
     store.finish_run(slot, record, (), "", [new], [])
     second = over.history_of(scripted, 4)
     assert {seen.point for seen in second.points} - {seen.point for seen in first.points} == {new.point}
-    assert new.point in {chance.point for chance in second.chances}
+    assert new.point in {possible.point for possible in second.possible_faults}
     assert second.baseline_runs == first.baseline_runs + 1
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from fake_engine import TOML, FakeEngine, FakeRunner, campaign, configured
 
-from undermine.analysis.chances import FaultLimits
+from undermine.analysis.possible_faults import FaultLimits
 from undermine.campaign.experiments import Experiments, Judged, News
 from undermine.campaign.preparing import Preparing
 from undermine.model.baseline import Baseline

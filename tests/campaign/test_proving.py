@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from undermine.analysis.points import Recurrence
-from undermine.api import AgentSeen, CheckResult, _health
+from undermine.api.checking import AgentSeen, CheckResult, health_of
 from undermine.campaign.experiments import News
 from undermine.campaign.proving import SABOTAGES, Proof, Prover, Tally, write_plant
 from undermine.checkers.registry import BUILTIN
-from undermine.cli import display
+from undermine.cli.check import show_check
 from undermine.config.load import load
 from undermine.findings.planting import plants
 from undermine.model.baseline import Baseline
@@ -222,9 +222,9 @@ def test_what_nodes_said_of_their_health_is_told_of_those_that_are_asked(tmp_pat
     config = load(tmp_path)
     said = (HealthSample("n1", 1, "starting"), HealthSample("n1", 2), HealthSample("n2", 1, "nobody asked"))
     record = passing().record
-    assert _health(config, passing().with_record(msgspec.structs.replace(record, health=said))) == {"n1": ""}
+    assert health_of(config, passing().with_record(msgspec.structs.replace(record, health=said))) == {"n1": ""}
     late = msgspec.structs.replace(record, health=said[:1])
-    assert _health(config, passing().with_record(late)) == {"n1": "starting"}
+    assert health_of(config, passing().with_record(late)) == {"n1": "starting"}
 
 
 def checked(**more: Any) -> CheckResult:
@@ -234,8 +234,8 @@ def checked(**more: Any) -> CheckResult:
 
 def shown(result: CheckResult, monkeypatch: pytest.MonkeyPatch) -> str:
     out = io.StringIO()
-    monkeypatch.setattr(display, "console", lambda: Console(file=out, width=200, highlight=False))
-    display.show_check(result)
+    monkeypatch.setattr("undermine.cli.check.console", lambda: Console(file=out, width=200, highlight=False))
+    show_check(result)
     return out.getvalue()
 
 

@@ -1,4 +1,5 @@
-package undermine.agent;
+import undermine.agent.wire.Cursor;
+import undermine.agent.wire.EventFile;
 
 /** Writes the golden file with the JVM agent's writer: the same calls as protocol/golden/generate.py. */
 public final class Golden {

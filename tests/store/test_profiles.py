@@ -92,10 +92,10 @@ def test_faults_are_possible_at_points_that_no_fault_free_run_shows(engine, stor
     history, profile = after_one_run(engine, store, 2, 5)
     new = sorted(profile.after - history.baseline.points)
     assert new
-    assert not {chance.point for chance in history.chances} & set(new)
-    found = history.chances_at(new)
-    assert {chance.point for chance in found if not chance.skipped} == set(new)
-    assert history.chances_at([seen.point for seen in history.points]) == history.chances
+    assert not {possible.point for possible in history.possible_faults} & set(new)
+    found = history.possible_faults_at(new)
+    assert {possible.point for possible in found if not possible.skipped} == set(new)
+    assert history.possible_faults_at([seen.point for seen in history.points]) == history.possible_faults
 
 
 def test_the_functions_that_led_to_a_point_are_known(engine, store) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from undermine.analysis.chances import fault_family, possible
+from undermine.analysis.possible_faults import fault_family, injectable
 from undermine.model.plan import At, Fault, Plan
 from undermine.model.point import Point, client_point
 from undermine.protocols import PastRun
@@ -44,10 +44,10 @@ def path(plan: Plan) -> tuple[str, ...]:
     return (*keys, fault_family(plan.steps[0].fault), where.place)
 
 
-def test_every_possible_chance_is_tried_exactly_once_and_then_it_is_over() -> None:
+def test_every_injectable_fault_is_tried_exactly_once_and_then_it_is_over() -> None:
     runs = simulate(Exhaustive(), POINTS, lambda plan: False, runs_max=1000)
     tried = [pair(run.plan) for run in runs]
-    expected = [(c.point, c.place, c.fault) for c in possible(history(POINTS).chances)]
+    expected = [(c.point, c.place, c.fault) for c in injectable(history(POINTS).possible_faults)]
     assert len(tried) == len(set(tried))
     assert set(tried) == set(expected)
     settled = frozenset(run.plan.id for run in runs)
@@ -134,7 +134,7 @@ def test_points_that_every_fault_free_run_showed_come_before_others() -> None:
     assert at(Exhaustive().propose(made)[0]).point["loc"] == "app:stable#1"
 
 
-def test_a_chance_at_a_point_that_no_fault_free_run_showed_is_left_out() -> None:
+def test_a_fault_at_a_point_that_no_fault_free_run_showed_is_left_out() -> None:
     made = history([point(loc="app:a#1"), point(loc="app:b#1")], batch=ALL)
     plans = Exhaustive().propose(msgspec.structs.replace(made, points=made.points[:1]))
     assert {at(p).point["loc"] for p in plans} == {"app:a#1"}

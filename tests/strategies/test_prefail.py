@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import pytest
 
-from undermine.analysis.chances import FaultLimits, chances
+from undermine.analysis.possible_faults import FaultLimits, possible_faults
 from undermine.model.plan import At, Crash, Plan, Reboot, Step
 from undermine.model.point import Point
 from undermine.protocols import History, PastRun, PointSeen, Profile
@@ -30,14 +30,14 @@ def told(
     before = {point(loc="app:before#1", node="n2")}
     profiles = {run: Profile(frozenset(points) | before, frozenset(points)) for run, points in (after or {}).items()}
 
-    def chances_at(points):
-        return chances(tuple(PointSeen(p, 1, 1, order) for order, p in enumerate(points)), limits)
+    def possible_faults_at(points):
+        return possible_faults(tuple(PointSeen(p, 1, 1, order) for order, p in enumerate(points)), limits)
 
     return msgspec.structs.replace(
         history(SEEN, runs, limits=limits),
         baseline=Profile(frozenset(SEEN), frozenset(SEEN)),
         profile=lambda run: profiles.get(run, Profile()),
-        chances_at=chances_at,
+        possible_faults_at=possible_faults_at,
     )
 
 

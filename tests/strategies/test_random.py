@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from undermine.analysis.chances import FaultLimits, possible
+from undermine.analysis.possible_faults import FaultLimits, injectable
 from undermine.model.plan import At, Plan, Step
 from undermine.protocols import History
 from undermine.strategies.random import Random
@@ -73,10 +73,10 @@ def test_without_points_there_is_nothing_to_do() -> None:
     assert Random().propose(history([])) == []
 
 
-def test_only_possible_chances_at_known_points_are_drawn() -> None:
+def test_only_injectable_faults_at_known_points_are_drawn() -> None:
     limits = FaultLimits(kinds=("crash", "error"), capabilities={"n1": ("crash",)}, node_roles={"n1": "server"})
     made = history(POINTS, limits=limits, batch=40)
-    allowed = {(c.point, c.place, c.fault) for c in possible(made.chances)}
+    allowed = {(c.point, c.place, c.fault) for c in injectable(made.possible_faults)}
     drawn = {(at(s).point, at(s).place, s.fault) for p in Random().propose(made) for s in p.steps}
     assert drawn
     assert drawn <= allowed

@@ -19,8 +19,10 @@ from typing import Any
 
 import msgspec
 
+from undermine import plugins
 from undermine.analysis.analysing import analyse
 from undermine.analysis.trace_summary import Summary, summary
+from undermine.api.opening import build_agents
 from undermine.api.trace_warnings import warnings
 from undermine.campaign.experiments import Listener, News
 from undermine.checkers.compose import check_all, symptom_of
@@ -37,7 +39,6 @@ from undermine.report.scene import origin_of
 from undermine.report.text import count
 from undermine.report.trace_page import page
 from undermine.run.engine import open_engine
-from undermine.runtimes import jvm
 from undermine.store.campaign_dirs import TRACES, campaign_dir, find_finding, open_store
 from undermine.store.rundir import RunDir, load_view, tidy
 
@@ -76,11 +77,11 @@ class Recorded(msgspec.Struct, frozen=True):
         return symptom_of(self.verdicts).rstrip(": ")
 
 
-def trace(config: Config, listener: Listener, out: Path | None = None, checkers: Checkers | None = None) -> TraceResult:
-    """Record a fault-free run and draw it."""
+def trace(config: Config, listener: Listener, out: Path | None = None) -> TraceResult:
+    """Record a fault-free run, judge it and draw it; one that failed has a symptom, and is drawn all the same."""
     if out:
         _folder(out)  # before anything is started for it
-    recorded = record(config, listener, checkers)
+    recorded = record(config, listener, plugins.checkers)
     name = config.campaign.name or Path(config.path).resolve().parent.name
     words = f"{name}: a run without faults{', which failed' if recorded.symptom else ''}"
     return draw(config, recorded, words, listener, out)
@@ -115,8 +116,7 @@ def stored_run(config: Config, what: str, campaign: str = "") -> tuple[Path, str
 
 def record(config: Config, listener: Listener, checkers: Checkers | None = None) -> Recorded:
     """Run the workload once without a fault, with everything observed, and judge it if there is somebody to do so."""
-    if any(config.agent(role) == "jvm" for role in config.roles):
-        jvm.agent_jar(lambda text: listener(News("building", text)))
+    build_agents(config, listener)
     sweep(config.dir)
     home = config.dir / TRACES
     plan = Plan(seed=config.hunt.seed, strategy=STRATEGY, why="what causes what in a correct run")

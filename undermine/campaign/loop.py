@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from undermine.analysis.chances import FaultLimits, chances_at
+from undermine.analysis.possible_faults import FaultLimits, possible_faults_at
 from undermine.campaign.confirming import Confirming
 from undermine.campaign.experiments import Experiments, Judged, Listener
 from undermine.campaign.preparing import Preparing
@@ -35,13 +35,13 @@ from undermine.findings.group import Known
 from undermine.model.finding import Finding
 from undermine.model.point import Point
 from undermine.policies.pruning import Pruned
-from undermine.protocols import Chance, Checker, History, PointSeen, Profile, Sources, Strategy
+from undermine.protocols import Checker, History, PointSeen, PossibleFault, Profile, Sources, Strategy
 from undermine.run.engine import Engine
-from undermine.runtimes.python_sources import sources
+from undermine.run.target_sources import target_sources
 from undermine.store.database import SPECIAL, Slot, Store
 from undermine.store.rundir import tidy
 
-ChancesAt = Callable[[Sequence[Point]], tuple[Chance, ...]]
+PossibleFaultsAt = Callable[[Sequence[Point]], tuple[PossibleFault, ...]]
 
 
 _BATCH = 4
@@ -57,8 +57,8 @@ class Reachable(msgspec.Struct, frozen=True):
     points: tuple[PointSeen, ...]
     runs: int
     profile: Profile
-    chances: tuple[Chance, ...]
-    chances_at: ChancesAt
+    possible_faults: tuple[PossibleFault, ...]
+    possible_faults_at: PossibleFaultsAt
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -146,6 +146,14 @@ class Campaign:
         """The fault-free runs alone; the campaign ends here if none passes."""
         self.preparing.fault_free()
 
+    def refuse_unknown_policies(self) -> None:
+        """Raise a `UserError` if a strategy names a policy that cannot be used."""
+        self.proposing.refuse_unknown(self._strategies)
+
+    def possible_faults(self) -> tuple[PossibleFault, ...]:
+        """The faults that are possible at points of the fault-free runs, and those that are not, with the reason."""
+        return self._from_fault_free_runs().possible_faults
+
     def _measure(self) -> None:
         reached = self.experiments.measure().reached
         if reached.runs:
@@ -173,7 +181,7 @@ class Campaign:
         return History(
             points=reachable.points,
             baseline_runs=reachable.runs,
-            chances=reachable.chances,
+            possible_faults=reachable.possible_faults,
             runs=self._store.runs_for(strategy.name),
             settled=self._store.settled(strategy.name),
             round_index=self._store.rounds_of(strategy.name),
@@ -182,7 +190,7 @@ class Campaign:
             steps_max=self._config.faults.max_steps,
             baseline=reachable.profile,
             profile=self._store.profile,
-            chances_at=reachable.chances_at,
+            possible_faults_at=reachable.possible_faults_at,
             frames=self._store.frames,
             fault_free=self._store.fault_free(),
             columns=self.experiments.columns,
@@ -196,7 +204,7 @@ class Campaign:
         if self._sources is None:
             view = self.preparing.newest
             executables = {agent.node: agent.executable for agent in view.trace.agents}
-            self._sources = sources(self._config, view.record.nodes, executables)
+            self._sources = target_sources(self._config, view.record.nodes, executables)
         return self._sources
 
     def _from_fault_free_runs(self) -> Reachable:
@@ -204,7 +212,7 @@ class Campaign:
         key = (self._store.baselines(), self.fault_limits())
         if self._reachable is None or self._reachable[0] != key:
             points, runs = self._store.baseline_points()
-            profile, at = self._store.baseline_profile(), chances_at(key[1])
+            profile, at = self._store.baseline_profile(), possible_faults_at(key[1])
             self._reachable = key, Reachable(points, runs, profile, at([seen.point for seen in points]), at)
         return self._reachable[1]
 

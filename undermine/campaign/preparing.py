@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from undermine.analysis.chances import FaultLimits, chances, possible
+from undermine.analysis.possible_faults import FaultLimits, injectable, possible_faults
 from undermine.campaign.experiments import Experiments, Judged
 from undermine.checkers.compose import symptom_of
 from undermine.findings.baseline import learn
@@ -27,7 +27,7 @@ from undermine.model.run import RunView, Verdict
 from undermine.model.text import printable
 from undermine.protocols import PastRun
 from undermine.run.engine import Engine
-from undermine.runtimes.accelerator import catch_up
+from undermine.runtimes.table import catch_up
 from undermine.store.database import BASELINE, BENIGN, Slot, Store
 from undermine.store.rundir import load_baseline, save_baseline
 
@@ -67,7 +67,7 @@ class Preparing:
             self._store.set_meta("capabilities", capabilities)
             self._warn_of_missing_agents(capabilities)
             points, _ = self._store.baseline_points()
-            reachable = {chance.point.id for chance in possible(chances(points, self._fault_limits()))}
+            reachable = {possible.point.id for possible in injectable(possible_faults(points, self._fault_limits()))}
             self._store.set_meta("reachable", sorted(reachable))
             self._warn_of_silent_checkers()
         return ran
@@ -108,7 +108,7 @@ class Preparing:
     def _warn_of_missing_agents(self, capabilities: Mapping[str, tuple[str, ...]]) -> None:
         for role in self._config.roles.values():
             missing = [node for node in role.nodes if node not in capabilities]
-            if missing and self._config.agent(role.name) != "none":
+            if missing and self._config.runtime(role.name).has_agent:
                 self._warn(
                     f"the agent did not load in {', '.join(missing)}: only process faults there (see `undermine check`)"
                 )

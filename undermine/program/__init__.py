@@ -1,10 +1,10 @@
-"""Facts from the source of a target: its I/O operations, and the regions in which a slow one hurts (docs/scopes.md).
+"""Facts from the source of a target: its I/O operations, and the regions in which a slow one hurts (docs/regions.md).
 
 Never imports or runs any code of the target. `analyse(folders)` returns the facts; `Program.read(folders)` also takes the
 calls that runs have shown.
 """
 
-from undermine.program.facts import SYNCHRONIZED, TIMED, Counts, Facts, Scope, StaticPoint, Trouble
+from undermine.program.facts import SYNCHRONIZED, TIMED, Counts, Facts, Region, StaticPoint, Trouble
 from undermine.program.program import Program, analyse, calls_in
 from undermine.program.source.operations import Named
 
@@ -15,7 +15,7 @@ __all__ = [
     "Facts",
     "Named",
     "Program",
-    "Scope",
+    "Region",
     "StaticPoint",
     "Trouble",
     "analyse",

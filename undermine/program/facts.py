@@ -1,4 +1,4 @@
-"""What the analysis of a program's source says: its I/O operations, and the scopes in which a slow one hurts. Data only."""
+"""What the analysis of a program's source says: its I/O operations, and the regions in which a slow one hurts. Data only."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TIMED: tuple[Kind, ...] = (SOFT, TIMEOUT, LEASE)
 _WITHOUT_FAULTS = ("process.", "pipe.")
 
 
-class Scope(msgspec.Struct, frozen=True, order=True):
+class Region(msgspec.Struct, frozen=True, order=True):
     """One reason why a slow operation hurts: what it is within, where that begins (`file:line`), and why, in words.
 
-    `depth` is how many calls lie between the function with the scope and the operation.
+    `depth` is how many calls lie between the function with the region and the operation.
     """
 
     kind: Kind
@@ -45,9 +45,9 @@ class StaticPoint(msgspec.Struct, frozen=True):
     op: str
     call: str
     """What is called, as far as it is known."""
-    scopes: tuple[Scope, ...] = ()
+    regions: tuple[Region, ...] = ()
     group: str = ""
-    """The `loc` of the point that stands for this one: the last one of its basic block in the same scopes."""
+    """The `loc` of the point that stands for this one: the last one of its basic block in the same regions."""
     also: tuple[str, ...] = ()
 
     @property
@@ -61,11 +61,11 @@ class StaticPoint(msgspec.Struct, frozen=True):
 
     @property
     def synchronized(self) -> bool:
-        return any(scope.kind in SYNCHRONIZED for scope in self.scopes)
+        return any(region.kind in SYNCHRONIZED for region in self.regions)
 
     @property
     def timed(self) -> bool:
-        return any(scope.kind in TIMED for scope in self.scopes)
+        return any(region.kind in TIMED for region in self.regions)
 
     @property
     def can_be_delayed(self) -> bool:
@@ -75,11 +75,11 @@ class StaticPoint(msgspec.Struct, frozen=True):
     @property
     def why(self) -> str:
         """All reasons in words."""
-        return "; ".join(scope.why for scope in self.scopes) or "in no scope"
+        return "; ".join(region.why for region in self.regions) or "in no region"
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How much was read, and how many points are left after each step."""
+    """How much was read, and how many points are left after each action."""
 
     files: int = 0
     lines: int = 0
@@ -89,7 +89,7 @@ class Counts(msgspec.Struct, frozen=True):
     all: int = 0
     synchronized: int = 0
     timed: int = 0
-    scoped: int = 0
+    in_regions: int = 0
     grouped: int = 0
 
 
@@ -106,9 +106,9 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
     points: tuple[StaticPoint, ...] = ()
     counts: Counts = Counts()
     troubles: tuple[Trouble, ...] = ()
-    sites: Mapping[str, tuple[Scope, ...]] = {}
-    """The scopes that calls are directly in, by `loc`; and functions all of which are in one, by `module:qualname`."""
-    served: Mapping[str, Scope] = {}
+    sites: Mapping[str, tuple[Region, ...]] = {}
+    """The regions that calls are directly in, by `loc`; and functions all of which are in one, by `module:qualname`."""
+    served: Mapping[str, Region] = {}
     """The functions that an event loop calls: what blocks in them blocks everything."""
 
     @cached_property
@@ -137,28 +137,28 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
         """The points of that function and line: for targets whose interpreter counts other ordinals than this one."""
         return self._by_line.get((loc.rpartition("#")[0], line), ())
 
-    def on(self, stack: Sequence[str]) -> tuple[Scope, ...]:
-        """The scopes that this very call stack (`loc`s, innermost first) is in, the nearest first: whatever else its functions
+    def on(self, stack: Sequence[str]) -> tuple[Region, ...]:
+        """The regions that this very call stack (`loc`s, innermost first) is in, the nearest first: whatever else its functions
         may be called from. No call graph is needed where a run shows who called whom."""
-        found: dict[tuple[str, str], Scope] = {}
+        found: dict[tuple[str, str], Region] = {}
         blocking = self._blocks_loops(stack[0]) if stack else False
         for depth, loc in enumerate(stack):
             function = loc.partition("#")[0]
-            scopes = (*self.sites.get(loc, ()), *self.sites.get(function, ()))
+            regions = (*self.sites.get(loc, ()), *self.sites.get(function, ()))
             if blocking and function in self.served:
-                scopes = (*scopes, self.served[function])
-            for scope in scopes:
-                found.setdefault((scope.kind, scope.where), msgspec.structs.replace(scope, depth=depth))
+                regions = (*regions, self.served[function])
+            for region in regions:
+                found.setdefault((region.kind, region.where), msgspec.structs.replace(region, depth=depth))
         return tuple(found.values())
 
     def _blocks_loops(self, loc: str) -> bool:
         """Would an event loop stand still here? Where nothing is known of the operation, it may."""
         point = self.at(loc)
-        return point is None or any(scope.kind == LOOP for scope in point.scopes)
+        return point is None or any(region.kind == LOOP for region in point.regions)
 
     def candidates(self, *, grouped: bool = True) -> tuple[StaticPoint, ...]:
-        """The points that are in a scope; only those that stand for their group, unless all are wanted."""
-        return tuple(point for point in self.points if point.scopes and (point.stands or not grouped))
+        """The points that are in a region; only those that stand for their group, unless all are wanted."""
+        return tuple(point for point in self.points if point.regions and (point.stands or not grouped))
 
 
 def counts_of(points: Iterable[StaticPoint], **read: int) -> Counts:
@@ -167,7 +167,7 @@ def counts_of(points: Iterable[StaticPoint], **read: int) -> Counts:
         all=len(points),
         synchronized=sum(point.synchronized for point in points),
         timed=sum(point.timed for point in points),
-        scoped=sum(bool(point.scopes) for point in points),
-        grouped=sum(bool(point.scopes) and point.stands for point in points),
+        in_regions=sum(bool(point.regions) for point in points),
+        grouped=sum(bool(point.regions) and point.stands for point in points),
         **read,
     )

@@ -1,7 +1,7 @@
 """From source folders to facts. Pure: files are read and parsed, never imported or run; the same files give the same facts.
 
 1. read and parse all files (`sources`), 2. find out what each name may be (`index`, `values`) and who calls whom (`calls`),
-3. search for the scopes (`locking`, `serving`, `signals`, `clocks`, `limits`), 4. find the I/O operations and the scopes that
+3. search for the regions (`locking`, `serving`, `signals`, `clocks`, `limits`), 4. find the I/O operations and the regions that
 each is in, directly or by calls (`spread`), 5. name their places (`places`), group them by basic block and count.
 """
 
@@ -17,19 +17,20 @@ from typing import NamedTuple
 
 import msgspec
 
-from undermine.program.facts import LOOP, Facts, Scope, StaticPoint, Trouble, counts_of
+from undermine.program.facts import LOOP, Facts, Region, StaticPoint, Trouble, counts_of
 from undermine.program.regions.clocks import Clocks
 from undermine.program.regions.limits import Limits
 from undermine.program.regions.locking import Locking
+from undermine.program.regions.parts import RegionPart
 from undermine.program.regions.readings import Readings
 from undermine.program.regions.serving import Serving
 from undermine.program.regions.signals import Signals
 from undermine.program.regions.spread import Spread
-from undermine.program.source.code import Code, Found
-from undermine.program.source.flow import Step
+from undermine.program.source.blocks import Action
+from undermine.program.source.call_sites import CallSites
+from undermine.program.source.code import Code
 from undermine.program.source.index import Function
 from undermine.program.source.operations import Named, blocks_the_loop, closes, fetches, runs_a_loop
-from undermine.program.source.places import Places
 from undermine.program.source.sources import TESTS, Source, read
 
 
@@ -37,7 +38,7 @@ class Operation(NamedTuple):
     """An I/O operation of a function."""
 
     function: Function
-    step: Step
+    action: Action
     op: str
     call: str
 
@@ -62,7 +63,7 @@ class Program:
     ) -> None:
         self.sources, self.troubles = list(sources), list(troubles)
         self.code = Code(self.sources, named)
-        self._places: dict[str, Places] = {}
+        self._call_sites: dict[str, CallSites] = {}
 
     @classmethod
     @_without_collecting()
@@ -94,12 +95,12 @@ class Program:
         return self.code.index.functions.get(loc.partition("#")[0])
 
     def _site(self, function: Function, loc: str) -> ast.AST | None:
-        places = self._of_module(function.module) if "#" in loc else None
-        if places is None:
+        call_sites = self._call_sites_of(function.module) if "#" in loc else None
+        if call_sites is None:
             return None
-        for step in self.code.flow(function).steps:
-            if step.kind == "call" and isinstance(step.node, ast.Call) and loc in self._locs(places, step):
-                return step.node
+        for action in self.code.flow(function).actions:
+            if action.kind == "call" and isinstance(action.node, ast.Call) and loc in self._locs(call_sites, action):
+                return action.node
         return None
 
     # --- facts
@@ -109,7 +110,7 @@ class Program:
         operations = [each for function in self.code.functions for each in self._operations(function)]
         readings = Readings(self.code)
         serving = Serving(self.code, readings)
-        spread = Spread(self.code, self._found(serving, readings))
+        spread = Spread(self.code, self._region_parts(serving, readings))
         blocked = serving.blocked()
         points: list[StaticPoint] = []
         for function, members in _by_function(operations):
@@ -124,29 +125,30 @@ class Program:
             edges=len(self.code.graph),
         )
         served = {
-            id: Scope(LOOP, where, f"it blocks the event loop: {why}")
+            id: Region(LOOP, where, f"it blocks the event loop: {why}")
             for id, (where, why, depth) in blocked.items()
             if depth == 0
         }
         sites = self._sites(spread)
         return Facts(tuple(points), counts, (*self.troubles, *self.code.troubles), sites, served)
 
-    def _sites(self, spread: Spread) -> dict[str, tuple[Scope, ...]]:
-        """The scopes of each call by itself, and of whole functions, without what is known of callers."""
-        sites: dict[str, tuple[Scope, ...]] = {}
-        for id, wholes in spread.wholes.items():
-            sites[id] = tuple(wholes)
-        for id, regions in spread.direct.items():
+    def _sites(self, spread: Spread) -> dict[str, tuple[Region, ...]]:
+        """The regions of each call by itself, and of whole functions, without what is known of callers."""
+        sites: dict[str, tuple[Region, ...]] = {}
+        for id, whole in spread.whole_functions.items():
+            sites[id] = tuple(whole)
+        for id, parts in spread.direct.items():
             function = self.code.index.functions[id]
-            places = self._of_module(function.module)
-            if places is None:
+            call_sites = self._call_sites_of(function.module)
+            if call_sites is None:
                 continue
-            for step in self.code.flow(function).steps:
-                if scopes := tuple(Scope(r.kind, r.where, r.why) for r in regions if step.number in r.steps):
-                    sites.update(dict.fromkeys(self._locs(places, step), scopes))
+            for action in self.code.flow(function).actions:
+                here = [part for part in parts if action.number in part.actions]
+                if regions := tuple(Region(part.kind, part.where, part.why) for part in here):
+                    sites.update(dict.fromkeys(self._locs(call_sites, action), regions))
         return sites
 
-    def _found(self, serving: Serving, readings: Readings) -> Iterator[Found]:
+    def _region_parts(self, serving: Serving, readings: Readings) -> Iterator[RegionPart]:
         limits = Limits(self.code, readings)
         yield from Locking(self.code).regions()
         yield from serving.regions()
@@ -155,17 +157,17 @@ class Program:
         yield from limits.found()
 
     def _operations(self, function: Function) -> Iterator[Operation]:
-        for step in self.code.flow(function).steps:
-            if step.kind == "call" and isinstance(step.node, ast.Call):
-                own = [callee.id for callee in self.code.graph.callees(step.node)]
-                op, call = self.code.operations.of(step.node, self.code.refs(function, step.node.func), own)
+        for action in self.code.flow(function).actions:
+            if action.kind == "call" and isinstance(action.node, ast.Call):
+                own = [callee.id for callee in self.code.graph.callees(action.node)]
+                op, call = self.code.operations.of(action.node, self.code.refs(function, action.node.func), own)
                 if op:
-                    yield Operation(function, step, self._on_pipe(function, step.node, op), call)
-            elif step.kind in ("exit", "next"):
-                of = closes if step.kind == "exit" else fetches
-                op = of(self.code.refs(function, step.node))
+                    yield Operation(function, action, self._on_pipe(function, action.node, op), call)
+            elif action.kind in ("exit", "next"):
+                of = closes if action.kind == "exit" else fetches
+                op = of(self.code.refs(function, action.node))
                 if op:
-                    yield Operation(function, step, op, "with" if step.kind == "exit" else "for")
+                    yield Operation(function, action, op, "with" if action.kind == "exit" else "for")
 
     def _on_pipe(self, function: Function, call: ast.Call, op: str) -> str:
         """`os.read` and `os.write` say nothing of what they are on: a pipe has operations of its own."""
@@ -176,50 +178,50 @@ class Program:
     def _points(
         self, function: Function, operations: list[Operation], spread: Spread, loop: tuple[str, str, int] | None
     ) -> Iterator[StaticPoint]:
-        places = self._of_module(function.module)
-        if places is None:
+        call_sites = self._call_sites_of(function.module)
+        if call_sites is None:
             return
         points, blocks, flow = [], [], self.code.flow(function)
         for each in operations:
-            locs = self._locs(places, each.step)
+            locs = self._locs(call_sites, each.action)
             if locs:
-                scopes = spread.scopes(function, each.step)
+                regions = spread.regions(function, each.action)
                 if runs_a_loop(each.call):
                     where, why = (
-                        self.code.where(function, each.step.node),
+                        self.code.where(function, each.action.node),
                         "everything that the event loop receives, it receives here",
                     )
-                    scopes = (*scopes, Scope(LOOP, where, why))
-                elif loop is not None and blocks_the_loop(each.call, each.step.awaited is not None):
+                    regions = (*regions, Region(LOOP, where, why))
+                elif loop is not None and blocks_the_loop(each.call, each.action.awaited is not None):
                     where, why, depth = loop
-                    scopes = (*scopes, Scope(LOOP, where, f"it blocks the event loop: {why}", depth))
-                line = getattr(each.step.node, "lineno", 0)
+                    regions = (*regions, Region(LOOP, where, f"it blocks the event loop: {why}", depth))
+                line = getattr(each.action.node, "lineno", 0)
                 file = self.code.index.sources[function.module].file
-                points.append(StaticPoint(locs[0], file, line, each.op, each.call, scopes, also=tuple(locs[1:])))
-                blocks.append(flow.basic[each.step.block])
+                points.append(StaticPoint(locs[0], file, line, each.op, each.call, regions, also=tuple(locs[1:])))
+                blocks.append(flow.basic[each.action.block])
         yield from _grouped(points, blocks)
 
-    def _locs(self, places: Places, step: Step) -> list[str]:
-        node, statement = step.node, step.statement
-        if step.kind == "exit" and isinstance(statement, ast.With | ast.AsyncWith):
+    def _locs(self, call_sites: CallSites, action: Action) -> list[str]:
+        node, statement = action.node, action.statement
+        if action.kind == "exit" and isinstance(statement, ast.With | ast.AsyncWith):
             item = next(item for item in statement.items if item.context_expr is node)
-            return places.of_exit(statement, item)
-        if step.kind == "next" and statement is not None:
-            return places.of_next(statement, node)
+            return call_sites.of_exit(statement, item)
+        if action.kind == "next" and statement is not None:
+            return call_sites.of_next(statement, node)
         if not isinstance(node, ast.Call):
             return []
-        awaited = places.of_await(step.awaited) if isinstance(step.awaited, ast.Await) else []
-        return list(dict.fromkeys([*places.of_call(node, entered=step.entered), *awaited]))
+        awaited = call_sites.of_await(action.awaited) if isinstance(action.awaited, ast.Await) else []
+        return list(dict.fromkeys([*call_sites.of_call(node, entered=action.entered), *awaited]))
 
-    def _of_module(self, module: str) -> Places | None:
-        if module not in self._places:
+    def _call_sites_of(self, module: str) -> CallSites | None:
+        if module not in self._call_sites:
             source = self.code.index.sources[module]
             try:
-                self._places[module] = Places(source)
+                self._call_sites[module] = CallSites(source)
             except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
                 self.troubles.append(Trouble(source.file, f"{type(error).__name__}: {str(error)[:200]}"))
                 return None
-        return self._places[module]
+        return self._call_sites[module]
 
 
 def _by_function(operations: list[Operation]) -> Iterator[tuple[Function, list[Operation]]]:
@@ -231,9 +233,9 @@ def _by_function(operations: list[Operation]) -> Iterator[tuple[Function, list[O
 
 
 def _grouped(points: list[StaticPoint], blocks: list[int]) -> Iterator[StaticPoint]:
-    """The last point of a basic block stands for all that are in the same scopes there."""
-    scopes = [tuple((scope.kind, scope.where) for scope in point.scopes) for point in points]
-    keys = list(zip(blocks, scopes, strict=True))
+    """The last point of a basic block stands for all that are in the same regions there."""
+    regions = [tuple((region.kind, region.where) for region in point.regions) for point in points]
+    keys = list(zip(blocks, regions, strict=True))
     last = {key: point.loc for key, point in zip(keys, points, strict=True)}
     for key, point in zip(keys, points, strict=True):
         yield msgspec.structs.replace(point, group=last[key])

@@ -1,6 +1,6 @@
 """Every fault at every point, one fault a run, each pair once: the brute force that the others are measured against.
 
-The order is chosen so that a short budget sees the most. Chances are dealt in turns: each turn takes one from every
+The order is chosen so that a short budget sees the most. Possible faults are dealt in turns: each turn takes one from every
 group (role, target), and a group gives its operations and call paths one after the other before any of them again on
 another node. A kind of fault has a turn of its own. Within a turn, what is met while clients are served comes before
 what is met while nodes start; renames come first, since they publish what was written before (a fault there parts what
@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from undermine.analysis.chances import LEAVING_TRACES, fault_family, possible
+from undermine.analysis.possible_faults import LEAVING_TRACES, fault_family, injectable
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import CLIENT, Point
-from undermine.protocols import Chance, History
+from undermine.protocols import History, PossibleFault
 
 FAMILIES = (
     "reboot",
@@ -42,8 +42,8 @@ class Exhaustive:
 
     def propose(self, history: History) -> Sequence[Plan]:
         plans: list[Plan] = []
-        for chance in ranked(history):
-            steps = (Step(At(chance.point, chance.place), chance.fault),)
+        for possible in ranked(history):
+            steps = (Step(At(possible.point, possible.place), possible.fault),)
             plan = Plan(steps, history.seed, self.name, "next untried pair of point and fault")
             if plan.id not in history.settled:
                 plans.append(plan)
@@ -52,13 +52,13 @@ class Exhaustive:
         return plans
 
 
-def ranked(history: History) -> list[Chance]:
-    """All possible chances, the most telling first."""
+def ranked(history: History) -> list[PossibleFault]:
+    """All faults that can be injected, the most telling first."""
     seen = {item.point: item for item in history.points}
     served_from = min((item.order for item in history.points if item.point.get("node") == CLIENT), default=0)
 
-    def telling(chance: Chance) -> tuple[bool, bool, int, int]:
-        point, item = chance.point, seen[chance.point]
+    def telling(possible: PossibleFault) -> tuple[bool, bool, int, int]:
+        point, item = possible.point, seen[possible.point]
         return (
             item.runs < history.baseline_runs,
             item.order < served_from,
@@ -66,23 +66,23 @@ def ranked(history: History) -> list[Chance]:
             item.order,
         )
 
-    usable = sorted((c for c in possible(history.chances) if c.point in seen), key=telling)
+    usable = sorted((c for c in injectable(history.possible_faults) if c.point in seen), key=telling)
     repeats: Counter[tuple[str, ...]] = Counter()
     turns: Counter[tuple[str, ...]] = Counter()
     dealt = []
-    for repeat, position, chance in sorted(_by_path(usable, repeats), key=lambda row: row[:2]):
-        family = fault_family(chance.fault)
-        group = (chance.point.get("role"), chance.point.get("target"), family, chance.place)
-        dealt.append((repeat, turns[group], FAMILIES.index(family), position, chance))
+    for repeat, position, possible in sorted(_by_path(usable, repeats), key=lambda row: row[:2]):
+        family = fault_family(possible.fault)
+        group = (possible.point.get("role"), possible.point.get("target"), family, possible.place)
+        dealt.append((repeat, turns[group], FAMILIES.index(family), position, possible))
         turns[group] += 1
     dealt.sort(key=lambda row: row[:4])
     return [row[4] for row in dealt]
 
 
-def by_weight(chances: Iterable[Chance], order: Mapping[Point, int]) -> list[Chance]:
+def by_weight(possible_faults: Iterable[PossibleFault], order: Mapping[Point, int]) -> list[PossibleFault]:
     """What leaves most behind comes first, then what fault-free runs showed first."""
     last = len(order)
-    return sorted(chances, key=lambda c: (_weight(c.point.get("op")), order.get(c.point, last), c.point))
+    return sorted(possible_faults, key=lambda c: (_weight(c.point.get("op")), order.get(c.point, last), c.point))
 
 
 def _weight(op: str) -> int:
@@ -92,13 +92,15 @@ def _weight(op: str) -> int:
     return 1 if op in LEAVING_TRACES else 2
 
 
-def _by_path(chances: Iterable[Chance], repeats: Counter[tuple[str, ...]]) -> Iterator[tuple[int, int, Chance]]:
-    """How many earlier chances have the same operation, call path and kind of fault on another node."""
-    for position, chance in enumerate(chances):
+def _by_path(
+    possible_faults: Iterable[PossibleFault], repeats: Counter[tuple[str, ...]]
+) -> Iterator[tuple[int, int, PossibleFault]]:
+    """How many earlier possible faults have the same operation, call path and kind of fault on another node."""
+    for position, possible in enumerate(possible_faults):
         keys = (
-            *(chance.point.get(k) for k in ("role", "op", "target", "stack")),
-            fault_family(chance.fault),
-            chance.place,
+            *(possible.point.get(k) for k in ("role", "op", "target", "stack")),
+            fault_family(possible.fault),
+            possible.place,
         )
-        yield repeats[keys], position, chance
+        yield repeats[keys], position, possible
         repeats[keys] += 1

@@ -15,10 +15,10 @@ from typing import Annotated
 
 import msgspec
 
-from undermine.analysis.chances import fault_family, possible
+from undermine.analysis.possible_faults import fault_family, injectable
 from undermine.model.plan import At, Crash, Plan, Step, failure_of, nodes_hit, nodes_of, place_of, point_at
 from undermine.model.point import Point
-from undermine.protocols import Chance, History, Profile, functions_of
+from undermine.protocols import History, PossibleFault, Profile, functions_of
 from undermine.strategies.exhaustive import FAMILIES, by_weight
 
 
@@ -51,8 +51,8 @@ class Prefail:
         why = f"fault {level + 1} of {self._failures}" + (", in the recovery from the one before" if level else "")
         for steps, profile in _prefixes(history, level):
             dead = _dead(steps)
-            for chance in possible(history.chances_at(sorted(profile.after))):
-                step = Step(At(chance.point, chance.place), chance.fault)
+            for possible in injectable(history.possible_faults_at(sorted(profile.after))):
+                step = Step(At(possible.point, possible.place), possible.fault)
                 if not (dead and dead.issuperset(nodes_hit(step))):  # as clients' operations and groups allow it
                     yield Plan((*steps, step), history.seed, self.name, why)
 
@@ -68,18 +68,18 @@ class Prefail:
         usual = functions_of(known, history.frames)
         ranks: dict[tuple[bool, bool, bool], _Kinds] = {}
         for plan in random.Random(history.seed).sample(plans, len(plans)):
-            chance = _last(plan)
-            recovering = frozenset(history.frames(chance.point)) - usual
-            rank = (plan.steps[:-1] in failed, not recovering, chance.point in known)
-            kind = (FAMILIES.index(fault_family(chance.fault)), failure_of(chance.fault, chance.point))
+            possible = _last(plan)
+            recovering = frozenset(history.frames(possible.point)) - usual
+            rank = (plan.steps[:-1] in failed, not recovering, possible.point in known)
+            kind = (FAMILIES.index(fault_family(possible.fault)), failure_of(possible.fault, possible.point))
             places = ranks.setdefault(rank, {}).setdefault(kind, {})
-            places.setdefault((recovering, _place(chance)), (chance, []))[1].append(plan)
+            places.setdefault((recovering, _place(possible)), (possible, []))[1].append(plan)
         order = {seen.point: seen.order for seen in history.points}
         return [plan for rank in sorted(ranks) for plan in _in_turns(ranks[rank], order)]
 
 
-_Kinds = dict[tuple[int, str], dict[Hashable, tuple[Chance, list[Plan]]]]
-"""Plans by the kind of their last failure and its place; of a place also the chance of its first plan."""
+_Kinds = dict[tuple[int, str], dict[Hashable, tuple[PossibleFault, list[Plan]]]]
+"""Plans by the kind of their last failure and its place; for each place, also the possible fault of its first plan."""
 
 
 def _level(history: History) -> int:
@@ -107,7 +107,7 @@ def _in_turns(kinds: _Kinds, order: Mapping[Point, int]) -> Iterator[Plan]:
     rows = []
     for _, places in sorted(kinds.items(), key=lambda item: item[0]):
         members = dict(places.values())
-        rows.append(list(_dealt([members[chance] for chance in by_weight(members, order)])))
+        rows.append(list(_dealt([members[possible] for possible in by_weight(members, order)])))
     return _dealt(rows)
 
 
@@ -117,14 +117,14 @@ def _dealt(rows: Sequence[Sequence[Plan]]) -> Iterator[Plan]:
         yield from filter(None, turn)
 
 
-def _last(plan: Plan) -> Chance:
+def _last(plan: Plan) -> PossibleFault:
     step = plan.steps[-1]
-    return Chance(point_at(step.trigger), place_of(step.trigger), step.fault)
+    return PossibleFault(point_at(step.trigger), place_of(step.trigger), step.fault)
 
 
-def _place(chance: Chance) -> Hashable:
+def _place(possible: PossibleFault) -> Hashable:
     """The fault and where in the code it is, whichever node of a role it hits and whatever led there."""
-    point = chance.point
+    point = possible.point
     target = point.get("target").removesuffix(point.peer)
     where = (point.get("role"), point.get("op"), point.get("loc"), target)
-    return where, chance.place, fault_family(chance.fault), len(nodes_of(chance.fault))
+    return where, possible.place, fault_family(possible.fault), len(nodes_of(possible.fault))

@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from undermine.analysis.chances import fault_family, possible
+from undermine.analysis.possible_faults import fault_family, injectable
 from undermine.model.plan import At, Plan, Step
-from undermine.protocols import Chance, History
+from undermine.protocols import History, PossibleFault
 
 _SECOND_STEP = 0.2
 _DRAWS_MAX = 50
@@ -42,11 +42,11 @@ class _Draw:
     def __init__(self, history: History) -> None:
         self._rng = random.Random(f"{history.seed}/{history.round_index}/{len(history.settled)}")
         self._counts = {seen.point: seen.count for seen in history.points}
-        groups: dict[tuple[str, ...], dict[str, list[Chance]]] = {}
-        for chance in possible(history.chances):
-            if chance.point in self._counts:
-                group = tuple(chance.point.get(key) for key in ("role", "op", "target"))
-                groups.setdefault(group, {}).setdefault(chance.point.id, []).append(chance)
+        groups: dict[tuple[str, ...], dict[str, list[PossibleFault]]] = {}
+        for possible in injectable(history.possible_faults):
+            if possible.point in self._counts:
+                group = tuple(possible.point.get(key) for key in ("role", "op", "target"))
+                groups.setdefault(group, {}).setdefault(possible.point.id, []).append(possible)
         self.groups = [list(points.values()) for points in groups.values()]
 
     def steps(self, steps_max: int) -> tuple[Step, ...]:
@@ -55,7 +55,7 @@ class _Draw:
 
     def _step(self) -> Step:
         at_point = self._rng.choice(self._rng.choice(self.groups))
-        family = self._rng.choice(sorted({fault_family(chance.fault) for chance in at_point}))
-        chance = self._rng.choice([c for c in at_point if fault_family(c.fault) == family])
-        nth = self._rng.randint(1, max(1, self._counts[chance.point]))
-        return Step(At(chance.point, chance.place, nth), chance.fault)
+        family = self._rng.choice(sorted({fault_family(possible.fault) for possible in at_point}))
+        possible = self._rng.choice([c for c in at_point if fault_family(c.fault) == family])
+        nth = self._rng.randint(1, max(1, self._counts[possible.point]))
+        return Step(At(possible.point, possible.place, nth), possible.fault)

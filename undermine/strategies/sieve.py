@@ -211,5 +211,5 @@ def _telling(weak: WeakSpot) -> tuple[bool, int, int, int, int, Spot]:
     """The more places want the lock, the more a delay may hurt; the more is sent at once, the likelier it waits for a device; of
     what only the source says, the nearest first."""
     exposure = weak.exposure
-    nearest = 0 if weak.shown else min((scope.depth for scope in weak.scopes), default=99)
+    nearest = 0 if weak.shown else min((region.depth for region in weak.regions), default=99)
     return not weak.shown, -exposure.rivals, nearest, -exposure.bytes, exposure.order, weak.spot

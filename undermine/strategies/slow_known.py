@@ -10,14 +10,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from undermine.analysis.chances import LEAVING_TRACES, possible
 from undermine.analysis.exposure.exposure import Exposure, Spot, exposures, merged
 from undermine.analysis.exposure.weak_spots import WeakSpot, WeakSpots
+from undermine.analysis.possible_faults import LEAVING_TRACES, injectable
 from undermine.model.columns import Columns
 from undermine.model.plan import Delay, Reboot
 from undermine.model.point import CLIENT, Point
 from undermine.program import Facts, Named, Program, calls_in
-from undermine.protocols import Chance, History
+from undermine.protocols import History, PossibleFault
 
 OVER = 3 / 2
 """Of the time limit that is to be crossed."""
@@ -33,7 +33,7 @@ class Possible(msgspec.Struct, frozen=True):
     """What can be done at a spot."""
 
     delay: Delay | None = None
-    reboot: Chance | None = None
+    reboot: PossibleFault | None = None
 
 
 def lasting(delay: Delay, delay_s: float) -> Delay:
@@ -86,12 +86,12 @@ class Known:
     def at(self, points: Iterable[Point], history: History) -> dict[Spot, Possible]:
         """What can be done at these."""
         found: dict[Spot, Possible] = {}
-        for chance in possible(history.chances_at(sorted(points))):
-            spot = Spot.of(chance.point)
-            if isinstance(chance.fault, Delay):
-                found[spot] = msgspec.structs.replace(found.get(spot, Possible()), delay=chance.fault)
-            elif isinstance(chance.fault, Reboot) and not chance.fault.nodes and spot.op in LEAVING_TRACES:
-                found[spot] = msgspec.structs.replace(found.get(spot, Possible()), reboot=chance)
+        for possible in injectable(history.possible_faults_at(sorted(points))):
+            spot = Spot.of(possible.point)
+            if isinstance(possible.fault, Delay):
+                found[spot] = msgspec.structs.replace(found.get(spot, Possible()), delay=possible.fault)
+            elif isinstance(possible.fault, Reboot) and not possible.fault.nodes and spot.op in LEAVING_TRACES:
+                found[spot] = msgspec.structs.replace(found.get(spot, Possible()), reboot=possible)
         return found
 
     def _facts(self, history: History) -> WeakSpots:
@@ -139,12 +139,12 @@ def _of_source(facts: Facts, same_interpreter: bool) -> list[str]:
             "no source of the target was found, so only what runs show counts: say where it is with [strategies.sieve] sources"
         ]
     said = [
-        f"{counts.lines:,} lines of source: {counts.all} I/O operations, {counts.scoped} of them synchronized or "
+        f"{counts.lines:,} lines of source: {counts.all} I/O operations, {counts.in_regions} of them synchronized or "
         f"timeout-protected, {counts.grouped} groups"
     ]
     said += [f"{trouble.file} was left out: {trouble.why}" for trouble in facts.troubles[:_TROUBLES_MAX]]
     if not same_interpreter:
-        said.append("the nodes run another release of Python than this tool: scopes are those of all callers together")
+        said.append("the nodes run another release of Python than this tool: regions are those of all callers together")
     return said
 
 

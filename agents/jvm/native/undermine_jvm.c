@@ -23,7 +23,7 @@ enum { GET_ARRAY_LENGTH = 171, GET_BYTE_ARRAY_REGION = 200, PATH_BYTES_MAX = 409
 
 /* By the system call itself: a library that fakes the time for the target does not reach it. */
 EXPORTED int64_t
-Java_undermine_agent_Native_clock(environment env, void *class)
+Java_undermine_agent_process_NativeHelper_clock(environment env, void *class)
 {
     struct timespec now;
     (void)env;
@@ -45,7 +45,7 @@ kill_cgroup(const char *kill_file)
 }
 
 EXPORTED void
-Java_undermine_agent_Native_die(environment env, void *class, int32_t keeper, int32_t group, void *kill_file)
+Java_undermine_agent_process_NativeHelper_die(environment env, void *class, int32_t keeper, int32_t group, void *kill_file)
 {
     char path[PATH_BYTES_MAX];
     int32_t length = ((array_length)(*env)[GET_ARRAY_LENGTH])(env, kill_file);

@@ -1,4 +1,4 @@
-/* Walking the stack of a thread, for undermine.agent.NativeWalker: which method each frame is in, and where.
+/* Walking the stack of a thread, for undermine.agent.stacks.NativeWalker: which method each frame is in, and where.
  *
  * The JVM's tool interface (JVMTI) answers in a third of the time that a StackWalker takes. Like those of JNI, the places
  * of its functions are part of its specification. No capability is asked for, so nothing gets slower by it. What profilers use
@@ -28,7 +28,7 @@ static tools walking_tools;
 
 /* 0 if stacks can be walked. */
 EXPORTED int32_t
-Java_undermine_agent_NativeWalker_open(environment env, void *class)
+Java_undermine_agent_stacks_NativeWalker_open(environment env, void *class)
 {
     environment vm;
     (void)class;
@@ -40,7 +40,7 @@ Java_undermine_agent_NativeWalker_open(environment env, void *class)
 
 /* Puts methods and places by turns into the array; returns how many frames there were, or less than 0. */
 EXPORTED int32_t
-Java_undermine_agent_NativeWalker_walk(environment env, void *class, void *into, int32_t from, int32_t max)
+Java_undermine_agent_stacks_NativeWalker_walk(environment env, void *class, void *into, int32_t from, int32_t max)
 {
     frame found[FRAMES_MAX];
     int64_t numbers[2 * FRAMES_MAX];
@@ -59,7 +59,7 @@ Java_undermine_agent_NativeWalker_walk(environment env, void *class, void *into,
 
 /* The class of a method that was just found in a stack, so it is still there; or null. */
 EXPORTED void *
-Java_undermine_agent_NativeWalker_owner(environment env, void *class, int64_t method)
+Java_undermine_agent_stacks_NativeWalker_owner(environment env, void *class, int64_t method)
 {
     void *found = 0;
     (void)env;
@@ -81,7 +81,7 @@ copy_text(char *into, size_t at, const char *text)
 
 /* Its name and descriptor, in one text; or null. */
 EXPORTED void *
-Java_undermine_agent_NativeWalker_name(environment env, void *class, int64_t method)
+Java_undermine_agent_stacks_NativeWalker_name(environment env, void *class, int64_t method)
 {
     char text[NAME_BYTES_MAX], *name = 0, *type = 0;
     size_t end;

@@ -10,17 +10,21 @@ import os
 import sys
 from time import monotonic_ns
 
-from undermine_agent import fast, forks, native, tinyjson
-from undermine_agent.core import Core, error_name
-from undermine_agent.faults import Faults, Lasting, resource_of
-from undermine_agent.link import Link
-from undermine_agent.names import Paths
-from undermine_agent.observe import Marks
-from undermine_agent.sites import AGENT_DIR, UNKNOWN, Sites, on_behalf
-from undermine_agent.table import State, Table
-from undermine_agent.thread_names import ThreadNames
-from undermine_agent.variables import Variables
-from undermine_agent.writer import Writer
+from undermine_agent.core import LOST, Core, error_name, note_error
+from undermine_agent.faults.injection import Injector, Lasting, resource_of
+from undermine_agent.faults.table import State, Table
+from undermine_agent.interpreter import fast, forks, native
+from undermine_agent.names.sites import AGENT_DIR, UNKNOWN, Sites, on_behalf
+from undermine_agent.names.subjects import Paths
+from undermine_agent.names.thread_names import ThreadNames
+from undermine_agent.patching.observe import WeakTable
+from undermine_agent.wire import tinyjson
+from undermine_agent.wire.link import Link
+from undermine_agent.wire.writer import Writer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 VERSION = 2
 CAPABILITIES = (
@@ -43,10 +47,9 @@ GAPS = (
     "files that the import system opens: not the target's doing",
     "where threads started without threading begin and end: a wrapper around their function can be seen",
 )
-LOST = "LOST"
 
 
-class Agent(fast.base("Core", Core)):
+class Agent(fast.base("Core", Core)):  # type: ignore[misc]
     def __init__(self, config: dict):
         if config["version"] != VERSION:
             raise ValueError("protocol version %r" % config["version"])
@@ -55,7 +58,7 @@ class Agent(fast.base("Core", Core)):
         self.covered = None  # asked, while a logical operation is under way, whether another operation is part of it
         self.trouble = 0
         self.lost_tasks: list = []
-        self.check_tasks = None
+        self.check_tasks: Any = None  # set by the hooks of tasks
         self.thread_names = ThreadNames()
         self.paths = Paths(config["dir"], config["paths"])
         self.state = State(native.map_file(config["state"]))
@@ -63,19 +66,28 @@ class Agent(fast.base("Core", Core)):
         self.operations = self.table.operations
         self.link = Link(config["socket"], self._hello())
         self.lasting = Lasting(self.state, self.link)
-        self.faults = Faults(self)
-        self.streams = None  # made with the hooks of sockets
+        self.injector = Injector(self)
+        self.impairments = None  # made with the hooks of sockets
         self.pipes = None  # made where they are observed
-        self.chained = Marks()  # futures that follow another one
+        self.chained = WeakTable()  # futures that follow another one
         self.pollers: dict = {}  # code that polls for the target, and is seen to do so by other means, by address
         self.parts: dict = {}  # code of coroutines that are part of the task that makes tasks of them, by address
-        self.variables = Variables(config["node"], config.get("variables", ()))
-        if self.variables.mine:
+        self.variables = self._find_variables()
+        if self.variables is not None:
             self.table.look_first(self.variables)
         self.sites = Sites(config["packages"])
         self._open_file()
         generation = self.state.generation
         self.lasting.welcome(generation, self.link.connect())
+
+    def _find_variables(self):
+        """The variables of this node that triggers read; None for the many runs without any."""
+        mine = [described for described in self.config.get("variables", ()) if described["node"] == self.config["node"]]
+        if not mine:
+            return None
+        from undermine_agent.faults.variables import Variables
+
+        return Variables(mine)
 
     def _introduction(self) -> dict:
         config = self.config
@@ -126,10 +138,11 @@ class Agent(fast.base("Core", Core)):
             self.link.hello = self._hello()
             self.thread_names.after_fork(_thread.get_ident())
             self.table.reset_counts()
-            self.variables.after_fork()
+            if self.variables is not None:
+                self.variables.after_fork()
             self.lasting.after_fork()
-            if self.streams is not None:
-                self.streams.after_fork()
+            if self.impairments is not None:
+                self.impairments.after_fork()
             self.lost_tasks = []
             self._open_file()
         except Exception:
@@ -139,8 +152,8 @@ class Agent(fast.base("Core", Core)):
         """The interpreter ends: whatever comes now passes straight through."""
         if self.lost_tasks and not self.off:
             self.check_tasks(final=True)
-        if self.streams is not None:
-            self.streams.flush()
+        if self.impairments is not None:
+            self.impairments.flush()
         self.off = True
         self.paths.fds.clear()
 
@@ -166,10 +179,10 @@ class Agent(fast.base("Core", Core)):
         if self.state.words[2] != lasting.generation:
             lasting.refresh()
         if lasting.entries or call.operation.before:
-            self.faults.before(call)
+            self.injector.before(call)
 
     def _decide_after(self, call) -> None:
-        self.faults.after(call)
+        self.injector.after(call)
 
     def refuse(self, call, filename=None, filename2=None):
         """The end of an operation that is not done; returns the error to raise."""
@@ -211,7 +224,7 @@ class Agent(fast.base("Core", Core)):
         finally:
             state.busy = busy
 
-    def claim_of(self, step: int, half: str, call) -> dict:
+    def claim_of(self, step: int, claimed_as: str, call) -> dict:
         config = self.config
         point = {
             "op": call.operation.name,
@@ -224,7 +237,7 @@ class Agent(fast.base("Core", Core)):
         return {
             "type": "claim",
             "step": step,
-            "half": half,
+            "half": claimed_as,
             "node": config["node"],
             "incarnation": config["incarnation"],
             "pid": os.getpid(),
@@ -263,24 +276,3 @@ class Agent(fast.base("Core", Core)):
         self.trouble += 1
         if self.trouble <= 5:
             note_error(self.config, error)
-
-
-def note_error(config: dict, error: BaseException) -> None:
-    """One line in trace_dir/NODE.INCARNATION.PID.agent-error; silent if even that fails."""
-    try:
-        name = "%s.%s.%d.agent-error" % (config["node"], config["incarnation"], os.getpid())
-        where, traceback = "?", error.__traceback__
-        while traceback is not None:
-            where = "%s:%d" % (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
-            traceback = traceback.tb_next
-        line = "%s: %s at %s\n" % (type(error).__name__, error, where)
-        fd = _open(os.path.join(config["trace_dir"], name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            _write(fd, line.encode("utf-8", "backslashreplace"))
-        finally:
-            _close(fd)
-    except Exception:
-        pass
-
-
-_open, _write, _close = os.open, os.write, os.close

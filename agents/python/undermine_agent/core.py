@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import _thread
 import errno
+import os
 import sys
 from time import monotonic_ns
 
-from undermine_agent.writer import Cursor
+from undermine_agent.wire.writer import Cursor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from undermine_agent.names.sites import Sites
+    from undermine_agent.wire.writer import Writer
+
+LOST = "LOST"
 _frame = sys._getframe
+_open, _write, _close = os.open, os.write, os.close
 
 
 class Call:
@@ -39,17 +49,30 @@ class Call:
 class ThreadState:
     """What the agent keeps for each thread."""
 
-    __slots__ = ("busy", "cursor", "name", "scope")
+    __slots__ = ("busy", "cursor", "name", "logical_call")
 
     def __init__(self, writer):
         self.busy = False
         self.cursor = Cursor(writer)
         self.name = ""
-        self.scope = None  # the logical operation under way
+        self.logical_call = None  # the logical operation under way
 
 
 class Core:
-    """The part of an agent that each operation passes."""
+    """The part of an agent that each operation passes. The rest of it is in `agent`."""
+
+    off: bool
+    writer: Writer
+    sites: Sites
+    lost_tasks: list
+    check_tasks: Any
+    covered: Any
+    refuse: Any
+    carry_out: Any
+    _note: Any
+    _decide_before: Any
+    _decide_after: Any
+    _thread_name: Any
 
     def begin_work(self, sites, shared, lasting, agent_dir, name_of_error) -> None:
         """An event file is there: from now on operations are recorded."""
@@ -62,7 +85,7 @@ class Core:
             state = self.local.state = ThreadState(self.writer)
             return state
 
-    def place(self):
+    def current_stack(self):
         """The stack of the target's code here and now, for `enter`; None if nothing is to be recorded."""
         if self.off:
             return None
@@ -88,7 +111,7 @@ class Core:
         state = self.thread_state()
         if state.busy:
             return None
-        part = state.scope is not None and self.covered(operation, subject)
+        part = state.logical_call is not None and self.covered(operation, subject)
         if part is True:
             return None
         if part:
@@ -169,5 +192,23 @@ def error_name(error) -> str:
     if type(error) is str:
         return error
     if isinstance(error, OSError) and error.errno in errno.errorcode and type(error).__module__ != "ssl":
-        return errno.errorcode[error.errno]
+        return errno.errorcode[error.errno]  # type: ignore[index]
     return type(error).__name__
+
+
+def note_error(config: dict, error: BaseException) -> None:
+    """One line in trace_dir/NODE.INCARNATION.PID.agent-error; silent if even that fails."""
+    try:
+        name = "%s.%s.%d.agent-error" % (config["node"], config["incarnation"], os.getpid())
+        where, traceback = "?", error.__traceback__
+        while traceback is not None:
+            where = "%s:%d" % (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+            traceback = traceback.tb_next
+        line = "%s: %s at %s\n" % (type(error).__name__, error, where)
+        fd = _open(os.path.join(config["trace_dir"], name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            _write(fd, line.encode("utf-8", "backslashreplace"))
+        finally:
+            _close(fd)
+    except Exception:
+        pass

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from undermine.analysis.exposure.exposure import Exposure, Spot
-from undermine.program import SYNCHRONIZED, TIMED, Facts, Scope, StaticPoint
+from undermine.program import SYNCHRONIZED, TIMED, Facts, Region, StaticPoint
 from undermine.protocols import Sources
 
 _SCRIPT = "__main__"
@@ -23,17 +23,17 @@ class WeakSpot(msgspec.Struct, frozen=True):
 
     spot: Spot
     exposure: Exposure
-    scopes: tuple[Scope, ...] = ()
+    regions: tuple[Region, ...] = ()
     group: str = ""
     """The place in the code that stands for it."""
 
     @property
     def synchronized(self) -> bool:
-        return self.exposure.synchronized or any(scope.kind in SYNCHRONIZED for scope in self.scopes)
+        return self.exposure.synchronized or any(region.kind in SYNCHRONIZED for region in self.regions)
 
     @property
     def timed(self) -> bool:
-        return bool(self.exposure.limit_s) or any(scope.kind in TIMED for scope in self.scopes)
+        return bool(self.exposure.limit_s) or any(region.kind in TIMED for region in self.regions)
 
     @property
     def shown(self) -> bool:
@@ -43,7 +43,7 @@ class WeakSpot(msgspec.Struct, frozen=True):
     def why(self, *, synchronized: bool) -> str:
         """The reasons of one kind in words, and on which evidence."""
         kinds = SYNCHRONIZED if synchronized else TIMED
-        said = [f"{scope.kind}: {scope.why} ({scope.where})" for scope in self.scopes if scope.kind in kinds]
+        said = [f"{region.kind}: {region.why} ({region.where})" for region in self.regions if region.kind in kinds]
         return "; ".join(filter(None, (*said[:_REASONS_MAX], self.exposure.why)))
 
 
@@ -63,10 +63,10 @@ class WeakSpots:
     def _joined(self, spot: Spot, exposure: Exposure) -> WeakSpot:
         static = self._static(spot, exposure)
         stack = tuple(self._named(spot.role, loc) for loc in exposure.stack)
-        may_be = static.scopes if static else ()
-        scopes = self._facts.on(stack) if self._same and stack else may_be  # else places are counted otherwise there
+        may_be = static.regions if static else ()
+        regions = self._facts.on(stack) if self._same and stack else may_be  # else places are counted otherwise there
         group = static.group if static and static.group else spot.loc
-        return WeakSpot(spot, exposure, scopes, group)
+        return WeakSpot(spot, exposure, regions, group)
 
     def _static(self, spot: Spot, exposure: Exposure) -> StaticPoint | None:
         loc = self._named(spot.role, spot.loc)

@@ -1,6 +1,6 @@
-"""Timeout scopes by clock arithmetic: what lies between two readings whose difference, or order, decides a branch or a limit.
+"""Timeout regions by clock arithmetic: what lies between two readings whose difference, or order, decides a branch or a limit.
 
-A deadline (`now + t`) is a reading too. Where the first reading is kept in an attribute or item, the scope is what is done
+A deadline (`now + t`) is a reading too. Where the first reading is kept in an attribute or item, the region is what is done
 after it was kept and before it is judged, also where both are a call or two away. Times that are kept for each of several
 others (`seen[peer]`) judge these others by their age: that is a lease, and what is done before it is renewed counts as well.
 """
@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from undermine.program.facts import LEASE, TIMEOUT, Kind
-from undermine.program.regions.marks import lifted, together
+from undermine.program.regions.moments import lifted, together
+from undermine.program.regions.parts import RegionActions
 from undermine.program.regions.readings import Origin, Readings, Times
-from undermine.program.source.code import Code, Region
-from undermine.program.source.flow import Flow, Step
+from undermine.program.source.blocks import Action
+from undermine.program.source.code import Code
+from undermine.program.source.flow import Flow
 from undermine.program.source.index import Function, last_name
 from undermine.program.source.names import words
 
@@ -34,22 +36,22 @@ class Judgement(NamedTuple):
     """A place at which two times decide something."""
 
     function: Function
-    step: Step
+    action: Action
     first: Times
     second: Times
 
 
 class Clocks:
-    """Finds the scopes."""
+    """Finds the regions."""
 
     def __init__(self, code: Code, readings: Readings) -> None:
         self.code, self.readings = code, readings
 
-    def regions(self) -> Iterator[Region]:
+    def regions(self) -> Iterator[RegionActions]:
         for function in self.code.functions:
             if self._reads_times(function):
                 for judgement in self._judgements(function):
-                    yield from self._scopes(judgement)
+                    yield from self._regions(judgement)
 
     def _reads_times(self, function: Function) -> bool:
         readings = self.readings
@@ -67,28 +69,28 @@ class Clocks:
 
     def _judgements(self, function: Function) -> Iterator[Judgement]:
         flow = self.code.flow(function)
-        for step in flow.steps:
-            for expression in self._deciding(step):
+        for action in flow.actions:
+            for expression in self._deciding(action):
                 for first, second in self._pairs(function, expression):
-                    yield Judgement(function, step, first, second)
+                    yield Judgement(function, action, first, second)
 
-    def _deciding(self, step: Step) -> Iterator[ast.expr]:
-        """The parts of a step that decide a branch, or how long something may take."""
-        if step.kind == "test":
-            yield from parts_of(step.node)
-        elif step.kind == "assign":
-            yield from (part for part in parts_of(step.node) if isinstance(part, ast.Compare))
-        elif step.kind == "call" and isinstance(step.node, ast.Call) and last_name(step.node) in _LIMITED:
-            yield from step.node.args
-            yield from (keyword.value for keyword in step.node.keywords)
-        elif step.kind == "next" and isinstance(
-            step.statement, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    def _deciding(self, action: Action) -> Iterator[ast.expr]:
+        """The parts of a action that decide a branch, or how long something may take."""
+        if action.kind == "test":
+            yield from parts_of(action.node)
+        elif action.kind == "assign":
+            yield from (part for part in parts_of(action.node) if isinstance(part, ast.Compare))
+        elif action.kind == "call" and isinstance(action.node, ast.Call) and last_name(action.node) in _LIMITED:
+            yield from action.node.args
+            yield from (keyword.value for keyword in action.node.keywords)
+        elif action.kind == "next" and isinstance(
+            action.statement, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
         ):
-            for each in step.statement.generators:
+            for each in action.statement.generators:
                 for condition in each.ifs:
                     yield from parts_of(condition)
-            if isinstance(step.statement, ast.GeneratorExp | ast.ListComp):
-                yield from (part for part in parts_of(step.statement.elt) if isinstance(part, ast.Compare))
+            if isinstance(action.statement, ast.GeneratorExp | ast.ListComp):
+                yield from (part for part in parts_of(action.statement.elt) if isinstance(part, ast.Compare))
 
     def _pairs(self, function: Function, node: ast.expr) -> Iterator[tuple[Times, Times]]:
         readings = self.readings
@@ -117,18 +119,18 @@ class Clocks:
                             if kept:
                                 yield frozenset({Origin("call", "", node)}), kept
 
-    # --- the scopes
+    # --- the regions
 
-    def _scopes(self, judged: Judgement) -> Iterator[Region]:
+    def _regions(self, judged: Judgement) -> Iterator[RegionActions]:
         pairs = {(a, b) for a in judged.first for b in judged.second if a.kind != "kept" or b.kind != "kept"}
         for one, other in sorted(pairs, key=_order):
             if one.kind == "kept" or other.kind == "kept":
                 kept, reading = (one, other) if one.kind == "kept" else (other, one)
-                yield from self._kept_scopes(judged, kept, reading)
+                yield from self._regions_from_kept(judged, kept, reading)
             else:
-                yield from self._local_scopes(judged, one, other)
+                yield from self._regions_in_function(judged, one, other)
 
-    def _local_scopes(self, judged: Judgement, one: Origin, other: Origin) -> Iterator[Region]:
+    def _regions_in_function(self, judged: Judgement, one: Origin, other: Origin) -> Iterator[RegionActions]:
         """Both readings are in this function; a parameter was read before it began."""
         flow = self.code.flow(judged.function)
         first, last = sorted((one, other), key=_place)
@@ -136,52 +138,56 @@ class Clocks:
         if end is None:
             return
         if first == last:
-            steps = flow.in_loop(end.number)
+            actions = flow.in_loop(end.number)
         elif first.kind == "parameter":
-            steps = flow.before(end.number)
+            actions = flow.before(end.number)
         else:
             start = self._step(flow, first)
             if start is None:
                 return
-            steps = flow.between(start.number, end.number)
+            actions = flow.between(start.number, end.number)
             if start.number in flow.after(end.number):
-                steps |= flow.between(end.number, end.number, {start.number})
-        if steps:
-            yield self._region(TIMEOUT, judged, steps, first.node or judged.step.node)
+                actions |= flow.between(end.number, end.number, {start.number})
+        if actions:
+            yield self._region(TIMEOUT, judged, actions, first.node or judged.action.node)
 
-    def _region(self, kind: Kind, judged: Judgement, steps: set[int], start: ast.AST, name: str = "") -> Region:
-        line = getattr(judged.step.node, "lineno", 0)
+    def _region(
+        self, kind: Kind, judged: Judgement, actions: set[int], start: ast.AST, name: str = ""
+    ) -> RegionActions:
+        line = getattr(judged.action.node, "lineno", 0)
         where = self.code.where(judged.function, start)
         what = f"{name}, set in time" if name else f"line {getattr(start, 'lineno', 0)}"
         why = f"between two clock readings ({what}) that decide line {line} of {judged.function.short}"
         key = f"{judged.function.id}:{line}:{name or getattr(start, 'lineno', 0)}"
-        return Region(kind, key, where, why, judged.function.id, frozenset(steps))
+        return RegionActions(kind, key, where, why, judged.function.id, frozenset(actions))
 
-    def _step(self, flow: Flow, origin: Origin) -> Step | None:
+    def _step(self, flow: Flow, origin: Origin) -> Action | None:
         return flow.at(origin.node) if origin.node is not None else None
 
-    def _kept_scopes(self, judged: Judgement, kept: Origin, reading: Origin) -> Iterator[Region]:
+    def _regions_from_kept(self, judged: Judgement, kept: Origin, reading: Origin) -> Iterator[RegionActions]:
         kind, what = self._what(judged, kept)
         if _LATER.search(what.rpartition(".")[2]):
             return
         setters = self._setters(kept.name)
-        line = self.code.where(judged.function, judged.step.node)
+        line = self.code.where(judged.function, judged.action.node)
         why = f"the time {what} is judged by its age in {judged.function.short} ({line})"
         flow = self.code.flow(judged.function)
-        end = self._step(flow, reading) or judged.step
+        end = self._step(flow, reading) or judged.action
         before = flow.before(end.number, {number for function, number in setters if function is judged.function})
-        yield Region(kind, kept.name, line, f"before it: {why}", judged.function.id, frozenset(before))
+        yield RegionActions(kind, kept.name, line, f"before it: {why}", judged.function.id, frozenset(before))
         for function, number in setters:
             here = self.code.flow(function)
-            renewed = kind == LEASE and not isinstance(here.steps[number].node, ast.BinOp)
-            steps = here.after(number) | (here.before(number) if renewed else set())
-            where = self.code.where(function, here.steps[number].node)
-            yield Region(kind, kept.name, where, f"around its setting: {why}", function.id, frozenset(steps - {number}))
+            renewed = kind == LEASE and not isinstance(here.actions[number].node, ast.BinOp)
+            actions = here.after(number) | (here.before(number) if renewed else set())
+            where = self.code.where(function, here.actions[number].node)
+            yield RegionActions(
+                kind, kept.name, where, f"around its setting: {why}", function.id, frozenset(actions - {number})
+            )
         if judged.function.id in self.readings.clocks:
             return  # a clock that corrects itself: everybody calls it
         starts, ends = lifted(self.code, setters, LIFT), lifted(self.code, [(judged.function, end.number)], LIFT)
         for id, between in together(self.code, starts, ends).items():
-            yield Region(kind, kept.name, line, f"between its setting and that: {why}", id, between)
+            yield RegionActions(kind, kept.name, line, f"between its setting and that: {why}", id, between)
 
     def _what(self, judged: Judgement, kept: Origin) -> tuple[Kind, str]:
         owner = judged.function.owner
@@ -191,14 +197,14 @@ class Clocks:
         return (LEASE if of_others else TIMEOUT), kept.name.rpartition(":")[2]
 
     def _setters(self, key: str) -> list[tuple[Function, int]]:
-        """The steps that set an attribute or item to a time, but for those that only prepare the object."""
+        """The actions that set an attribute or item to a time, but for those that only prepare the object."""
         found = []
         for function, value in self.readings.kept.get(key, ()):
             if function.qualname.endswith("__init__"):
                 continue
-            for step in self.code.flow(function).steps:
-                if step.kind == "assign" and step.node is value:
-                    found.append((function, step.number))
+            for action in self.code.flow(function).actions:
+                if action.kind == "assign" and action.node is value:
+                    found.append((function, action.number))
         return found
 
 

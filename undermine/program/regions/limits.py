@@ -10,10 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from undermine.program.facts import LEASE, TIMEOUT
-from undermine.program.regions.marks import Marks, lifted, together
+from undermine.program.regions.moments import Moments, lifted, together
+from undermine.program.regions.parts import RegionActions, RegionFunction, RegionPart
 from undermine.program.regions.readings import Readings
-from undermine.program.source.code import Code, Found, Region, Whole, is_none, keyword, text_of
-from undermine.program.source.flow import Flow, Step
+from undermine.program.source.blocks import Action
+from undermine.program.source.code import Code, is_none, keyword, text_of
+from undermine.program.source.flow import Flow
 from undermine.program.source.index import Function, last_name
 from undermine.program.source.names import words
 
@@ -54,7 +56,7 @@ class Limits:
         """Calls whose result is awaited with a limit."""
         self._around = {function.id: list(self._calls_around(function)) for function in code.functions}
 
-    def found(self) -> Iterator[Found]:
+    def found(self) -> Iterator[RegionPart]:
         sockets = self._limited_objects()
         for function in self.code.functions:
             yield from self._awaited(function)
@@ -103,28 +105,28 @@ class Limits:
         else:
             yield from (each for each in ast.walk(node) if isinstance(each, ast.Call))
 
-    def _awaited(self, function: Function) -> Iterator[Found]:
+    def _awaited(self, function: Function) -> Iterator[RegionPart]:
         for call, limit, inner in self._around[function.id]:
             where = self.code.where(function, call)
             why = f"{last_name(call)} in {function.short} gives it {limit}"
             flow = self.code.flow(function)
-            steps = frozenset(step.number for each in inner if (step := flow.at(each)) is not None)
-            yield Region(TIMEOUT, where, where, why, function.id, steps)
+            actions = frozenset(action.number for each in inner if (action := flow.at(each)) is not None)
+            yield RegionActions(TIMEOUT, where, where, why, function.id, actions)
             for each in inner:
                 for edge in self.code.graph.at.get(each, ()):
-                    yield Whole(TIMEOUT, where, where, why, edge.callee)
+                    yield RegionFunction(TIMEOUT, where, where, why, edge.callee)
 
     # --- with
 
-    def _entered(self, function: Function) -> Iterator[Region]:
+    def _entered(self, function: Function) -> Iterator[RegionActions]:
         flow = self.code.flow(function)
-        for step in flow.steps:
-            if step.kind == "enter" and isinstance(step.node, ast.Call):
-                limit = step.node.args[0] if step.node.args else keyword(step.node, "delay", "seconds")
-                if self.code.outside(function, step.node) & _MANAGERS and not is_none(limit):
-                    where = self.code.where(function, step.node)
-                    why = f"within {text_of(step.node)} of {function.short}"
-                    yield Region(TIMEOUT, where, where, why, function.id, _inside(flow, step))
+        for action in flow.actions:
+            if action.kind == "enter" and isinstance(action.node, ast.Call):
+                limit = action.node.args[0] if action.node.args else keyword(action.node, "delay", "seconds")
+                if self.code.outside(function, action.node) & _MANAGERS and not is_none(limit):
+                    where = self.code.where(function, action.node)
+                    why = f"within {text_of(action.node)} of {function.short}"
+                    yield RegionActions(TIMEOUT, where, where, why, function.id, _inside(flow, action))
 
     # --- sockets, polls and calls with limits of their own
 
@@ -189,7 +191,7 @@ class Limits:
                             if key in found:
                                 found.setdefault(f"{called.id}.{name}", found[key])
 
-    def _operations(self, function: Function, limited: dict[str, str]) -> Iterator[Region]:
+    def _operations(self, function: Function, limited: dict[str, str]) -> Iterator[RegionActions]:
         """I/O on such an object, and I/O that is given a limit itself."""
         for call in function.calls:
             key = self.code.key(function, call.func.value) if isinstance(call.func, ast.Attribute) else ""
@@ -198,11 +200,11 @@ class Limits:
             if not limit or not self._is_operation(function, call):
                 continue
             flow = self.code.flow(function)
-            step = flow.at(call)
-            if step is not None:
+            action = flow.at(call)
+            if action is not None:
                 where = self.code.where(function, call)
                 why = f"{text_of(call.func)} itself has the limit {limit}"
-                yield Region(TIMEOUT, where, where, why, function.id, frozenset({step.number}))
+                yield RegionActions(TIMEOUT, where, where, why, function.id, frozenset({action.number}))
 
     def _is_operation(self, function: Function, call: ast.Call) -> bool:
         own = [callee.id for callee in self.code.graph.callees(call)]
@@ -211,26 +213,26 @@ class Limits:
 
     # --- alarms and timers
 
-    def _alarms(self) -> Iterator[Region]:
+    def _alarms(self) -> Iterator[RegionActions]:
         starts: list[tuple[Function, int]] = []
         ends: list[tuple[Function, int]] = []
         for function in self.code.functions:
             for call in function.calls:
                 if self.code.outside(function, call) & _ALARMS and call.args:
-                    step = self.code.flow(function).at(call)
-                    if step is not None:
-                        (ends if _stops(call) else starts).append((function, step.number))
-        for id, steps in together(self.code, self._lift(starts), self._lift(ends)).items():
+                    action = self.code.flow(function).at(call)
+                    if action is not None:
+                        (ends if _stops(call) else starts).append((function, action.number))
+        for id, actions in together(self.code, self._lift(starts), self._lift(ends)).items():
             function = self.code.index.functions[id]
-            first = self.code.flow(function).steps[min(self._lift(starts)[id])]
+            first = self.code.flow(function).actions[min(self._lift(starts)[id])]
             where = self.code.where(function, first.node)
             why = f"while an alarm is set in {function.short}"
-            yield Region(TIMEOUT, f"alarm in {id}", where, why, id, steps)
+            yield RegionActions(TIMEOUT, f"alarm in {id}", where, why, id, actions)
 
-    def _lift(self, direct: Iterable[tuple[Function, int]], depth: int = LIFT) -> Marks:
+    def _lift(self, direct: Iterable[tuple[Function, int]], depth: int = LIFT) -> Moments:
         return lifted(self.code, direct, depth)
 
-    def _timers(self) -> Iterator[Region]:
+    def _timers(self) -> Iterator[RegionActions]:
         starts: dict[str, list[tuple[Function, int]]] = defaultdict(list)
         ends: dict[str, list[tuple[Function, int]]] = defaultdict(list)
         for function in self.code.functions:
@@ -242,39 +244,39 @@ class Limits:
                     self._moment(ends, function, self.code.key(function, call.func.value), call)
         for key in sorted(starts.keys() & ends.keys()):
             function, number = starts[key][0]
-            where = self.code.where(function, self.code.flow(function).steps[number].node)
+            where = self.code.where(function, self.code.flow(function).actions[number].node)
             why = f"while the timer {key.rpartition(':')[2]} runs, until it is cancelled"
-            for id, steps in together(self.code, self._lift(starts[key], 1), self._lift(ends[key], 1)).items():
-                yield Region(TIMEOUT, key, where, why, id, steps)
+            for id, actions in together(self.code, self._lift(starts[key], 1), self._lift(ends[key], 1)).items():
+                yield RegionActions(TIMEOUT, key, where, why, id, actions)
 
     def _moment(
         self, into: dict[str, list[tuple[Function, int]]], function: Function, key: str, call: ast.Call
     ) -> None:
-        step = self.code.flow(function).at(call)
-        if key and step is not None:
-            into[key].append((function, step.number))
+        action = self.code.flow(function).at(call)
+        if key and action is not None:
+            into[key].append((function, action.number))
 
     # --- leases
 
-    def _leases(self) -> Iterator[Region]:
+    def _leases(self) -> Iterator[RegionActions]:
         """From where a key or lock with an expiry is set, on: it expires while what follows is slow."""
         for function in self.code.functions:
             for call in function.calls:
                 expiry = self._expiry(function, call) if self._is_lease(function, call) else ""
-                step = self.code.flow(function).at(call) if expiry else None
-                if step is not None:
+                action = self.code.flow(function).at(call) if expiry else None
+                if action is not None:
                     where = self.code.where(function, call)
                     why = f"what {function.short} set ({text_of(call.func)}) expires after {expiry}"
-                    yield from self._after(function, step, where, why)
+                    yield from self._after(function, action, where, why)
 
-    def _after(self, function: Function, step: Step, where: str, why: str) -> Iterator[Region]:
-        for id, numbers in sorted(self._lift([(function, step.number)], LIFT_OF_LEASES).items()):
+    def _after(self, function: Function, action: Action, where: str, why: str) -> Iterator[RegionActions]:
+        for id, numbers in sorted(self._lift([(function, action.number)], LIFT_OF_LEASES).items()):
             flow = self.code.flow(self.code.index.functions[id])
             ends = _giving_back(flow, function)
             for number, level in sorted(numbers.items()):
-                steps = flow.after(number, ends) - {number}
-                if steps and level < LIFT_OF_LEASES:
-                    yield Region(LEASE, f"lease {where}", where, why, id, frozenset(steps))
+                actions = flow.after(number, ends) - {number}
+                if actions and level < LIFT_OF_LEASES:
+                    yield RegionActions(LEASE, f"lease {where}", where, why, id, frozenset(actions))
 
     def _is_lease(self, function: Function, call: ast.Call) -> bool:
         """Others may act once it has expired: it is taken only if nobody has it, or its names say so."""
@@ -309,33 +311,33 @@ class Limits:
         ]
         return any(self.readings.times(function, part) for part in parts)
 
-    def _renewals(self, function: Function) -> Iterator[Region]:
+    def _renewals(self, function: Function) -> Iterator[RegionActions]:
         """A loop that renews something: all else that the loop does comes between two renewals."""
         for call in function.calls:
             if _RENEWING.search(last_name(call).lower()):
                 flow = self.code.flow(function)
-                step = flow.at(call)
-                steps = flow.in_loop(step.number) if step is not None else set()
-                if steps:
+                action = flow.at(call)
+                actions = flow.in_loop(action.number) if action is not None else set()
+                if actions:
                     where = self.code.where(function, call)
                     why = f"{function.short} renews something in a loop ({text_of(call.func)}); others judge it by that"
-                    yield Region(LEASE, where, where, why, function.id, frozenset(steps))
+                    yield RegionActions(LEASE, where, where, why, function.id, frozenset(actions))
 
 
-def _inside(flow: Flow, enter: Step) -> frozenset[int]:
-    """The steps between the entering and the leaving of a `with`."""
+def _inside(flow: Flow, enter: Action) -> frozenset[int]:
+    """The actions between the entering and the leaving of a `with`."""
     found: set[int] = set()
-    for step in flow.steps:
-        if step.kind == "exit" and step.node is enter.node:
-            found |= flow.between(enter.number, step.number)
+    for action in flow.actions:
+        if action.kind == "exit" and action.node is enter.node:
+            found |= flow.between(enter.number, action.number)
     return frozenset(found)
 
 
 def _giving_back(flow: Flow, taker: Function) -> set[int]:
-    """The steps that give back by name what another function takes: `release_lock` for `acquire_lock`."""
+    """The actions that give back by name what another function takes: `release_lock` for `acquire_lock`."""
     name = taker.qualname.rpartition(".")[2]
     wanted = {name.replace("acquire", "release"), name.replace("lock", "unlock"), "release"} - {name}
-    return {step.number for step in flow.steps if step.kind == "call" and last_name(step.node) in wanted}
+    return {action.number for action in flow.actions if action.kind == "call" and last_name(action.node) in wanted}
 
 
 def _stops(call: ast.Call) -> bool:

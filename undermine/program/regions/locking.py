@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterator
 
 from undermine.program.facts import CRITICAL
-from undermine.program.source.code import Code, Region, text_of
-from undermine.program.source.flow import Flow, Step
+from undermine.program.regions.parts import RegionActions
+from undermine.program.source.blocks import Action
+from undermine.program.source.code import Code, text_of
+from undermine.program.source.flow import Flow
 from undermine.program.source.index import Function, last_name
 from undermine.program.source.names import words
 
@@ -41,11 +43,11 @@ CHAIN_MAX = 30
 """Over how many calls a function may take a lock for its caller."""
 
 Held = frozenset[tuple[str, int]]
-"""Keys of locks, with the steps that took them."""
+"""Keys of locks, with the actions that took them."""
 
 
 class Locking:
-    """Finds locks and the steps under them."""
+    """Finds locks and the actions under them."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
@@ -88,34 +90,34 @@ class Locking:
             node = node.value
         return bool(_NAMED.search(last_name(node).lower()))
 
-    # --- what a step takes and gives back
+    # --- what a action takes and gives back
 
-    def _taken(self, flow: Flow, step: Step) -> set[str]:
+    def _taken(self, flow: Flow, action: Action) -> set[str]:
         function = flow.function
-        if step.kind == "enter":
-            return self._entered(function, step.node)
-        if step.kind != "call" or not isinstance(step.node, ast.Call):
+        if action.kind == "enter":
+            return self._entered(function, action.node)
+        if action.kind != "call" or not isinstance(action.node, ast.Call):
             return set()
-        call = step.node
+        call = action.node
         if isinstance(call.func, ast.Attribute) and call.func.attr in _TAKES:
             key = self.lock(function, call.func.value)
             if key:
                 return {key}
         if self.code.outside(function, call) & set(_FILE_LOCKS):
             return set() if _unlocks(call) else {self._file_lock(function, call)}
-        return {key for callee, sure in self.code.runs(flow, step) if sure for key in self.kept(callee)}
+        return {key for callee, sure in self.code.runs(flow, action) if sure for key in self.kept(callee)}
 
-    def _gives(self, flow: Flow, step: Step) -> set[str]:
-        if step.kind != "call" or not isinstance(step.node, ast.Call):
+    def _gives(self, flow: Flow, action: Action) -> set[str]:
+        if action.kind != "call" or not isinstance(action.node, ast.Call):
             return set()
-        call, function = step.node, flow.function
+        call, function = action.node, flow.function
         if isinstance(call.func, ast.Attribute) and call.func.attr in _GIVES:
             key = self.lock(function, call.func.value)
             if key:
                 return {key}
         if self.code.outside(function, call) & set(_FILE_LOCKS):
             return {self._file_lock(function, call)} if _unlocks(call) else set()
-        return {key for callee, sure in self.code.runs(flow, step) if sure for key in self.given(callee)}
+        return {key for callee, sure in self.code.runs(flow, action) if sure for key in self.given(callee)}
 
     def _file_lock(self, function: Function, call: ast.Call) -> str:
         node = call.args[0] if call.args else call.func
@@ -143,8 +145,8 @@ class Locking:
 
     def _at_yields(self, function: Function) -> set[str]:
         states = self.states(function)
-        steps = self.code.flow(function).steps
-        return {key for step in steps if step.kind == "yield" and states for key, _ in states[step.number]}
+        actions = self.code.flow(function).actions
+        return {key for action in actions if action.kind == "yield" and states for key, _ in states[action.number]}
 
     # --- what a function keeps
 
@@ -162,7 +164,7 @@ class Locking:
         return self._given.get(function.id, frozenset())
 
     def states(self, function: Function) -> list[Held]:
-        """For each step what is held before it; empty if the function never holds anything."""
+        """For each action what is held before it; empty if the function never holds anything."""
         if function.id not in self._states:
             if function.id in self._under_way:
                 return []
@@ -178,7 +180,7 @@ class Locking:
         return self._has_with(function) or self._calls_keeper(function)
 
     def _has_with(self, function: Function) -> bool:
-        return any(step.kind == "enter" for step in self.code.flow(function).steps)
+        return any(action.kind == "enter" for action in self.code.flow(function).actions)
 
     def _calls_keeper(self, function: Function) -> bool:
         for call in function.calls:
@@ -191,21 +193,21 @@ class Locking:
 
     def _solve(self, function: Function) -> list[Held]:
         flow = self.code.flow(function)
-        effects = [self._effect(flow, step) for step in flow.steps]
+        effects = [self._effect(flow, action) for action in flow.actions]
         if not any(takes or gives for takes, gives in effects):
             return []
         entry: dict[int, Held] = {0: frozenset()}
-        before: list[Held] = [frozenset()] * len(flow.steps)
+        before: list[Held] = [frozenset()] * len(flow.actions)
         work = [0]
         while work:
             block = flow.blocks[work.pop()]
             state, raised = entry[block.number], frozenset[tuple[str, int]]()
-            for step in block.steps:
-                before[step.number] = state
-                takes, gives = effects[step.number]
-                if not gives and step.kind in ("call", "load", "enter", "next", "yield"):
+            for action in block.actions:
+                before[action.number] = state
+                takes, gives = effects[action.number]
+                if not gives and action.kind in ("call", "load", "enter", "next", "yield"):
                     raised |= state
-                state = _changed(state, step, takes, gives)
+                state = _changed(state, action, takes, gives)
             for targets, leaving in ((block.next, state), (block.rethrows, state), (block.raises, raised)):
                 for to in targets:
                     known = entry.get(to)
@@ -215,13 +217,17 @@ class Locking:
         self._summarise(function, entry.get(1, frozenset()), effects)
         return before
 
-    def _effect(self, flow: Flow, step: Step) -> tuple[set[str], set[str]]:
-        if step.kind == "exit":
-            return set(), self._entered(flow.function, step.node)
-        if step.kind == "untaken" and isinstance(step.node, ast.Call) and isinstance(step.node.func, ast.Attribute):
-            key = self.lock(flow.function, step.node.func.value)
+    def _effect(self, flow: Flow, action: Action) -> tuple[set[str], set[str]]:
+        if action.kind == "exit":
+            return set(), self._entered(flow.function, action.node)
+        if (
+            action.kind == "untaken"
+            and isinstance(action.node, ast.Call)
+            and isinstance(action.node.func, ast.Attribute)
+        ):
+            key = self.lock(flow.function, action.node.func.value)
             return set(), {key} if key else set()
-        takes, gives = self._taken(flow, step), self._gives(flow, step)
+        takes, gives = self._taken(flow, action), self._gives(flow, action)
         return takes - gives, gives - takes
 
     def _summarise(self, function: Function, at_end: Held, effects: list[tuple[set[str], set[str]]]) -> None:
@@ -233,28 +239,28 @@ class Locking:
 
     # --- regions
 
-    def regions(self) -> Iterator[Region]:
+    def regions(self) -> Iterator[RegionActions]:
         for function in self.code.functions:
             states = self.states(function)
             if states:
                 yield from self._regions_of(function, states)
 
-    def _regions_of(self, function: Function, states: list[Held]) -> Iterator[Region]:
+    def _regions_of(self, function: Function, states: list[Held]) -> Iterator[RegionActions]:
         flow = self.code.flow(function)
         under: dict[tuple[str, int], set[int]] = {}
-        for step, held in zip(flow.steps, states, strict=True):
+        for action, held in zip(flow.actions, states, strict=True):
             for each in held:
-                under.setdefault(each, set()).add(step.number)
-        for (key, number), steps in sorted(under.items()):
-            where = self.code.where(function, flow.steps[number].node)
+                under.setdefault(each, set()).add(action.number)
+        for (key, number), actions in sorted(under.items()):
+            where = self.code.where(function, flow.actions[number].node)
             why = f"under the lock {self.texts.get(key, key)}, taken in {function.short}"
-            yield Region(CRITICAL, key, where, why, function.id, frozenset(steps))
+            yield RegionActions(CRITICAL, key, where, why, function.id, frozenset(actions))
 
 
-def _changed(state: Held, step: Step, takes: set[str], gives: set[str]) -> Held:
+def _changed(state: Held, action: Action, takes: set[str], gives: set[str]) -> Held:
     if gives:
         state = frozenset(each for each in state if each[0] not in gives)
-    return state | {(key, step.number) for key in takes} if takes else state
+    return state | {(key, action.number) for key in takes} if takes else state
 
 
 def _unlocks(call: ast.Call) -> bool:

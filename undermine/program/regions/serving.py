@@ -12,11 +12,13 @@ from collections.abc import Iterator
 
 from undermine.program.facts import LOOP
 from undermine.program.regions.clocks import parts_of
+from undermine.program.regions.parts import RegionActions
 from undermine.program.regions.readings import Readings, Times
 from undermine.program.regions.signals import EVENTS, QUEUES
+from undermine.program.source.blocks import Action
 from undermine.program.source.calls import CALL
-from undermine.program.source.code import Code, Region
-from undermine.program.source.flow import Flow, Step
+from undermine.program.source.code import Code
+from undermine.program.source.flow import Flow
 from undermine.program.source.index import Function, last_name
 from undermine.program.source.names import words
 
@@ -70,45 +72,45 @@ class Serving:
 
     # --- threads
 
-    def regions(self) -> Iterator[Region]:
+    def regions(self) -> Iterator[RegionActions]:
         for function in self.code.functions:
             if function.is_async or not function.has_while or _hands_out(function):
                 continue
             flow = self.code.flow(function)
-            for step in flow.steps:
-                how = self._serves(flow, step) if step.kind in ("call", "next") else ""
-                steps = flow.in_loop(step.number) if how else set()
-                if steps and not self._gives_up(flow, steps):
-                    where = self.code.where(function, step.node)
+            for action in flow.actions:
+                how = self._serves(flow, action) if action.kind in ("call", "next") else ""
+                actions = flow.in_loop(action.number) if how else set()
+                if actions and not self._gives_up(flow, actions):
+                    where = self.code.where(function, action.node)
                     why = f"{function.short} serves everything one after the other in one thread ({how}, in a loop)"
-                    yield Region(LOOP, function.id, where, why, function.id, frozenset(steps))
+                    yield RegionActions(LOOP, function.id, where, why, function.id, frozenset(actions))
                     break
 
-    def _gives_up(self, flow: Flow, steps: set[int]) -> bool:
+    def _gives_up(self, flow: Flow, actions: set[int]) -> bool:
         """A time that was read before the loop ends it: it waits for one thing, and serves nobody."""
-        for step in flow.steps:
-            if step.kind == "test" and step.number in steps:
-                for part in parts_of(step.node):
+        for action in flow.actions:
+            if action.kind == "test" and action.number in actions:
+                for part in parts_of(action.node):
                     sides = [part.left, *part.comparators] if isinstance(part, ast.Compare) else []
                     times = [self.readings.times(flow.function, side) for side in sides]
-                    if times and all(times) and any(self._is_before(flow, each, steps) for each in times):
+                    if times and all(times) and any(self._is_before(flow, each, actions) for each in times):
                         return True
         return False
 
     @staticmethod
-    def _is_before(flow: Flow, times: Times, steps: set[int]) -> bool:
+    def _is_before(flow: Flow, times: Times, actions: set[int]) -> bool:
         read = [flow.at(origin.node) for origin in times if origin.node is not None]
-        return bool(read) and all(step is not None and step.number not in steps for step in read)
+        return bool(read) and all(action is not None and action.number not in actions for action in read)
 
-    def _serves(self, flow: Flow, step: Step) -> str:
+    def _serves(self, flow: Flow, action: Action) -> str:
         function = flow.function
-        if isinstance(step.node, ast.Call):
-            direct = self._polls(function, step.node) or self._accepts(function, step.node)
+        if isinstance(action.node, ast.Call):
+            direct = self._polls(function, action.node) or self._accepts(function, action.node)
             if direct:
                 return direct
-            if self._is_thread(function) and self._ticks(function, step.node):
+            if self._is_thread(function) and self._ticks(function, action.node):
                 return "at every tick"
-        for callee, sure in self.code.runs(flow, step):
+        for callee, sure in self.code.runs(flow, action):
             if sure and callee.id in self._polling and not callee.is_async:
                 return f"{self._polling[callee.id]} in {callee.short}"
         return ""

@@ -13,8 +13,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from undermine.program.facts import HARD, SOFT, Kind
-from undermine.program.source.code import Code, Found, Region, Whole, is_none, keyword, text_of
-from undermine.program.source.flow import Flow, Step
+from undermine.program.regions.parts import RegionActions, RegionFunction, RegionPart
+from undermine.program.source.blocks import Action
+from undermine.program.source.code import Code, is_none, keyword, text_of
+from undermine.program.source.flow import Flow
 from undermine.program.source.index import Function, last_name
 from undermine.program.source.names import words
 
@@ -50,7 +52,7 @@ _LIMIT_AT = {"wait": 0, "wait_for": 1, "get": 1, "acquire": 1, "result": 0, "exc
 """Which argument is the limit, where it has no name."""
 _MAKES = words("Thread Process submit run_coroutine_threadsafe")
 SMALL = 12
-"""Functions of so many steps that signal are taken for the signal itself by their callers."""
+"""Functions of so many actions that signal are taken for the signal itself by their callers."""
 
 
 class Wait(NamedTuple):
@@ -68,21 +70,21 @@ class Signals:
         self.code, self.limited = code, limited
         """`limited`: calls that are under a limit of somebody else (`wait_for(x.wait(), 5)`)."""
 
-    def found(self) -> Iterator[Found]:
+    def found(self) -> Iterator[RegionPart]:
         waits, signals = self._read()
         for key, places in sorted(signals.items()):
             for kind, wait in self._kinds(waits.get(key, [])):
-                for function, step in places:
-                    yield from self._before(kind, key, function, step, wait)
+                for function, action in places:
+                    yield from self._before(kind, key, function, action, wait)
         for function in self.code.functions:
             yield from self._results(function)
             yield from self._joins(function)
 
     # --- waits and signals
 
-    def _read(self) -> tuple[dict[str, list[Wait]], dict[str, list[tuple[Function, Step]]]]:
+    def _read(self) -> tuple[dict[str, list[Wait]], dict[str, list[tuple[Function, Action]]]]:
         waits: dict[str, list[Wait]] = defaultdict(list)
-        signals: dict[str, list[tuple[Function, Step]]] = defaultdict(list)
+        signals: dict[str, list[tuple[Function, Action]]] = defaultdict(list)
         for function in self.code.functions:
             for call in function.calls:
                 if isinstance(call.func, ast.Attribute):
@@ -95,7 +97,7 @@ class Signals:
         call: ast.Call,
         method: ast.Attribute,
         waits: dict[str, list[Wait]],
-        signals: dict[str, list[tuple[Function, Step]]],
+        signals: dict[str, list[tuple[Function, Action]]],
     ) -> None:
         classes = _WAITS.get(method.attr) or _SIGNALS.get(method.attr)
         if not classes or not self.code.made(function, method.value) & classes:
@@ -104,9 +106,9 @@ class Signals:
         if not key:
             return
         if method.attr in _SIGNALS:
-            step = self.code.flow(function).at(call)
-            if step is not None and not (method.attr == "release" and self._acquires(function, key)):
-                signals[key].append((function, step))
+            action = self.code.flow(function).at(call)
+            if action is not None and not (method.attr == "release" and self._acquires(function, key)):
+                signals[key].append((function, action))
         elif not self._does_not_wait(call, method.attr):
             limit = self.limit(call, method.attr)
             if not (limit and method.attr == "wait" and self._only_sleeps(function, call)):
@@ -151,44 +153,44 @@ class Signals:
             if first is not None:
                 yield kind, first
 
-    def _before(self, kind: Kind, key: str, function: Function, step: Step, wait: Wait) -> Iterator[Region]:
+    def _before(self, kind: Kind, key: str, function: Function, action: Action, wait: Wait) -> Iterator[RegionActions]:
         limit = f"at most {wait.limit}" if wait.limit else "without a limit"
-        where = self.code.where(function, step.node)
-        why = f"before {text_of(step.node)}, which {wait.function.short} ({self._line(wait)}) waits for, {limit}"
+        where = self.code.where(function, action.node)
+        why = f"before {text_of(action.node)}, which {wait.function.short} ({self._line(wait)}) waits for, {limit}"
         flow = self.code.flow(function)
-        yield Region(kind, key, where, why, function.id, frozenset(flow.before(step.number)))
-        if len(flow.steps) <= SMALL:
+        yield RegionActions(kind, key, where, why, function.id, frozenset(flow.before(action.number)))
+        if len(flow.actions) <= SMALL:
             for caller, call in self.code.callers(function.id, alone=True):
-                steps = frozenset(self.code.flow(caller).before(call.number))
+                actions = frozenset(self.code.flow(caller).before(call.number))
                 if caller.id != function.id:
-                    yield Region(kind, key, where, f"{why}, by way of {function.short}", caller.id, steps)
+                    yield RegionActions(kind, key, where, f"{why}, by way of {function.short}", caller.id, actions)
 
     def _line(self, wait: Wait) -> str:
         return self.code.where(wait.function, wait.call)
 
     # --- futures
 
-    def _results(self, function: Function) -> Iterator[Region]:
+    def _results(self, function: Function) -> Iterator[RegionActions]:
         for call in function.calls:
             if isinstance(call.func, ast.Attribute) and call.func.attr in _RESULTS:
                 flow = self.code.flow(function)
-                step = flow.at(call)
-                if step is not None:
+                action = flow.at(call)
+                if action is not None:
                     where = self.code.where(function, call)
                     why = f"before {text_of(call)}: whoever waits for this future"
                     key = self.code.key(function, call.func.value) or where
-                    yield Region(HARD, key, where, why, function.id, frozenset(flow.before(step.number)))
+                    yield RegionActions(HARD, key, where, why, function.id, frozenset(flow.before(action.number)))
 
     # --- threads and calls that are waited for as a whole
 
-    def _joins(self, function: Function) -> Iterator[Whole]:
+    def _joins(self, function: Function) -> Iterator[RegionFunction]:
         flow: Flow | None = None
         for call in function.calls:
             name = last_name(call)
             if name in ("run_in_executor", "to_thread"):
                 flow = flow or self.code.flow(function)
-                step = flow.at(call)
-                if step is not None and step.awaited is not None:
+                action = flow.at(call)
+                if action is not None and action.awaited is not None:
                     yield from self._whole(function, call, call, "")
             elif name in ("result", "join") and isinstance(call.func, ast.Attribute):
                 for made in self._made_by(function, call.func.value):
@@ -212,7 +214,7 @@ class Signals:
         found.pop("", None)
         return found
 
-    def _whole(self, function: Function, made: ast.Call, wait: ast.Call, limit: str) -> Iterator[Whole]:
+    def _whole(self, function: Function, made: ast.Call, wait: ast.Call, limit: str) -> Iterator[RegionFunction]:
         arguments = [argument for argument in made.args if isinstance(argument, ast.Call)]
         for site in (made, *arguments):
             for edge in self.code.graph.at.get(site, ()):
@@ -222,7 +224,7 @@ class Signals:
                     how = f"for at most {limit}" if limit else "without a limit"
                     why = f"{callee.short} runs on its own and {function.short} waits {how} for its end"
                     where = self.code.where(function, wait)
-                    yield Whole(kind, f"end of {callee.id}", where, why, callee.id)
+                    yield RegionFunction(kind, f"end of {callee.id}", where, why, callee.id)
 
 
 def _without_await(node: ast.expr) -> ast.expr:

@@ -1,4 +1,4 @@
-"""From regions to points: which operations are within each scope, directly or in functions that are called from it."""
+"""From regions to points: which operations are within each region, directly or in functions that are called from it."""
 
 from __future__ import annotations
 
@@ -6,52 +6,53 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from undermine.program.facts import CRITICAL, LOOP, Kind, Scope
-from undermine.program.source.code import Code, Found, Region, Whole
-from undermine.program.source.flow import Step
+from undermine.program.facts import CRITICAL, LOOP, Kind, Region
+from undermine.program.regions.parts import RegionActions, RegionFunction, RegionPart
+from undermine.program.source.blocks import Action
+from undermine.program.source.code import Code
 from undermine.program.source.index import Function
 
 DEPTHS: dict[Kind, int] = {CRITICAL: 12, LOOP: 12}
-"""Over how many calls a scope is followed."""
+"""Over how many calls a region is followed."""
 DEPTH_OF_OTHERS = 8
-SCOPES_MAX = 8
+REGIONS_MAX = 8
 """How many reasons a point keeps, the nearest ones."""
 
 
 class _Reached(NamedTuple):
-    """How a function is reached from a scope."""
+    """How a function is reached from a region."""
 
-    found: Found
+    found: RegionPart
     by: str
     depth: int
 
 
 class Spread:
-    """The scopes of each step of each function."""
+    """The regions of each action of each function."""
 
-    def __init__(self, code: Code, found: Iterable[Found]) -> None:
+    def __init__(self, code: Code, found: Iterable[RegionPart]) -> None:
         self.code = code
-        self.direct: dict[str, list[Region]] = {}
-        self.whole: dict[str, list[_Reached]] = {}
-        self.wholes: dict[str, list[Scope]] = {}
-        """The functions that are within a scope by themselves, wherever they are called."""
-        groups: dict[tuple[str, str], list[Found]] = {}
+        self.direct: dict[str, list[RegionActions]] = {}
+        self.reached: dict[str, list[_Reached]] = {}
+        self.whole_functions: dict[str, list[Region]] = {}
+        """The functions that are within a region by themselves, wherever they are called."""
+        groups: dict[tuple[str, str], list[RegionPart]] = {}
         for each in found:
             groups.setdefault((each.kind, each.key), []).append(each)
-        self._steps_of: dict[str, list[tuple[Step, list[Function]]]] = {}
+        self._calling_actions: dict[str, list[tuple[Action, list[Function]]]] = {}
         for _, members in sorted(groups.items()):
             self._spread(members)
 
-    def _spread(self, members: list[Found]) -> None:
+    def _spread(self, members: list[RegionPart]) -> None:
         queue: deque[tuple[str, _Reached]] = deque()
         for each in members:
-            if isinstance(each, Whole):
+            if isinstance(each, RegionFunction):
                 queue.append((each.function, _Reached(each, "", 0)))
-                self.wholes.setdefault(each.function, []).append(Scope(each.kind, each.where, each.why))
+                self.whole_functions.setdefault(each.function, []).append(Region(each.kind, each.where, each.why))
                 continue
             self.direct.setdefault(each.function, []).append(each)
-            for step, callees in self._calls(each.function):
-                if step.number in each.steps:
+            for action, callees in self._calls(each.function):
+                if action.number in each.actions:
                     queue.extend((callee.id, _Reached(each, callee.short, 1)) for callee in callees)
         seen: set[str] = set()
         while queue:
@@ -59,49 +60,49 @@ class Spread:
             if id in seen or reached.depth > DEPTHS.get(reached.found.kind, DEPTH_OF_OTHERS):
                 continue
             seen.add(id)
-            self.whole.setdefault(id, []).append(reached)
+            self.reached.setdefault(id, []).append(reached)
             for callee in self._callees(id):
                 by = (
                     f"{reached.by} → {callee.short}" if reached.by and reached.depth < 3 else reached.by or callee.short
                 )
                 queue.append((callee.id, _Reached(reached.found, by, reached.depth + 1)))
 
-    def _calls(self, id: str) -> list[tuple[Step, list[Function]]]:
-        """The steps of a function that run own functions."""
-        if id not in self._steps_of:
+    def _calls(self, id: str) -> list[tuple[Action, list[Function]]]:
+        """The actions of a function that run own functions."""
+        if id not in self._calling_actions:
             flow = self.code.flow(self.code.index.functions[id])
             found = []
-            for step in flow.steps:
-                callees = list(self.code.runs(flow, step))
+            for action in flow.actions:
+                callees = list(self.code.runs(flow, action))
                 wanted = [callee for callee, sure in callees if sure or len(callees) == 1]
                 if wanted:
-                    found.append((step, wanted))
-            self._steps_of[id] = found
-        return self._steps_of[id]
+                    found.append((action, wanted))
+            self._calling_actions[id] = found
+        return self._calling_actions[id]
 
     def _callees(self, id: str) -> Iterable[Function]:
         found = {callee.id: callee for _, callees in self._calls(id) for callee in callees}
         found.update({loose: self.code.index.functions[loose] for loose in self.code.graph.loose.get(id, ())})
         return found.values()
 
-    def scopes(self, function: Function, step: Step) -> tuple[Scope, ...]:
-        """Those of one step, the nearest of each kind first."""
-        found: dict[tuple[str, str], Scope] = {}
+    def regions(self, function: Function, action: Action) -> tuple[Region, ...]:
+        """Those of one action, the nearest of each kind first."""
+        found: dict[tuple[str, str], Region] = {}
         for region in self.direct.get(function.id, ()):
-            if step.number in region.steps:
-                found.setdefault((region.kind, region.key), Scope(region.kind, region.where, region.why))
-        for reached in self.whole.get(function.id, ()):
+            if action.number in region.actions:
+                found.setdefault((region.kind, region.key), Region(region.kind, region.where, region.why))
+        for reached in self.reached.get(function.id, ()):
             each = reached.found
             if (each.kind, each.key) not in found:
                 why = f"{each.why}; reached by way of {reached.by}" if reached.by else each.why
-                found[each.kind, each.key] = Scope(each.kind, each.where, why, reached.depth)
+                found[each.kind, each.key] = Region(each.kind, each.where, why, reached.depth)
         return _kept(found.values())
 
 
-def _kept(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
+def _kept(regions: Iterable[Region]) -> tuple[Region, ...]:
     """Not more than anybody reads, but each kind."""
-    ordered = sorted(scopes, key=lambda scope: (scope.depth, scope.kind, scope.where, scope.why))
-    first = list({scope.kind: scope for scope in reversed(ordered)}.values())
-    rest = [scope for scope in ordered if scope not in first]
-    kept = [*first, *rest[: max(0, SCOPES_MAX - len(first))]]
-    return tuple(sorted(kept, key=lambda scope: (scope.depth, scope.kind, scope.where)))
+    ordered = sorted(regions, key=lambda region: (region.depth, region.kind, region.where, region.why))
+    first = list({region.kind: region for region in reversed(ordered)}.values())
+    rest = [region for region in ordered if region not in first]
+    kept = [*first, *rest[: max(0, REGIONS_MAX - len(first))]]
+    return tuple(sorted(kept, key=lambda region: (region.depth, region.kind, region.where)))

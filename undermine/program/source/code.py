@@ -1,4 +1,4 @@
-"""The program as the searches for scopes see it: functions with their flows, values, calls, and names for objects that last."""
+"""The program as the searches for regions see it: functions with their flows, values, calls, and names for objects that last."""
 
 from __future__ import annotations
 
@@ -6,39 +6,15 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
-from undermine.program.facts import Kind, Trouble
+from undermine.program.facts import Trouble
+from undermine.program.source.blocks import Action
 from undermine.program.source.calls import CALL, Graph
-from undermine.program.source.flow import Flow, Step
+from undermine.program.source.flow import Flow
 from undermine.program.source.index import Function, Index, Ref, last_name
+from undermine.program.source.inference import infer
 from undermine.program.source.operations import Named, Operations
 from undermine.program.source.sources import Source
-from undermine.program.source.values import Values
-
-
-class Region(NamedTuple):
-    """Steps of a function that are within a scope. `key` is the same for scopes that are about the same thing."""
-
-    kind: Kind
-    key: str
-    where: str
-    why: str
-    function: str
-    steps: frozenset[int]
-
-
-class Whole(NamedTuple):
-    """A function all of which is within a scope."""
-
-    kind: Kind
-    key: str
-    where: str
-    why: str
-    function: str
-
-
-Found = Region | Whole
 
 
 class Code:
@@ -46,7 +22,7 @@ class Code:
 
     def __init__(self, sources: Iterable[Source], named: Iterable[Named] = ()) -> None:
         self.index = Index(sources)
-        self.values = Values(self.index)
+        self.values = infer(self.index)
         self.graph = Graph(self.index, self.values)
         self.operations = Operations(named, self.index.methods)
         self._flows: dict[str, Flow] = {}
@@ -91,10 +67,10 @@ class Code:
                 found.update(base for base in self.index.classes[ref.name].order if base not in self.index.classes)
         return found
 
-    # --- calls within steps
+    # --- calls within actions
 
-    def callers(self, callee: str, *, alone: bool = False) -> list[tuple[Function, Step]]:
-        """The steps that run a function before they are over, also by entering and leaving a `with`.
+    def callers(self, callee: str, *, alone: bool = False) -> list[tuple[Function, Action]]:
+        """The actions that run a function before they are over, also by entering and leaving a `with`.
 
         `alone`: only those that can run no other one.
         """
@@ -102,32 +78,32 @@ class Code:
         for edge in self.graph.into.get(callee, ()):
             if edge.how == CALL and edge.sure and not (alone and len(self.graph.at[edge.site]) > 1):
                 function = self.index.functions[edge.caller]
-                step = self.flow(function).at(edge.site)
-                if step is not None:
-                    found.append((function, step))
+                action = self.flow(function).at(edge.site)
+                if action is not None:
+                    found.append((function, action))
         return found + self._withs.get(callee, [])
 
     @cached_property
-    def _withs(self) -> dict[str, list[tuple[Function, Step]]]:
-        found: dict[str, list[tuple[Function, Step]]] = {}
+    def _withs(self) -> dict[str, list[tuple[Function, Action]]]:
+        found: dict[str, list[tuple[Function, Action]]] = {}
         for function in self.functions:
             flow = self.flow(function)
-            for step in flow.steps:
-                if step.kind in ("enter", "exit"):
-                    for method, _ in self.runs(flow, step):
-                        found.setdefault(method.id, []).append((function, step))
+            for action in flow.actions:
+                if action.kind in ("enter", "exit"):
+                    for method, _ in self.runs(flow, action):
+                        found.setdefault(method.id, []).append((function, action))
         return found
 
-    def runs(self, flow: Flow, step: Step) -> Iterator[tuple[Function, bool]]:
-        """The own functions that a step runs before it is over, and whether that is sure."""
-        if step.kind in ("call", "load"):
-            for edge in self.graph.at.get(step.node, ()):
+    def runs(self, flow: Flow, action: Action) -> Iterator[tuple[Function, bool]]:
+        """The own functions that a action runs before it is over, and whether that is sure."""
+        if action.kind in ("call", "load"):
+            for edge in self.graph.at.get(action.node, ()):
                 if edge.how == CALL:
                     yield self.index.functions[edge.callee], edge.sure
-        elif step.kind in ("enter", "exit"):
-            asynchronous = isinstance(step.statement, ast.AsyncWith)
-            name = f"__{'a' * asynchronous}{step.kind}__"
-            for method in self.graph.method_of(flow.function, step.node, name):
+        elif action.kind in ("enter", "exit"):
+            asynchronous = isinstance(action.statement, ast.AsyncWith)
+            name = f"__{'a' * asynchronous}{action.kind}__"
+            for method in self.graph.method_of(flow.function, action.node, name):
                 yield method, True
 
     # --- names of objects

@@ -10,16 +10,14 @@ import builtins
 from collections.abc import Iterable, Iterator
 
 from undermine.program.source.index import Class, Function, Index, Ref, dotted
-from undermine.program.source.names import PAIRS, SAME, words
+from undermine.program.source.names import SAME, words
 
-ROUNDS = 4
 REFS_MAX = 8
 """A name that may be more things than this is not followed any further,"""
 FUNCTIONS_MAX = 150
 """unless all of them are functions: tables of handlers are long."""
-_NOTHING: frozenset[Ref] = frozenset()
+NOTHING: frozenset[Ref] = frozenset()
 _BUILTINS = frozenset(dir(builtins))
-_ADDS = words("update extend append add appendleft insert setdefault put put_nowait push")
 _PASSES_ITEMS = words("values items copy")
 _TAKES_ITEM = words("get pop popleft setdefault get_nowait popitem")
 _LISTS = words("list set tuple sorted reversed iter")
@@ -37,10 +35,10 @@ def _ends_of_names(module: str) -> list[int]:
 
 def joined(*parts: Iterable[Ref]) -> frozenset[Ref]:
     found = frozenset(ref for part in parts for ref in part)
-    return found if _is_few(found) else _NOTHING
+    return found if is_few(found) else NOTHING
 
 
-def _is_few(found: frozenset[Ref]) -> bool:
+def is_few(found: frozenset[Ref]) -> bool:
     if len(found) <= REFS_MAX:
         return True
     return len(found) <= FUNCTIONS_MAX and all(ref.kind == "function" for ref in found)
@@ -54,7 +52,6 @@ class Values:
         self.subclasses: dict[str, list[Class]] = {}
         self.decorated: dict[str, list[str]] = {}
         """By the function that is given them: the functions that are decorated with it."""
-        self._changed = False
         self._final: dict[ast.expr, frozenset[Ref]] | None = None
         """What each expression is, once all is inferred."""
         self._packages = {module[:at] for module in index.modules for at in _ends_of_names(module)}
@@ -63,13 +60,9 @@ class Values:
             for module, body in index.modules.items()
         }
         self._orders()
-        self._annotations()
-        for _ in range(ROUNDS):
-            self._changed = False
-            for function in index.functions.values():
-                self._round(function)
-            if not self._changed:
-                break
+
+    def finish(self) -> None:
+        """Nothing more will be inferred: from now on the refs of each expression are remembered."""
         self._final = {}
 
     # --- names
@@ -82,20 +75,20 @@ class Values:
                 if known is not None:
                     return self._imported(known)
                 if name in function.bound and name not in function.globals:
-                    return function.values.get(name, _NOTHING)
+                    return function.values.get(name, NOTHING)
             if function.parent is None:
                 return self._star(function, name) or (
-                    frozenset({Ref("outside", name)}) if name in _BUILTINS else _NOTHING
+                    frozenset({Ref("outside", name)}) if name in _BUILTINS else NOTHING
                 )
             function = function.parent
-        return _NOTHING
+        return NOTHING
 
     def _star(self, module: Function, name: str, depth: int = 0) -> frozenset[Ref]:
         for other in self._stars.get(module.module, ()):
             found = self._member(other, name, depth + 1)
             if found:
                 return found
-        return _NOTHING
+        return NOTHING
 
     def _imported(self, ref: Ref, depth: int = 0) -> frozenset[Ref]:
         if ref.kind != "imported":
@@ -106,14 +99,14 @@ class Values:
     def _member(self, module: str, name: str, depth: int = 0) -> frozenset[Ref]:
         """A name of a module, own or not."""
         if depth > 8:
-            return _NOTHING
+            return NOTHING
         body = self.index.modules.get(module)
         if body is not None:
             known = body.names.get(name)
             if known is not None and known != Ref("imported", f"{module}:{name}"):
                 return self._imported(known, depth)
             if name in body.bound:
-                return body.values.get(name, _NOTHING)
+                return body.values.get(name, NOTHING)
             if f"{module}.{name}" not in self.index.modules:
                 return self._star(body, name, depth + 1)
         if f"{module}.{name}" in self._packages:
@@ -152,13 +145,13 @@ class Values:
         return [each.methods[name] for each in self.subclasses.get(owner, ()) if name in each.methods]
 
     def attribute(self, owner: str, name: str) -> frozenset[Ref]:
-        found: frozenset[Ref] = _NOTHING
+        found: frozenset[Ref] = NOTHING
         for each in self.index.classes[owner].order:
             known = self.index.classes.get(each)
             if known is not None:
-                found |= known.attributes.get(name, _NOTHING)
+                found |= known.attributes.get(name, NOTHING)
         for below in self.subclasses.get(owner, ())[:REFS_MAX]:
-            found |= below.attributes.get(name, _NOTHING)
+            found |= below.attributes.get(name, NOTHING)
         return joined(found)
 
     def _outside_base(self, owner: str) -> str:
@@ -168,7 +161,7 @@ class Values:
 
     def of(self, function: Function | None, node: ast.expr | None, depth: int = 0) -> frozenset[Ref]:
         if node is None or depth > 12:
-            return _NOTHING
+            return NOTHING
         if self._final is None:
             return self._infer(function, node, depth)
         known = self._final.get(node)
@@ -197,7 +190,7 @@ class Values:
             return frozenset({Ref("function", self.index.of_node[node].id)})
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             return self.of(function, node.left, depth + 1) & frozenset({Ref("made", "pathlib.Path")})
-        return _NOTHING
+        return NOTHING
 
     def _self(self, function: Function | None, name: str) -> frozenset[Ref]:
         """The first parameter of a method, also in functions within it."""
@@ -207,9 +200,9 @@ class Values:
                 kind = "class" if "classmethod" in function.decorators else "instance"
                 return frozenset({Ref(kind, function.owner.id)})
             if name in function.bound:
-                return _NOTHING
+                return NOTHING
             function = function.parent
-        return _NOTHING
+        return NOTHING
 
     def this(self, function: Function, name: str) -> str | None:
         """The class whose instance a name is in a method; None if it is no such name."""
@@ -224,12 +217,12 @@ class Values:
     def _super(self, function: Function | None, name: str) -> frozenset[Ref]:
         owner = function.owner if function is not None else None
         if owner is None:
-            return _NOTHING
+            return NOTHING
         method = self.method(owner.id, name, after=owner.id)
         if method is not None:
             return frozenset({Ref("function", method.id)})
         base = self._outside_base(owner.id)
-        return frozenset({Ref("outside", f"{base}().{name}")}) if base else _NOTHING
+        return frozenset({Ref("outside", f"{base}().{name}")}) if base else NOTHING
 
     def attribute_of(self, ref: Ref, name: str) -> frozenset[Ref]:
         kind, base = ref
@@ -240,7 +233,7 @@ class Values:
         if kind == "made":
             return frozenset({Ref("outside", f"{base}().{name}")})
         if kind not in ("instance", "class"):
-            return _NOTHING
+            return NOTHING
         method = self.method(base, name)
         if method is not None:
             return (
@@ -277,17 +270,17 @@ class Values:
             return self.index.functions[ref.name].returns
         if ref.kind == "instance":
             method = self.method(ref.name, "__call__")
-            return method.returns if method is not None else _NOTHING
-        return _NOTHING
+            return method.returns if method is not None else NOTHING
+        return NOTHING
 
     def items(self, function: Function | None, node: ast.expr, depth: int = 0) -> frozenset[Ref]:
         """What the items (values, of a mapping) of an expression may be."""
         if depth > 12:
-            return _NOTHING
+            return NOTHING
         if isinstance(node, ast.Name):
             while function is not None and node.id not in function.bound:
                 function = function.parent
-            return function.values.get(f"{node.id}[]", _NOTHING) if function is not None else _NOTHING
+            return function.values.get(f"{node.id}[]", NOTHING) if function is not None else NOTHING
         if isinstance(node, ast.Attribute):
             owners = [ref.name for ref in self.of(function, node.value, depth + 1) if ref.kind == "instance"]
             return joined(*(self.attribute(owner, f"{node.attr}[]") for owner in owners))
@@ -303,43 +296,12 @@ class Values:
             if isinstance(node.func, ast.Attribute) and node.func.attr in _PASSES_ITEMS:
                 return self.items(function, node.func.value, depth + 1)
             if isinstance(node.func, ast.Name) and node.func.id in _LISTS:
-                return self.items(function, node.args[0], depth + 1) if node.args else _NOTHING
+                return self.items(function, node.args[0], depth + 1) if node.args else NOTHING
         if isinstance(node, ast.BoolOp):
             return joined(*(self.items(function, value, depth + 1) for value in node.values))
-        return _NOTHING
+        return NOTHING
 
     # --- annotations
-
-    def _annotations(self) -> None:
-        for function in self.index.functions.values():
-            args = getattr(function.node, "args", None)
-            if isinstance(args, ast.arguments):
-                for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs):
-                    self._annotate(function, arg.arg, arg.annotation)
-                self._defaults(function, args)
-            returns = getattr(function.node, "returns", None)
-            if returns is not None:
-                function.returns = self.annotation(function.parent, returns)
-
-    def _defaults(self, function: Function, args: ast.arguments) -> None:
-        """A parameter may be what it is if nobody says anything else: `clock=time.monotonic`."""
-        places = [*args.posonlyargs, *args.args]
-        pairs = [
-            *zip(reversed(places), reversed(args.defaults), strict=False),
-            *zip(args.kwonlyargs, args.kw_defaults, strict=True),
-        ]
-        for arg, default in pairs:
-            if isinstance(default, ast.Name | ast.Attribute):
-                self._set(function.values, arg.arg, self.of(function.parent, default))
-
-    def _annotate(self, function: Function, name: str, annotation: ast.expr | None) -> None:
-        found = self.annotation(function.parent, annotation)
-        if found:
-            function.values[name] = found
-            function.fixed.add(name)
-        items = self.annotation(function.parent, annotation, items=True)
-        if items:
-            function.values[f"{name}[]"] = items
 
     def annotation(self, function: Function | None, node: ast.expr | None, *, items: bool = False) -> frozenset[Ref]:
         """What an annotation says of a value; `items`: of what is in it."""
@@ -347,7 +309,7 @@ class Values:
             try:
                 node = ast.parse(node.value, mode="eval").body
             except (SyntaxError, ValueError, RecursionError, MemoryError):
-                return _NOTHING
+                return NOTHING
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             sides = (node.left, node.right)
             return joined(*(self.annotation(function, side, items=items) for side in sides))
@@ -357,113 +319,19 @@ class Values:
             if name in _WRAPPERS:
                 return joined(*(self.annotation(function, each, items=items) for each in inner))
             if name in _CONTAINERS:
-                return self.annotation(function, inner[-1]) if items else _NOTHING
+                return self.annotation(function, inner[-1]) if items else NOTHING
             if name in ("type", "Type"):
                 return frozenset(
                     Ref("class", r.name) for r in self.annotation(function, inner[0]) if r.kind == "instance"
                 )
             node = node.value
         if items or not isinstance(node, ast.Name | ast.Attribute):
-            return _NOTHING
+            return NOTHING
         found = self.of(function, node)
         said = [ref for ref in found if ref.kind == "class" or (ref.kind == "outside" and ref.name not in _PLAIN)]
         return joined(*(self.result_of(ref) for ref in said))
 
-    # --- rounds
-
-    def _round(self, function: Function) -> None:
-        for target, annotation in function.annotated:
-            self._bind(function, target, self.annotation(function, annotation))
-            self._bind(function, target, self.annotation(function, annotation, items=True), "[]")
-        for target, value in function.assigns:
-            self._assign(function, target, value)
-        for target, iterated in function.loops:
-            self._bind_loop(function, target, iterated)
-        for target, context in function.enters:
-            self._bind(function, target, self._entered(function, context))
-        if function.returned and not function.is_generator:
-            self._return(function)
-        for call in function.calls:
-            self._call(function, call)
-        self._decorated(function)
-
-    def _set(self, table: dict[str, frozenset[Ref]], key: str, found: frozenset[Ref]) -> None:
-        if not found:
-            return
-        known = table.get(key, _NOTHING)
-        both = known | found
-        if both != known and _is_few(both):
-            table[key] = both
-            self._changed = True
-
-    def _bind(self, function: Function, target: ast.expr, found: frozenset[Ref], suffix: str = "") -> None:
-        if not found:
-            return
-        if isinstance(target, ast.Name):
-            around: Function | None = function
-            while target.id in (around.globals if around is not None else ()) and around is not None:
-                around = around.parent
-            self._set((around or function).values, target.id + suffix, found)
-        elif isinstance(target, ast.Attribute):
-            for ref in self.of(function, target.value):
-                if ref.kind in ("instance", "class"):
-                    self._set(self.index.classes[ref.name].attributes, target.attr + suffix, found)
-        elif isinstance(target, ast.Subscript) and not suffix:
-            self._bind(function, target.value, found, "[]")
-
-    def _assign(self, function: Function, target: ast.expr, value: ast.expr) -> None:
-        if isinstance(target, ast.Tuple | ast.List):
-            self._unpack(function, target.elts, value)
-            return
-        if isinstance(function.node, ast.ClassDef) and isinstance(target, ast.Name) and function.owner is not None:
-            self._set(function.owner.attributes, target.id, self.of(function, value))
-            self._set(function.owner.attributes, f"{target.id}[]", self.items(function, value))
-        self._bind(function, target, self.of(function, value))
-        self._bind(function, target, self.items(function, value), "[]")
-
-    def _unpack(self, function: Function, targets: list[ast.expr], value: ast.expr) -> None:
-        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(targets):
-            for target, each in zip(targets, value.elts, strict=True):
-                self._assign(function, target, each)
-            return
-        for ref in self.of(function, value):
-            pair = PAIRS.get(ref.name, ())
-            for target, made in zip(targets, pair, strict=False):
-                if made:
-                    self._bind(function, target, frozenset({Ref("made", made)}))
-
-    def _bind_loop(self, function: Function, target: ast.expr, iterated: ast.expr) -> None:
-        found = self.items(function, iterated)
-        if isinstance(target, ast.Tuple) and isinstance(iterated, ast.Call):
-            wrapped = isinstance(iterated.func, ast.Name) and iterated.func.id == "enumerate" and bool(iterated.args)
-            found = self.items(function, iterated.args[0]) if wrapped else found
-            self._bind(function, target.elts[-1], found)
-        else:
-            self._bind(function, target, found)
-
-    def _entered(self, function: Function, context: ast.expr) -> frozenset[Ref]:
-        found = self.of(function, context)
-        methods = [self.method(ref.name, "__enter__") for ref in found if ref.kind == "instance"]
-        given = [method.returns for method in methods if method is not None and method.returns]
-        return joined(*given) if given else found
-
-    def _return(self, function: Function) -> None:
-        found = joined(*(self.of(function, value) for value in function.returned))
-        both = function.returns | found
-        if both != function.returns and len(both) <= REFS_MAX:
-            function.returns = both
-            self._changed = True
-
-    # --- what is handed to functions
-
-    def _call(self, function: Function, call: ast.Call) -> None:
-        if isinstance(call.func, ast.Attribute) and call.func.attr in _ADDS and call.args:
-            last = call.args[-1]
-            found = self.items(function, last) if call.func.attr in ("update", "extend") else self.of(function, last)
-            if found and isinstance(call.func.value, ast.Name | ast.Attribute):
-                self._bind(function, call.func.value, found, "[]")
-        for called, skip in self.called(function, call):
-            self._pass(function, call, called, skip)
+    # --- calls
 
     def called(self, function: Function, call: ast.Call) -> Iterator[tuple[Function, int]]:
         """The own functions that a call surely means, and how many parameters are bound already."""
@@ -475,42 +343,6 @@ class Values:
                 method = self.method(ref.name, "__init__" if ref.kind == "class" else "__call__")
                 if method is not None:
                     yield method, 1
-
-    def _pass(self, function: Function, call: ast.Call, called: Function, skip: int) -> None:
-        names = [arg.arg for arg in called.parameters][skip:]
-        for name, value in zip(names, call.args, strict=False):
-            self._give(function, called, name, value)
-        for keyword in call.keywords:
-            if keyword.arg is not None and keyword.arg in called.bound:
-                self._give(function, called, keyword.arg, keyword.value)
-
-    def _give(self, function: Function, called: Function, name: str, value: ast.expr) -> None:
-        if isinstance(value, ast.Name) and function.id in self.decorated and value.id == taken_by(function):
-            self._decorate(called, name, self.decorated[function.id])
-        if name not in called.fixed and not isinstance(value, ast.Constant | ast.Starred):
-            found = self.of(function, value)
-            if len(called.values.get(name, _NOTHING) | found) <= REFS_MAX:  # else it runs whatever it is given
-                self._set(called.values, name, found)
-            self._set(called.values, f"{name}[]", self.items(function, value))
-
-    def _decorated(self, function: Function) -> None:
-        """A decorator is called with what it decorates: its own parameter, or that of the function it returns."""
-        for decorator in getattr(function.node, "decorator_list", ()):
-            refs = self.of(function.parent, decorator.func if isinstance(decorator, ast.Call) else decorator)
-            if isinstance(decorator, ast.Call):
-                refs = joined(*(self.index.functions[ref.name].returns for ref in refs if ref.kind == "function"))
-            for ref in sorted(refs):
-                taker = self.index.functions[ref.name] if ref.kind == "function" else None
-                if ref.kind == "instance":
-                    taker = self.method(ref.name, "__call__")
-                if taker is not None:
-                    self._decorate(taker, taken_by(taker), [function.id])
-
-    def _decorate(self, taker: Function, name: str, functions: list[str]) -> None:
-        """A function is given others as its first argument."""
-        if name and name == taken_by(taker):
-            known = self.decorated.setdefault(taker.id, [])
-            known.extend(id for id in functions if id not in known)
 
 
 def taken_by(function: Function) -> str:

@@ -10,12 +10,22 @@ import java.util.Collections;
 import java.util.Enumeration;
 import java.util.List;
 import java.util.jar.JarEntry;
+import undermine.agent.lib.Json;
+import undermine.agent.stacks.ClassBytes;
+import undermine.agent.stacks.Sites;
+import undermine.agent.weave.JdkMethods;
+import undermine.agent.weave.Weaver;
+import undermine.agent.weave.WovenClassCache;
+import undermine.agent.wire.Cursor;
+import undermine.agent.wire.EventFile;
+import undermine.agent.wire.ToolLink;
 
 /**
- * The main class of a run that makes an archive of classes (AppCDS): loads what the agent would load, then runs the program.
+ * The main class of a run that creates an archive of classes (AppCDS): it loads the agent's classes, then runs the
+ * program.
  *
- * An archive cannot be made while an agent is loaded, so the jar is only on the boot loader's path then. With the archive
- * a JVM with the agent starts nearly as quickly as one without.
+ * An archive can't be created while an agent is loaded, so the jar is only on the boot class path then. With the archive,
+ * a JVM with the agent starts nearly as fast as one without.
  *
  *     java -Xbootclasspath/a:undermine-agent.jar -XX:ArchiveClassesAtExit=FILE undermine.agent.Rehearsal MAIN [ARGUMENT ...]
  */
@@ -48,7 +58,7 @@ public final class Rehearsal {
         }
     }
 
-    /** Some are for other versions of Java. */
+    /** Some classes are for newer versions of Java. */
     private static void load(String name) {
         try {
             Class.forName(name, false, null);
@@ -59,7 +69,7 @@ public final class Rehearsal {
 
     private static void weave() {
         List<String[][]> tables = Arrays.asList(JdkMethods.FILES, JdkMethods.NETWORK, JdkMethods.THREADS);
-        Weaver weaver = new Weaver(null, new WovenClasses(""), tables.toArray(new String[0][][]));
+        Weaver weaver = new Weaver(null, new WovenClassCache(""), tables.toArray(new String[0][][]));
         for (String[][] table : tables) {
             for (String[] row : table) {
                 byte[] bytes = ClassBytes.of(ClassLoader.getSystemClassLoader(), row[0]);
@@ -79,7 +89,7 @@ public final class Rehearsal {
             Cursor cursor = new Cursor(events);
             events.process(cursor, Json.write(Collections.emptyMap()));
             new Sites(Collections.<String>emptyList(), events).here(cursor);
-            new Link(missing.getPath(), Collections.<String, Object>emptyMap()).welcome();
+            new ToolLink(missing.getPath(), Collections.<String, Object>emptyMap()).welcome();
         } finally {
             file.delete();
         }

@@ -11,8 +11,15 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import undermine.agent.lib.Json;
+import undermine.agent.lib.OwnerOnlyFile;
+import undermine.agent.names.ThreadNames;
+import undermine.agent.process.Clock;
+import undermine.agent.stacks.Locs;
+import undermine.agent.stacks.Sites;
+import undermine.agent.wire.Config;
 
-/** What all threads of this process are doing, written down when the tool asks for it. Calls no code of the target. */
+/** Writes the stacks of all threads of this process when the tool asks for them. Calls no code of the target. */
 final class StackDump {
     private static final int THREADS_MAX = 200;
     private static final int FRAMES_MAX = 60;
@@ -30,7 +37,7 @@ final class StackDump {
         this.sites = sites;
     }
 
-    /** Writes the stacks file of this process anew, under another name first. */
+    /** Write the stacks file of this process: under a temporary name first, then renamed. */
     static void write(Config config, ThreadNames names, Sites sites) throws IOException {
         Map<String, Object> who = new LinkedHashMap<String, Object>();
         who.put("node", config.node);
@@ -44,7 +51,7 @@ final class StackDump {
 
     private static void save(Path path, Path temporary, String text) throws IOException {
         ByteBuffer data = ByteBuffer.wrap(text.getBytes(StandardCharsets.US_ASCII));
-        SeekableByteChannel channel = Private.create(temporary);
+        SeekableByteChannel channel = OwnerOnlyFile.create(temporary);
         if (channel == null) {
             throw new IOException(temporary + " exists");
         }
@@ -63,7 +70,7 @@ final class StackDump {
         }
     }
 
-    /** Those that fit; how many do not is said. */
+    /** The JSON text, with as many threads as fit and the number of those left out. */
     String text(Map<String, Object> who) {
         StringBuilder doing = new StringBuilder();
         int count = 0;

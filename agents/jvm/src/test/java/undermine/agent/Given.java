@@ -11,44 +11,55 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import undermine.agent.faults.DecisionTable;
+import undermine.agent.lib.Json;
+import undermine.agent.lib.JsonValues;
+import undermine.agent.operations.Call;
+import undermine.agent.operations.Subject;
+import undermine.agent.stacks.Site;
+import undermine.agent.stacks.Stack;
+import undermine.agent.wire.Cursor;
+import undermine.agent.wire.EventFile;
+import undermine.agent.wire.SharedState;
+import undermine.agent.wire.ToolLink;
 
-/** What tests of decisions are made of. */
-final class Given {
-    static final int VARIABLES = 1024;
-    static final int PORTS = 4096;
+/** Test data: a shared state, decision tables, calls, a fake tool, and a reader of receipts. */
+public final class Given {
+    public static final int VARIABLES = 1024;
+    public static final int PORTS = 4096;
 
     private Given() {
     }
 
     /** A shared state with room for some steps, variables and all ports. */
-    static ByteBuffer shared() {
+    public static ByteBuffer shared() {
         ByteBuffer view = ByteBuffer.allocate(PORTS + 3 * 65536).order(ByteOrder.LITTLE_ENDIAN);
         view.put("UMS2".getBytes(StandardCharsets.US_ASCII)).putInt(16, PORTS).putInt(20, VARIABLES);
         return view;
     }
 
-    static void step(ByteBuffer view, int step, int state) {
+    public static void step(ByteBuffer view, int step, int state) {
         view.put(64 + 16 * step, (byte) state);
     }
 
-    static void heal(ByteBuffer view) {
+    public static void heal(ByteBuffer view) {
         view.put(12, (byte) 1);
     }
 
-    static Table table(ByteBuffer view, String... steps) {
+    public static DecisionTable table(ByteBuffer view, String... steps) {
         List<Object> found = new ArrayList<>();
         for (String step : steps) {
             found.add(json(step));
         }
-        return new Table(new State(view), "s1", "store", found);
+        return new DecisionTable(new SharedState(view), "s1", "store", found);
     }
 
     /** JSON with single quotes. */
-    static Map<String, Object> json(String text) {
-        return Table.map(Json.read(text.replace('\'', '"')));
+    public static Map<String, Object> json(String text) {
+        return JsonValues.map(Json.read(text.replace('\'', '"')));
     }
 
-    static Stack stack(String... locs) {
+    public static Stack stack(String... locs) {
         Site[] frames = new Site[locs.length];
         for (int i = 0; i < locs.length; i++) {
             frames[i] = new Site(i + 1, locs[i]);
@@ -56,38 +67,38 @@ final class Given {
         return new Stack(1, frames, 0);
     }
 
-    static Call call(Table table, String op, String target) {
+    public static Call call(DecisionTable table, String op, String target) {
         return call(table, op, target, "app:Main.run#1", null);
     }
 
-    static Call call(Table table, String op, String target, String loc, Cursor cursor) {
+    public static Call call(DecisionTable table, String op, String target, String loc, Cursor cursor) {
         boolean isFile = op.startsWith("file.");
         Subject subject = new Subject(target, isFile ? "/data/" + target : target, isFile);
         return new Call(table.operation(op), subject, stack(loc), 7, cursor);
     }
 
-    /** How often a place of this operation is claimed. */
-    static boolean isReached(Table table, String place, Call call) {
+    /** True if the call makes a trigger part at this place (`before` or `after`) claim. */
+    public static boolean isReached(DecisionTable table, String place, Call call) {
         return !table.reached(place.equals("before") ? call.operation.before : call.operation.after, call).isEmpty();
     }
 
-    /** A tool that answers as it was told, and remembers what it was asked. */
-    static final class Tool extends Link {
-        final List<Map<String, Object>> asked = new ArrayList<>();
-        final Map<String, Map<String, Object>> answers = new HashMap<>();
-        Runnable whenAsked = () -> { };
+    /** A fake tool with fixed answers that remembers its requests. */
+    public static final class Tool extends ToolLink {
+        public final List<Map<String, Object>> asked = new ArrayList<>();
+        public final Map<String, Map<String, Object>> answers = new HashMap<>();
+        public Runnable whenAsked = () -> { };
 
-        Tool() {
+        public Tool() {
             super("", json("{'node': 's1', 'incarnation': 2, 'pid': 42}"));
         }
 
-        Tool answering(String type, String answer) {
+        public Tool answering(String type, String answer) {
             answers.put(type, answer == null ? null : json(answer));
             return this;
         }
 
         @Override
-        Map<String, Object> ask(Map<String, Object> request) {
+        public Map<String, Object> ask(Map<String, Object> request) {
             asked.add(new LinkedHashMap<>(request));
             Map<String, Object> answer = answers.get(request.get("type"));
             whenAsked.run();
@@ -95,13 +106,13 @@ final class Given {
         }
     }
 
-    /** The receipts of an event file, in order: `seq step action detail`, and the time held. */
-    static final class Receipts {
-        final List<String> texts = new ArrayList<>();
-        final List<Long> held = new ArrayList<>();
+    /** The receipts of an event file, in order: `seq step action detail`, and the duration. */
+    public static final class Receipts {
+        public final List<String> texts = new ArrayList<>();
+        public final List<Long> held = new ArrayList<>();
         private final Map<Integer, String> strings = new HashMap<>();
 
-        Receipts(Path path) throws IOException {
+        public Receipts(Path path) throws IOException {
             ByteBuffer data = ByteBuffer.wrap(Files.readAllBytes(path)).order(ByteOrder.LITTLE_ENDIAN);
             for (int chunk = 0; chunk < data.capacity(); chunk += EventFile.CHUNK) {
                 read(data, chunk, 2);

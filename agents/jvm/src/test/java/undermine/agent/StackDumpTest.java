@@ -16,6 +16,12 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import shop.Store;
+import undermine.agent.lib.Json;
+import undermine.agent.names.ThreadNames;
+import undermine.agent.process.ProcessIds;
+import undermine.agent.stacks.Sites;
+import undermine.agent.wire.Config;
+import undermine.agent.wire.EventFile;
 
 /** The stacks of a process that hangs, as the tool asks for them. */
 class StackDumpTest {
@@ -57,7 +63,7 @@ class StackDumpTest {
         assertEquals(List.of("shop:Store.deep"), writer.get("own"));
         List<?> stack = (List<?>) writer.get("stack");
         assertTrue(stack.stream().anyMatch(place -> ((String) place).matches("shop:Store\\.deep:\\d+")));
-        assertFalse(stack.stream().anyMatch(place -> ((String) place).startsWith("undermine.agent:")));
+        assertFalse(stack.stream().anyMatch(place -> ((String) place).startsWith("undermine.agent")));
         assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(path)));
         try (Stream<Path> all = Files.list(folder)) {
             assertEquals(2, all.count());
@@ -70,6 +76,6 @@ class StackDumpTest {
         json.put("node", "s1");
         json.put("incarnation", 2L);
         json.put("trace_dir", folder.toString());
-        return new Config(json, new Self("77 (java) S 1 1"));
+        return new Config(json, new ProcessIds("77 (java) S 1 1"));
     }
 }

@@ -1,0 +1,67 @@
+package undermine.agent;
+
+import undermine.agent.files.FileHooks;
+import undermine.agent.hooks.Hooks;
+import undermine.agent.hooks.LogicalOperations;
+import undermine.agent.hooks.MethodExit;
+import undermine.agent.hooks.ReturnedObjects;
+import undermine.agent.hooks.Undo;
+import undermine.agent.instead.ClockCalls;
+import undermine.agent.instead.LockCalls;
+import undermine.agent.instead.NativeFileCalls;
+import undermine.agent.instead.PoolCalls;
+import undermine.agent.instead.QueueCalls;
+import undermine.agent.instead.SelectorCalls;
+import undermine.agent.instead.TimeCalls;
+import undermine.agent.instead.WaitCalls;
+import undermine.agent.names.ObjectNames;
+import undermine.agent.net.ChannelHooks;
+import undermine.agent.net.Connection;
+import undermine.agent.net.Connections;
+import undermine.agent.net.DatagramHooks;
+import undermine.agent.net.JdkSockets;
+import undermine.agent.net.SocketHooks;
+import undermine.agent.net.SocketOperations;
+import undermine.agent.net.TlsHooks;
+import undermine.agent.operations.Call;
+import undermine.agent.operations.EnclosingOperation;
+import undermine.agent.record.HeldMonitors;
+import undermine.agent.record.MethodEntry;
+import undermine.agent.record.MonitorUsers;
+import undermine.agent.record.Observer;
+import undermine.agent.record.Recorder;
+import undermine.agent.record.WovenFrame;
+import undermine.agent.sync.HandoverHooks;
+import undermine.agent.sync.MonitorHooks;
+import undermine.agent.sync.PendingItems;
+import undermine.agent.sync.ThreadHooks;
+import undermine.agent.weave.BaseClasses;
+import undermine.agent.weave.CallWeaver;
+import undermine.agent.weave.SynchronizedMethod;
+
+/** Loads the classes that hooks use before any method is woven, so that no hook runs while one of them is being loaded. */
+final class Preloading {
+    private Preloading() {
+    }
+
+    static void hooks() throws ClassNotFoundException {
+        load(Hooks.class, MethodEntry.class, MethodExit.class, Recorder.class, WovenFrame.class, Call.class,
+                EnclosingOperation.class, LogicalOperations.class, ReturnedObjects.class, Undo.class, FileHooks.class,
+                SocketHooks.class, SocketOperations.class, ChannelHooks.class, DatagramHooks.class, TlsHooks.class,
+                JdkSockets.class, Connection.class, Connections.class, ThreadHooks.class, NativeFileCalls.class);
+    }
+
+    /** Those of the families that are only observed. */
+    static void observed() throws ClassNotFoundException {
+        load(Observer.class, ObjectNames.class, PendingItems.class, HandoverHooks.class, MonitorHooks.class,
+                HeldMonitors.class, MonitorUsers.class, LockCalls.class, WaitCalls.class, PoolCalls.class, QueueCalls.class,
+                TimeCalls.class, ClockCalls.class, SelectorCalls.class, CallWeaver.class, SynchronizedMethod.class,
+                BaseClasses.class);
+    }
+
+    private static void load(Class<?>... classes) throws ClassNotFoundException {
+        for (Class<?> each : classes) {
+            Class.forName(each.getName(), true, null);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+package undermine.agent.faults;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import undermine.agent.lib.JsonValues;
+import undermine.agent.operations.Call;
+import undermine.agent.operations.Operation;
+import undermine.agent.operations.OperationListener;
+import undermine.agent.wire.SharedState;
+
+/**
+ * All operations by name, with the steps of this process compiled into them. It decides and never acts.
+ *
+ * An operation that no step asks about costs one look at an empty array.
+ */
+public final class DecisionTable {
+    /**
+     * The operations at which variables are read, and at which a condition on variables is checked unless it names an
+     * operation.
+     */
+    static final List<String> SENDS = Arrays.asList("net.send", "msg.send");
+    static final List<String> RECEIVES = Arrays.asList("net.recv", "msg.recv");
+    /**
+     * The operations whose data can be corrupted or dropped. Such faults act before the operation, whatever the trigger
+     * says.
+     */
+    static final List<String> CORRUPTIBLE = Arrays.asList(
+            "file.read", "file.write", "file.map_read", "file.map_write", "net.send", "net.recv", "msg.send", "msg.recv");
+    static final List<String> DROPPABLE = Arrays.asList(
+            "net.send", "net.recv", "msg.send", "msg.recv", "db.read", "db.write", "db.commit");
+    /** Accesses to mapped files: the system can't answer them with an error. */
+    static final List<String> MAPPED = Arrays.asList("file.map_read", "file.map_write");
+    /** Faults that this agent or the tool can carry out. Steps of other kinds never match. */
+    static final List<String> DOABLE = Arrays.asList(
+            "crash", "reboot", "delay", "error", "pause", "partition", "hold");
+
+    private static final List<String> OPERATIONS = Arrays.asList(
+            "file.open", "file.create", "file.read", "file.write", "file.map_read", "file.map_write", "file.fsync",
+            "file.truncate", "file.close", "file.unlink", "file.mkdir", "file.rmdir", "file.stat", "file.list",
+            "file.rename", "net.connect", "net.accept", "net.send", "net.recv", "net.close", "msg.send", "msg.recv",
+            "db.read", "db.write", "db.commit");
+    private static final List<String> OBSERVED = Arrays.asList(
+            "process.start", "process.wait", "thread.start", "thread.end", "thread.die", "task.start", "task.end",
+            "task.die", "lock.acquire", "lock.release", "cond.wait", "cond.notify", "event.wait", "event.set",
+            "sem.acquire", "sem.release", "barrier.wait", "queue.put", "queue.get", "future.wait", "future.set", "join",
+            "handover.give", "handover.take", "poll", "clock", "sleep", "timeout", "raw.send", "raw.recv");
+    private static final Set<String> KEYS = new HashSet<String>(
+            Arrays.asList("op", "loc", "node", "role", "target", "stack"));
+
+    final SharedState state;
+    final String node;
+    final String role;
+    private final Map<String, Operation> operations = new LinkedHashMap<String, Operation>();
+
+    public DecisionTable(SharedState state, String node, String role, List<?> steps) {
+        this.state = state;
+        this.node = node;
+        this.role = role;
+        for (String name : OPERATIONS) {
+            operations.put(name, new Operation(name, true));
+        }
+        for (String name : OBSERVED) {
+            operations.put(name, new Operation(name, false));
+        }
+        for (Object description : steps) {
+            add(JsonValues.map(description));
+        }
+    }
+
+    /** The operation of this name, or null. */
+    public Operation operation(String name) {
+        return operations.get(name);
+    }
+
+    /** Add a listener where variables are read, before all trigger parts. */
+    public void lookFirst(OperationListener watcher) {
+        for (String name : SENDS) {
+            operations.get(name).add(watcher, true, true);
+        }
+        for (String name : RECEIVES) {
+            operations.get(name).add(watcher, false, true);
+        }
+    }
+
+    /** Count one occurrence; returns the trigger parts that must be claimed now. */
+    public List<TriggerPart> reached(OperationListener[] listeners, Call call) {
+        if (listeners.length == 0 || state.healed()) {
+            return Collections.emptyList();
+        }
+        List<TriggerPart> found = Collections.emptyList();
+        for (OperationListener listener : listeners) {
+            if (!listener.reached(state, call)) {
+                continue;
+            }
+            TriggerPart part = (TriggerPart) listener;
+            if (part.isFirst) {
+                state.raise(part.firstAt);
+            } else {
+                found = found.isEmpty() ? new ArrayList<TriggerPart>() : found;
+                found.add(part);
+            }
+        }
+        return found;
+    }
+
+    static boolean isTransfer(String name) {
+        return name.equals("net.send") || name.equals("net.recv");
+    }
+
+    private void add(Map<String, Object> description) {
+        int index = JsonValues.number(description.get("step"));
+        if (!state.hasStep(index)) {
+            throw new IllegalArgumentException("the state file has no room for step " + index);
+        }
+        Step step = new Step(index, JsonValues.map(description.get("fault")));
+        addPair(step, "until", JsonValues.map(description.get("until")));
+        addPair(step, "second", description);
+    }
+
+    /** The second part comes first, so that one occurrence never counts for both. */
+    private void addPair(Step step, String half, Map<String, Object> pair) {
+        boolean needsFirst = !JsonValues.map(pair.get("first")).isEmpty();
+        if (!JsonValues.map(pair.get("second")).isEmpty()) {
+            addPart(new TriggerPart(step, half, false, needsFirst, JsonValues.map(pair.get("second"))));
+        }
+        if (needsFirst) {
+            addPart(new TriggerPart(step, half, true, true, JsonValues.map(pair.get("first"))));
+        }
+    }
+
+    private void addPart(TriggerPart part) {
+        if (isElsewhere(part, "node", node) || isElsewhere(part, "role", role)) {
+            return;
+        }
+        if (!KEYS.containsAll(part.match.keySet()) || !KEYS.containsAll(part.keys)) {
+            return; // a key that this agent doesn't know never matches
+        }
+        part.match.put("node", node);
+        part.match.put("role", role);
+        for (Operation operation : operations.values()) {
+            String place = part.placeAt(operation);
+            if (!place.equals(TriggerPart.NOWHERE)) {
+                operation.add(part, place.equals(TriggerPart.BEFORE), false);
+            }
+        }
+    }
+
+    private static boolean isElsewhere(TriggerPart part, String key, String here) {
+        return part.match.containsKey(key) && !here.equals(part.match.get(key));
+    }
+}

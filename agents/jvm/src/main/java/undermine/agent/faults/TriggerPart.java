@@ -1,0 +1,149 @@
+package undermine.agent.faults;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
+import undermine.agent.lib.JsonValues;
+import undermine.agent.operations.Call;
+import undermine.agent.operations.Operation;
+import undermine.agent.operations.OperationListener;
+import undermine.agent.wire.SharedState;
+
+/** One occurrence that a trigger waits for. A step's start (`second`) and its end (`until`) each have one or two of them. */
+final class TriggerPart extends OperationListener {
+    static final String BEFORE = "before";
+    static final String AFTER = "after";
+    static final String NOWHERE = "";
+
+    final Step step;
+    /** `second` or `until`: the claim's `half`. */
+    final String half;
+    final boolean isFirst;
+    final boolean needsFirst;
+    final Map<String, Object> match;
+    final List<String> keys;
+    private final String op;
+    private final String loc;
+    private final String target;
+    private final String stack;
+    private final String place;
+    private final int nth;
+    private final Set<List<String>> seen;
+    private final List<Comparison> when;
+    private final AtomicInteger counter = new AtomicInteger();
+    /** The offset of the flag that says whether the first occurrence was seen. */
+    final int firstAt;
+    private final boolean acts;
+    private final int wanted;
+
+    TriggerPart(Step step, String half, boolean isFirst, boolean needsFirst, Map<String, Object> description) {
+        this.step = step;
+        this.half = half;
+        this.isFirst = isFirst;
+        this.needsFirst = needsFirst;
+        this.match = new HashMap<String, Object>(JsonValues.map(description.get("match")));
+        this.op = JsonValues.text(match.get("op"));
+        this.loc = JsonValues.text(match.get("loc"));
+        this.target = JsonValues.text(match.get("target"));
+        this.stack = JsonValues.text(match.get("stack"));
+        String given = JsonValues.text(description.get("place"));
+        this.place = given == null ? BEFORE : given;
+        this.nth = description.containsKey("nth") ? JsonValues.number(description.get("nth")) : 1;
+        Map<String, Object> unseen = JsonValues.map(description.get("unseen"));
+        this.keys = texts(unseen.get("keys"));
+        this.seen = points(unseen.get("seen"));
+        this.when = Comparison.all(description.get("when"));
+        boolean isUntil = half.equals("until");
+        this.acts = half.equals("second") && !isFirst;
+        this.wanted = isUntil ? SharedState.FIRED : SharedState.ARMED;
+        this.firstAt = SharedState.STEPS + SharedState.STEP_SIZE * step.index + (isUntil ? 2 : 1);
+    }
+
+    private static List<String> texts(Object values) {
+        List<String> found = new ArrayList<String>();
+        for (Object value : JsonValues.list(values)) {
+            found.add(JsonValues.text(value));
+        }
+        return found;
+    }
+
+    private static Set<List<String>> points(Object values) {
+        Set<List<String>> found = new HashSet<List<String>>();
+        for (Object value : JsonValues.list(values)) {
+            found.add(texts(value));
+        }
+        return found;
+    }
+
+    /** Whether this part is checked before or after the operation, or nowhere. */
+    String placeAt(Operation operation) {
+        String name = operation.name;
+        if (!operation.matchable || op != null && !op.equals(name)) {
+            return NOWHERE;
+        }
+        if (acts) {
+            String like = step.like;
+            if (!DecisionTable.DOABLE.contains(step.kind) || like.equals("error") && DecisionTable.MAPPED.contains(name)) {
+                return NOWHERE;
+            }
+            if (like.equals("corrupt") || like.equals("drop")) {
+                List<String> possible = like.equals("drop") ? DecisionTable.DROPPABLE : DecisionTable.CORRUPTIBLE;
+                return possible.contains(name) ? BEFORE : NOWHERE;
+            }
+            if (like.equals("delay-operation") && DecisionTable.isTransfer(name)) {
+                return BEFORE;
+            }
+        }
+        if (!when.isEmpty() && op == null) {
+            return DecisionTable.SENDS.contains(name) ? BEFORE : DecisionTable.RECEIVES.contains(name) ? AFTER : NOWHERE;
+        }
+        return place;
+    }
+
+    /** Count one occurrence; true if it is the one that the trigger names. */
+    @Override
+    public boolean reached(SharedState state, Call call) {
+        if (state.stepState(step.index) != wanted) {
+            return false;
+        }
+        if (needsFirst && isFirst == state.flag(firstAt)) {
+            return false;
+        }
+        return matches(call) && Comparison.allHold(when, state) && counter.incrementAndGet() == nth;
+    }
+
+    private boolean matches(Call call) {
+        return (target == null || target.equals(call.subject.target))
+                && (loc == null || loc.equals(call.stack.loc))
+                && (stack == null || stack.equals(call.stack.digest()))
+                && (keys.isEmpty() || !seen.contains(point(call)));
+    }
+
+    /** The values of the kept keys. Node and role come from the match: they were compared when the table was compiled. */
+    private List<String> point(Call call) {
+        List<String> values = new ArrayList<String>(keys.size());
+        for (int i = 0; i < keys.size(); i++) {
+            values.add(valueOf(keys.get(i), call));
+        }
+        return values;
+    }
+
+    private String valueOf(String key, Call call) {
+        switch (key) {
+            case "op":
+                return call.operation.name;
+            case "loc":
+                return call.stack.loc;
+            case "stack":
+                return call.stack.digest();
+            case "target":
+                return call.subject.target;
+            default:
+                return JsonValues.text(match.get(key));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+package undermine.agent.hooks;
+
+import undermine.agent.record.AgentCore;
+import undermine.agent.record.ThreadState;
+import undermine.agent.record.WovenFrame;
+
+/**
+ * Called by woven methods when they end. The hooks at their entries are in FileHooks, SocketHooks and so on.
+ *
+ * Woven code pushes a frame before it calls the entry's hook, and each end pops it. A hook that makes the method answer
+ * at once pops it too. So woven code needs no local variables.
+ */
+public final class Hooks {
+    private Hooks() {
+    }
+
+    /** A woven method begins, and gets a frame. Its own hook comes next. */
+    public static void enter() {
+        ThreadState.get().push();
+    }
+
+    /** The number that a method answers if it isn't run. */
+    public static long answer() {
+        ThreadState state = ThreadState.get();
+        long answer = state.answer;
+        state.answer = 0;
+        return answer;
+    }
+
+    /** An exception left the hook at the entry: the injected error, or an error of the JVM. The method isn't run. */
+    public static Throwable abandoned(Throwable error) {
+        ThreadState state = ThreadState.get();
+        WovenFrame frame = state.top();
+        if (frame.named != null && frame.arguments != null) {
+            state.enclosing = frame.outer;
+        }
+        state.pop();
+        return error;
+    }
+
+    public static void left() {
+        ThreadState state = ThreadState.get();
+        WovenFrame frame = state.top();
+        if (frame.named != null) {
+            LogicalOperations.left(state, frame, null);
+        } else {
+            MethodExit.exit(state, frame, frame.size, null);
+        }
+    }
+
+    public static int left(int result) {
+        ThreadState state = ThreadState.get();
+        WovenFrame frame = state.top();
+        if (frame.named != null) {
+            LogicalOperations.left(state, frame, result);
+            return result;
+        }
+        return MethodExit.exit(state, frame, result, null) ? 0 : result;
+    }
+
+    public static long left(long result) {
+        ThreadState state = ThreadState.get();
+        WovenFrame frame = state.top();
+        if (frame.named != null) {
+            LogicalOperations.left(state, frame, result);
+            return result;
+        }
+        return MethodExit.exit(state, frame, result, null) ? 0 : result;
+    }
+
+    public static boolean left(boolean result) {
+        ThreadState state = ThreadState.get();
+        WovenFrame frame = state.top();
+        if (frame.named != null) {
+            LogicalOperations.left(state, frame, result);
+            return result;
+        }
+        return !MethodExit.exit(state, frame, 0, null) && result;
+    }
+
+    public static Object left(Object result) {
+        ThreadState state = ThreadState.get();
+        WovenFrame frame = state.top();
+        if (frame.named != null) {
+            LogicalOperations.left(state, frame, result);
+            return result;
+        }
+        if (frame.queue != null) {
+            MethodExit.got(state, frame, result);
+            return result;
+        }
+        return MethodExit.exit(state, frame, ReturnedObjects.learn(frame, result), null) ? null : result;
+    }
+
+    /** Only methods that the user named return such numbers. */
+    public static float left(float result) {
+        left((Object) result);
+        return result;
+    }
+
+    public static double left(double result) {
+        left((Object) result);
+        return result;
+    }
+
+    /** An exception leaves the method. Returns it, or throws the injected error instead. */
+    public static Throwable failed(Throwable error) {
+        ThreadState state = ThreadState.get();
+        WovenFrame frame = state.top();
+        if (frame.named != null) {
+            LogicalOperations.failed(state, frame, error);
+        } else {
+            MethodExit.exit(state, frame, 0, error);
+        }
+        return error;
+    }
+
+    /** An instance was created of a class at which a variable's path starts. */
+    public static void made(String className, Object instance) {
+        AgentCore agent = AgentCore.current;
+        if (agent == null || agent.off) {
+            return;
+        }
+        try {
+            agent.variables.made(className, instance);
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+package undermine.agent.operations;
+
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+
+/** One method of the target that the user named as a logical operation. */
+public final class LogicalMethod {
+    public final String text;
+    public final String name;
+    /** The simple names of its parameters' types, in parentheses; empty: any parameters. */
+    final String takes;
+    public final Operation operation;
+    public final ArgumentPath kind;
+    public final ArgumentPath peer;
+    public final ArgumentPath size;
+    /** True if kind or size come from the returned value: a message that was received. */
+    public final boolean isOfResult;
+    /** The names of its parameters. */
+    public final List<String> parameters;
+    /** True if its class belongs to the target: then it has a frame of its own in the target's stack. */
+    public final boolean isTargets;
+
+    public LogicalMethod(Map<String, Object> description, Operation operation) {
+        text = String.valueOf(description.get("function"));
+        int open = text.indexOf('(');
+        takes = open < 0 ? "" : text.substring(open);
+        String qualified = open < 0 ? text : text.substring(0, open);
+        name = qualified.substring(qualified.lastIndexOf('.') + 1);
+        this.operation = operation;
+        kind = ArgumentPath.of(description.get("kind"));
+        peer = ArgumentPath.of(description.get("peer"));
+        size = ArgumentPath.of(description.get("size"));
+        isOfResult = isOfResult(kind) || isOfResult(size);
+        parameters = Collections.emptyList();
+        isTargets = false;
+        if (operation == null || qualified.indexOf(':') < 0 || qualified.lastIndexOf('.') < qualified.indexOf(':')) {
+            throw new IllegalArgumentException("logical operation " + text + ": not package:Class.method and its op");
+        }
+        if (text.startsWith("java.lang:")) {
+            throw new IllegalArgumentException("logical operation " + text + ": the agent itself needs java.lang");
+        }
+    }
+
+    public LogicalMethod(LogicalMethod named, List<String> parameters, boolean isTargets) {
+        text = named.text;
+        name = named.name;
+        takes = named.takes;
+        operation = named.operation;
+        kind = named.kind;
+        peer = named.peer;
+        size = named.size;
+        isOfResult = named.isOfResult;
+        this.parameters = parameters;
+        this.isTargets = isTargets;
+    }
+
+    /** True if a method with this name and these parameter types is meant. */
+    public boolean is(String name, String takes) {
+        return this.name.equals(name) && (this.takes.isEmpty() || this.takes.equals(takes));
+    }
+
+    private static boolean isOfResult(ArgumentPath finder) {
+        return finder != null && finder.root.equals(ArgumentPath.RETURNED);
+    }
+
+    /** The class's internal name, with slashes. */
+    public String owner() {
+        int colon = text.indexOf(':');
+        String classes = text.substring(colon + 1);
+        int open = classes.indexOf('(');
+        classes = open < 0 ? classes : classes.substring(0, open);
+        String nested = classes.substring(0, classes.lastIndexOf('.')).replace('.', '$');
+        return colon == 0 ? nested : text.substring(0, colon).replace('.', '/') + "/" + nested;
+    }
+}

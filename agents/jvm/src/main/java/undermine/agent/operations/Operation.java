@@ -1,0 +1,35 @@
+package undermine.agent.operations;
+
+/** One kind of operation, with the listeners before and after it. */
+public final class Operation {
+    static final OperationListener[] NONE = new OperationListener[0];
+
+    public final String name;
+    /** False: it is only observed, and no fault ever meets it. */
+    public final boolean matchable;
+    /** Its id in the event file; 0: not defined yet. */
+    public int nameId;
+    public OperationListener[] before = NONE;
+    public OperationListener[] after = NONE;
+
+    public Operation(String name, boolean matchable) {
+        this.name = name;
+        this.matchable = matchable;
+    }
+
+    /** Add a listener, in front of all others if `isFirst`. */
+    public void add(OperationListener listener, boolean isBefore, boolean isFirst) {
+        if (isBefore) {
+            before = with(before, listener, isFirst);
+        } else {
+            after = with(after, listener, isFirst);
+        }
+    }
+
+    private static OperationListener[] with(OperationListener[] listeners, OperationListener listener, boolean isFirst) {
+        OperationListener[] longer = new OperationListener[listeners.length + 1];
+        System.arraycopy(listeners, 0, longer, isFirst ? 1 : 0, listeners.length);
+        longer[isFirst ? 0 : listeners.length] = listener;
+        return longer;
+    }
+}

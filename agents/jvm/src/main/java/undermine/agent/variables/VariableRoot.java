@@ -1,0 +1,74 @@
+package undermine.agent.variables;
+
+import java.lang.ref.WeakReference;
+import java.util.ArrayList;
+import java.util.List;
+import undermine.agent.process.Clock;
+
+/** A class at which paths of variables start. Its instances are remembered but not kept alive. */
+final class VariableRoot {
+    private static final int INSTANCES_MAX = 16;
+    private static final long RETRY_NS = 100000000L;
+
+    private final String name;
+    private WeakReference<ClassLoader> loader;
+    private WeakReference<Class<?>> found;
+    private long nextLook;
+    private final List<WeakReference<Object>> instances = new ArrayList<WeakReference<Object>>();
+
+    VariableRoot(String name) {
+        this.name = name;
+    }
+
+    synchronized void loadedBy(ClassLoader newLoader) {
+        loader = new WeakReference<ClassLoader>(newLoader);
+        found = null;
+        nextLook = 0;
+    }
+
+    synchronized void made(Object instance) {
+        if (instances.size() == INSTANCES_MAX) {
+            instances.remove(0);
+        }
+        instances.add(new WeakReference<Object>(instance));
+    }
+
+    /** The newest living instance, or null. */
+    synchronized Object newest() {
+        for (int i = instances.size() - 1; i >= 0; i--) {
+            Object instance = instances.get(i).get();
+            if (instance != null) {
+                return instance;
+            }
+        }
+        return null;
+    }
+
+    /** The class, or null. Until it is loaded it is looked up again, but not at every operation. */
+    Class<?> type() {
+        ClassLoader from;
+        synchronized (this) {
+            Class<?> known = found == null ? null : found.get();
+            if (known != null || Clock.now() < nextLook) {
+                return known;
+            }
+            from = loader == null ? null : loader.get();
+        }
+        return look(from == null ? ClassLoader.getSystemClassLoader() : from);
+    }
+
+    /** Holds no lock: the thread that is loading the class may be about to call `loadedBy`. */
+    private Class<?> look(ClassLoader from) {
+        Class<?> known = null;
+        try {
+            known = Class.forName(name, false, from);
+        } catch (ClassNotFoundException | LinkageError absent) {
+            known = null;
+        }
+        synchronized (this) {
+            found = known == null ? null : new WeakReference<Class<?>>(known);
+            nextLook = known == null ? Clock.now() + RETRY_NS : 0;
+        }
+        return known;
+    }
+}

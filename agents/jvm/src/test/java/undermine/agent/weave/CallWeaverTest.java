@@ -1,0 +1,159 @@
+package undermine.agent.weave;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.Serializable;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.locks.ReentrantLock;
+import org.junit.jupiter.api.Test;
+import undermine.agent.process.ProcessIds;
+import undermine.agent.stacks.CallCounter;
+import undermine.agent.wire.Config;
+
+/** A woven class behaves as before, and its calls are counted as before. */
+class CallWeaverTest {
+    /** The class to weave. */
+    public static class Target {
+        private final ReentrantLock lock = new ReentrantLock();
+
+        public synchronized long held(long wide, int count, String text) {
+            for (int i = 0; i < count; i++) {
+                wide += text.length();
+            }
+            if (wide > 100) {
+                throw new IllegalStateException("too much");
+            }
+            return wide;
+        }
+
+        public static synchronized boolean isHeld() {
+            return Thread.holdsLock(Target.class);
+        }
+
+        public String ordered(Object monitor) throws InterruptedException {
+            LinkedBlockingQueue<String> queue = new LinkedBlockingQueue<>();
+            synchronized (monitor) {
+                lock.lock();
+                try {
+                    queue.put(String.valueOf(Thread.holdsLock(monitor)));
+                    monitor.notifyAll();
+                } finally {
+                    lock.unlock();
+                }
+            }
+            return queue.take();
+        }
+
+        public int nothing() {
+            return Math.max(1, 2);
+        }
+    }
+
+    /** A serializable class, which must keep its flags. */
+    @SuppressWarnings("serial")
+    public static class Kept implements Serializable {
+        public synchronized int held() {
+            return 3;
+        }
+    }
+
+    /** A class without anything to weave. */
+    public static class Plain {
+        public int sum(int one, int other) {
+            return Math.addExact(one, other);
+        }
+    }
+
+    private static byte[] file(Class<?> type) throws IOException {
+        try (InputStream stream = type.getResourceAsStream(type.getName().replaceAll(".*\\.", "") + ".class")) {
+            return stream.readAllBytes();
+        }
+    }
+
+    private static CallWeaver weaver(String... families) throws IOException {
+        Map<String, Object> json = new HashMap<>(Map.of("version", 2L, "incarnation", 1L, "observe", List.of(families)));
+        return new CallWeaver(new Config(json, ProcessIds.read()));
+    }
+
+    private static CallWeaver.Woven woven(Class<?> type) throws IOException {
+        return weaver("sync", "handover", "time").woven(type.getClassLoader(), file(type));
+    }
+
+    private static Class<?> loaded(Class<?> type) throws Exception {
+        byte[] bytes = woven(type).bytes;
+        return new ClassLoader(type.getClassLoader()) {
+            @Override
+            protected Class<?> loadClass(String name, boolean resolve) throws ClassNotFoundException {
+                return name.equals(type.getName()) ? defineClass(name, bytes, 0, bytes.length) : super.loadClass(name, resolve);
+            }
+        }.loadClass(type.getName());
+    }
+
+    @Test
+    void itDoesTheSame() throws Exception {
+        Class<?> type = loaded(Target.class);
+        Object own = type.getDeclaredConstructor().newInstance();
+        Method held = type.getMethod("held", long.class, int.class, String.class);
+        assertEquals(11L, held.invoke(own, 5L, 2, "abc"));
+        InvocationTargetException raised =
+                assertThrows(InvocationTargetException.class, () -> held.invoke(own, 200L, 0, ""));
+        assertEquals("too much", raised.getCause().getMessage());
+        assertFalse(Thread.holdsLock(own));
+        assertEquals(true, type.getMethod("isHeld").invoke(null));
+        assertFalse(Thread.holdsLock(type));
+        assertEquals("true", type.getMethod("ordered", Object.class).invoke(own, new Object()));
+    }
+
+    @Test
+    void theFlagsOfWhatIsWrittenToStreamsStay() throws Exception {
+        Class<?> kept = loaded(Kept.class);
+        assertTrue(Modifier.isSynchronized(kept.getMethod("held").getModifiers()));
+        assertEquals(3, kept.getMethod("held").invoke(kept.getDeclaredConstructor().newInstance()));
+        assertFalse(Modifier.isSynchronized(
+                loaded(Target.class).getMethod("held", long.class, int.class, String.class).getModifiers()));
+    }
+
+    @Test
+    void callsAreCountedAsBefore() throws Exception {
+        CallCounter before = new CallCounter(file(Target.class));
+        CallCounter after = new CallCounter(woven(Target.class).bytes);
+        for (CallCounter.Method method : before.methods) {
+            CallCounter.Method other = after.method(method.name, method.descriptor);
+            assertEquals(method.ordinal(Integer.MAX_VALUE), other.ordinal(Integer.MAX_VALUE), method.name);
+            assertEquals(linesOf(method), linesOf(other), method.name);
+        }
+    }
+
+    /** The line of each call. */
+    private static List<Integer> linesOf(CallCounter.Method method) {
+        int count = method.ordinal(Integer.MAX_VALUE);
+        Integer[] lines = new Integer[count];
+        for (int bci = 0, found = 0; found < count; bci++) {
+            if (method.ordinal(bci + 1) > found) {
+                lines[found++] = method.line(bci);
+            }
+        }
+        return Arrays.asList(lines);
+    }
+
+    @Test
+    void whatHasNothingOfTheKindIsLeftAlone() throws Exception {
+        assertNull(woven(Plain.class).bytes);
+        assertNull(weaver("time").woven(Target.class.getClassLoader(), file(Target.class)).bytes);
+        assertNull(weaver("process", "raw").woven(Target.class.getClassLoader(), file(Target.class)).bytes);
+        assertEquals("-handover-time", weaver("time", "handover", "raw").purpose());
+    }
+}

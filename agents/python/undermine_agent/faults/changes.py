@@ -1,0 +1,74 @@
+"""Changes of operations: what a fault does to one operation instead of letting it be done as asked.
+
+`instead` does the operation in some way, or not at all, and returns what the caller is given; `lost` is true then if
+nothing was done. `after` is for a change that comes after the operation. A change that only takes time has `pauses`
+too, for coroutines: the seconds to wait, one after the other.
+"""
+
+from __future__ import annotations
+
+from time import monotonic_ns, sleep
+
+LOOK_S = 0.02
+
+
+class Delay:
+    """Time that passes before the operation goes on: until it is up, the step is over or everything is healed."""
+
+    lost = False
+
+    def __init__(self, agent, step: int, call, delay_s: float, receipt):
+        self.agent = agent
+        self.step = step
+        self.seq = call.seq
+        self.receipt = receipt
+        self.start = monotonic_ns()
+        self.end = self.start + int(delay_s * 1e9)
+        self.ended = False
+        agent.writer.receipt(call.cursor, call.seq, self.start, step, 0, *receipt)
+
+    def over(self) -> bool:
+        if not self.ended and (monotonic_ns() >= self.end or self.agent.state.over(self.step)):
+            self.finish()
+        return self.ended
+
+    def finish(self) -> None:
+        """End it now, with a receipt that says how long it was."""
+        if not self.ended:
+            self.ended = True
+            now = monotonic_ns()
+            cursor = self.agent.thread_state().cursor
+            self.agent.writer.receipt(cursor, self.seq, now, self.step, now - self.start, *self.receipt)
+
+    def left_s(self) -> float:
+        """How long to wait until the next look."""
+        return max(0.0, min(LOOK_S, (self.end - monotonic_ns()) / 1e9))
+
+    def pauses(self):
+        try:
+            while not self.over():
+                yield self.left_s()
+        finally:
+            self.finish()
+
+    def wait(self) -> None:
+        """Delay this thread."""
+        for seconds in self.pauses():
+            sleep(seconds)
+
+    def instead(self, original, args, options):
+        self.wait()
+        return original(*args, **options)
+
+    def after(self, result):
+        self.wait()
+        return result
+
+
+class SilentDrop:
+    """A logical operation that is not done, though its caller is told that it was."""
+
+    lost = True
+
+    def instead(self, original, args, options):
+        return None

@@ -1,0 +1,257 @@
+"""What the agent does when a step is reached, and which of the faults that last meets an operation.
+
+A crash lets no other thread run between its receipt and its end, as far as the interpreter allows:
+everything is prepared before the tool is asked, and none of the calls used gives up the interpreter.
+"""
+
+from __future__ import annotations
+
+import _thread
+import errno
+import os
+import sys
+from time import monotonic_ns
+
+from undermine_agent.faults.changes import Delay, SilentDrop
+from undermine_agent.faults.table import MAPPED
+from undermine_agent.interpreter import fast, forks, native
+
+SIGKILL, SIGUSR1 = 9, 10
+# ENOSPC is for what needs space; other disk errors for what reaches the device; closing always works, and mapped
+# memory has no way to answer.
+_NEEDS_SPACE = frozenset({"file.write", "file.create", "file.mkdir", "db.write", "db.commit"})
+_NEVER_LASTING = frozenset({"file.close", "file.stat", "net.close", *MAPPED})
+# Something of our own is in force: connections that are held or lose what they carry.
+IMPAIRMENTS = {"step": -1, "kind": "impairments"}
+
+_kill, _killpg, _getpid, _getpgid, _strerror = os.kill, os.killpg, os.getpid, os.getpgid, os.strerror
+
+
+def make_error(name: str, subject):
+    """The exception that the operating system's answer becomes in Python, or in the library that the subject is of."""
+    own = getattr(subject, "error", None)
+    if own is not None:
+        return own(name)
+    number = getattr(errno, name, errno.EIO)
+    return OSError(number, _strerror(number))
+
+
+def error_of(entries, op: str, subject) -> str:
+    """The name of the error by which a lasting fault answers this operation, or nothing."""
+    if op in _NEVER_LASTING:
+        return ""
+    for entry in entries:
+        kind = entry.get("kind")
+        if kind == "partition":
+            if cuts(entry, op, subject) and (entry["loss"] == "error" or op == "net.connect"):
+                return "EHOSTUNREACH" if op == "net.connect" else "ECONNRESET"
+        elif kind == "error" and _hit_by_error(entry, op, subject):
+            return entry["error"]
+    return ""
+
+
+def silenced_by(entries, op: str, subject) -> bool:
+    """True if a silent partition keeps what is sent or received by this operation."""
+    return any(
+        entry.get("kind") == "partition" and entry["loss"] == "silent" and cuts(entry, op, subject) for entry in entries
+    )
+
+
+def cuts(entry, op: str, subject) -> bool:
+    """True if this partition meets this operation. Connecting needs both directions."""
+    if not subject.target.startswith("peer:") or subject.target[5:] not in entry["peers"]:
+        return False
+    if op == "net.connect":
+        return entry["out"] or entry["in"]
+    return entry["out"] if op == "net.send" else entry["in"] if op == "net.recv" else False
+
+
+def _hit_by_error(entry, op: str, subject) -> bool:
+    scope, value = entry["scope"], entry["value"]
+    if entry["error"] == "ENOSPC" and op not in _NEEDS_SPACE:
+        return False
+    if scope == "peer":
+        return not op.startswith("file.") and value == subject.target
+    if not op.startswith(("file.", "db.")):
+        return False
+    path = resource_of(subject)
+    return subject.on_disk if scope == "disk" else value in (path, *path.split(" -> "))
+
+
+def resource_of(subject) -> str:
+    """What the subject is part of: the raw path, also of a statement's database."""
+    return getattr(subject, "path", subject.resource)
+
+
+class Lasting(fast.base("Lasting", object)):  # type: ignore[misc]
+    """The faults in force, kept up to date by the generation in the shared state."""
+
+    def __init__(self, state, link):
+        self.state = state
+        self.link = link
+        self.generation = 0
+        self.entries: tuple = ()
+        self.lock = _thread.RLock()
+
+    def after_fork(self) -> None:
+        self.lock = _thread.RLock()
+
+    def welcome(self, generation: int, answer) -> None:
+        entries = answer.get("lasting") if isinstance(answer, dict) else None
+        with self.lock:
+            self.generation = generation
+            self.entries = (*(entries or ()), *(entry for entry in self.entries if entry is IMPAIRMENTS))
+
+    def refresh(self) -> None:
+        """Ask the tool if something changed. The agent must be at work in this thread."""
+        generation = self.state.generation
+        if generation == self.generation:
+            return
+        answer = self.link.ask({"type": "lasting"})
+        if isinstance(answer, dict) and answer.get("type") == "lasting":
+            self.welcome(generation, answer)
+        else:
+            self.generation = generation
+
+    def add(self, step: int, name: str, scope: str, subject) -> None:
+        value = {"file": resource_of(subject), "peer": subject.target}.get(scope, "")
+        with self.lock:
+            self.entries += ({"step": step, "kind": "error", "error": name, "scope": scope, "value": value},)
+
+    def mark_impairments(self, any_impaired: bool) -> None:
+        with self.lock:
+            rest = tuple(entry for entry in self.entries if entry is not IMPAIRMENTS)
+            self.entries = (*rest, IMPAIRMENTS) if any_impaired else rest
+
+    def error_of(self, op: str, subject) -> str:
+        return "" if self.state.healed else error_of(self.entries, op, subject)
+
+    def silences(self, op: str, subject) -> bool:
+        return not self.state.healed and silenced_by(self.entries, op, subject)
+
+
+class Injector:
+    """Claims steps and carries out what the tool agrees to."""
+
+    def __init__(self, agent):
+        self.agent = agent
+        self.keeper = _number("UNDERMINE_KEEPER")
+        self.group = _number("UNDERMINE_PGID")
+        self.cgroup = agent.config.get("cgroup", "")
+
+    def before(self, call) -> None:
+        """Decide about an operation that is about to be done; sets what is to happen on the call."""
+        agent, lasting = self.agent, self.agent.lasting
+        for part in agent.table.reached(call.operation.before, call) if call.operation.before else ():
+            self._claim(part, call, "before")
+        lasting.refresh()  # a claim may have begun or ended what lasts
+        if call.error is None and lasting.entries:
+            name = lasting.error_of(call.operation.name, call.subject)
+            if name:
+                call.error = make_error(name, call.subject)
+            elif call.change is None and agent.impairments is not None:
+                call.change = agent.impairments.change_for(call.operation, call.subject)
+
+    def after(self, call) -> None:
+        """Decide about an operation that was done."""
+        for part in self.agent.table.reached(call.operation.after, call):
+            self._claim(part, call, "after")
+
+    def _claim(self, part, call, place: str) -> None:
+        if part.late:
+            if call.change is None:
+                call.change = self._corruption(part, call)
+            return
+        step, fault = part.step, part.step.fault
+        receipt = self._receipt(step, call, place, _detail(fault))
+        if not self._agreed(part, call) or part.claimed_as == "until":
+            return
+        kind = step.kind
+        if kind == "delay":
+            self._delay(step, call, receipt, place)
+            return
+        if kind not in ("crash", "reboot", "error", "drop"):
+            return
+        self._write(step, call, receipt)
+        if kind == "error":
+            self._error(step, call)
+        elif kind == "drop":
+            raw = call.operation.name in ("net.send", "net.recv")
+            call.change = self.agent.impairments.drop(step.index, call) if raw else SilentDrop()
+        else:
+            self._die()
+
+    def _agreed(self, part, call) -> bool:
+        """Ask the tool; false also if it does the thing itself."""
+        answer = self.agent.link.ask(self.agent.claim_of(part.step.index, part.claimed_as, call))
+        return isinstance(answer, dict) and answer.get("type") == "go" and not answer.get("external")
+
+    def _receipt(self, step, call, place: str, detail: str):
+        writer, cursor = self.agent.writer, call.cursor
+        text = "%s %s %s" % (place, call.operation.name, call.subject.target)
+        return writer.string(cursor, step.kind), writer.string(cursor, text + (": " + detail if detail else ""))
+
+    def _write(self, step, call, receipt) -> None:
+        self.agent.writer.receipt(call.cursor, call.seq, monotonic_ns(), step.index, 0, *receipt)
+
+    def _delay(self, step, call, receipt, place: str) -> None:
+        """Delay the thread now or, where the operation alone is to wait, let the operation do it."""
+        name = call.operation.name
+        delay = Delay(self.agent, step.index, call, float(step.fault.get("delay_s", 0)), receipt)
+        if step.fault.get("mode") != "operation" or name.startswith("file."):
+            delay.wait()
+        elif name in ("net.send", "net.recv") and place == "before":
+            call.change = self.agent.impairments.delay(delay, call)
+        elif name.startswith("net."):
+            delay.wait()
+        else:
+            call.change = delay
+
+    def _error(self, step, call) -> None:
+        name, scope = step.fault.get("error", "EIO"), step.fault.get("scope", "once")
+        if scope != "once":
+            self.agent.lasting.add(step.index, name, scope, call.subject)
+        call.error = make_error(name, call.subject)
+
+    def _corruption(self, part, call):
+        corruption = forks.load("undermine_agent.faults.corruption", "Corruption")
+
+        def claim(detail: str) -> bool:
+            if next(part.counter) != part.nth:
+                return False
+            call.cursor = self.agent.thread_state().cursor
+            receipt = self._receipt(part.step, call, "before", detail)
+            if not self._agreed(part, call):
+                return False
+            self._write(part.step, call, receipt)
+            return True
+
+        return corruption(self.agent, call.operation.name, part.step.fault, claim)
+
+    def _die(self) -> None:
+        if fast.module is not None:
+            fast.module.die(self.keeper, self.group, self.cgroup and self.cgroup + "/cgroup.kill")
+        sys.setswitchinterval(100)
+        if self.keeper:
+            try:
+                _kill(self.keeper, SIGUSR1)
+            except OSError:
+                pass
+        if self.cgroup:
+            native.write_at_once(self.cgroup + "/cgroup.kill", b"1")
+        try:
+            if self.group and _getpgid(0) == self.group:
+                _killpg(self.group, SIGKILL)
+        finally:
+            _kill(_getpid(), SIGKILL)
+
+
+def _detail(fault: dict) -> str:
+    if fault.get("fault") == "error":
+        return "%s %s" % (fault.get("error", "EIO"), fault.get("scope", "once"))
+    return "this operation only" if fault.get("mode") == "operation" else ""
+
+
+def _number(variable: str) -> int:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdigit() else 0

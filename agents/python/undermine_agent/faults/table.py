@@ -1,0 +1,330 @@
+"""The table of steps, and the shared state that says which of them are armed. Decides; never acts.
+
+Steps are compiled to tuples per operation, so that an operation nobody asks about costs one look at an empty tuple.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+from undermine_agent.interpreter import fast
+
+HEALED = 12
+PORTS = 65536
+STEPS = 64
+STEP_SIZE = 16
+ARMED, FIRED, OVER = 1, 2, 3
+SLOT_SIZE, SLOT_TEXT = 128, 6
+ABSENT = 0xFFFF
+_READS_MAX = 1000
+_KEYS = {"op", "loc", "node", "role", "target", "stack"}
+# Where a condition on variables is looked at, unless it names the operation.
+_SENDS, _RECEIVES = ("net.send", "msg.send"), ("net.recv", "msg.recv")
+# Injector that act on the data's way, so that they come before the operation whatever was asked for; and where they can.
+_CORRUPTIBLE = (
+    "file.read", "file.write", "file.map_read", "file.map_write", "net.send", "net.recv", "msg.send", "msg.recv"
+)  # fmt: skip
+_DROPPABLE = ("net.send", "net.recv", "msg.send", "msg.recv", "db.read", "db.write", "db.commit")
+# Accesses to the memory that a file is mapped to: the system has no error to answer them with.
+MAPPED = ("file.map_read", "file.map_write")
+
+OPERATIONS = (
+    "file.open file.create file.read file.write file.map_read file.map_write file.fsync file.truncate file.close "
+    "file.unlink file.mkdir file.rmdir file.stat file.list file.rename net.connect net.accept net.send net.recv net.close "
+    "msg.send msg.recv db.read db.write db.commit"
+).split()
+OBSERVED = (
+    "process.start process.wait pipe.open pipe.write pipe.read thread.start thread.end thread.die task.start task.end task.die "
+    "lock.acquire lock.release cond.wait cond.notify event.wait event.set sem.acquire sem.release barrier.wait "
+    "queue.put queue.get queue.done future.wait future.set join handover.give handover.take clock sleep timeout "
+    "raw.send raw.recv stream.read poll"
+).split()
+
+
+
+def slot_of(caller: int, called: int) -> int:
+    """Where a connection between two ports has its place: for one caller each called port has another."""
+    return caller + called * 40503 & PORTS - 1
+
+
+class Operation:
+    """One kind of operation, and the parts of triggers that may match it."""
+
+    __slots__ = ("name", "matchable", "before", "after")
+
+    def __init__(self, name: str, matchable: bool):
+        self.name = name
+        self.matchable = matchable
+        self.before: tuple = ()
+        self.after: tuple = ()
+
+
+Operation = fast.base("Operation", Operation)  # type: ignore[misc]
+
+
+class Step:
+    """A fault and its number."""
+
+    __slots__ = ("index", "fault", "kind", "capability", "like")
+
+    def __init__(self, index: int, fault: dict):
+        self.index = index
+        self.fault = fault
+        self.kind = fault.get("fault", "")
+        self.capability = "delay-operation" if _is_slow_operation(fault) else self.kind
+        # A hold is met where the fault that it stands for would be.
+        self.like = fault.get("of") or self.capability
+
+
+def _is_slow_operation(fault: dict) -> bool:
+    return fault.get("fault") == "delay" and fault.get("mode") == "operation"
+
+
+class TriggerPart:
+    """One occurrence that a trigger waits for: the first or second of a step's start (`second`) or of its end (`until`).
+
+    `late` parts are counted by the fault itself, once it knows that there is something to act upon.
+    """
+
+    __slots__ = (
+        "step", "claimed_as", "is_first", "needs_first", "match", "op", "loc", "target", "stack", "place", "nth", "counter",
+        "keys", "seen", "when", "acts", "late", "at", "wanted", "first_at",
+    )  # fmt: skip
+
+    def __init__(self, step: Step, claimed_as: str, is_first: bool, needs_first: bool, description: dict):
+        self.step, self.claimed_as, self.is_first, self.needs_first = step, claimed_as, is_first, needs_first
+        match = self.match = description["match"]
+        self.op, self.loc = match.get("op"), match.get("loc")
+        self.target, self.stack = match.get("target"), match.get("stack")
+        self.place = description.get("place", "before")
+        self.nth = int(description.get("nth", 1))
+        self.counter = count(1)
+        unseen = description.get("unseen") or {}
+        self.keys = tuple(unseen.get("keys", ()))
+        self.seen = frozenset(map(tuple, unseen.get("seen", ())))
+        self.when = tuple(description.get("when") or ())
+        self.acts = claimed_as == "second" and not is_first
+        self.late = self.acts and step.kind == "corrupt"
+        self.at = STEPS + STEP_SIZE * step.index
+        self.wanted = FIRED if claimed_as == "until" else ARMED
+        self.first_at = self.at + (2 if claimed_as == "until" else 1)
+
+    def place_at(self, operation: Operation) -> str:
+        """Before or after this operation, or nothing if it is not looked at there."""
+        name = operation.name
+        if not operation.matchable or self.op not in (None, name):
+            return ""
+        if self.acts:
+            like = self.step.like
+            if like == "error" and name in MAPPED:
+                return ""
+            if like in ("corrupt", "drop"):
+                return "before" if name in (_CORRUPTIBLE if like == "corrupt" else _DROPPABLE) else ""
+            if like == "delay-operation" and name in ("net.send", "net.recv"):
+                return "before"
+        if self.when and self.op is None:
+            return "before" if name in _SENDS else "after" if name in _RECEIVES else ""
+        return self.place
+
+    def reached(self, state, call) -> bool:
+        """Count one occurrence; true if it is the one."""
+        view = state.view
+        if view[self.at] != self.wanted:
+            return False
+        if self.needs_first and self.is_first == (view[self.first_at] == 1):
+            return False
+        if not self._matches(call) or (self.when and not state.are_true(self.when)):
+            return False
+        return self.late or next(self.counter) == self.nth
+
+    def _matches(self, call) -> bool:
+        return (
+            (self.target is None or self.target == call.subject.target)
+            and (self.loc is None or self.loc == call.stack.loc)
+            and (self.stack is None or self.stack == call.stack.digest)
+            and (not self.keys or self._point(call) not in self.seen)
+        )
+
+    def _point(self, call) -> tuple:
+        """The values of the kept keys. Node and role are those of the match: they were compared when it was compiled."""
+        return tuple(
+            call.operation.name if key == "op"
+            else call.stack.loc if key == "loc"
+            else call.stack.digest if key == "stack"
+            else call.subject.target if key == "target"
+            else self.match.get(key)
+            for key in self.keys
+        )  # fmt: skip
+
+
+class State:
+    """The file that the tool and all agents of a run share."""
+
+    def __init__(self, view: memoryview):
+        if len(view) < STEPS or bytes(view[:4]) != b"UMS2":
+            raise ValueError("not a state file")
+        self.view = view
+        self.words = view[: len(view) // 4 * 4].cast("I")
+
+    @property
+    def generation(self) -> int:
+        return self.words[2]
+
+    @property
+    def healed(self) -> bool:
+        return self.view[HEALED] == 1
+
+    def over(self, step: int) -> bool:
+        """True if what this step began has ended: its `until` was reached, or everything is healed."""
+        view = self.view
+        return view[HEALED] == 1 or view[STEPS + STEP_SIZE * step] == OVER
+
+    def caller_at(self, slot: int, port: int) -> int:
+        """One more than the index of the node whose connection from this port has this slot, or 0."""
+        ports, view = self.words[4], self.view
+        if not ports or not view[ports + slot]:
+            return 0
+        told = ports + PORTS + 2 * slot
+        return view[ports + slot] if view[told] | view[told + 1] << 8 == port else 0
+
+    def put_caller_at(self, slot: int, port: int, number: int) -> None:
+        ports, view = self.words[4], self.view
+        if ports:
+            told = ports + PORTS + 2 * slot
+            view[told], view[told + 1] = port & 0xFF, port >> 8
+            view[ports + slot] = number
+
+    def text(self, slot: int):
+        """What was published in a slot: read until no writer came between; None if absent."""
+        start = self.words[5] + SLOT_SIZE * slot
+        words, view, at = self.words, self.view, start // 4
+        for _ in range(_READS_MAX):
+            version = words[at]
+            length = view[start + 4] | view[start + 5] << 8
+            data = bytes(view[start + SLOT_TEXT : start + SLOT_TEXT + min(length, SLOT_SIZE - SLOT_TEXT)])
+            if version == words[at] and not version & 1:
+                return None if length == ABSENT or version == 0 else data.decode("utf-8", "replace")
+        return None
+
+    def publish(self, slot: int, text) -> None:
+        """Write a slot; one writer at a time. None: absent."""
+        start = self.words[5] + SLOT_SIZE * slot
+        words, view, at = self.words, self.view, start // 4
+        data = b"" if text is None else text.encode("utf-8", "backslashreplace")
+        length = ABSENT if text is None else len(data)
+        version = words[at] | 1
+        words[at] = version & 0xFFFFFFFF
+        view[start + 4 : start + SLOT_TEXT + len(data)] = bytes((length & 255, length >> 8)) + data
+        words[at] = (version + 1) & 0xFFFFFFFF or 2
+
+    def are_true(self, comparisons) -> bool:
+        """True if all of these comparisons of variables hold now."""
+        for comparison in comparisons:
+            left = self.text(comparison["slot"])
+            right = self.text(comparison["other"]) if "other" in comparison else comparison["value"]
+            if not compare(left, comparison["is"], right):
+                return False
+        return True
+
+
+def compare(left, how: str, right) -> bool:
+    """Two texts, as numbers where both are; None is absent: equal to nothing but itself."""
+    if left is not None and right is not None:
+        numbers = _number(left), _number(right)
+        if None not in numbers:
+            left, right = numbers
+    if how == "==":
+        return left == right
+    if how == "!=":
+        return left != right
+    if left is None or right is None:
+        return False
+    return left < right if how == "<" else left > right
+
+
+def _number(text: str):
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return None
+
+
+def _acts_by(part, capabilities) -> bool:
+    return isinstance(part, TriggerPart) and part.acts and part.step.capability in capabilities
+
+
+class Table:
+    """All operations by name, with the steps of this process compiled into them."""
+
+    def __init__(self, state: State, node: str, role: str, steps):
+        self.state = state
+        self.operations = {name: Operation(name, True) for name in OPERATIONS}
+        self.operations.update((name, Operation(name, False)) for name in OBSERVED)
+        self.here = {"node": node, "role": role}
+        self.parts: list = []
+        for description in steps:
+            self._add(description)
+
+    def _add(self, description: dict) -> None:
+        index = int(description["step"])
+        if STEPS + STEP_SIZE * (index + 1) > len(self.state.view):
+            raise ValueError("the state file has no room for step %d" % index)
+        step = Step(index, description["fault"])
+        self._add_pair(step, "until", description.get("until") or {})
+        self._add_pair(step, "second", description)
+
+    def _add_pair(self, step: Step, claimed_as: str, pair: dict) -> None:
+        """The second part is looked at first, so that one occurrence is never both."""
+        needs_first = bool(pair.get("first"))
+        for name in ("second", "first"):
+            if pair.get(name):
+                self._add_part(TriggerPart(step, claimed_as, name == "first", needs_first, pair[name]))
+
+    def _add_part(self, part: TriggerPart) -> None:
+        match = part.match
+        if any(match.get(key, value) != value for key, value in self.here.items()):
+            return
+        if not _KEYS.issuperset(match) or not _KEYS.issuperset(part.keys):
+            return  # a key this agent does not know can never be equal
+        part.match = {**match, **self.here}
+        self.parts.append(part)
+        for operation in self.operations.values():
+            place = part.place_at(operation)
+            if place:
+                setattr(operation, place, (*getattr(operation, place), part))
+
+    def without(self, name: str, *capabilities: str) -> Operation:
+        """This operation where such faults cannot be carried out: there it does not count for their steps."""
+        whole, rest = self.operations[name], Operation(name, True)
+        for place in ("before", "after"):
+            parts = [part for part in getattr(whole, place) if not _acts_by(part, capabilities)]
+            setattr(rest, place, tuple(parts))
+        return rest
+
+    def look_first(self, watcher) -> None:
+        """Put something before all parts where variables are read; its `reached` is called as theirs are."""
+        for names, place in ((_SENDS, "before"), (_RECEIVES, "after")):
+            for name in names:
+                operation = self.operations[name]
+                setattr(operation, place, (watcher, *getattr(operation, place)))
+
+    def reset_counts(self) -> None:
+        """In a forked child: occurrences are counted in each process."""
+        for part in self.parts:
+            part.counter = count(1)
+
+    def reached(self, parts, call) -> list:
+        """Count one occurrence; returns the parts that are to be claimed now."""
+        state = self.state
+        found: list = []
+        if state.healed:
+            return found
+        for part in parts:
+            if part.reached(state, call):
+                if part.is_first:
+                    state.view[part.first_at] = 1
+                else:
+                    found.append(part)
+        return found

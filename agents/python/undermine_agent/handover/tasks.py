@@ -1,0 +1,187 @@
+"""Hooks of asyncio's tasks: their start and end, and those that died of an exception nobody asks for.
+
+Their steps are seen where the loop runs them (`event_loop`).
+
+A task that fails is often awaited a moment later, so the verdict waits: half a second after its end, at the next
+hooked operation, the task is looked at again without marking its exception as retrieved. One that is collected
+before says so itself through the loop's exception handler.
+"""
+
+from __future__ import annotations
+
+import _weakref
+from time import monotonic_ns
+
+from undermine_agent.handover.give_take import name_of, without_us
+from undermine_agent.handover.threads import death
+from undermine_agent.names.subjects import Subject
+from undermine_agent.patching.observe import WeakTable, by_address, unique
+from undermine_agent.patching.patch import on_class, on_slot
+
+PATIENCE_NS = 500_000_000
+# What a loop's runner makes tasks of when all others have ended.
+_SHUTDOWN = frozenset(("shutdown_asyncgens", "shutdown_default_executor"))
+
+
+def install(agent, base_events) -> None:
+    handover = getattr(agent, "callbacks", None)  # None where hand-over is not observed
+    watch = Watch(agent, handover)
+    agent.check_tasks = watch.check
+    cls, tasks = base_events.BaseEventLoop, base_events.tasks
+    if handover is None:
+        on_class(cls, "create_task", _watching(agent, watch))
+    else:
+        handover.ended = watch.done
+        for kind in {tasks.Task, tasks._PyTask}:
+            replace = on_slot if kind.__module__ == "_asyncio" else on_class
+            replace(kind, "__init__", _following(agent, watch, handover, base_events))
+
+    def make_handler(original):
+        def call_exception_handler(self, context):
+            if not agent.off:
+                watch.collected(context)
+            return original(self, context)
+
+        return call_exception_handler
+
+    on_class(cls, "call_exception_handler", make_handler)
+
+
+def _watching(agent, watch):
+    """A loop's `create_task`: the end of the task will be seen."""
+
+    def make(original):
+        def create_task(self, *args, **options):
+            task = without_us(original(self, *args, **options))
+            if not agent.off:
+                watch.born(task)
+            return task
+
+        return create_task
+
+    return make
+
+
+def _following(agent, watch, handover, base_events):
+    """A task is made, by a loop or without: it is known by its subject until its last step.
+
+    One that is eager takes its first step at once. Loops with ways of their own are left alone: their steps are not seen.
+    """
+    seen, running = base_events.BaseEventLoop, base_events.events._get_running_loop
+    parts, current = agent.parts, base_events.tasks.current_task
+
+    def make(original):
+        def __init__(self, *args, **options):
+            loop = options.get("loop") or running()
+            subject = None
+            if not agent.off and isinstance(loop, seen):
+                coroutine = args[0] if args else options.get("coro")
+                outer = (
+                    current(loop) if id(getattr(coroutine, "cr_code", None)) in parts and running() is loop else None
+                )
+                subject = watch.begin(coroutine, self, outer)
+                coroutine = outer = None
+            if subject is None:
+                return original(self, *args, **options)
+            watch.tasks.put(self, subject)
+            try:
+                if options.get("eager_start") and loop.is_running():
+                    handover.taken(subject, original, self, *args, **options)
+                else:
+                    original(self, *args, **options)
+            except BaseException:
+                watch.tasks.pop(self)
+                watch.parts.pop(self)
+                raise
+            without_us(self)
+            if self.done():
+                watch.done(self)
+
+        return __init__
+
+    return make
+
+
+class Watch:
+    """The tasks that failed and may not have been noticed. `agent.lost_tasks` holds them."""
+
+    def __init__(self, agent, handover):
+        self.agent = agent
+        self.operation = agent.operations["task.die"]
+        self.start, self.end = agent.operations["task.start"], agent.operations["task.end"]
+        self.reported: list = []
+        self.tasks = handover.steps if handover is not None else WeakTable()
+        self.parts = WeakTable()
+        self.future, self.set = by_address("future"), agent.operations["future.set"]
+        self.has_waits = agent.observes("sync")
+
+    def begin(self, coroutine, task, outer):
+        """A task starts: its subject. What a library makes a task of may call the target's own code, so it counts too.
+
+        One that does nothing but wait, as `wait_for` and `gather` make them, is a part of the task that starts it (`outer`):
+        what it takes is that one's, and its steps are steps of that one, by another name.
+        """
+        if not hasattr(coroutine, "send") or getattr(coroutine, "__name__", None) in _SHUTDOWN:
+            return None
+        name = name_of(coroutine)
+        whole = self.tasks.get(outer) if outer is not None else None
+        if whole is not None:
+            self.parts.put(task, whole)
+            return Subject(name, whole.resource)
+        subject = Subject(name, unique(name))
+        self.agent.record(self.start, subject)
+        return subject
+
+    def born(self, task) -> None:
+        """See to it that the task's end will be seen."""
+        try:
+            task.add_done_callback(self.done)
+        except Exception as error:
+            self.agent._note(error)
+
+    def done(self, task) -> None:
+        """The task ended. Runs in the target's loop: never raises, never marks the exception as retrieved."""
+        try:
+            subject = self.tasks.pop(task)
+            part = self.parts.pop(task)
+            if subject is not None and not self.agent.off:
+                if part is None:
+                    self.agent.record(self.end, subject)
+                if self.has_waits:
+                    self.agent.record(self.set, self.future(task))
+            if not self.agent.off and getattr(task, "_log_traceback", False) and not task.cancelled():
+                self._suspect(task._exception, _weakref.ref(task))
+        except Exception as error:
+            self.agent._note(error)
+
+    def collected(self, context) -> None:
+        """The loop says that a task's exception was never retrieved."""
+        try:
+            message, error = str(context.get("message")), context.get("exception")
+            if error is not None and message.startswith("Task") and message.endswith("never retrieved"):
+                self._suspect(error, None)
+                self.check()
+        except Exception as error:
+            self.agent._note(error)
+
+    def _suspect(self, error, reference) -> None:
+        subject = death(error)
+        key = id(error), subject.target, subject.resource
+        traceback = error.__traceback__
+        stack = self.agent.stack_of(traceback) if traceback is not None else None
+        self.agent.lost_tasks.append((monotonic_ns(), reference, key, subject, stack))
+
+    def check(self, final: bool = False) -> None:
+        """Report the tasks that nobody noticed in time; forget those that somebody did."""
+        agent, now = self.agent, monotonic_ns()
+        pending, agent.lost_tasks = agent.lost_tasks, []
+        for entry in pending:
+            since, reference, key, subject, stack = entry
+            task = reference() if reference is not None else None
+            if reference is not None and (task is None or not task._log_traceback):
+                continue
+            if reference is not None and now - since < PATIENCE_NS and not final:
+                agent.lost_tasks.append(entry)
+            elif key not in self.reported:
+                self.reported = [*self.reported[-200:], key]
+                agent.record(self.operation, subject, stack)

@@ -1,0 +1,85 @@
+"""Loads the accelerator that was built for this interpreter, if there is one. Without it everything works, but slower.
+
+It must be asked for before the modules that use its classes are imported: they take them from here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the module `typing` would cost each process some milliseconds
+    from types import FrameType
+    from typing import Any
+
+# What a hook's `make` may say in `native` that the accelerator does by itself while nothing is to be decided:
+# (kind, operation, subject or what is known, size, its argument, measure, most arguments, parts, others, their operation).
+OBSERVE, DESCRIPTOR, RAW_FILE, SOCKET, PATH, TAKE, PAIR, SOON = range(1, 9)
+NOTHING, NUMBER, LENGTH = range(3)
+RESULT = 1
+
+module: Any = None
+why_not = "no folder to look for it in"
+
+
+def offer(make: Any, *native) -> None:
+    """Say what the accelerator may do by itself for the hooks that `make` makes."""
+    make.native = native
+
+
+def name() -> str:
+    """What this agent is called in its introduction."""
+    return "python-pure/1" if module is None else "python-fast/1"
+
+
+def base(class_name: str, otherwise):
+    """The accelerator's class of this name, or the one of the agent's own code."""
+    return otherwise if module is None else getattr(module, class_name)
+
+
+def file_name() -> str:
+    """The file that holds the accelerator for this interpreter: no other one can load it."""
+    import _imp
+
+    return "fast-%x%s" % (sys.hexversion, _imp.extension_suffixes()[0])
+
+
+def load(folder: str) -> None:
+    """Use the accelerator in this folder. Whatever is wrong with it is a reason to do without."""
+    global module, why_not
+    if not folder:
+        return
+    try:
+        if os.environ.get("UNDERMINE_ACCELERATOR") == "0":
+            raise ImportError("UNDERMINE_ACCELERATOR=0")
+        found = _import(os.path.join(folder, file_name()))
+        if not _understands_frames(found):
+            raise ImportError("frames are not what they are taken for")
+    except Exception as error:
+        why_not = str(error)
+        return
+    module, why_not = found, ""
+
+
+def _import(path: str):
+    import _imp
+    from _frozen_importlib import ModuleSpec
+
+    if sys.implementation.name != "cpython":
+        raise ImportError("not CPython")
+    if not os.path.exists(path):
+        raise ImportError("not built for this interpreter")
+    found = _imp.create_dynamic(ModuleSpec("fast", None, origin=path))
+    _imp.exec_dynamic(found)
+    return found
+
+
+def _understands_frames(found) -> bool:
+    codes: list = []
+    frame: FrameType | None = sys._getframe()
+    seen = found.look()
+    while frame is not None:
+        codes.append(frame.f_code)
+        frame = frame.f_back
+    return len(codes) == len(seen) and all(map(lambda one, other: one is other, codes, seen))

@@ -1,0 +1,505 @@
+"""Logical operations: a function that is one operation, with the kind of its message and the peer.
+
+What the function does below with the same peer is part of it and no event of its own, in the same thread or
+coroutine; all else that it does is seen as ever. While lasting faults are in force, the raw operations are
+seen again, since those faults meet them.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import monotonic_ns
+
+from undermine_agent.core import LOST, note_error
+from undermine_agent.faults.table import Operation
+from undermine_agent.logical.store_calls import GOT
+from undermine_agent.names.subjects import Subject, mask
+from undermine_agent.patching.disguise import disguised
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TEXT_MAX = 200
+_CACHE_MAX = 10_000
+_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # flags of code objects
+_RAW = frozenset({"net.connect", "net.send", "net.recv", "net.close"})
+_DATABASE = _RAW | {"db.read", "db.write", "db.commit"}
+_BELOW = {
+    "msg.send": _RAW | {"msg.send"},
+    "msg.recv": frozenset({"net.recv", "msg.recv"}),  # what a handler sends is not part of the receiving
+    "db.read": _DATABASE,
+    "db.write": _DATABASE,
+    "db.commit": _DATABASE,
+}
+
+
+class LogicalSubject(Subject):
+    """`peer` is `peer:NODE` or `other`; `awaits` is true where a coroutine does the operation."""
+
+    __slots__ = ("peer", "awaits")
+
+    def __init__(self, target: str, resource: str, peer: str, awaits: bool):
+        Subject.__init__(self, target, resource)
+        self.peer = peer
+        self.awaits = awaits
+
+
+class StoreSubject(LogicalSubject):
+    """That of an operation on a store: its resource says what is `asked` of it."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, like: LogicalSubject, asked):
+        LogicalSubject.__init__(self, like.target, asked.text(), like.peer, like.awaits)
+        self.asked = asked
+
+
+class LogicalCall:
+    """A logical operation under way."""
+
+    __slots__ = ("below", "peer")
+
+    def __init__(self, op: str, peer: str):
+        self.below = _BELOW[op]
+        self.peer = peer
+
+
+class CurrentCall:
+    """The innermost logical operation of this thread or, while it runs, of this coroutine."""
+
+    def __init__(self, agent):
+        self.agent = agent
+
+    @property
+    def call(self):
+        return self.agent.thread_state().logical_call
+
+    @call.setter
+    def call(self, logical_call) -> None:
+        self.agent.thread_state().logical_call = logical_call
+
+
+class Function:
+    """One function that is a logical operation. How it is described: see `Hooks.function` in `adapters`.
+
+    `of_result` is true if the operation is known only from what the function returns: a message that has come.
+    `does` and `got` are there for operations on a store: what is asked of it, and what came back.
+    """
+
+    def __init__(self, layer, original, op, kind, peer, size, error, dropped, of_result, does=None, got=None):
+        self.layer = layer
+        self.agent = layer.agent
+        self.current = layer.current
+        self.original = original
+        self.op, self.kind, self.peer, self.size = op, kind, peer, size
+        self.error, self.dropped = error, dropped
+        self.of_result = of_result
+        self.does = does
+        self.got: Any = got if layer.notes_answers else None
+        self.awaits = bool(flags_of(original) & _COROUTINE)
+        self.name = getattr(original, "__qualname__", "?")
+
+    def stand_in(self):
+        if self.awaits:
+            return disguised(self.original, self.begin_coroutine)
+        return disguised(self.original, self.run_for_result if self.of_result else self.run)
+
+    # --- functions
+
+    def run(self, args, options):
+        begun = self.begin(args, options)
+        if begun is None:
+            return self.original(*args, **options)
+        call, logical_call = begun
+        change = call.change
+        try:
+            result = self.agent.carry_out(call, None, self.within(logical_call), args, options)
+        except OSError as error:
+            if error is not call.error:
+                raise
+            raise self.raised(error) from None
+        if change is not None and change.lost:
+            return self.instead_of_lost(args, options)
+        if self.got is not None:
+            self.answered(call, result)
+        return result
+
+    def begin(self, args, options, result=(), t_ns=0):
+        """Record the beginning and decide: a call and its logical_call; None if the original is just to be called."""
+        agent = self.agent
+        found = None if agent.off else self.describe(result + args, options, args)
+        if found is None:
+            return None
+        op, subject, size = found
+        call = agent.enter(agent.operations[op], subject, size, t_ns)
+        if call is None:
+            return None
+        if call.error is not None:
+            raise self.raised(agent.refuse(call))
+        return call, LogicalCall(op, subject.peer if self.peer is not None else "")
+
+    def within(self, logical_call):
+        """The original, during which this operation is under way."""
+        current, original = self.current, self.original
+
+        def scoped(*args, **options):
+            outer, current.call = current.call, logical_call
+            try:
+                return original(*args, **options)
+            finally:
+                current.call = outer
+
+        return scoped
+
+    def run_for_result(self, args, options):
+        receive = self.within(self.pending_call(args, options)) if not self.agent.off else self.original
+        while True:
+            t_ns = monotonic_ns()
+            try:
+                result = receive(*args, **options)
+            except BaseException as error:
+                self.failed(args, options, error, t_ns)
+                raise
+            begun = self.begin(args, options, (result,), t_ns)
+            if begun is None:
+                return result
+            handled, result = self.received(begun[0], result, args, options)
+            if handled:
+                return result
+
+    def received(self, call, result, args, options):
+        """The end of receiving; false and nothing if the message is lost and the next one is to be waited for."""
+        change = call.change
+        if change is not None:
+            result = change.instead(lambda *_, **__: result, args, options)
+        lost = change is not None and change.lost
+        self.agent.leave(call, 0, LOST if lost else None)
+        if call.error is not None:
+            raise self.raised(call.error)
+        if lost:
+            return self.dropped is not None, self.dropped and self.instead_of_lost((result, *args), options)
+        return True, result if call.change is None else call.change.after(result)
+
+    def failed(self, args, options, error, t_ns) -> None:
+        begun = self.begin(args, options, (None,), t_ns)
+        if begun is not None:
+            self.agent.leave(begun[0], 0, error)
+
+    # --- coroutines
+
+    def begin_coroutine(self, args, options):
+        inner = self.original(*args, **options)
+        if not hasattr(inner, "send"):
+            return inner
+        run = self.receive_in_coroutine if self.of_result else self.run_coroutine
+        outer: Any = run(inner, args, options)
+        outer.__name__, outer.__qualname__ = self.original.__name__, self.original.__qualname__
+        return outer
+
+    async def run_coroutine(self, inner, args, options):
+        try:
+            begun = self.begin(args, options)
+        except BaseException:
+            inner.close()
+            raise
+        if begun is None:
+            return await inner
+        call, logical_call = begun
+        change = call.change
+        try:
+            result = await self.changed(change, DrivenCoroutine(self.current, logical_call, inner), args, options)
+        except BaseException as error:
+            self.agent.leave(call, 0, error)
+            if call.error is not None:
+                raise self.raised(call.error) from None
+            raise
+        lost = change is not None and change.lost
+        if lost:
+            result = self.instead_of_lost(args, options)
+        self.agent.leave(call, 0, LOST if lost else None)
+        if call.error is not None:
+            raise self.raised(call.error)
+        if self.got is not None and not lost:
+            self.answered(call, result)
+        if call.change is None:
+            return result
+        await waited(call.change)
+        return call.change.after(result)
+
+    async def changed(self, change, driven, args, options):
+        """Do it as was decided: at once, later, in another way or not at all."""
+        if change is None:
+            return await driven
+        try:
+            await waited(change)
+        except BaseException:
+            driven.inner.close()
+            raise
+
+        def begun(*changed_args, **changed_options):
+            if changed_args != args or changed_options != options:
+                driven.inner.close()
+                driven.inner = self.original(*changed_args, **changed_options)
+            return driven
+
+        given = change.instead(begun, args, options)
+        if given is driven:
+            return await driven
+        driven.inner.close()
+        return given
+
+    async def receive_in_coroutine(self, inner, args, options):
+        logical_call = self.pending_call(args, options)
+        while True:
+            t_ns = monotonic_ns()
+            try:
+                result = await DrivenCoroutine(self.current, logical_call, inner)
+            except BaseException as error:
+                self.failed(args, options, error, t_ns)
+                raise
+            begun = self.begin(args, options, (result,), t_ns)
+            if begun is None:
+                return result
+            if begun[0].change is not None:
+                await waited(begun[0].change)
+            handled, result = self.received(begun[0], result, args, options)
+            if handled:
+                return result
+            inner = self.original(*args, **options)
+
+    # --- what it is
+
+    def describe(self, args, options, given):
+        """Operation, subject and size of a call; None if it is no operation after all, or cannot be told."""
+        try:
+            op = self.op(*args, **options) if callable(self.op) else self.op
+            kind = self.kind(*args, **options) if callable(self.kind) else self.kind
+            if op is None or kind is None:
+                return None
+            peer, address = self.layer.peers.find(self.peer(*given, **options) if callable(self.peer) else self.peer)
+            size = self.size(*args, **options) if callable(self.size) else 0
+            fixed, varying = kind if type(kind) is tuple else ("", str(kind))
+            subject = self.layer.subject(fixed, varying, peer, address, self.awaits)
+            if self.does is not None:
+                subject = StoreSubject(subject, self.does(*args, **options))
+            return op, subject, size if type(size) is int else 0
+        except Exception as error:
+            self.layer.trouble("%s: %s: %s" % (self.name, type(error).__name__, error))
+            return None
+
+    def answered(self, call, result) -> None:
+        """What a store gave is an event of its own, right after the operation, whose number is its size."""
+        try:
+            asked = call.subject.asked
+            got = self.got(result, asked.commands)
+            if got:
+                subject = Subject(call.subject.target, asked.text_of(got))
+                noted = self.agent.enter(self.agent.operations[GOT], subject, call.seq)
+                if noted is not None:
+                    self.agent.leave(noted)
+        except Exception as error:
+            self.layer.trouble("%s: %s: %s" % (self.name, type(error).__name__, error))
+
+    def pending_call(self, args, options):
+        """The logical_call of a receiving whose message has not come yet."""
+        try:
+            return LogicalCall(
+                "msg.recv", self.layer.peers.find(self.peer(*args, **options) if callable(self.peer) else "")[0]
+            )
+        except Exception:
+            return None
+
+    def raised(self, error):
+        """The exception that the library makes of the operating system's answer."""
+        if self.error is None:
+            return error
+        try:
+            return self.error(error)
+        except Exception as trouble:
+            self.layer.trouble("%s: %s: %s" % (self.name, type(trouble).__name__, trouble))
+            return error
+
+    def instead_of_lost(self, args, options):
+        return self.dropped(*args, **options) if callable(self.dropped) else self.dropped
+
+
+class DrivenCoroutine:
+    """Awaits a coroutine; its logical operation is under way only while the coroutine itself runs."""
+
+    __slots__ = ("current", "logical_call", "inner")
+
+    def __init__(self, current, logical_call, inner):
+        self.current = current
+        self.logical_call = logical_call
+        self.inner = inner
+
+    def __await__(self):
+        current, logical_call, inner = self.current, self.logical_call, self.inner
+        step, value = inner.send, None
+        while True:
+            outer, current.call = current.call, logical_call
+            try:
+                awaited = step(value)
+            except StopIteration as end:
+                return end.value
+            finally:
+                current.call = outer
+            try:
+                step, value = inner.send, (yield awaited)
+            except GeneratorExit:
+                inner.close()
+                raise
+            except BaseException as error:
+                step, value = inner.throw, error
+
+
+async def waited(change) -> None:
+    """Wait as long as a change says, without holding the loop; then it has no more to say about that."""
+    for seconds in change.pauses() if hasattr(change, "pauses") else ():
+        await sys.modules["asyncio"].sleep(seconds)
+
+
+class PeerFinder:
+    """Finds out who is meant by a name, an address or a socket."""
+
+    _LOCAL = {"localhost": "127.0.0.1", "": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::1": "127.0.0.1"}
+
+    def __init__(self, agent):
+        config = agent.config
+        self.agent = agent
+        self.names = frozenset(config.get("nodes", ()))
+        self.addresses = config.get("addresses", {})
+        self.hosts = config.get("hosts", {})
+
+    def find(self, peer):
+        """`peer:NODE` or what else the socket hooks call it, and the address as text."""
+        if hasattr(peer, "getpeername"):
+            return self._of_socket(peer)
+        if isinstance(peer, bytes):
+            peer = peer.decode("utf-8", "backslashreplace")
+        if isinstance(peer, (tuple, list)) and len(peer) >= 2:
+            peer = "%s:%s" % (peer[0], peer[1])
+        if not isinstance(peer, str):
+            return "other", ""
+        if peer in self.names:
+            return "peer:" + peer, peer
+        return self._of_address(peer)
+
+    def plain_host(self, host: str) -> str:
+        """The same for all names of the own machine."""
+        return self._LOCAL.get(host, host)
+
+    def _of_address(self, text: str):
+        place = text.partition("://")[2] or text
+        place = place.partition("/")[0].rpartition("@")[2]
+        host, colon, port = place.rpartition(":")
+        if not colon:
+            host, port = place, ""
+        host = host.strip("[]")
+        host = self._LOCAL.get(host, host)
+        node = self.addresses.get("%s:%s" % (host, port)) or self.hosts.get(host)
+        return "peer:" + node if node else "other", place
+
+    def _of_socket(self, sock):
+        peers = getattr(self.agent, "peers", None)
+        subject = peers.of(getattr(sock, "_sock", sock)) if peers is not None else None
+        return (subject.target, getattr(subject, "remote", subject.resource)) if subject is not None else ("other", "")
+
+
+class Layer:
+    """All logical operations of this process."""
+
+    def __init__(self, agent):
+        self.agent = agent
+        self.current = CurrentCall(agent)
+        self.peers = PeerFinder(agent)
+        self.subjects: dict = {}
+        self.troubles = 0
+        self.notes_answers = agent.observes("raw")
+        agent.operations.setdefault(GOT, Operation(GOT, False))
+        operations = agent.operations
+        self.raw = {"net.send": operations["raw.send"], "net.recv": operations["raw.recv"]} if self.notes_answers else {}
+        agent.covered = self.covered
+
+    def covered(self, operation, subject):
+        """True if an operation is part of the logical one under way; or what it is recorded as, though it is."""
+        logical_call = self.current.call
+        if logical_call is None or operation.name not in logical_call.below:
+            return False
+        if isinstance(subject, LogicalSubject):
+            return subject.peer == logical_call.peer
+        if subject.target != logical_call.peer or self.agent.lasting.entries:
+            return False
+        return self.raw.get(operation.name, True)
+
+    def subject(self, fixed: str, varying: str, peer: str, address: str, awaits: bool) -> LogicalSubject:
+        """The subject of a kind whose second part is masked."""
+        key = fixed, varying, peer, address, awaits
+        found = self.subjects.get(key)
+        if found is None:
+            if len(self.subjects) >= _CACHE_MAX:
+                self.subjects.clear()
+            varying = varying[:TEXT_MAX]
+            resource = "%s%s %s" % (fixed, varying, address) if address else fixed + varying
+            target = "%s%s %s" % (fixed, mask(varying), peer)
+            found = self.subjects[key] = LogicalSubject(target, resource, peer, awaits)
+        return found
+
+    def hook(self, owner, name: str, **described) -> None:
+        """Put a stand-in where a module or class has the function, and where its module refers to it."""
+        entry = found_in(owner, name)
+        wrapper = type(entry) if isinstance(entry, (staticmethod, classmethod)) else None
+        original = entry.__func__ if wrapper is not None else entry
+        if not callable(original) or isinstance(original, type):
+            raise TypeError("%s is no function" % name)
+        if flags_of(original) & (_GENERATOR | _ASYNC_GENERATOR):
+            raise TypeError("%s is a generator: it is not one operation" % name)
+        stand_in = Function(self, original, **described).stand_in()
+        if isinstance(owner, type):
+            setattr(owner, name, stand_in if wrapper is None else wrapper(stand_in))
+        else:
+            replace_in(vars(owner), original, stand_in)
+
+    def trouble(self, text: str) -> None:
+        """A line in the agent's own file of errors, for the first few."""
+        self.troubles += 1
+        if self.troubles <= 5:
+            note_error(self.agent.config, RuntimeError(text))
+
+
+def found_in(owner, name: str):
+    """The entry as it stands in the class, one of its bases, or the module."""
+    for place in owner.__mro__ if isinstance(owner, type) else (owner,):
+        if name in vars(place):
+            return vars(place)[name]
+    raise AttributeError("%s has no %s" % (owner.__name__, name))
+
+
+def replace_in(names: dict, original, stand_in) -> None:
+    """In all names of a module, and in its tables of functions."""
+    for name, value in list(names.items()):
+        if value is original:
+            names[name] = stand_in
+        elif type(value) is dict and name != "__builtins__":
+            for key, entry in list(value.items()):
+                if entry is original:
+                    value[key] = stand_in
+        elif type(value) is list:
+            value[:] = [stand_in if entry is original else entry for entry in value]
+
+
+def flags_of(function) -> int:
+    """The flags of its code and of those that it wraps."""
+    flags = 0
+    while function is not None:
+        flags |= getattr(getattr(function, "__code__", None), "co_flags", 0)
+        function = getattr(function, "__wrapped__", None)
+    return flags
+
+
+def layer_of(agent) -> Layer:
+    """The one layer of this agent, made when it is first needed."""
+    if getattr(agent, "layer", None) is None:
+        agent.layer = Layer(agent)
+    return agent.layer

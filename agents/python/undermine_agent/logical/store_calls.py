@@ -1,0 +1,95 @@
+"""Operations on an external store as texts: what was asked of which key with which values, and what came back.
+
+Such a text is the `resource` of the operation, so that those who read the trace can tell which operation on a store
+made another one possible. protocol/README.md says how it is written. Values are cut short: a long one is a digest, by
+which it is recognised when it comes back.
+"""
+
+from __future__ import annotations
+
+from undermine_agent.interpreter import forks
+from undermine_agent.wire.tinyjson import quoted
+
+GOT = "db.got"
+ENTRIES_MAX = 20
+VALUES_MAX = 40
+PLAIN_MAX = 64
+BYTES_MAX = 3500
+_DEPTH_MAX = 4
+_PLAIN = (str, bytes, int, float)
+
+
+class StoreCall:
+    """What one operation asks of a store: `commands` are (name, keys, values) each. `kind` says whose commands they are."""
+
+    __slots__ = ("store", "kind", "commands")
+
+    def __init__(self, store: str, commands, kind: str = ""):
+        self.store = store
+        self.kind = kind
+        self.commands = list(commands)
+
+    def text(self) -> str:
+        """What is asked for, as the resource of the operation."""
+        entries = [(name, shown(keys), shown(values)) for name, keys, values in self.commands]
+        return bounded(self.store, "do", entries, self.kind)
+
+    def text_of(self, got) -> str:
+        """What came back: (key, values) each, as the resource of the event that follows."""
+        return bounded(self.store, "got", [(short(key), shown(values)) for key, values in got])
+
+
+def short(value) -> str:
+    """A key or value as text; a digest of its bytes if it is long."""
+    if type(value) is str and len(value) <= PLAIN_MAX and value.isascii():
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        data = bytes(value)
+    else:
+        data = (value if isinstance(value, str) else str(value)).encode("utf-8", "backslashreplace")
+    if len(data) <= PLAIN_MAX:
+        return data.decode("utf-8", "backslashreplace")
+    blake2b = forks.load("_blake2", "blake2b")
+    return "#" + blake2b(data, digest_size=6).hexdigest()
+
+
+def shown(values) -> list:
+    """Texts of values that may be in lists, dictionaries and sets; one more than are kept if there are more."""
+    found: list = []
+    _collect(values, found, 0)
+    return found
+
+
+def _collect(value, found: list, depth: int) -> None:
+    if value is None or len(found) > VALUES_MAX:
+        return
+    if type(value) in _PLAIN:
+        found.append(short(value))
+        return
+    if isinstance(value, dict):
+        value = [part for item in value.items() for part in item]
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        found.append(short(value))
+    elif depth < _DEPTH_MAX:
+        for part in value:
+            _collect(part, found, depth + 1)
+
+
+def bounded(store: str, name: str, entries: list, kind: str = "") -> str:
+    """The JSON text, with as many entries as there is room for; `more` if some are left out."""
+    begin = '{"store":%s' % quoted(store) + (',"kind":%s' % quoted(kind) if kind else "")
+    room = BYTES_MAX - len(begin) - 30
+    kept, more = [], len(entries) > ENTRIES_MAX
+    for entry in entries[:ENTRIES_MAX]:
+        more |= any(type(part) is list and len(part) > VALUES_MAX for part in entry)
+        text = "[%s]" % ",".join([_json(part) for part in entry])
+        room -= len(text) + 1
+        if room < 0:
+            more = True
+            break
+        kept.append(text)
+    return '%s,"%s":[%s]%s}' % (begin, name, ",".join(kept), ',"more":true' if more else "")
+
+
+def _json(part) -> str:
+    return "[%s]" % ",".join(map(quoted, part[:VALUES_MAX])) if type(part) is list else quoted(part)

@@ -1,0 +1,235 @@
+"""Call sites and stacks: which frames are the target's, and what they are called in every run.
+
+Code objects are known by address and kept alive, never hashed (that would compare their contents). A site is a
+code object and an instruction offset; a stack is a tuple of sites. Each is defined once in the event file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from undermine_agent.interpreter import fast, forks
+
+DEPTH_MAX = 30
+CODES_MAX = 50_000
+STACKS_MAX = 50_000
+UNKNOWN = object()
+
+AGENT_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_LIBRARY_DIR = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_PACKAGE_DIRS = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages"))
+
+
+class Stack:
+    """One distinct call stack: its id in the event file, and its names for matching."""
+
+    __slots__ = ("id", "locs", "_digest")
+
+    def __init__(self, number: int, locs: tuple):
+        self.id = number
+        self.locs = locs
+        self._digest = ""
+
+    @property
+    def loc(self) -> str:
+        return self.locs[0]
+
+    @property
+    def digest(self) -> str:
+        if not self._digest:
+            blake2b = forks.load("_blake2", "blake2b")
+            self._digest = blake2b("\n".join(self.locs).encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
+        return self._digest
+
+
+class Sites:
+    """All sites and stacks of one event file."""
+
+    def __init__(self, packages):
+        self.packages = frozenset(packages)
+        # code address -> offset -> frame id, for the target's code; None for all other code.
+        # Hooks hold on to this dictionary, so it is emptied but never replaced.
+        self.codes: dict = {}
+
+    def reset(self, writer) -> None:
+        """Begin anew for an event file that has no definitions yet."""
+        self.writer = writer
+        self._forget()
+
+    def _forget(self) -> None:
+        """What is needed again is defined again. Code is let go of last, when nobody knows its address any more.
+
+        Another thread may be in `classify`: whatever it puts into `codes` after this is kept alive by the new list.
+        """
+        alive = getattr(self, "alive", None)
+        self.alive: list = []
+        if fast.module is not None:
+            fast.module.forget()
+        self.codes.clear()
+        self.others: dict = {}
+        self.stacks: dict = {}
+        self.locs: dict = {}
+        del alive
+
+    def stack(self, cursor, frame) -> Stack:
+        """The stack of the target's frames from this frame outwards."""
+        if len(self.alive) >= CODES_MAX or len(self.stacks) >= STACKS_MAX:  # a target that makes code without end
+            self._forget()
+        codes = self.codes
+        inner = frame
+        found = []
+        while frame is not None:
+            code = frame.f_code
+            offsets = codes.get(id(code), UNKNOWN)
+            if offsets is UNKNOWN:
+                offsets = self.classify(frame)
+            if offsets is not None:
+                offset = frame.f_lasti
+                site = offsets.get(offset)
+                if site is None:
+                    site = offsets[offset] = self._define(cursor, code, offset, frame.f_globals, frame.f_lineno)
+                found.append(site)
+                if len(found) == DEPTH_MAX:
+                    break
+            frame = frame.f_back
+        if not found:
+            found.append(self._foreign(cursor, inner))
+        return self._stack(cursor, tuple(found))
+
+    def stack_of_traceback(self, cursor, traceback) -> Stack:
+        """The stack at which an exception was raised, innermost first."""
+        found = []
+        while traceback is not None:
+            frame = traceback.tb_frame
+            offsets = self.codes.get(id(frame.f_code), UNKNOWN)
+            if offsets is UNKNOWN:
+                offsets = self.classify(frame)
+            if offsets is not None:
+                offset = traceback.tb_lasti
+                site = offsets.get(offset)
+                if site is None:
+                    site = offsets[offset] = self._define(
+                        cursor, frame.f_code, offset, frame.f_globals, traceback.tb_lineno
+                    )
+                found.append(site)
+            traceback = traceback.tb_next
+        if not found:
+            return self.stack(cursor, sys._getframe(1))
+        return self._stack(cursor, tuple(found[: -DEPTH_MAX - 1 : -1]))
+
+    def classify(self, frame):
+        """Decide once for a code object whether it is the target's; returns its table of offsets or None.
+
+        Whether what is done on behalf of others is the target's is to be asked each time.
+        """
+        if on_behalf(frame):
+            return None
+        code = frame.f_code
+        offsets: dict | None = {} if self._counts(code.co_filename, frame.f_globals) else None
+        self.codes[id(code)] = offsets
+        self.alive.append(code)
+        if fast.module is not None:
+            fast.module.learn(code, offsets is not None)
+        return offsets
+
+    def _counts(self, filename: str, names: dict) -> bool:
+        if not self.packages:
+            return is_hosts(filename) and not is_tools(module_name(names))
+        if filename.startswith(("<frozen ", AGENT_DIR)):
+            return False
+        module = module_name(names)
+        if module == "__main__":
+            stem = os.path.splitext(os.path.basename(filename))[0]
+            return stem in self.packages or module in self.packages
+        return any(module == package or module.startswith(package + ".") for package in self.packages)
+
+    def raised_by_host(self, error: BaseException) -> bool:
+        """True if an exception that came up within the agent passed through code that is not ours."""
+        traceback = error.__traceback__
+        while traceback is not None:
+            frame = traceback.tb_frame
+            if is_hosts(frame.f_code.co_filename) or self._counts(frame.f_code.co_filename, frame.f_globals):
+                return True
+            traceback = traceback.tb_next
+        return False
+
+    def _foreign(self, cursor, frame) -> int:
+        """Where no frame is the target's: the innermost one outside the agent."""
+        while frame is not None and frame.f_code.co_filename.startswith(AGENT_DIR):
+            frame = frame.f_back
+        if frame is None:
+            return self._named(cursor, "?:?#0", 0)
+        key = id(frame.f_code), frame.f_lasti
+        site = self.others.get(key)
+        if site is None:
+            site = self._define(cursor, frame.f_code, frame.f_lasti, frame.f_globals, frame.f_lineno)
+            self.others[key] = site
+        return site
+
+    def _define(self, cursor, code, offset, names, line) -> int:
+        name = getattr(code, "co_qualname", code.co_name)
+        return self._named(cursor, "%s:%s#%d" % (module_name(names), name, ordinal(code, offset)), line or 0)
+
+    def _named(self, cursor, loc: str, line: int) -> int:
+        number = self.writer.frame(cursor, loc, line)
+        self.locs[number] = loc
+        return number
+
+    def _stack(self, cursor, frames: tuple) -> Stack:
+        known = self.stacks.get(frames)
+        if known is None:
+            known = Stack(self.writer.stack(cursor, frames), tuple(map(self.locs.__getitem__, frames)))
+            self.stacks[frames] = known
+        return known
+
+
+_ENTERS = frozenset(("enter_context", "enter_async_context", "__exit__", "__aexit__", "close", "aclose"))
+_ENTERS_WITH = frozenset(((), ("cm",), ("exc_details",)))
+
+
+def on_behalf(frame) -> bool:
+    """True for code of `contextlib.ExitStack`: what it enters and leaves, whoever called it does."""
+    code = frame.f_code
+    if code.co_name not in _ENTERS or frame.f_globals.get("__name__") != "contextlib":
+        return False
+    return code.co_varnames[1:2] in _ENTERS_WITH
+
+
+def is_hosts(filename: str) -> bool:
+    """False for code of the agent and of the standard library."""
+    if filename.startswith(("<frozen ", AGENT_DIR)):
+        return False
+    return not filename.startswith(_LIBRARY_DIR) or any(part in filename for part in _PACKAGE_DIRS)
+
+
+def is_tools(module: str) -> bool:
+    """True for the tool's own code, which calls that of a workload's clients: it is nobody's who did not ask for it."""
+    return module == "undermine" or module.startswith("undermine.")
+
+
+def module_name(names: dict) -> str:
+    """The module's name; that of a module run by `-m` is the one it has when imported."""
+    name = names.get("__name__")
+    if name == "__main__" or name == "__mp_main__":
+        spec = names.get("__spec__")
+        return getattr(spec, "name", None) or "__main__"
+    return name if isinstance(name, str) else "?"
+
+
+_call_opcodes: list = []
+
+
+def ordinal(code, offset: int) -> int:
+    """How many calls (or `with`, `await`, `for`) stand before this offset: it moves less than a line number."""
+    if not _call_opcodes:
+        opmap = forks.load("opcode", "opmap")
+        names = ("CALL", "CALL_KW", "CALL_FUNCTION", "CALL_FUNCTION_KW", "CALL_FUNCTION_EX", "CALL_METHOD")
+        others = ("SETUP_WITH", "BEFORE_WITH", "BEFORE_ASYNC_WITH", "YIELD_FROM", "SEND", "FOR_ITER")
+        _call_opcodes[:] = [opmap[name] for name in names + others if opmap.get(name, 256) < 256]
+    instructions = code.co_code
+    # While a Python function is called, the offset may be that of the call's inline cache: zeros behind the call.
+    while offset > 0 and instructions[offset] == 0:
+        offset -= 2
+    before = instructions[: max(offset, 0) : 2]
+    return sum(map(before.count, _call_opcodes))

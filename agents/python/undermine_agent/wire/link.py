@@ -1,0 +1,58 @@
+"""The conversation with the tool: a hello, a request, an answer; never longer than ten seconds each.
+
+Requests are rare, so no connection is kept: programs count, pass on and close descriptors, and must never find one
+that is not theirs. Every failure is an answer of None: the node goes on.
+"""
+
+from __future__ import annotations
+
+from undermine_agent.wire import tinyjson
+
+TIMEOUT_S = 10
+_ANSWER_MAX = 1 << 20
+
+
+class Link:
+    def __init__(self, path: str, hello: dict):
+        self.path = path
+        self.hello = hello
+
+    def connect(self):
+        """Say hello; returns the welcome, or None."""
+        return self._talk(())
+
+    def ask(self, request: dict):
+        """Send a request and wait for its answer; None if there is none."""
+        return self._talk((request,))
+
+    def _talk(self, requests):
+        import _socket
+
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            connection.settimeout(TIMEOUT_S)
+            connection.connect(self.path)
+            answer = _exchange(connection, self.hello)
+            if answer.get("type") != "welcome":
+                return None
+            for request in requests:
+                answer = _exchange(connection, request)
+            return answer
+        except (OSError, ValueError):
+            return None
+        finally:
+            connection.close()
+
+
+def _exchange(connection, request: dict) -> dict:
+    connection.sendall(tinyjson.dumps(request).encode() + b"\n")
+    answer = b""
+    while not answer.endswith(b"\n"):
+        part = connection.recv(65536)
+        if not part or len(answer) > _ANSWER_MAX:
+            raise OSError("no answer")
+        answer += part
+    found = tinyjson.loads(answer.decode())
+    if not isinstance(found, dict):
+        raise ValueError("not an answer")
+    return found

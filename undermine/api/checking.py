@@ -1,0 +1,133 @@
+"""`undermine check`: what the machine allows, what agents see, and whether the checkers can fail. Injects nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from undermine import plugins
+from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
+from undermine.api.opening import build_agents, opened, silent
+from undermine.api.planning import count_reasons
+from undermine.campaign.experiments import Listener
+from undermine.campaign.proving import Proof, Prover
+from undermine.config.schema import Config
+from undermine.deployments.machine import Ability, abilities
+from undermine.model.baseline import Baseline
+from undermine.model.event import AgentInfo, Event
+from undermine.model.run import RunView
+from undermine.runtimes.table import runtime_of
+
+_BASELINE_RUNS_MIN = 3
+_UNSTABLE_SHOWN = 8
+
+
+class AgentSeen(msgspec.Struct, frozen=True):
+    """Which agent a node loaded, in how many processes, and which operations it observed."""
+
+    node: str
+    wanted: str
+    loaded: str
+    runtime: str
+    processes: int
+    operations: dict[str, int]
+    why_slow: str = ""
+    """Why not all of its processes had the agent's accelerator, or its native helper in a JVM."""
+    gaps: tuple[str, ...] = ()
+    """What the agent does not see."""
+
+
+class CheckResult(msgspec.Struct, frozen=True):
+    """The preflight: what the machine allows and what of the cluster can be seen."""
+
+    abilities: tuple[Ability, ...]
+    agents: tuple[AgentSeen, ...]
+    recurrence: Recurrence
+    durations_s: tuple[float, ...]
+    possible_faults: int
+    skipped: dict[str, int]
+    problems: tuple[str, ...]
+    isolation: str = ""
+    """How nodes are kept apart, and why not in the other way."""
+    unstable: tuple[str, ...] = ()
+    """Some of the points that not every fault-free run showed."""
+    baseline: Baseline = Baseline()
+    """What the fault-free runs were like."""
+    health: dict[str, str] = {}
+    """By node that has a health question: its last answer; "" is healthy."""
+    proofs: tuple[Proof, ...] = ()
+    """For each checker what shows that it can fail; empty if nobody asked."""
+
+    @property
+    def unproved(self) -> tuple[str, ...]:
+        """Checkers that could not be shown to fail."""
+        return tuple(proof.checker for proof in self.proofs if not proof.proved)
+
+    @property
+    def run_s(self) -> float:
+        return sum(self.durations_s) / len(self.durations_s) if self.durations_s else 0.0
+
+    @property
+    def exhaustive_s(self) -> float:
+        """The time to try every fault at every point once, with one job."""
+        return self.run_s * self.possible_faults
+
+
+def check(config: Config, listener: Listener = silent, *, prove: bool = False) -> CheckResult:
+    """Run the workload at least three times without faults and report what is observable; with `prove`, also which
+    checkers can fail."""
+    folder = config.dir / "check"
+    runs = max(_BASELINE_RUNS_MIN, config.hunt.baseline_runs)
+    config = msgspec.structs.replace(config, hunt=msgspec.structs.replace(config.hunt, baseline_runs=runs))
+    chosen = plugins.strategies(config)
+    build_agents(config, listener)
+    with opened(config, folder, chosen, listener, fresh=True) as (campaign, store, engine):
+        campaign.refuse_unknown_policies()
+        campaign.baseline()
+        usual = campaign.preparing.learn()
+        points, runs = store.baseline_points()
+        possible_faults = campaign.possible_faults()
+        last = campaign.preparing.newest
+        proofs: tuple[Proof, ...] = ()
+        if prove:
+            folder_of_last = campaign.experiments.folder(last.record.id)
+            prover = Prover(engine, last, folder_of_last, campaign.experiments.checkers, listener)
+            proofs = prover.prove(folder / "prove")
+        return CheckResult(
+            abilities=tuple(abilities()),
+            agents=tuple(_agents(config, last.trace.agents, last.trace.events)),
+            recurrence=recurrence(points, runs),
+            durations_s=tuple(row["timing"]["total_s"] for row in store.run_rows()),
+            possible_faults=sum(not each.skipped for each in possible_faults),
+            skipped=count_reasons(possible_faults),
+            problems=last.trace.problems,
+            isolation=last.record.isolation,
+            unstable=tuple(str(seen.point) for seen in points if seen.runs < runs)[:_UNSTABLE_SHOWN],
+            baseline=usual,
+            health=health_of(config, last),
+            proofs=proofs,
+        )
+
+
+def health_of(config: Config, run: RunView) -> dict[str, str]:
+    """The last answer of each node that has a health question, in a run; "" is healthy."""
+    asked = {node: "" for node in config.node_ids if config.role_of(node).health}
+    answers = {sample.node: sample.answer for sample in run.record.health if sample.node in asked}
+    unready = {node: why for node, why in run.record.settling.unready.items() if node in asked}
+    return {**asked, **answers, **unready}
+
+
+def _agents(config: Config, agents: Sequence[AgentInfo], events: Sequence[Event]) -> Iterator[AgentSeen]:
+    for node in config.node_ids:
+        loaded = [agent for agent in agents if agent.node == node]
+        yield AgentSeen(
+            node=node,
+            wanted=config.runtime(config.role_of(node).name).name,
+            loaded=", ".join(sorted({agent.agent for agent in loaded})) or "none",
+            runtime=loaded[0].runtime if loaded else "",
+            processes=len(loaded),
+            operations=operations_by_kind(event for event in events if event.node == node),
+            why_slow=next((why for agent in loaded if (why := runtime_of(agent).why_slow(agent))), ""),
+            gaps=loaded[0].gaps if loaded else (),
+        )

@@ -1,0 +1,19 @@
+"""`undermine demo`: the example that the package carries, in a folder of the user's. Runs nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from undermine.resources import example_dir
+
+
+def demo_config(home: Path) -> Path:
+    """Copy the embedded example to a folder where results may be written; return that folder."""
+    source = example_dir("granary")
+    home.mkdir(parents=True, exist_ok=True)
+    for name in ("undermine.toml", "hunt.py"):
+        shutil.copy2(source / name, home / name)
+    shutil.rmtree(home / "granary", ignore_errors=True)
+    shutil.copytree(source / "granary", home / "granary", ignore=shutil.ignore_patterns("__pycache__"))
+    return home

@@ -1,0 +1,102 @@
+"""`undermine hunt`: the whole loop under a budget, in a new campaign or in the latest one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from undermine import plugins
+from undermine.analysis.coverage import Reached, Stage, coverage_of
+from undermine.api.opening import build_agents, identity, opened, refuse_changes, silent
+from undermine.api.stored import new_logs, remarks, today
+from undermine.campaign.experiments import Listener
+from undermine.campaign.loop import Limits
+from undermine.config.load import load
+from undermine.config.schema import Config
+from undermine.deployments.isolation import choose
+from undermine.exchange import suppressions
+from undermine.model.finding import Finding
+from undermine.store.campaign_dirs import campaign_dir, new_campaign_dir, open_store, point_latest
+
+
+class HuntResult(msgspec.Struct, frozen=True):
+    """The store's content after a session of hunting."""
+
+    folder: str
+    findings: tuple[Finding, ...]
+    coverage: Reached
+    statuses: dict[str, int]
+    duration_s: float
+    remarks: dict[str, str] = {}
+    """By a finding's id: how it was suppressed, if that suppression has ended."""
+    new_logs: dict[str, tuple[str, ...]] = {}
+    """By a finding's id: log lines that nodes wrote then and in no correct run."""
+    growth: tuple[Stage, ...] = ()
+    """How coverage grew: an entry for each experiment that reached something new."""
+
+    @property
+    def believed(self) -> tuple[Finding, ...]:
+        """Findings that were reproduced, or that nobody tried to reproduce."""
+        return tuple(f for f in self.findings if f.believed)
+
+
+def hunt(
+    config: Config | Path | str,
+    *,
+    strategies: Sequence[str] = (),
+    budget_s: float | None = None,
+    runs_max: int | None = None,
+    seed: int | None = None,
+    jobs: int | None = None,
+    resume: bool = False,
+    accept_changes: bool = False,
+    params: Mapping[str, str] | None = None,
+    listener: Listener = silent,
+) -> HuntResult:
+    """Run the whole loop under a budget. With `resume`, the latest campaign is continued."""
+    config = config if isinstance(config, Config) else load(Path(config), params or {})
+    begun = time.monotonic()
+    chosen = plugins.strategies(config, strategies)
+    choose(config.run.isolation)  # before a folder is made for a campaign that could not run
+    suppressions.matcher(config, today())
+    build_agents(config, listener)
+    folder = campaign_dir(config) if resume else new_campaign_dir(config)
+    seed = _first_seed(folder) if seed is None and resume else seed
+    if seed is not None:
+        config = msgspec.structs.replace(config, hunt=msgspec.structs.replace(config.hunt, seed=seed))
+    if resume and not accept_changes:
+        with open_store(folder) as store:
+            refuse_changes(store, config)
+    limits = Limits(
+        budget_s=config.hunt.budget if budget_s is None else budget_s,
+        runs_max=config.hunt.max_runs if runs_max is None else runs_max,
+        jobs=jobs or config.hunt.jobs_for(os.cpu_count() or 1),
+    )
+    with opened(config, folder, chosen, listener) as (campaign, store, _):
+        campaign.refuse_unknown_policies()  # before it is the latest
+        store.set_meta("identity", {**identity(config), "seed_said": seed})
+        point_latest(config, folder)
+        campaign.run(limits)
+        found = store.findings()
+        coverage = campaign.experiments.coverage or coverage_of(store)
+        return HuntResult(
+            folder=str(folder),
+            findings=found,
+            coverage=coverage.reached,
+            statuses=store.status_counts(),
+            duration_s=time.monotonic() - begun,
+            remarks=remarks(config, found),
+            new_logs=new_logs(store, found),
+            growth=coverage.growth,
+        )
+
+
+def _first_seed(folder: Path) -> int | None:
+    """The value of --seed when the campaign was begun."""
+    with open_store(folder) as store:
+        seed: int | None = (store.meta("identity") or {}).get("seed_said")
+        return seed

@@ -1,0 +1,96 @@
+"""Open a campaign to add runs to it, and refuse to resume one under other conditions. Runs nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import undermine
+from undermine import plugins
+from undermine.api.stored import today
+from undermine.campaign.experiments import Listener, News
+from undermine.campaign.loop import Campaign
+from undermine.config.schema import Config, changes
+from undermine.deployments.isolation import choose
+from undermine.deployments.sweep import sweep
+from undermine.exchange import suppressions
+from undermine.model.errors import UserError
+from undermine.protocols import Strategy
+from undermine.run.agent_files import prepare_agents
+from undermine.run.engine import Engine, open_engine
+from undermine.store.campaign_dirs import open_store
+from undermine.store.database import Store
+
+_REASONS_MAX = 5
+
+
+def silent(_: News) -> None:
+    """A listener that ignores everything."""
+
+
+def build_agents(config: Config, listener: Listener) -> None:
+    """Build the agents that must be built, before the first run; the listener hears how long that may take."""
+    prepare_agents(config, lambda text: listener(News("building", text)))
+
+
+@contextlib.contextmanager
+def opened(
+    config: Config, folder: Path, strategies: Sequence[Strategy], listener: Listener, *, fresh: bool = False
+) -> Iterator[tuple[Campaign, Store, Engine]]:
+    """The campaign in a folder, which nobody else may add to meanwhile; `fresh` empties the folder first.
+
+    Call `build_agents` before it if nodes will be started.
+    """
+    sweep(config.dir)
+    with open_store(folder, exclusive=True, fresh=fresh) as store, open_engine(config, folder) as engine:
+        checkers = plugins.checkers(config, engine.userland.declared["checkers"])
+        suppressed = suppressions.matcher(config, today())
+        yield Campaign(engine, store, strategies, checkers, listener, suppressed), store, engine
+
+
+# --- under which conditions it was begun
+
+
+def identity(config: Config) -> dict[str, Any]:
+    """The conditions of a campaign that is begun now, as its store keeps them."""
+    return {
+        "version": undermine.__version__,
+        "fingerprint": config.fingerprint(),
+        "significant": config.significant(),
+        "isolation": choose(config.run.isolation).mode,
+        "python": platform.python_version(),
+        "config": config.path,
+        "name": config.campaign.name,
+    }
+
+
+def has_configuration(store: Store, config: Config) -> bool:
+    """Was this campaign begun with this configuration?"""
+    return (store.meta("identity") or {}).get("fingerprint") == config.fingerprint()
+
+
+def changes_since(store: Store, config: Config) -> list[str]:
+    """The first changes of the configuration since the campaign was begun."""
+    before = (store.meta("identity") or {}).get("significant", {})
+    return changes(before, config.significant())[:_REASONS_MAX]
+
+
+def refuse_changes(store: Store, config: Config) -> None:
+    """Raise a `UserError` if the campaign was begun under other conditions, or never."""
+    old = store.meta("identity")
+    if old is None:
+        raise UserError("this campaign was never started; run `undermine hunt` without --resume")
+    reasons = changes(old["significant"], config.significant()) if old["fingerprint"] != config.fingerprint() else []
+    if old["version"] != undermine.__version__:
+        reasons.append(f"undermine was {old['version']} and is {undermine.__version__}")
+    if old.get("isolation", "ports") != (now := choose(config.run.isolation)).mode:
+        reasons.append(f"nodes were kept apart by {old.get('isolation', 'ports')} and would be by {now}")
+    if reasons:
+        raise UserError(
+            "the campaign cannot be resumed as it was: "
+            + "; ".join(reasons[:_REASONS_MAX])
+            + ". Undo that, start a new campaign without --resume, or say --accept-changes"
+        )
