@@ -3,7 +3,8 @@
 A wait has its own limit; one that does not wait has none. A scope with a time limit (`timeout`) is in force for all
 that its thread or task does until it ends, also for the task that a limited wait starts to await it. A socket's limit
 counts anew for each operation on the connection, on the JVM only for those that receive; a logical operation has that
-of the bytes that move within it. Of several the earliest is the one in force."""
+of the bytes that move within it. Of several the earliest is the one in force.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +168,8 @@ class _Deadlines:
         """Limits of sockets before they were connected, by the connecting that followed.
 
         A connecting within a logical operation is no event, but the connection has its limit then, which is told once
-        more."""
+        more.
+        """
         columns, contexts = self.columns, self.contexts
         nameless = columns.resource[limits] == columns.id_of("")
         early, named, connects = limits[nameless], limits[~nameless], columns.find("net.connect")

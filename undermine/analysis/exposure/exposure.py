@@ -3,7 +3,8 @@ waited for it.
 
 A *spot* is an operation and what led to it, on whichever node of a role. Of all its occurrences in a run it is kept
 which locks were held in one of them, the shortest limit, and whether a thread waited for the end of the very work that
-it had asked for."""
+it had asked for.
+"""
 
 from __future__ import annotations
 

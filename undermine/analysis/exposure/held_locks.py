@@ -3,7 +3,8 @@
 A lock is held from the end of its acquire to the beginning of its release (`lock_table` has the rules). A task holds
 its own locks and those of the thread that runs it; a task that was started for a limited wait is the same owner as the
 task that waits. A thread that has ended holds nothing. A semaphore that somebody releases without having acquired it is
-a signal, which nobody holds."""
+a signal, which nobody holds.
+"""
 
 from __future__ import annotations
 

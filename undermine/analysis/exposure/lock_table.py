@@ -4,7 +4,8 @@ are numbers.
 A reentrant lock is held until it was released as often as it was taken. Locks taken for reading and for writing are
 released as such. A thread that waits in a condition has given the condition's lock up meanwhile. Plain locks and
 semaphores may be released by others. If an exclusive lock is taken while another owner has it, that owner released it
-unseen."""
+unseen.
+"""
 
 from __future__ import annotations
 

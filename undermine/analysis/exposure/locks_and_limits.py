@@ -16,7 +16,8 @@ class LocksAndLimits:
     """Arrays with one value for each event.
 
     `held` is a number of `lock_sets`; a set is the rows that acquired the locks, the first acquired first. `deadline`
-    is in nanoseconds (0: none), and `deadline_of` the row that set it (NONE)."""
+    is in nanoseconds (0: none), and `deadline_of` the row that set it (NONE).
+    """
 
     held: Ids
     lock_sets: Sequence[tuple[int, ...]]

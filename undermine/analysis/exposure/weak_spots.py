@@ -2,7 +2,8 @@
 say.
 
 The source knows locks, loops, barriers and clocks that no agent sees; a run knows who called whom, which locks were
-held and which limits were in force. A spot is weak by either, and says by which."""
+held and which limits were in force. A spot is weak by either, and says by which.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ wherever it is. A callback (`data_received`) is a handler itself: nothing of the
 loop receives. To set a future or give a call over counts only where nothing more is done: libraries pass on what they
 read. Clocks say something only where nothing else does, and nothing where their place is all that is known. Once the
 thread sleeps, or the function that polled and calls the handlers has returned, the handling is over. A task that was
-started for a limited wait was called by who waits: what is under way there is under way in it."""
+started for a limited wait was called by who waits: what is under way there is under way in it.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 together.
 
 Bytes say it where they were moved within a logical operation or led to one. What somebody else sent later is paired by
-order. See docs/causality.md."""
+order. See docs/causality.md.
+"""
 
 from __future__ import annotations
 

@@ -134,7 +134,8 @@ def _overlaps(sends: _Side, receives: _Side, count: int) -> tuple[Ids, Ids, Numb
     """Which sends' bytes are which receives': numbers in both, first and last byte, and whether the send ends there.
 
     All channels are laid in one line, each with room for the longer of its sides, so that one search serves all of
-    them."""
+    them.
+    """
     sent, received = (sums(side.channel, side.bytes, count) for side in (sends, receives))
     room = np.maximum(sent, received)
     base = np.cumsum(room) - room

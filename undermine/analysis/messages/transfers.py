@@ -45,7 +45,8 @@ class Transfers:
     """What moved bytes, or closed, in the order of time; `rows` are those of the columns.
 
     A *user* is a resource in a process; `user` has its number, `keys` and `firsts` the two and the first transfer of
-    each."""
+    each.
+    """
 
     rows: Numbers
     code: npt.NDArray[np.int8]

@@ -1,7 +1,8 @@
 """What the commands of external stores do with their keys and values: tables, by the names of the commands.
 
 `stores.py` relates operations with their help. Another kind of store is another entry of `TABLES`; a command that no
-table knows does what its operation says (`BY_OPERATION`), which is enough for most. Pure."""
+table knows does what its operation says (`BY_OPERATION`), which is enough for most. Pure.
+"""
 
 from __future__ import annotations
 

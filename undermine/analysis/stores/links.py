@@ -6,7 +6,8 @@ transaction is one operation. What commands do is in tables (`store_commands.py`
 
 An operation takes effect at some moment between its begin and its end, so one can have made another one possible only
 if it began before the other ended. That is the order in which they are gone through: what an operation changes counts
-from its begin, what it was given is looked up at its end. Pure."""
+from its begin, what it was given is looked up at its end. Pure.
+"""
 
 from __future__ import annotations
 
