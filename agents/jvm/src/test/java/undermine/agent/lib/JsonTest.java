@@ -23,6 +23,7 @@ class JsonTest {
     @Test
     void integersThatAreTooLongAreNumbersStill() {
         assertEquals(Long.MAX_VALUE, Json.read("9223372036854775807"));
+        assertEquals(Long.MIN_VALUE, Json.read("-9223372036854775808"));
         assertEquals(9.223372036854775808e18, Json.read("9223372036854775808"));
     }
 
