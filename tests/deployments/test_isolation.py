@@ -15,7 +15,7 @@ from node_helpers import Token, until
 from undermine.config.load import load
 from undermine.config.schema import Isolation as Wanted
 from undermine.deployments import cgroups, isolation
-from undermine.deployments.client import GuardianClient
+from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.isolation import Isolation, IsolationChoice, LoopbackNetwork, NamespaceNetwork, choose
 from undermine.deployments.local import AgentFile, LocalCluster
 from undermine.deployments.ports import PortPool

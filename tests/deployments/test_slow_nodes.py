@@ -13,7 +13,7 @@ from network_helpers import needs_namespaces
 from node_helpers import until
 
 from undermine.config.load import load
-from undermine.deployments.client import GuardianClient
+from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.isolation import Isolation, NodeNetwork, choose
 from undermine.deployments.local import LocalCluster
 from undermine.deployments.slow import disk as slow_disk

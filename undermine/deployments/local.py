@@ -21,7 +21,7 @@ from undermine.config.schema import Config, Health, Ready, Role
 from undermine.config.templates import Values, render, render_command
 from undermine.deployments import cgroups, probes
 from undermine.deployments.abilities import Partition
-from undermine.deployments.client import Exit, GuardianClient
+from undermine.deployments.guardian_client.client import Exit, GuardianClient
 from undermine.deployments.isolation import NodeNetwork
 from undermine.deployments.slow.disk import SlowDisks
 from undermine.model.point import CLIENT

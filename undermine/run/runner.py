@@ -45,7 +45,8 @@ from undermine.analysis.exposure.explained_stacks import explained
 from undermine.config.schema import Config
 from undermine.config.templates import render_command
 from undermine.deployments import cgroups
-from undermine.deployments.client import GuardianClient, GuardianDied, NodeSurvived
+from undermine.deployments.guardian_client.client import GuardianClient, NodeSurvived
+from undermine.deployments.guardian_client.link import GuardianDied
 from undermine.deployments.isolation import Isolation, NodeNetwork, choose, node_infos
 from undermine.deployments.local import LocalCluster, tail
 from undermine.deployments.stacks import gather
