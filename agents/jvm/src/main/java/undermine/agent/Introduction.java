@@ -18,8 +18,8 @@ final class Introduction {
             "processes: starts and waits of child processes; pipes inside one process (java.nio.channels.Pipe, PipedInputStream)",
             "locks: conversions of a StampedLock (such as tryConvertToWriteLock) and its views (asReadLock)",
             "hand-over: executors of libraries other than Netty, and the threads inside java.net.http.HttpClient",
-            "waits: Phaser.arrive; the thread that wakes a sleeper (parkNanos, parkUntil); the tasks that awaitTermination, close,"
-                    + " invokeAll and invokeAny wait for in a ForkJoinPool or a pool with one thread per task;"
+            "waits: Phaser.arrive; the thread that wakes a sleeper (parkNanos, parkUntil); the tasks that awaitTermination,"
+                    + " close, invokeAll and invokeAny wait for in a ForkJoinPool or a pool with one thread per task;"
                     + " ForkJoinTask.invokeAll",
             "reflection: locks, queues, waits and clocks that are called by reflection",
             "mapped files: the JVM has no hook for memory",

@@ -122,7 +122,8 @@ class DecisionTableTest {
     @Test
     void unseenPointsAreThoseNotAmongTheSeen() {
         String digest = Given.stack("app:Main.run#1").digest();
-        DecisionTable table = Given.table(view, step("{'match': {'op': 'file.write'}, 'nth': 1, 'unseen': {'keys': ['loc', 'stack', "
+        DecisionTable table = Given.table(view, step("{'match': {'op': 'file.write'}, 'nth': 1, "
+                + "'unseen': {'keys': ['loc', 'stack', "
                 + "'op', 'node'], 'seen': [['app:Main.run#1', '" + digest + "', 'file.write', 's1']]}}", "crash"));
         Given.step(view, 0, SharedState.ARMED);
         assertFalse(isReached(table, "before", "file.write"));

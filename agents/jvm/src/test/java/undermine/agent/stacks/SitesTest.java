@@ -176,16 +176,16 @@ class SitesTest {
 
     @Test
     void packagesDefineTheTarget() throws IOException {
-        assertTrue(sites.targets(Store.class));
-        assertTrue(sites.targets("shop.sub.Other"));
-        assertFalse(sites.targets("shopping.Cart"));
-        assertFalse(sites.targets(String.class));
+        assertTrue(sites.isOfTarget(Store.class));
+        assertTrue(sites.isOfTarget("shop.sub.Other"));
+        assertFalse(sites.isOfTarget("shopping.Cart"));
+        assertFalse(sites.isOfTarget(String.class));
         Sites all = new Sites(List.of(), file);
-        assertTrue(all.targets("org.example.Main"));
-        assertTrue(all.targets("Main"));
-        assertFalse(all.targets(String.class));
-        assertFalse(all.targets(Sites.class));
-        assertFalse(new Sites(List.of("undermine"), file).targets(Sites.class));
+        assertTrue(all.isOfTarget("org.example.Main"));
+        assertTrue(all.isOfTarget("Main"));
+        assertFalse(all.isOfTarget(String.class));
+        assertFalse(all.isOfTarget(Sites.class));
+        assertFalse(new Sites(List.of("undermine"), file).isOfTarget(Sites.class));
     }
 
     @Test
