@@ -1,7 +1,7 @@
-"""Facts from a target's Python source: its I/O operations, and the regions in which a slow one hurts.
+"""Facts from the source of a target: its I/O operations, and the regions in which a slow one hurts.
 
-See docs/program-facts.md. Never imports or runs code of the target. `analyse(folders)` returns the facts.
-`Program.read(folders)` can also be told which calls runs have shown.
+Never imports or runs any code of the target. `analyse(folders)` returns the facts. `Program.read(folders)` also takes the
+calls that runs have shown. See docs/program-facts.md.
 """
 
 from undermine.program.facts import SYNCHRONIZED, TIMED, Counts, Facts, Region, StaticPoint, Trouble

@@ -124,7 +124,7 @@ def card_of(store: Store, finding: Finding, rows: Mapping[int, Row], lines: Mapp
         certainty=certainty,
         why=clip(finding.plan.why, 400),
         injected=tuple(injections(finding.plan, lines)),
-        seen=seen_by(finding, {number: row["strategy"] for number, row in rows.items()}),
+        seen=seen_by(finding, rows),
         receipts=tuple(_receipt_rows(view, receipts)) if view else (),
         evidence=_evidence(verdict, brief),
         verdicts=() if brief else tuple(_verdict_rows(finding)),

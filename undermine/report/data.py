@@ -23,10 +23,11 @@ from undermine.model.plan import (
     nodes_of,
 )
 from undermine.model.point import PHASE
+from undermine.model.rounds import RoundKind
 from undermine.model.run import Rank, Verdict
 from undermine.report.drawing.scene import short_fault
 from undermine.report.text import clip, count
-from undermine.store.database import CONFIRM, Store
+from undermine.store.database import Store
 from undermine.store.rundir import RunDir
 
 Row = Mapping[str, Any]
@@ -122,13 +123,15 @@ def lines_of(store: Store) -> dict[str, int]:
     return {seen.point.id: seen.line for seen in store.baseline_points()[0] if seen.line}
 
 
-def seen_by(finding: Finding, strategy_of: Mapping[int, str]) -> str:
+def seen_by(finding: Finding, rows: Mapping[int, Row]) -> str:
     """The strategies that found it, and in how many runs."""
-    counts = Counter(strategy_of.get(run, "") for run in finding.runs)
+    runs = [rows[run] for run in finding.runs if run in rows]
+    confirmations = sum(row["kind"] is RoundKind.CONFIRM for row in runs)
+    counts = Counter(row["strategy"] or row["kind"] for row in runs if row["kind"] is not RoundKind.CONFIRM)
     parts = [f"{clip(name, 40)} in {count(counts[name], 'run')}" for name in finding.strategies if counts[name]]
     parts += [clip(name, 40) for name in finding.strategies if not counts[name]]
-    if counts[CONFIRM]:
-        parts.append(f"{count(counts[CONFIRM], 'confirmation run')}")
+    if confirmations:
+        parts.append(count(confirmations, "confirmation run"))
     return ", ".join(parts) or count(len(finding.runs), "run")
 
 

@@ -6,18 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from undermine.model.finding import Finding
+from undermine.model.rounds import RoundKind
 from undermine.model.run import Verdict
 from undermine.report.data import Row, hurts
 from undermine.report.text import clip
-from undermine.store.database import BASELINE, BENIGN, CONFIRM, CONTROL, REALISM, REPLAY, Store
+from undermine.store.database import Store
 
 _WHAT_FOR = {
-    BASELINE: "fault-free",
-    BENIGN: "fault at rest",
-    CONFIRM: "confirmation",
-    CONTROL: "control",
-    REALISM: "slow device",
-    REPLAY: "replay",
+    RoundKind.BASELINE: "fault-free",
+    RoundKind.BENIGN: "fault at rest",
+    RoundKind.CONFIRM: "confirmation",
+    RoundKind.CONTROL: "control",
+    RoundKind.REALISM: "slow device",
+    RoundKind.REPLAY: "replay",
 }
 """Words for runs that no strategy proposed."""
 RUNS_MAX = 500
@@ -54,7 +55,7 @@ def run_rows_of(store: Store, rows: Sequence[Row], findings: Iterable[Finding]) 
             status = "held, no fault" if row["plan"].steps else "no fault"
         yield RunRow(
             run=row["run"],
-            strategy=_WHAT_FOR.get(str(row["strategy"]), str(row["strategy"])),
+            strategy=_WHAT_FOR.get(row["kind"], str(row["strategy"])),
             plan=clip(str(row["plan"]), 240),
             status=status,
             verdict=clip(_verdict_words(row, store.verdicts(row["run"])), 200),
