@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import random
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from undermine.analysis.causality.causality import causality
@@ -476,27 +478,36 @@ def test_a_sender_is_named_with_those_that_it_sends_for(stack: tuple[str, ...], 
     assert sent_from(stack) == words
 
 
-# --- random
+# --- generated messages
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_random_messages_in_frames_are_all_found(seed: int) -> None:
+@st.composite
+def framed_messages(draw: st.DrawFn) -> list[tuple[list[int], list[int]]]:
+    """For each message the sizes of its sends, and the sizes of the receives in which its bytes arrive."""
+    frames = []
+    for sizes in draw(st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=3), min_size=1, max_size=30)):
+        total = sum(sizes)
+        cuts = sorted(draw(st.sets(st.integers(1, total - 1), max_size=5))) if total > 1 else []
+        frames.append((sizes, [b - a for a, b in pairwise([0, *cuts, total])]))
+    return frames
+
+
+@given(framed_messages())
+def test_all_messages_in_frames_are_found(frames: list[tuple[list[int], list[int]]]) -> None:
     """Every message is sent by one or more sends; its bytes come in receives of any size, and then it is handled."""
-    chance, events, expected, t = random.Random(seed), [], [], 0
-    for number in range(60):
-        start, sizes = t + 1, [chance.randrange(1, 50) for _ in range(chance.randrange(1, 4))]
+    events, expected, t = [], [], 0
+    for number, (sizes, parts) in enumerate(frames):
+        start = t + 1
         for at, size in enumerate(sizes):
             events.append(sends(start + 2 + 3 * at, size, "raw.send"))
         t = start + 20
         events.append(says(start, t, f"kind{number % 3}"))
-        left = sum(sizes)
-        while left:
-            part = chance.randrange(1, left + 1)
-            t, left = t + 5, left - part
+        for part in parts:
+            t += 5
             events.append(takes(t, part))
         expected.append((start, t + 5))
         events.append(hears(t + 5, t + 10, f"kind{number % 3}"))
         t += 20
     some = found(*events)
     assert pairs(some) == expected
-    assert [one.kind for one in some] == [f"kind{number % 3}" for number in range(60)]
+    assert [one.kind for one in some] == [f"kind{number % 3}" for number in range(len(frames))]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import cProfile
 import itertools
 import json
-import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from undermine.analysis.pipeline import analyse
 from undermine.analysis.stores import links as stores
@@ -503,17 +504,26 @@ def test_the_stores_of_a_run(course: Course) -> None:
     assert (other.node, other.operations) == ("", 1)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_every_link_of_a_simulated_queue_is_found(course: Course, seed: int) -> None:
-    """A server that does one thing at a time; what operations look like from outside, they overlap."""
-    rng = random.Random(seed)
+Turn = tuple[int, int, int, bool, str]
+"""Time since the turn before, how long the operation began before and ended after it, whether it pushes, and what."""
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(1, 9), st.booleans(), st.sampled_from("ab")),
+        max_size=100,
+    )
+)
+def test_every_link_of_a_simulated_queue_is_found(turns: list[Turn]) -> None:
+    """The server does one thing at a time; seen from outside, the operations overlap."""
+    course = Course()
     queue: list[tuple[str, str]] = []
     expected, now = set(), 10
-    for number in range(200):
-        now += rng.randint(1, 5)
-        at = (now - rng.randint(1, 9), now + rng.randint(1, 9))
-        if rng.random() < 0.5 or not queue:
-            value = f"{rng.choice('ab')}{number}"
+    for number, (pause, before, after, pushes, letter) in enumerate(turns):
+        now += pause
+        at = (now - before, now + after)
+        if pushes or not queue:
+            value = f"{letter}{number}"
             queue.append((f"push{number}", value))
             course.did(f"push{number}", at, ("LPUSH", ["q"], [value]), pid=number + 1)
         else:
