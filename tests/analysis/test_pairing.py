@@ -224,7 +224,7 @@ def test_receives_got_their_bytes_in_the_order_in_which_they_ended() -> None:
 @pytest.mark.parametrize(
     "last", [{"end_ns": 0, "result": 0}, {"error": "ECONNRESET", "result": 0}], ids=["killed", "failed"]
 )
-def test_what_was_received_of_the_last_send_counts_if_it_did_not_end_well(last: dict[str, object]) -> None:
+def test_bytes_of_a_failed_last_send_count_if_they_were_received(last: dict[str, object]) -> None:
     pairing, pairs = paired(sent(1, 3), sent(2, 100, **last), got(10, 50))
     assert pairs == [(1, 10, 0, 3), (2, 10, 3, 50)]
     assert pairing.received == pairing.paired == 50
@@ -257,9 +257,7 @@ def test_a_send_that_failed_sent_nothing_if_all_the_others_are_what_was_received
     [([sent(2, 100, **AGAIN)], 40), ([sent(2, 100, **AGAIN), sent(3, 9, **AGAIN)], 60)],
     ids=["not all was received", "two have failed"],
 )
-def test_what_follows_a_send_of_which_nobody_knows_the_part_is_paired_with_nothing(
-    middle: list[Event], received: int
-) -> None:
+def test_sends_after_a_partial_send_of_unknown_size_are_not_paired(middle: list[Event], received: int) -> None:
     pairing, pairs = paired(sent(1, 3), *middle, sent(4, 50), got(10, received))
     assert pairs == [(1, 10, 0, 3)]
     assert whys(pairing) == [(50, IN_DOUBT), (received - 3, IN_DOUBT)]
@@ -272,13 +270,13 @@ def test_doubt_about_one_channel_is_none_about_others() -> None:
     assert pairs == [(4, 5, 0, 6)]
 
 
-def test_what_was_dropped_does_not_count_even_if_it_is_the_last() -> None:
+def test_a_dropped_send_does_not_count_even_if_it_is_the_last() -> None:
     pairing, pairs = paired(sent(1, 3), sent(2, 9, error="LOST", result=0), got(10, 5))
     assert pairs == [(1, 10, 0, 3)]
     assert whys(pairing) == [(2, "no send of these bytes was recorded")]
 
 
-def test_what_is_never_received_and_whose_peer_has_no_agent_is_said() -> None:
+def test_unpaired_bytes_say_whether_they_were_lost_or_the_peer_has_no_agent() -> None:
     other = "10.0.0.9:6379"
     pairing, pairs = paired(
         sent(1, 3), got(10, 2), sent(20, 7, f"{A}>{other}/2"), got(30, 8, f"{A}>{other}/2", "n1", pid=1)
