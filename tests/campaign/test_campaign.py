@@ -12,7 +12,8 @@ from fake_engine import ENDLESS, FakeEngine, Scripted, Whole, campaign, configur
 from undermine.campaign.experiments import News
 from undermine.campaign.loop import Limits
 from undermine.model.errors import ClusterError, UserError
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Receipt, RunRecord
 from undermine.protocols import PointSeen
 from undermine.store.rundir import RunDir, load_view

@@ -7,7 +7,8 @@ import pytest
 from undermine.checkers.builtin import BUILTIN, Deaths, Exits, Hang, Liveness, WorkloadResult
 from undermine.model import run as runs
 from undermine.model.event import AgentInfo, Event, Trace
-from undermine.model.plan import At, Corrupt, Error, Plan, Step
+from undermine.model.faults import Corrupt, Error
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import NodeExit, Op, OpStatus, Phase, Receipt, RunRecord, RunView, Settling
 from undermine.model.stacks import Doing, ProcessStacks
 from undermine.testing import event, point, run_view

@@ -18,8 +18,9 @@ from undermine.campaign.experiments import News
 from undermine.campaign.replaying import ReplayedRun, ReplayResult
 from undermine.campaign.stored_plans import DroppedBy, DroppedPlan, Planned, StandsIn, StoredPlans
 from undermine.cli import display
+from undermine.model.faults import Crash
 from undermine.model.finding import Finding, Realism, Variant
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Verdict
 from undermine.policies.pruning import Example, Explanation
 from undermine.testing import point

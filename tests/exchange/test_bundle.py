@@ -21,8 +21,9 @@ from undermine.config.schema import Config
 from undermine.exchange import bundle
 from undermine.exchange.bundle import FORMAT, Manifest, Seen
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash
 from undermine.model.finding import Finding
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import NodeInfo, RunRecord, Verdict
 from undermine.store.rundir import RunDir, save_record
 from undermine.testing import point

@@ -6,8 +6,9 @@ import msgspec
 
 from undermine.findings import confirm
 from undermine.findings.confirm import PLANS_MAX, Attempt, Rate, best, fired_alike, next_rerun
+from undermine.model.faults import Crash
 from undermine.model.finding import Outcome, Realism
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.store import database as store
 from undermine.testing import point
 

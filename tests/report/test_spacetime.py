@@ -18,7 +18,7 @@ from undermine.analysis.trace_summary import summary
 from undermine.analysis.traced import Traced, plain
 from undermine.model.columns import Columns
 from undermine.model.event import Event, Trace
-from undermine.model.plan import Crash
+from undermine.model.faults import Crash
 from undermine.model.run import NodeExit, Receipt, RunView
 from undermine.report.scene import scene_of
 from undermine.report.spacetime import GROUPS, choose, diagram, group, is_late, picture, unpacked

@@ -13,16 +13,16 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
 from undermine.config.lines import Source, refuse_unknown, show
-from undermine.config.schema import Config, FaultKind
+from undermine.config.schema import Config
 from undermine.findings.group import template
 from undermine.model.errors import UserError
+from undermine.model.faults import FAULT_NAMES, fault_kind
 from undermine.model.finding import Finding
-from undermine.model.plan import fault_kind
 
 FILE_NAME = "undermine-known.toml"
 NEVER = "never"
@@ -133,8 +133,8 @@ def _entry(source: Source, index: int, table: Any) -> Known:
             said = f"not {show(value)}" if name in table else "and it is missing"
             raise source.error((*path, name), f"must be text in quotes that is not empty, {said}")
     fault = table.get("fault", "")
-    if fault and fault not in get_args(FaultKind):
-        raise source.error((*path, "fault"), f"must be one of {', '.join(get_args(FaultKind))}, not {show(fault)}")
+    if fault and fault not in FAULT_NAMES:
+        raise source.error((*path, "fault"), f"must be one of {', '.join(FAULT_NAMES)}, not {show(fault)}")
     return Known(
         symptom=table["symptom"],
         reason=" ".join(table["reason"].split()),
@@ -252,8 +252,8 @@ def new_entry(
         raise UserError(f"the reason is longer than {_TEXT_MAX} characters; put the rest where it can be linked to")
     if until and lasts_s is not None:
         raise UserError("--until and --for say the same thing twice; keep one of them")
-    if fault and fault not in get_args(FaultKind):
-        raise UserError(f"--fault {fault!r} is no fault; known are {', '.join(get_args(FaultKind))}")
+    if fault and fault not in FAULT_NAMES:
+        raise UserError(f"--fault {fault!r} is no fault; known are {', '.join(FAULT_NAMES)}")
     last = None if until == NEVER else _last_day(until, lasts_s, today)
     entry = Known(finding.symptom, reason, last, today, fault)
     if not entry.matches(finding):

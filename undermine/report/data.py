@@ -18,25 +18,18 @@ from undermine.analysis.coverage import Share
 from undermine.analysis.coverage import coverage_of as measured
 from undermine.model.baseline import Baseline
 from undermine.model.errors import UserError
-from undermine.model.finding import Finding
-from undermine.model.plan import (
-    Fault,
-    Hold,
-    Partition,
-    Plan,
-    Reboot,
-    Then,
-    describe_fault,
-    describe_first,
-    describe_trigger,
+from undermine.model.faults import (
     fault_kind,
-    final_at,
+    is_fault,
     nodes_of,
+    row_of,
+    short_fault,
 )
+from undermine.model.finding import Finding
+from undermine.model.plan import Plan, Step, Then, describe_first, describe_trigger, final_at
 from undermine.model.point import PHASE
 from undermine.model.run import Verdict
 from undermine.report.growth import Curve, curves
-from undermine.report.scene import short_fault
 from undermine.report.text import clip, count, duration
 from undermine.store.database import BASELINE, BENIGN, CONFIRM, CONTROL, REALISM, REPLAY, Store
 from undermine.store.rundir import RunDir, load_record
@@ -236,7 +229,7 @@ def _with_fault(row: Row) -> bool:
 
 def _hurts(plan: Plan) -> bool:
     """Is there a fault in it? A control only waits."""
-    return any(not isinstance(step.fault, Hold) for step in plan.steps)
+    return any(is_fault(step.fault) for step in plan.steps)
 
 
 def _facts(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
@@ -291,20 +284,9 @@ def main_verdict(finding: Finding) -> Verdict | None:
     return next(iter(matching or failing), None)
 
 
-def fault_words(fault: Fault) -> tuple[str, str]:
-    """What the fault is, and what else is to be said of it."""
-    match fault:
-        case Reboot(after_s=after_s):
-            return "reboot", f"started again {after_s:g} s later"
-        case Partition():
-            return short_fault(fault), describe_fault(fault)
-        case _:
-            return short_fault(fault), ""
-
-
-def _named(fault: Fault) -> str:
+def _named(step: Step) -> str:
     """Which nodes it hits, where that is not the node at whose operation it fires; partitions say it themselves."""
-    nodes = () if isinstance(fault, Partition) else nodes_of(fault)
+    nodes = () if row_of(step.fault).hits == "links" else nodes_of(step.fault)
     return f" on {', '.join(nodes)}" if nodes else ""
 
 
@@ -312,8 +294,8 @@ def injections(plan: Plan, lines: Mapping[str, int]) -> Iterator[Injection]:
     """What was injected where; `lines` are source lines by point id."""
     for step in plan.steps:
         at = final_at(step.trigger)
-        words, more = fault_words(step.fault)
-        fault = words + _named(step.fault)
+        fault = short_fault(step.fault) + _named(step)
+        more = row_of(step.fault).detail(step.fault)
         until = f"until {describe_trigger(step.until)}" if step.until else ""
         if at is None or at.point.get("op") == PHASE:
             note = ", ".join(filter(None, (describe_trigger(step.trigger), more, until)))
@@ -394,7 +376,7 @@ def _fired_steps(store: Store, rows: Sequence[Row]) -> Iterator[_Fired]:
     for row in rows:
         for number in sorted(_proven(store, row)):
             step = row["plan"].steps[number]
-            if isinstance(step.fault, Hold):
+            if not is_fault(step.fault):
                 continue
             at = final_at(step.trigger)
             keys = at.point.as_dict() if at else {}

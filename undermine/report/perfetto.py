@@ -15,8 +15,8 @@ import numpy as np
 
 from undermine.analysis.traced import Traced
 from undermine.model.columns import Numbers
+from undermine.model.faults import short_fault
 from undermine.model.run import RunView
-from undermine.report.scene import short_fault
 from undermine.report.spacetime import GROUPS, choose, group
 from undermine.report.text import clip
 
