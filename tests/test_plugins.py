@@ -117,7 +117,7 @@ def test_a_checker_of_the_users_own_can_be_disabled(tmp_path: Path) -> None:
 
 
 def test_a_checker_of_the_users_own_cannot_have_the_name_of_a_builtin_one(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="your checker 'hang' has the name of one that is always there"):
+    with pytest.raises(UserError, match="your checker 'hang' has the name of an installed checker; rename yours"):
         plugins.checkers(config(tmp_path), ["ledger", "hang"])
 
 

@@ -1,4 +1,4 @@
-"""The only place that names concrete plug-ins: a literal table of the built-in ones, plus other people's entry points."""
+"""The plug-ins of a campaign: the built-in strategies and checkers, and those of other packages' entry points."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from undermine.checkers.builtin import BUILTIN
-from undermine.checkers.gray import Gray
-from undermine.checkers.logs import Logs
+from undermine.checkers.base import Settings
+from undermine.checkers.registry import BUILTIN
 from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.protocols import Checker, Strategy
@@ -67,13 +66,13 @@ def _made(name: str, make: Callable[..., Strategy], config: Config) -> Strategy:
 
 
 def checkers(config: Config, user_checkers: Sequence[str]) -> list[Checker]:
-    """The built-in checkers and those of entry points, without the disabled ones."""
-    builtin = (*BUILTIN, Gray(config.run.gray_s), Logs(config.checkers.fail_on, config.checkers.ignore))
-    known: dict[str, Checker] = {checker.name: checker for checker in builtin}
+    """The built-in checkers and those of entry points, except those that `checkers.disable` names."""
+    settings = Settings(config.run.gray_s, config.checkers.fail_on, config.checkers.ignore)
+    known: dict[str, Checker] = {kind.name: kind(settings) for kind in BUILTIN}
     for entry in entry_points(group="undermine.checkers"):
         known.setdefault(entry.name, entry.load()())
     for name in user_checkers:
         if name in known:
-            raise UserError(f"your checker {name!r} has the name of one that is always there; give it another name")
+            raise UserError(f"your checker {name!r} has the name of an installed checker; rename yours")
     config.check_names("checkers.disable", config.checkers.disable, [*known, *user_checkers])
     return [checker for name, checker in known.items() if name not in config.checkers.disable]

@@ -12,7 +12,7 @@ from undermine.model.columns import Columns
 from undermine.model.faults import Fault
 from undermine.model.plan import Place, Plan
 from undermine.model.point import Point
-from undermine.model.run import RunStatus, RunView, Verdict
+from undermine.model.run import Rank, RunStatus, RunView, Verdict
 
 
 class PointSeen(msgspec.Struct, frozen=True):
@@ -171,8 +171,12 @@ class Strategy(Protocol):
 
 
 class Checker(Protocol):
-    """Judges one run; pure, so that it can be run again on stored runs."""
+    """Judges one run; pure, so that it can be run again on stored runs. An entry point names a class without arguments."""
 
     name: str
+    rank: Rank
+    """How bad its symptom is."""
+    summary: str
+    """One line: when it fails."""
 
     def check(self, run: RunView) -> Verdict: ...

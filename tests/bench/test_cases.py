@@ -10,7 +10,7 @@ import pytest
 from bench.case import Case, Found, Hunt, Watcher, cases, configuration
 from undermine import plugins
 from undermine.campaign.experiments import News
-from undermine.checkers.builtin import Deaths
+from undermine.checkers.processes import Deaths
 from undermine.config.schema import parse_duration
 from undermine.exchange import plan_file
 from undermine.testing import event, run_view

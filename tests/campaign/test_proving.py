@@ -15,7 +15,7 @@ from undermine.analysis.points import Recurrence
 from undermine.api.checking import AgentSeen, CheckResult, health_of
 from undermine.campaign.experiments import News
 from undermine.campaign.proving import SABOTAGES, Proof, Prover, Tally, write_plant
-from undermine.checkers.builtin import BUILTIN
+from undermine.checkers.registry import BUILTIN
 from undermine.cli import display
 from undermine.config.load import load
 from undermine.findings.planting import plants
@@ -45,6 +45,7 @@ def passing() -> RunView:
         settling=Settling(final="ok"),
         started_ns=1,
         healed_ns=19,
+        baseline=Baseline(runs=1),
     )
 
 
@@ -103,7 +104,7 @@ def prove(tmp_path: Path, engine: FakeEngine, news: list[News] | None = None) ->
     save_record(run, base.record)
     write_history(run, base.history)
     heard = (news if news is not None else []).append
-    prover = Prover(cast(Engine, engine), base, folder, BUILTIN, heard)
+    prover = Prover(cast(Engine, engine), base, folder, [kind() for kind in BUILTIN], heard)
     return {proof.checker: proof for proof in prover.prove(tmp_path / "check" / "prove")}
 
 
@@ -112,7 +113,7 @@ def test_every_checker_is_proved_and_by_a_real_run_where_there_is_one(tmp_path: 
     assert list(proofs) == [*(checker.name for checker in BUILTIN), "last_value"]
     assert all(proof.proved for proof in proofs.values())
     assert proofs["exits"] == Proof(
-        "exits", SABOTAGES["dead-node"], "n2 ended by itself with signal 9: it said nothing", True
+        "exits", SABOTAGES["dead-node"], "n2 ended by itself with signal 9: it logged nothing", True
     )
     assert not proofs["hang"].real
     assert proofs["last_value"].text.startswith("k is ")

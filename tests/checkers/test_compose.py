@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 
-from undermine.checkers.builtin import BUILTIN
-from undermine.checkers.compose import check_all, symptom_of
-from undermine.checkers.logs import Logs
+from undermine.checkers.answers import Hang
+from undermine.checkers.base import BuiltinChecker
+from undermine.checkers.compose import check_all, news_of, rank_of, symptom_of
+from undermine.checkers.registry import BUILTIN
 from undermine.model.plan import Plan
-from undermine.model.run import RunRecord, RunView, Verdict
+from undermine.model.run import Rank, RunRecord, RunView, Verdict
 from undermine.testing import run_view
 
 
@@ -65,7 +67,7 @@ def test_what_explains_the_other_names_the_run(higher: str, lower: str) -> None:
 
 
 def test_every_builtin_checker_has_its_rank_in_these_tests() -> None:
-    assert {*(checker.name for checker in BUILTIN), Logs.name, "some_user_checker"} == set(RANKING)
+    assert {*(checker.name for checker in BUILTIN), "some_user_checker"} == set(RANKING)
 
 
 def test_of_two_checkers_of_the_user_the_first_names_the_run() -> None:
@@ -82,3 +84,40 @@ def test_only_failing_verdicts_have_a_say() -> None:
 def test_a_checker_that_names_no_symptom_still_fails_the_run() -> None:
     assert symptom_of([Verdict("fail", "a write is gone", checker="mine")]) == "a write is gone"
     assert symptom_of([Verdict("fail", checker="mine")]) == "mine fails"
+
+
+# --- how bad a symptom is
+
+
+class Ranked(Says):
+    """A checker of another package that says how bad its symptom is."""
+
+    rank = Rank.GRAY
+    summary = "says so"
+
+
+def test_a_verdict_keeps_the_rank_of_its_checker() -> None:
+    theirs, ours, without = check_all(
+        run_view(), [Ranked("theirs", Verdict.fail("x")), Hang(), Says("old", Verdict.fail("y"))], tuple
+    )
+    assert [rank_of(verdict) for verdict in (theirs, ours, without)] == [Rank.GRAY, Rank.HANG, Rank.PROMISE]
+
+
+@pytest.mark.parametrize("kind", BUILTIN, ids=lambda kind: kind.name)
+def test_a_stored_verdict_without_a_rank_is_ranked_by_the_name_of_its_checker(kind: type[BuiltinChecker]) -> None:
+    stored = msgspec.json.decode(b'{"answer": "fail", "text": "t", "checker": "%s"}' % kind.name.encode(), type=Verdict)
+    assert rank_of(stored) is kind.rank
+
+
+def test_the_users_own_checkers_rank_worst_and_so_do_unknown_ranks() -> None:
+    assert rank_of(failing("my_ledger")) is Rank.PROMISE
+    assert rank_of(Verdict("fail", checker="theirs", rank="of a later version")) is Rank.PROMISE
+    assert Rank.PROMISE.order == 0
+
+
+# --- new log output
+
+
+def test_news_are_the_evidence_of_logs_that_passed() -> None:
+    assert news_of([Verdict("pass", evidence=("new",), checker="logs")]) == ("new",)
+    assert news_of([Verdict("fail", evidence=("bad",), checker="logs"), Verdict("pass", evidence=("x",))]) == ()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from undermine.checkers.base import Settings
 from undermine.checkers.gray import Gray, Window, windows
 from undermine.model.baseline import Baseline
 from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
@@ -57,7 +58,7 @@ def run(
 
 
 def check(ops: Sequence[Op], *faults: Fault, gray_s: float = 1.0, **more: Any) -> Verdict:
-    return Gray(gray_s).check(run(ops, *faults, **more))
+    return Gray(Settings(gray_s=gray_s)).check(run(ops, *faults, **more))
 
 
 DENIED = (op("a", 0.5), op("b", 0.6, 3.1, "unknown"))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from undermine.checkers.base import Settings
 from undermine.checkers.logs import Logs
 from undermine.model.baseline import Baseline
 from undermine.model.event import Event, Trace
@@ -127,7 +128,9 @@ def test_what_its_process_ended_with_is_for_the_checker_of_exits() -> None:
     assert Logs().check(view(DIED, exits=[exited(1, expected=False)], incarnation=0)).answer == "pass"
 
 
-@pytest.mark.parametrize("other", [exited(1, expected=True), exited(2, expected=False), exited(1, expected=False, node="n2")])
+@pytest.mark.parametrize(
+    "other", [exited(1, expected=True), exited(2, expected=False), exited(1, expected=False, node="n2")]
+)
 def test_another_exit_is_another_matter(other: NodeExit) -> None:
     assert Logs().check(view(DIED, exits=[other])).answer == "fail"
 
@@ -136,24 +139,26 @@ def test_another_exit_is_another_matter(other: NodeExit) -> None:
 
 
 def test_a_line_that_the_user_wants_to_hear_of_fails() -> None:
-    verdict = Logs(fail_on=["split brain"]).check(view("INFO ready", "2026-11-16 04:07:23 ERROR split brain in term 7"))
+    verdict = Logs(Settings(fail_on=("split brain",))).check(
+        view("INFO ready", "2026-11-16 04:07:23 ERROR split brain in term 7")
+    )
     assert verdict.answer == "fail"
     assert verdict.symptom == "log says: ERROR split brain in term <n>"
     assert verdict.evidence == ("n1: 2026-11-16 04:07:23 ERROR split brain in term 7",)
 
 
 def test_a_pattern_holds_for_what_is_normal_and_without_a_baseline_too() -> None:
-    assert Logs(fail_on=["^INFO ready"]).check(view("INFO ready")).answer == "fail"
-    assert Logs(fail_on=["^INFO ready"]).check(view("INFO ready", baseline=Baseline())).answer == "fail"
+    assert Logs(Settings(fail_on=("^INFO ready",))).check(view("INFO ready")).answer == "fail"
+    assert Logs(Settings(fail_on=("^INFO ready",))).check(view("INFO ready", baseline=Baseline())).answer == "fail"
 
 
 def test_a_pattern_is_looked_for_in_every_line_of_an_entry() -> None:
-    verdict = Logs(fail_on=[r"table\[key\]"]).check(view(DIED))
+    verdict = Logs(Settings(fail_on=(r"table\[key\]",))).check(view(DIED))
     assert verdict.symptom == "log says: table[key]"
 
 
 def test_what_the_user_ignores_neither_fails_nor_is_told() -> None:
-    checker = Logs(fail_on=["brain"], ignore=["split", "KeyError", "on fire"])
+    checker = Logs(Settings(fail_on=("brain",), ignore=("split", "KeyError", "on fire")))
     verdict = checker.check(view("ERROR split brain", DIED, "FATAL the disk is on fire"))
     assert (verdict.answer, verdict.evidence) == ("pass", ())
-    assert Logs(fail_on=["brain"], ignore=["split"]).check(view("ERROR brain")).answer == "fail"
+    assert Logs(Settings(fail_on=("brain",), ignore=("split",))).check(view("ERROR brain")).answer == "fail"

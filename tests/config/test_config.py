@@ -16,7 +16,6 @@ import msgspec
 import pytest
 
 from undermine.cli import init
-from undermine.config import load as config_load
 from undermine.config.load import load
 from undermine.config.schema import (
     Campaign,
@@ -34,6 +33,7 @@ from undermine.config.schema import (
     changes,
     parse_duration,
 )
+from undermine.config.tables import TABLES
 from undermine.config.templates import render, render_command
 from undermine.model.errors import UserError
 from undermine.model.faults import DISK_ERRORS, FAULT_NAMES, NETWORK_ERRORS, Fault
@@ -224,9 +224,9 @@ def test_auto_agent(project: Path, program: str, agent: str) -> None:
     params = '[params]\njava = "/opt/jdk-25/bin/java"\ninterpreter = "pypy3"\n'
     text = params + MINIMAL.replace("{python}", program)
     (project / "undermine.toml").write_text(text)
-    assert load(project, programs=False).agent("store") == agent
+    assert load(project, programs=False).runtime("store").name == agent
     (project / "undermine.toml").write_text(text + 'agent = "none"\n')
-    assert load(project, programs=False).agent("store") == "none"
+    assert load(project, programs=False).runtime("store").name == "none"
 
 
 @pytest.mark.parametrize(
@@ -806,5 +806,5 @@ def test_reference_has_every_key_and_default(section: str) -> None:
 
 def test_reference_has_every_table() -> None:
     text = Path(__file__).parents[2].joinpath("docs/configuration.md").read_text()
-    for table in config_load._TABLES:
+    for table in TABLES:
         assert f"## [{table}" in text

@@ -18,8 +18,10 @@ import pytest
 
 from undermine.config.load import load
 from undermine.config.schema import Config
-from undermine.exchange import bundle
-from undermine.exchange.bundle import FORMAT, Manifest, Seen
+from undermine.exchange import bundle, evidence, unpacking
+from undermine.exchange import manifest as manifests
+from undermine.exchange.evidence import Seen
+from undermine.exchange.manifest import FORMAT, Manifest
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash
 from undermine.model.finding import Finding
@@ -106,7 +108,7 @@ def test_a_bundle_holds_manifest_project_and_evidence(made: Path) -> None:
 
 
 def test_the_manifest_says_what_was_found_and_where(config: Config, made: Path) -> None:
-    manifest = bundle.read_manifest(made)
+    manifest = unpacking.read_manifest(made)
     assert manifest.finding.plan == PLAN
     assert manifest.finding.hits == 3
     assert manifest.params == {"mode": "a", "fast": True, "share": 0.5, "count": 3}
@@ -137,9 +139,9 @@ def test_parameters_are_those_of_the_campaign(config: Config, seen: Seen, tmp_pa
     path = tmp_path / "b.undermine"
     written = bundle.write(config, identity(hunted), seen, path)
     assert written.warnings == ()
-    manifest = bundle.read_manifest(path)
+    manifest = unpacking.read_manifest(path)
     assert manifest.fingerprint == hunted.fingerprint()
-    assert load(Path(config.project), bundle.param_texts(manifest)).params == hunted.params
+    assert load(Path(config.project), manifests.param_texts(manifest)).params == hunted.params
 
 
 def test_what_changed_since_the_campaign_is_said(config: Config, seen: Seen, tmp_path: Path) -> None:
@@ -154,8 +156,8 @@ def test_what_changed_since_the_campaign_is_said(config: Config, seen: Seen, tmp
 def test_logs_keep_their_end_and_evidence_its_limit(
     config: Config, seen: Seen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundle, "_LOG_BYTES_MAX", 100)
-    monkeypatch.setattr(bundle, "_EVIDENCE_BYTES_MAX", 5_000)
+    monkeypatch.setattr(evidence, "_LOG_BYTES_MAX", 100)
+    monkeypatch.setattr(evidence, "_EVIDENCE_BYTES_MAX", 5_000)
     run = RunDir(seen.run)
     run.log("n1", 1, "err").write_text("".join(f"line {number}\n" for number in range(1000)))
     run.history.write_bytes(b"x" * 6_000)
@@ -166,14 +168,14 @@ def test_logs_keep_their_end_and_evidence_its_limit(
     assert log.splitlines()[1:] == [f"line {number}" for number in range(1000 - len(log.splitlines()) + 1, 1000)]
     assert "evidence/history.jsonl" not in files
     assert written.warnings == ("evidence/history.jsonl was left out: 6000 bytes are too many",)
-    assert bundle.read_manifest(tmp_path / "b.undermine").left_out == written.warnings
+    assert unpacking.read_manifest(tmp_path / "b.undermine").left_out == written.warnings
 
 
 def test_a_run_that_is_gone_leaves_a_bundle_without_evidence(config: Config, seen: Seen, tmp_path: Path) -> None:
     gone = msgspec.structs.replace(seen, run=seen.run.parent / "000099")
     written = write(config, gone, tmp_path / "b.undermine")
     assert "the run that shows the finding is gone" in written.warnings[0]
-    assert bundle.read_manifest(tmp_path / "b.undermine").finding.id == "F1"
+    assert unpacking.read_manifest(tmp_path / "b.undermine").finding.id == "F1"
 
 
 def test_something_else_is_not_overwritten(config: Config, seen: Seen, made: Path, tmp_path: Path) -> None:
@@ -200,18 +202,18 @@ def test_the_commit_is_noted_and_whether_all_was_committed(config: Config, seen:
     git("add", "hunt.py", "kv.py", "undermine.toml")
     git("commit", "-q", "-m", "all")
     write(config, seen, tmp_path / "b.undermine")
-    commit = bundle.read_manifest(tmp_path / "b.undermine").commit
+    commit = unpacking.read_manifest(tmp_path / "b.undermine").commit
     assert len(commit) == 40
     Path(config.project, "kv.py").write_text("changed")
     write(config, seen, tmp_path / "b.undermine")
-    assert bundle.read_manifest(tmp_path / "b.undermine").commit == commit + "+"
+    assert unpacking.read_manifest(tmp_path / "b.undermine").commit == commit + "+"
 
 
 # --- unpacking
 
 
 def test_what_was_packed_is_unpacked_for_its_owner_only(made: Path, tmp_path: Path) -> None:
-    unpacked = bundle.unpack(made, tmp_path / "there")
+    unpacked = unpacking.unpack(made, tmp_path / "there")
     there = tmp_path / "there"
     assert {p.relative_to(there).as_posix(): p.read_bytes() for p in there.rglob("*") if p.is_file()} == read(made)
     assert all(stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 for path in [there, *there.rglob("*")])
@@ -223,10 +225,10 @@ def test_what_was_packed_is_unpacked_for_its_owner_only(made: Path, tmp_path: Pa
 def test_a_bundle_is_unpacked_once_and_an_empty_folder_will_do(made: Path, tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
-    bundle.unpack(made, there)
+    unpacking.unpack(made, there)
     (there / "project/.undermine").mkdir()
     (there / "project/.undermine/result").write_text("kept")
-    bundle.unpack(made, there)
+    unpacking.unpack(made, there)
     assert (there / "project/.undermine/result").read_text() == "kept"
 
 
@@ -235,13 +237,13 @@ def test_nothing_that_is_there_is_overwritten(made: Path, tmp_path: Path) -> Non
     there.mkdir()
     (there / "mine").write_text("mine")
     with pytest.raises(UserError, match="holds something else; choose another --dir"):
-        bundle.unpack(made, there)
+        unpacking.unpack(made, there)
     assert [path.name for path in there.iterdir()] == ["mine"]
     other = tmp_path / "other"
-    bundle.unpack(made, other)
+    unpacking.unpack(made, other)
     (other / "project/kv.py").write_text("mended")
     with pytest.raises(UserError, match=r"kv\.py is not as it is in .*; to run what is there say -c "):
-        bundle.unpack(made, other)
+        unpacking.unpack(made, other)
     assert (other / "project/kv.py").read_text() == "mended"
 
 
@@ -249,7 +251,7 @@ def test_a_link_is_not_followed(made: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="holds something else"):
-        bundle.unpack(made, tmp_path / "link")
+        unpacking.unpack(made, tmp_path / "link")
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
@@ -258,7 +260,7 @@ def test_what_lies_where_it_is_unpacked_first_is_left_alone(made: Path, tmp_path
     (tmp_path / "mine/file").write_text("mine")
     (tmp_path / f".there.{os.getpid()}").symlink_to(tmp_path / "mine")
     with pytest.raises(UserError, match=r"cannot be unpacked into .*; choose another --dir"):
-        bundle.unpack(made, tmp_path / "there")
+        unpacking.unpack(made, tmp_path / "there")
     assert (tmp_path / "mine/file").read_text() == "mine"
 
 
@@ -273,7 +275,7 @@ def forged(made: Path, *members: Member, manifest: Callable[[dict[str, Any]], An
     with zipfile.ZipFile(path, "w") as out, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names that are there twice
         for name, data in read(made).items():
-            if name == bundle.MANIFEST:
+            if name == manifests.MANIFEST:
                 said = json.loads(data)
                 manifest(said)
                 data = json.dumps(said).encode()
@@ -323,28 +325,28 @@ def test_a_member_that_does_not_belong_there_is_refused(
     path = forged(made, (member, b"/etc/passwd"))
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(UserError, match=said) as raised:
-        bundle.unpack(path, tmp_path / "there")
+        unpacking.unpack(path, tmp_path / "there")
     assert str(raised.value).isprintable()
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_too_many_or_too_large_files_are_refused(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle, "_MEMBERS_MAX", 20)
+    monkeypatch.setattr(unpacking, "_MEMBERS_MAX", 20)
     many = forged(made, *((f"project/{number}", b"") for number in range(20)))
     with pytest.raises(UserError, match="28 files, more than 20"):
-        bundle.unpack(many, tmp_path / "there")
-    monkeypatch.setattr(bundle, "_TOTAL_BYTES_MAX", 1 << 20)
+        unpacking.unpack(many, tmp_path / "there")
+    monkeypatch.setattr(unpacking, "_TOTAL_BYTES_MAX", 1 << 20)
     with pytest.raises(UserError, match="more than 1 MiB"):
-        bundle.unpack(forged(made, *((f"project/{n}", bytes(1 << 18)) for n in range(5))), tmp_path / "there")
-    monkeypatch.setattr(bundle, "_MEMBER_BYTES_MAX", 1 << 10)
+        unpacking.unpack(forged(made, *((f"project/{n}", bytes(1 << 18)) for n in range(5))), tmp_path / "there")
+    monkeypatch.setattr(unpacking, "_MEMBER_BYTES_MAX", 1 << 10)
     with pytest.raises(UserError, match="has more than 0 MiB"):
-        bundle.unpack(forged(made, ("project/bomb", bytes(1 << 11))), tmp_path / "there")
+        unpacking.unpack(forged(made, ("project/bomb", bytes(1 << 11))), tmp_path / "there")
     assert not (tmp_path / "there").exists()
 
 
 def test_not_even_the_list_of_a_bomb_is_read(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle, "_DIRECTORY_BYTES_MAX", 2000)
-    assert bundle.read_manifest(made)
+    monkeypatch.setattr(unpacking, "_DIRECTORY_BYTES_MAX", 2000)
+    assert unpacking.read_manifest(made)
     monkeypatch.setattr(zipfile, "ZipFile", None)
     large = bytearray(made.read_bytes())
     end = large.rindex(b"PK\x05\x06")
@@ -352,11 +354,11 @@ def test_not_even_the_list_of_a_bomb_is_read(made: Path, tmp_path: Path, monkeyp
     path = tmp_path / "large.undermine"
     path.write_bytes(large)
     with pytest.raises(UserError, match="more than 10000 files"):
-        bundle.read_manifest(path)
+        unpacking.read_manifest(path)
     whole = made.read_bytes()
     path.write_bytes(whole[:end] + b"PK\x06\x07" + bytes(16) + whole[end:])
     with pytest.raises(UserError, match="very large"):
-        bundle.read_manifest(path)
+        unpacking.read_manifest(path)
 
 
 def test_a_member_that_lies_about_its_size_is_refused(made: Path, tmp_path: Path) -> None:
@@ -366,7 +368,7 @@ def test_a_member_that_lies_about_its_size_is_refused(made: Path, tmp_path: Path
     data[entry + 24 : entry + 28] = (16).to_bytes(4, "little")
     path.write_bytes(data)
     with pytest.raises(UserError, match="is damaged"):
-        bundle.unpack(path, tmp_path / "there")
+        unpacking.unpack(path, tmp_path / "there")
     assert not (tmp_path / "there").exists()
 
 
@@ -375,7 +377,7 @@ def test_a_bundle_that_was_cut_is_said_to_be_damaged(made: Path, tmp_path: Path,
     path = tmp_path / "cut.undermine"
     path.write_bytes(made.read_bytes()[:cut])
     with pytest.raises(UserError, match="is no bundle, or it is damaged"):
-        bundle.unpack(path, tmp_path / "there")
+        unpacking.unpack(path, tmp_path / "there")
     assert not (tmp_path / "there").exists()
 
 
@@ -386,7 +388,7 @@ def test_a_changed_byte_does_no_harm(made: Path, tmp_path: Path) -> None:
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
         there = tmp_path / f"there{at}"
         try:
-            bundle.unpack(path, there)
+            unpacking.unpack(path, there)
         except UserError as error:
             said = str(error)
         else:
@@ -401,7 +403,7 @@ def test_a_newer_format_is_told_from_a_damaged_file(made: Path, tmp_path: Path) 
     with pytest.raises(
         UserError, match=f"has format {FORMAT + 1}, and this undermine reads up to {FORMAT}; use a newer"
     ):
-        bundle.unpack(newer, tmp_path / "there")
+        unpacking.unpack(newer, tmp_path / "there")
 
 
 @pytest.mark.parametrize(
@@ -417,7 +419,7 @@ def test_a_wrong_manifest_is_refused(
     made: Path, tmp_path: Path, change: Callable[[dict[str, Any]], Any], said: str
 ) -> None:
     with pytest.raises(UserError, match=said):
-        bundle.unpack(forged(made, manifest=change), tmp_path / "there")
+        unpacking.unpack(forged(made, manifest=change), tmp_path / "there")
     assert not (tmp_path / "there").exists()
 
 
@@ -426,11 +428,11 @@ def test_another_zip_file_is_no_bundle(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as out:
         out.writestr("project/x", "")
     with pytest.raises(UserError, match=r"it has no manifest\.json"):
-        bundle.unpack(path, tmp_path / "there")
-    assert bundle.is_bundle(path)
-    assert not bundle.is_bundle(tmp_path)
+        unpacking.unpack(path, tmp_path / "there")
+    assert unpacking.is_bundle(path)
+    assert not unpacking.is_bundle(tmp_path)
     path.write_text('{"steps": []}')
-    assert not bundle.is_bundle(path)
+    assert not unpacking.is_bundle(path)
 
 
 # --- here and there
@@ -440,21 +442,21 @@ def test_what_is_different_here_is_said() -> None:
     finding = Finding("F1", "s", "t", PLAN, (1,), (), ())
     manifest = Manifest(FORMAT, "0.0.1", finding, "undermine.toml", isolation="namespaces", python="2.7.18")
     manifest = msgspec.structs.replace(manifest, agents={"n1": "CPython 3.9", "n2": "CPython 3.9", "n3": "CPython 3.9"})
-    said = bundle.differences(manifest, "ports")
+    said = manifests.differences(manifest, "ports")
     assert said[0].startswith("undermine was 0.0.1 there and is ")
     assert said[1].startswith("Python was 2.7.18 there")
     assert said[2] == "nodes were kept apart by namespaces there and are by ports here"
-    assert bundle.other_runtimes(manifest, {"n1": "CPython 3.9", "n2": "PyPy 7"}) == [
+    assert manifests.other_runtimes(manifest, {"n1": "CPython 3.9", "n2": "PyPy 7"}) == [
         "the agent of n2 ran in CPython 3.9 there and runs in PyPy 7 here",
         "the agent of n3 ran in CPython 3.9 there and did not load here",
     ]
 
 
 def test_a_bundle_made_here_differs_in_nothing(made: Path) -> None:
-    manifest = bundle.read_manifest(made)
+    manifest = unpacking.read_manifest(made)
     same = msgspec.structs.replace(manifest, python="")
-    assert bundle.differences(same, "ports") == []
-    assert bundle.other_runtimes(same, {"n1": "CPython 3.11.2"}) == []
+    assert manifests.differences(same, "ports") == []
+    assert manifests.other_runtimes(same, {"n1": "CPython 3.11.2"}) == []
 
 
 def test_no_time_is_in_it(made: Path) -> None:

@@ -169,12 +169,12 @@ def _lost_write(made: CampaignMaker) -> Finding:
 
 def _stuck(made: CampaignMaker) -> Finding:
     what = plan(Delay(8.0), SYNC, strategy="random", why="this operation runs under a lock that every request takes")
-    text = "put of client kv1 was never answered, also not after healing, while 12 later operations were answered"
+    text = "put of client kv1 was never answered, not even after healing, while 12 later operations were answered"
     verdict = Verdict(
         "fail",
         text,
-        "put is never answered, also not after healing",
-        ("kv1: put at s2 {'key': 'kv1-1'} open; 9.6 s when everything was healed",),
+        "put is never answered, not even after healing",
+        ("kv1: put at s2 {'key': 'kv1-1'} had waited 9.6 s when everything was healed",),
         "hang",
     )
     receipts = [Receipt(0, "m1", "delay", at_s(9.3), 100, 9, 8_000_000_000, "before file.fsync assignments.json")]

@@ -552,7 +552,14 @@ def test_certain_before_worst_before_frequent() -> None:
     hang, exits = (finding(verdicts=(failing(checker=c),), tries=5, hits=5) for c in ("hang", "exits"))
     lost, flaky = finding(tries=5, hits=5), finding(tries=5, hits=1)
     untried, doubtful = finding(), finding(tries=5)
-    assert data.ranked([doubtful, untried, hang, flaky, exits, lost]) == [lost, flaky, exits, hang, untried, doubtful]
+    assert data.ranked([doubtful, untried, hang, flaky, exits, lost]) == [lost, flaky, hang, exits, untried, doubtful]
+
+
+def test_findings_are_ranked_by_what_their_checker_says_of_itself() -> None:
+    """The order is that of `Rank`: gray failures and log output, which end with the fault, come after everything else."""
+    worst_first = ["my_ledger", "liveness", "hang", "deaths", "exits", "workload", "gray", "logs"]
+    found = [finding(verdicts=(failing(checker=name),), tries=5, hits=5) for name in worst_first]
+    assert [f.verdicts[0].checker for f in data.ranked(reversed(found))] == worst_first
 
 
 def test_what_is_not_believed_comes_last_however_bad_it_is() -> None:

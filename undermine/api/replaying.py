@@ -16,7 +16,8 @@ from undermine.campaign.replaying import Replaying, ReplayResult, Wanted
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.deployments.isolation import choose
-from undermine.exchange import bundle as bundles
+from undermine.exchange.manifest import differences, other_runtimes, param_texts, runtimes
+from undermine.exchange.unpacking import Unpacked, read_manifest, unpack
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
@@ -80,13 +81,13 @@ def replay_bundle(
     """Run the finding in a bundle. This runs the commands and the plug-in file that are in it; with a `config` only its plans
     are taken, and nothing is unpacked."""
     if config is None:
-        unpacked = bundles.unpack(path, folder or Path(f"{path.name}.d"))
+        unpacked = unpack(path, folder or Path(f"{path.name}.d"))
         manifest, config = unpacked.manifest, _load_bundled(unpacked, params or {})
     else:
-        manifest = bundles.read_manifest(path)
-    warnings = bundles.differences(manifest, choose(config.run.isolation).mode)
+        manifest = read_manifest(path)
+    warnings = differences(manifest, choose(config.run.isolation).mode)
     with _opened_for_plans(config, None, listener) as (running, store):
-        warnings += bundles.other_runtimes(manifest, bundles.runtimes(running.preparing.newest))
+        warnings += other_runtimes(manifest, runtimes(running.preparing.newest))
         for text in warnings:
             listener(News("warning", text))
         replaying = Replaying(running, store, Wanted(times, control, variants), same=False)
@@ -103,9 +104,9 @@ def recheck(config: Config, campaign: str = "", listener: Listener = silent) -> 
         return changed, store.findings()
 
 
-def _load_bundled(unpacked: bundles.Unpacked, params: Mapping[str, str]) -> Config:
+def _load_bundled(unpacked: Unpacked, params: Mapping[str, str]) -> Config:
     try:
-        return load(unpacked.config, {**bundles.param_texts(unpacked.manifest), **params})
+        return load(unpacked.config, {**param_texts(unpacked.manifest), **params})
     except UserError as error:
         raise UserError(f"the bundle cannot run here: {error}") from error
 

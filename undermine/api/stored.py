@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from undermine.campaign import stored_plans
+from undermine.checkers.compose import news_of
 from undermine.config.schema import Config
 from undermine.deployments.sweep import sweep
 from undermine.exchange import bundle as bundles
+from undermine.exchange import manifest
 from undermine.exchange import suppressions as known
+from undermine.exchange.evidence import Seen
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, landings
 from undermine.store.campaign_dirs import CAMPAIGNS, LATEST, SCRATCH, campaign_dir, find_finding, locked, open_store
 from undermine.store.database import Store
 from undermine.store.rundir import RunDir, load_view
-
-_LOGS = "logs"
-"""The checker whose passing verdict says which log lines are new."""
 
 
 def today() -> datetime.date:
@@ -42,11 +42,11 @@ def bundle(
         verdicts = store.verdicts(_shown_by(found))
     try:
         view = load_view(RunDir(run))
-        runtimes, landed = bundles.runtimes(view), landings(view.record)
+        runtimes, landed = manifest.runtimes(view), landings(view.record)
     except UserError:
         runtimes, landed = {}, ()
-    seen = bundles.Seen(found, run, verdicts, runtimes, landed)
-    return bundles.write(config, identity, seen, output or Path(found.id + bundles.SUFFIX), include)
+    seen = Seen(found, run, verdicts, runtimes, landed)
+    return bundles.write(config, identity, seen, output or Path(found.id + manifest.SUFFIX), include)
 
 
 # --- findings, and those that are known
@@ -66,10 +66,8 @@ def new_logs(store: Store, found: Sequence[Finding]) -> dict[str, tuple[str, ...
     """By id: what nodes wrote in the run that shows a finding best, and in no correct run."""
     said = {}
     for finding in found:
-        verdicts = store.verdicts(_shown_by(finding))
-        news = [v.evidence for v in verdicts if v.checker == _LOGS and v.answer == "pass" and v.evidence]
-        if news:
-            said[finding.id] = news[0]
+        if news := news_of(store.verdicts(_shown_by(finding))):
+            said[finding.id] = news
     return said
 
 

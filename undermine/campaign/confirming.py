@@ -24,8 +24,8 @@ from undermine.findings.group import Known, Suspicion, suspicions
 from undermine.inject.compile import unsupported
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
+from undermine.run.agent_files import variable_slots
 from undermine.run.engine import Engine
-from undermine.runtimes.agent_config import variable_slots
 from undermine.store.database import BASELINE, Store
 
 

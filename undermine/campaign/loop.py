@@ -38,7 +38,7 @@ from undermine.model.point import Point
 from undermine.policies.pruning import Pruned
 from undermine.protocols import Checker, History, PointSeen, PossibleFault, Profile, Sources, Strategy
 from undermine.run.engine import Engine
-from undermine.runtimes.python_sources import sources
+from undermine.run.target_sources import target_sources
 from undermine.store.database import SPECIAL, Slot, Store
 from undermine.store.rundir import tidy
 
@@ -205,7 +205,7 @@ class Campaign:
         if self._sources is None:
             view = self.preparing.newest
             executables = {agent.node: agent.executable for agent in view.trace.agents}
-            self._sources = sources(self._config, view.record.nodes, executables)
+            self._sources = target_sources(self._config, view.record.nodes, executables)
         return self._sources
 
     def _from_fault_free_runs(self) -> Reachable:

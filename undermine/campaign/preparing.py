@@ -28,7 +28,7 @@ from undermine.model.run import RunView, Verdict
 from undermine.model.text import printable
 from undermine.protocols import PastRun
 from undermine.run.engine import Engine
-from undermine.runtimes.accelerator import catch_up
+from undermine.runtimes.table import catch_up
 from undermine.store.database import BASELINE, BENIGN, Slot, Store
 from undermine.store.rundir import load_baseline, save_baseline
 
@@ -109,7 +109,7 @@ class Preparing:
     def _warn_of_missing_agents(self, capabilities: Mapping[str, tuple[str, ...]]) -> None:
         for role in self._config.roles.values():
             missing = [node for node in role.nodes if node not in capabilities]
-            if missing and self._config.agent(role.name) != "none":
+            if missing and self._config.runtime(role.name).has_agent:
                 self._warn(
                     f"the agent did not load in {', '.join(missing)}: only process faults there (see `undermine check`)"
                 )

@@ -1,4 +1,4 @@
-"""All checkers on one run, and the one symptom by which the run is grouped."""
+"""All checkers on one run, and what their verdicts mean together: the run's symptom, how bad it is, and new log output."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from undermine.model.run import RunView, Verdict
+from undermine.checkers.logs import Logs
+from undermine.checkers.registry import BUILTIN
+from undermine.model.run import Rank, RunView, Verdict
 from undermine.protocols import Checker
 
 UserChecks = Callable[[], Sequence[Verdict]]
 
+NEWS_CHECKER = Logs.name
+"""The checker whose passing verdict lists the log entries that the baseline does not have."""
+_BY_NAME = {checker.name: checker for checker in BUILTIN}
+_NAMES = list(_BY_NAME)
+
 
 def check_all(run: RunView, checkers: Iterable[Checker], user_checks: UserChecks) -> tuple[Verdict, ...]:
-    """Built-in checkers here, the user's in their own process; one that crashes says `unknown`."""
+    """Run the installed checkers here and the user's in their own process; a checker that raises answers `unknown`."""
     if run.record.status == "broken":
         return ()
     verdicts = [_guarded(checker, run) for checker in checkers]
@@ -25,20 +32,38 @@ def _guarded(checker: Checker, run: RunView) -> Verdict:
         verdict = checker.check(run)
     except Exception as error:
         verdict = Verdict.unknown(f"the checker raised {type(error).__name__}: {error}")
-    return msgspec.structs.replace(verdict, checker=checker.name)
+    rank: Rank = getattr(checker, "rank", Rank.PROMISE)  # another package may not know ranks
+    return msgspec.structs.replace(verdict, checker=checker.name, rank=rank.value)
 
 
 def symptom_of(verdicts: Sequence[Verdict]) -> str:
-    """The symptom of the first failing verdict; safety found by the user's own checkers outranks what never came back.
+    """The symptom of the failing verdict that says most about the cause; "" if none fails.
 
-    An exit or a dead thread explains a later hang, so it comes first; what never ends says more than what ended with the
-    fault.
+    An exit or a dead thread explains all the rest. Then come broken promises: those that the user's own checkers found.
+    Then the other built-in checkers, in the order of the registry.
     """
     failing = [verdict for verdict in verdicts if verdict.answer == "fail"]
     if not failing:
         return ""
-    first = min(failing, key=lambda verdict: _RANK.get(verdict.checker, 2))
+    first = min(failing, key=_naming_order)
     return first.symptom or first.text or f"{first.checker} fails"
 
 
-_RANK = {"exits": 0, "deaths": 1, "hang": 3, "gray": 4, "liveness": 5, "workload": 6, "logs": 7}
+def _naming_order(verdict: Verdict) -> tuple[int, int]:
+    checker = _BY_NAME.get(verdict.checker)
+    if checker is None:
+        return 1, 0
+    return 0 if checker.explains else 2, _NAMES.index(checker.name)
+
+
+def rank_of(verdict: Verdict) -> Rank:
+    """How bad the verdict's symptom is: the rank of its built-in checker, else the rank that is stored with it."""
+    if checker := _BY_NAME.get(verdict.checker):
+        return checker.rank
+    return next((rank for rank in Rank if rank.value == verdict.rank), Rank.PROMISE)
+
+
+def news_of(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
+    """The log entries of a run that the baseline does not have, if that is all there is against its logs."""
+    passed = (verdict for verdict in verdicts if verdict.checker == NEWS_CHECKER and verdict.answer == "pass")
+    return next((verdict.evidence for verdict in passed), ())

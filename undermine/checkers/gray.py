@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from undermine.checkers.base import BuiltinChecker
 from undermine.checkers.stuck import stuck_because, stuck_lines
 from undermine.model.faults import describe_fault, restart_after_s, row_of
-from undermine.model.run import END, HealthSample, Op, RunView, Verdict
+from undermine.model.run import END, HealthSample, Op, Rank, RunView, Verdict
 
 SLOWER_MAX = 3.0
 """An operation that takes no more than so many times as long as the slowest one without a fault is as usual."""
@@ -49,13 +50,12 @@ class Outage(msgspec.Struct, frozen=True):
         return tuple(sorted({op.client for op in self.sufferers}))
 
 
-class Gray:
+class Gray(BuiltinChecker):
     """No partial fault may take an operation away from several clients while all nodes concerned say they are healthy."""
 
     name = "gray"
-
-    def __init__(self, gray_s: float = 2.0) -> None:
-        self._gray_s = gray_s
+    rank = Rank.GRAY
+    summary = "under a fault that leaves all nodes running, several clients get no answer and no node admits it"
 
     def check(self, run: RunView) -> Verdict:
         outages = [outage for window in windows(run) if (outage := self._outage(run, window))]
@@ -92,7 +92,7 @@ class Gray:
         return not answered and window.waited_ns(op) >= self._patience_ns(run, op)
 
     def _patience_ns(self, run: RunView, op: Op) -> int:
-        return int(1e9 * max(self._gray_s, SLOWER_MAX * run.baseline.slowest_s.get(op.f, 0.0)))
+        return int(1e9 * max(self._settings.gray_s, SLOWER_MAX * run.baseline.slowest_s.get(op.f, 0.0)))
 
 
 def _since_ns(window: Window, sufferers: Sequence[Op]) -> int:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from undermine.checkers.base import BuiltinChecker, Settings
 from undermine.checkers.entries import Entry, entries
-from undermine.checkers.text import printable, words
+from undermine.checkers.text import printable, without_folders, words
 from undermine.checkers.vocabulary import Vocabulary
-from undermine.model.run import RunView, Verdict
+from undermine.model.run import Rank, RunView, Verdict
 
 _SHOWN_MAX = 20
 _SHOWN_CHARS_MAX = 300
@@ -17,14 +18,19 @@ _LOUD = re.compile(r"error|fatal|critical|severe|panic|exception|traceback|asser
 _RAISED = re.compile(r"warn|fail|refus|timed? ?out|reset|lost|corrupt|abort|unable|cannot", re.IGNORECASE)
 
 
-class Logs:
+class Logs(BuiltinChecker):
     """Fails on lines that the user wants to hear of, and on what nobody caught unless that is normal here."""
 
     name = "logs"
+    rank = Rank.LOGS
+    summary = (
+        "a node logs a line that `checkers.fail_on` matches, or an uncaught exception that fault-free runs do not have"
+    )
 
-    def __init__(self, fail_on: Sequence[str] = (), ignore: Sequence[str] = ()) -> None:
-        self._fail_on = [re.compile(pattern) for pattern in fail_on]
-        self._ignore = [re.compile(pattern) for pattern in ignore]
+    def __init__(self, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
+        super().__init__(settings)
+        self._fail_on = [re.compile(pattern) for pattern in settings.fail_on]
+        self._ignore = [re.compile(pattern) for pattern in settings.ignore]
 
     def check(self, run: RunView) -> Verdict:
         said = [entry for entry in entries(run.logs) if not _matching(self._ignore, entry)]
@@ -82,10 +88,7 @@ def _fail(entry: Entry, run: RunView) -> Verdict:
 
 def _shown(entry: Entry, run: RunView) -> str:
     """With paths as the node knows them: below its own folder."""
-    text = entry.says
-    for info in run.record.nodes:
-        text = text.replace(f"{info.dir}/", "")
-    return printable(text, _SHOWN_CHARS_MAX)
+    return printable(without_folders(entry.says, run), _SHOWN_CHARS_MAX)
 
 
 def _news(new: Iterable[Entry], run: RunView) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from undermine.model.run import RunView
 from undermine.model.text import printable
 
 _LINE_MAX = 200
@@ -52,4 +53,11 @@ def telling_line(log_tail: str) -> str:
     return printable(lines[-1].strip()) if lines else ""
 
 
-__all__ = ["mask", "printable", "telling_line", "words"]
+def without_folders(text: str, run: RunView) -> str:
+    """The text with each node's paths relative to the node's own folder."""
+    for info in run.record.nodes:
+        text = text.replace(f"{info.dir}/", "")
+    return text
+
+
+__all__ = ["mask", "printable", "telling_line", "without_folders", "words"]

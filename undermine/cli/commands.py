@@ -28,7 +28,7 @@ from undermine.cli import display, init
 from undermine.cli import trace as trace_cli
 from undermine.config.load import load
 from undermine.config.schema import FILE_NAME, Config, parse_duration
-from undermine.exchange import bundle as bundles
+from undermine.exchange import unpacking
 from undermine.model.errors import Interrupted, UserError
 from undermine.model.finding import Finding
 from undermine.report.html import write_report
@@ -381,7 +381,7 @@ def replay(
     options = {"control": not no_control, "variants": variants}
     path = Path(what)
     by_id = _is_finding(what)
-    bundled = not by_id and bundles.is_bundle(path)
+    bundled = not by_id and unpacking.is_bundle(path)
     if folder and (not bundled or config):
         raise UserError("--dir says where a bundle is unpacked, and nothing is unpacked here; leave it out")
     if campaign and bundled:
@@ -393,7 +393,7 @@ def replay(
             loaded = _load(config or HERE, params)
             results = [api.replay(loaded, what, times or 5, campaign, listener, **options)]
         elif bundled:
-            bundles.read_manifest(path)
+            unpacking.read_manifest(path)
             if config is None and not json:
                 typer.echo(f"{what} brings its own commands and plug-in file: these are run now")
             given = _load(config, params) if config else None

@@ -21,6 +21,7 @@ from undermine.analysis.coverage import Reached
 from undermine.campaign.experiments import Listener, News
 from undermine.findings.group import template
 from undermine.model.finding import Finding
+from undermine.runtimes.table import RUNTIMES
 
 if TYPE_CHECKING:
     from undermine.api import CheckResult, HuntResult, PlanResult, ReplayResult
@@ -341,18 +342,17 @@ def show_check(result: CheckResult, *, verbose: bool = False) -> None:
     agents = Table("node", "agent", "processes", "operations", title="agents", title_justify="left", box=None)
     for seen in result.agents:
         loaded = f"{seen.loaded} {seen.runtime}".strip()
-        if seen.wanted != "none" and seen.loaded == "none":
+        if seen.loaded == "none":
             loaded = f"[red]{seen.wanted} did not load[/red]"
-        if seen.wanted == "none":
+        if not RUNTIMES[seen.wanted].has_agent:
             agents.add_row(seen.node, "no agent: process faults only", "", "")
         else:
             agents.add_row(seen.node, loaded, str(seen.processes), str(sum(seen.operations.values())))
     out.print(agents)
     for seen in result.agents:
         if seen.why_slow:
-            slower = "is slower under its agent:[/yellow] no accelerator"
-            lacks = "has an agent without its native helper[/yellow]" if seen.wanted == "jvm" else slower
-            out.print(f"[yellow]{seen.node} {lacks}: {plain(seen.why_slow)}")
+            without = RUNTIMES[seen.wanted].without_native
+            out.print(f"[yellow]{seen.node} {without}:[/yellow] {plain(seen.why_slow)}")
     if verbose:
         for gap in dict.fromkeys(gap for seen in result.agents for gap in seen.gaps):
             out.print(f"  not seen: {plain(gap)}")

@@ -1,13 +1,14 @@
-"""Names that a file gives to things: the rules for them, groups of nodes, and variables of the target."""
+"""Names and patterns in the file: the rules for them, groups of nodes, and variables of the target."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from undermine.config.lines import KeyPath, Source, show
-from undermine.config.schema import ALL, Faults, Role
+from undermine.config.schema import ALL, Checkers, Faults, Role
 from undermine.config.templates import did_you_mean
 from undermine.model.point import CLIENT
 
@@ -69,3 +70,27 @@ def variables(source: Source, path: KeyPath, table: Any) -> dict[str, str]:
             text = f'must be a place like "package.module:Class.attribute", not {show(place)}'
             raise source.error((*path, name), text)
     return table
+
+
+# --- patterns
+
+
+def check_patterns(source: Source, path: KeyPath, patterns: Sequence[str], folder: str, example: str) -> None:
+    """Refuse patterns that could match a file outside of the folder."""
+    for index, pattern in enumerate(patterns):
+        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+            text = f'must be patterns inside {folder}, like "{example}", not {show(pattern)}'
+            raise source.error((*path, index), text)
+
+
+def check_log_patterns(source: Source, checkers: Checkers) -> None:
+    for name in ("fail_on", "ignore"):
+        for index, pattern in enumerate(getattr(checkers, name)):
+            check_expression(source, ("checkers", name, index), pattern)
+
+
+def check_expression(source: Source, path: KeyPath, pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise source.error(path, f"is no regular expression: {error}") from None

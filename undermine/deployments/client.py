@@ -1,7 +1,7 @@
 """The tool's side of process keeping: start, freeze and kill nodes through a guardian.
 
 `GuardianClient` is safe to use from several threads. It never runs a node itself: everything it starts
-belongs to the guardian, so that nothing outlives the tool, however that ends (`guardian.py`: who cleans up).
+belongs to the guardian, so that nothing outlives the tool, however that ends (`guardian` says who cleans up).
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from undermine.deployments import guardian
+from undermine.deployments.guardian import processes
 from undermine.deployments.sweep import note_scratch, removable
 from undermine.model.errors import UserError
 
-ANSWER_LIMIT_S = 30.0  # the slowest answer is a crash that fails after guardian.KILL_LIMIT_S
+ANSWER_LIMIT_S = 30.0  # the slowest answer is a crash that fails after keeper.KILL_LIMIT_S
 READY_LIMIT_S = 30.0
 CLOSE_LIMIT_S = 15.0
 
@@ -84,7 +85,7 @@ class _Link:
 
 def tool_identity() -> str:
     """This process, by pid and start time: what its helpers carry in UNDERMINE_GUARDIAN_OF."""
-    return f"{os.getpid()}:{guardian.start_time(os.getpid())}"
+    return f"{os.getpid()}:{processes.start_time(os.getpid())}"
 
 
 class GuardianClient:
@@ -301,7 +302,7 @@ class GuardianClient:
         ours, theirs = socket.socketpair()
         env = {name: value for name, value in os.environ.items() if not name.startswith("UNDERMINE_")}
         env["UNDERMINE_GUARDIAN_OF"] = tool_identity()
-        program = os.path.abspath(guardian.__file__)
+        program = os.path.join(os.path.dirname(os.path.abspath(guardian.__file__)), "__main__.py")
         argv = [self._python, "-I", "-S", program, str(theirs.fileno()), str(os.getpid())]
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env,
@@ -335,7 +336,7 @@ class GuardianClient:
         with self._changed:
             keepers = [node.keeper for node in self._nodes.values() if node.keeper]
         deadline = time.monotonic() + CLOSE_LIMIT_S
-        while any(guardian.start_time(pid) == start for pid, start in keepers):
+        while any(processes.start_time(pid) == start for pid, start in keepers):
             if time.monotonic() > deadline:
                 raise NodeSurvived("keepers of the dead guardian have not ended; run `undermine clean`")
             time.sleep(0.002)

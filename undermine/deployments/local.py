@@ -26,8 +26,6 @@ from undermine.deployments.network import Pair
 from undermine.deployments.slow.disk import SlowDisks
 from undermine.model.point import CLIENT
 from undermine.model.run import NodeExit, NodeInfo
-from undermine.resources import python_agent_dir
-from undermine.runtimes import jvm
 from undermine.store.rundir import RunDir
 
 _LOG_TAIL_BYTES = 6000
@@ -173,16 +171,12 @@ class LocalCluster:
     def _environment(self, info: NodeInfo, role: Role, incarnation: int, values: Values, cgroup: str) -> dict[str, str]:
         env = self._role_environment(role, values)
         env["PYTHONUNBUFFERED"] = "1"
-        agent = self._config.agent(info.role)
-        if agent != "none":
+        runtime = self._config.runtime(info.role)
+        if runtime.has_agent:
             path = self._run.agent_config(info.id, incarnation)
             path.write_text(json.dumps(self._agent_file(info, incarnation, cgroup)))
             env["UNDERMINE_AGENT"] = str(path)
-        if agent == "python":
-            env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(python_agent_dir()), env.get("PYTHONPATH", ""))))
-        elif agent == "jvm":
-            env["JAVA_TOOL_OPTIONS"] = jvm.tool_options(jvm.agent_jar(), env.get("JAVA_TOOL_OPTIONS", ""))
-        return env
+        return runtime.environment(env)
 
     def _role_environment(self, role: Role, values: Values) -> dict[str, str]:
         return {**role.environment(values), **markers(self._config.dir, self._run.path)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -188,7 +189,7 @@ class Timing(msgspec.Struct, frozen=True):
 
 class WorkloadResult(msgspec.Struct, frozen=True):
     """How the workload function ended: `ok`, `raised` (with the trace) or `not_run`; `cut` if it took longer than its
-    time though every client had its answers; `hung` if a client never had one, also not after healing."""
+    time though every client had its answers; `hung` if a client never had one, not even after healing."""
 
     outcome: Literal["ok", "raised", "cut", "hung", "not_run"] = "not_run"
     detail: str = ""
@@ -312,6 +313,30 @@ class RunView:
         return next((info.role for info in self.record.nodes if info.id == node), node)
 
 
+class Rank(enum.Enum):
+    """How bad a symptom is, worst first. Reports list findings in this order; verdicts store the value.
+
+    A broken promise, such as an acknowledged write that is lost, cannot be repaired. A cluster that never recovers and a
+    client that waits forever need a person. A dead thread leaves a node that looks alive; a node that exits can be started
+    again. A workload that raises may be too strict. A gray failure ends with its fault. Log output may be harmless.
+    """
+
+    PROMISE = "promise"
+    """The default: the user's own checkers and ledgers, and checkers of other packages that have no rank."""
+    RECOVERY = "recovery"
+    HANG = "hang"
+    DEATH = "death"
+    EXIT = "exit"
+    WORKLOAD = "workload"
+    GRAY = "gray"
+    LOGS = "logs"
+
+    @property
+    def order(self) -> int:
+        """The position in this list: 0 is worst."""
+        return list(Rank).index(self)
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """A checker's answer. `symptom` is short and recurs across runs: findings are grouped by it."""
 
@@ -321,7 +346,9 @@ class Verdict(msgspec.Struct, frozen=True):
     evidence: tuple[str, ...] = ()
     checker: str = ""
     lasting: bool = False
-    """A promise is broken for good: it is not a matter of time, so one run that shows it weighs much."""
+    """A promise is broken for good: waiting longer would not help, so a single run that shows it counts."""
+    rank: str = ""
+    """The value of the checker's `Rank`; "" for the user's own checkers, and in older campaigns."""
 
     @staticmethod
     def ok(text: str = "") -> Verdict:

@@ -10,6 +10,7 @@ import numpy as np
 
 from undermine.analysis.analysing import analyse
 from undermine.analysis.traced import plain
+from undermine.checkers.compose import news_of
 from undermine.model.codec import read_columns
 from undermine.model.columns import Columns
 from undermine.model.errors import UserError
@@ -35,8 +36,6 @@ _VERDICTS_MAX = 20
 _PROBLEMS_MAX = 5
 _RECEIPTS_MAX = 20
 _VARIANTS_MAX = 20
-_NEWS = "logs"
-"""The checker whose passing verdict says which log lines are new."""
 
 
 @dataclass(frozen=True)
@@ -204,9 +203,8 @@ def _variant_rows(finding: Finding) -> Iterator[VariantRow]:
 
 
 def _news(store: Store, run: int) -> tuple[str, ...]:
-    """Log lines of the run that is shown which no run without a fault has."""
-    said = [v for v in store.verdicts(run) if v.checker == _NEWS and v.answer == "pass"]
-    return clean_lines(said[0].evidence, _EVIDENCE_LINES_MAX) if said else ()
+    """Log entries of the run that is shown which no fault-free run has."""
+    return clean_lines(news_of(store.verdicts(run)), _EVIDENCE_LINES_MAX)
 
 
 # --- the run that is shown

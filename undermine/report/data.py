@@ -16,6 +16,7 @@ import msgspec
 
 from undermine.analysis.coverage import Share
 from undermine.analysis.coverage import coverage_of as measured
+from undermine.checkers.compose import rank_of
 from undermine.model.baseline import Baseline
 from undermine.model.errors import UserError
 from undermine.model.faults import (
@@ -28,7 +29,7 @@ from undermine.model.faults import (
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan, Step, Then, describe_first, describe_trigger, final_at
 from undermine.model.point import PHASE
-from undermine.model.run import Verdict
+from undermine.model.run import Rank, Verdict
 from undermine.report.growth import Curve, curves
 from undermine.report.text import clip, count, duration
 from undermine.store.database import BASELINE, BENIGN, CONFIRM, CONTROL, REALISM, REPLAY, Store
@@ -45,8 +46,6 @@ _WHAT_FOR = {
 """Runs that no strategy proposed."""
 RUNS_MAX = 500
 LOCATIONS_MAX = 300
-_SEVERITY = {"exits": 1, "deaths": 1, "hang": 2, "liveness": 3, "workload": 4}
-"""By checker; what the user's own checkers find (lost data, wrong answers) is worst: 0."""
 
 Row = Mapping[str, Any]
 
@@ -274,7 +273,7 @@ def _share(finding: Finding) -> float:
 
 def _severity(finding: Finding) -> int:
     verdict = main_verdict(finding)
-    return _SEVERITY.get(verdict.checker, 0) if verdict else 5
+    return rank_of(verdict).order if verdict else len(Rank)
 
 
 def main_verdict(finding: Finding) -> Verdict | None:

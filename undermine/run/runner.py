@@ -68,11 +68,11 @@ from undermine.model.run import (
     WorkloadResult,
 )
 from undermine.model.stacks import ProcessStacks
+from undermine.run.agent_files import AgentFiles, variable_slots
 from undermine.run.lateness import Lateness
 from undermine.run.slowing import SlowDevices, lacking_devices, slow_ops
 from undermine.run.tool_faults import Saboteur, ToolFaults
 from undermine.run.watching import HealthLog, Operations
-from undermine.runtimes.agent_config import AgentFiles, variable_slots
 from undermine.store.rundir import RunDir, load_trace, save_record, view_of
 from undermine.userland.client import Call, UserlandClient
 from undermine.userland.workloads import SessionFile, Triggers

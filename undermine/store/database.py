@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from undermine.checkers.compose import NEWS_CHECKER
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, Landing, Outcome, landings
 from undermine.model.plan import Plan
@@ -46,7 +47,7 @@ _BASELINES_SQL = (
 )
 
 _ODD_SQL = (  # the checker of logs has passed it, with evidence
-    "EXISTS (SELECT 1 FROM verdicts v WHERE v.run = x.run AND v.checker = 'logs' "
+    f"EXISTS (SELECT 1 FROM verdicts v WHERE v.run = x.run AND v.checker = '{NEWS_CHECKER}' "
     "AND v.answer = 'pass' AND json_array_length(v.verdict, '$.evidence') > 0)"
 )
 _SCHEMA = """

@@ -11,16 +11,20 @@ import sys
 from time import monotonic_ns
 
 from undermine_agent.core import LOST, Core, error_name, note_error
-from undermine_agent.faults.injection import Faults, Lasting, resource_of
+from undermine_agent.faults.injection import Injector, Lasting, resource_of
 from undermine_agent.faults.table import State, Table
 from undermine_agent.interpreter import fast, forks, native
 from undermine_agent.names.sites import AGENT_DIR, UNKNOWN, Sites, on_behalf
 from undermine_agent.names.subjects import Paths
 from undermine_agent.names.thread_names import ThreadNames
-from undermine_agent.patching.observe import Marks
+from undermine_agent.patching.observe import WeakTable
 from undermine_agent.wire import tinyjson
 from undermine_agent.wire.link import Link
 from undermine_agent.wire.writer import Writer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 VERSION = 2
 CAPABILITIES = (
@@ -45,7 +49,7 @@ GAPS = (
 )
 
 
-class Agent(fast.base("Core", Core)):
+class Agent(fast.base("Core", Core)):  # type: ignore[misc]
     def __init__(self, config: dict):
         if config["version"] != VERSION:
             raise ValueError("protocol version %r" % config["version"])
@@ -54,7 +58,7 @@ class Agent(fast.base("Core", Core)):
         self.covered = None  # asked, while a logical operation is under way, whether another operation is part of it
         self.trouble = 0
         self.lost_tasks: list = []
-        self.check_tasks = None
+        self.check_tasks: Any = None  # set by the hooks of tasks
         self.thread_names = ThreadNames()
         self.paths = Paths(config["dir"], config["paths"])
         self.state = State(native.map_file(config["state"]))
@@ -62,10 +66,10 @@ class Agent(fast.base("Core", Core)):
         self.operations = self.table.operations
         self.link = Link(config["socket"], self._hello())
         self.lasting = Lasting(self.state, self.link)
-        self.faults = Faults(self)
-        self.streams = None  # made with the hooks of sockets
+        self.injector = Injector(self)
+        self.impairments = None  # made with the hooks of sockets
         self.pipes = None  # made where they are observed
-        self.chained = Marks()  # futures that follow another one
+        self.chained = WeakTable()  # futures that follow another one
         self.pollers: dict = {}  # code that polls for the target, and is seen to do so by other means, by address
         self.parts: dict = {}  # code of coroutines that are part of the task that makes tasks of them, by address
         self.variables = self._find_variables()
@@ -137,8 +141,8 @@ class Agent(fast.base("Core", Core)):
             if self.variables is not None:
                 self.variables.after_fork()
             self.lasting.after_fork()
-            if self.streams is not None:
-                self.streams.after_fork()
+            if self.impairments is not None:
+                self.impairments.after_fork()
             self.lost_tasks = []
             self._open_file()
         except Exception:
@@ -148,8 +152,8 @@ class Agent(fast.base("Core", Core)):
         """The interpreter ends: whatever comes now passes straight through."""
         if self.lost_tasks and not self.off:
             self.check_tasks(final=True)
-        if self.streams is not None:
-            self.streams.flush()
+        if self.impairments is not None:
+            self.impairments.flush()
         self.off = True
         self.paths.fds.clear()
 
@@ -175,10 +179,10 @@ class Agent(fast.base("Core", Core)):
         if self.state.words[2] != lasting.generation:
             lasting.refresh()
         if lasting.entries or call.operation.before:
-            self.faults.before(call)
+            self.injector.before(call)
 
     def _decide_after(self, call) -> None:
-        self.faults.after(call)
+        self.injector.after(call)
 
     def refuse(self, call, filename=None, filename2=None):
         """The end of an operation that is not done; returns the error to raise."""
@@ -220,7 +224,7 @@ class Agent(fast.base("Core", Core)):
         finally:
             state.busy = busy
 
-    def claim_of(self, step: int, half: str, call) -> dict:
+    def claim_of(self, step: int, claimed_as: str, call) -> dict:
         config = self.config
         point = {
             "op": call.operation.name,
@@ -233,7 +237,7 @@ class Agent(fast.base("Core", Core)):
         return {
             "type": "claim",
             "step": step,
-            "half": half,
+            "half": claimed_as,
             "node": config["node"],
             "incarnation": config["incarnation"],
             "pid": os.getpid(),

@@ -14,6 +14,13 @@ from time import monotonic_ns
 
 from undermine_agent.wire.writer import Cursor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from undermine_agent.names.sites import Sites
+    from undermine_agent.wire.writer import Writer
+
 LOST = "LOST"
 _frame = sys._getframe
 _open, _write, _close = os.open, os.write, os.close
@@ -42,17 +49,30 @@ class Call:
 class ThreadState:
     """What the agent keeps for each thread."""
 
-    __slots__ = ("busy", "cursor", "name", "scope")
+    __slots__ = ("busy", "cursor", "name", "logical_call")
 
     def __init__(self, writer):
         self.busy = False
         self.cursor = Cursor(writer)
         self.name = ""
-        self.scope = None  # the logical operation under way
+        self.logical_call = None  # the logical operation under way
 
 
 class Core:
-    """The part of an agent that each operation passes."""
+    """The part of an agent that each operation passes. The rest of it is in `agent`."""
+
+    off: bool
+    writer: Writer
+    sites: Sites
+    lost_tasks: list
+    check_tasks: Any
+    covered: Any
+    refuse: Any
+    carry_out: Any
+    _note: Any
+    _decide_before: Any
+    _decide_after: Any
+    _thread_name: Any
 
     def begin_work(self, sites, shared, lasting, agent_dir, name_of_error) -> None:
         """An event file is there: from now on operations are recorded."""
@@ -65,7 +85,7 @@ class Core:
             state = self.local.state = ThreadState(self.writer)
             return state
 
-    def place(self):
+    def current_stack(self):
         """The stack of the target's code here and now, for `enter`; None if nothing is to be recorded."""
         if self.off:
             return None
@@ -91,7 +111,7 @@ class Core:
         state = self.thread_state()
         if state.busy:
             return None
-        part = state.scope is not None and self.covered(operation, subject)
+        part = state.logical_call is not None and self.covered(operation, subject)
         if part is True:
             return None
         if part:
@@ -172,7 +192,7 @@ def error_name(error) -> str:
     if type(error) is str:
         return error
     if isinstance(error, OSError) and error.errno in errno.errorcode and type(error).__module__ != "ssl":
-        return errno.errorcode[error.errno]
+        return errno.errorcode[error.errno]  # type: ignore[index]
     return type(error).__name__
 
 

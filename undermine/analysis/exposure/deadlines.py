@@ -16,6 +16,7 @@ from undermine.analysis.messages.logical import LOGICAL
 from undermine.analysis.reading.contexts import Contexts
 from undermine.analysis.reading.rows import AT_ONCE, NONE, Array, Groups, until
 from undermine.model.columns import Columns, Numbers
+from undermine.runtimes.table import runtime_of
 
 LIMITED = (
     "lock.acquire",
@@ -136,10 +137,11 @@ class _Deadlines:
         return plain
 
     def _is_limited(self, uses: Numbers) -> Array:
-        """Does a socket's limit count for this? SO_TIMEOUT, which Java sets, is one of receiving alone."""
+        """Does the time limit of its socket apply to each of these? In some runtimes it limits receives alone."""
         columns = self.columns
-        jvms = np.array([process.is_jvm for process in columns.processes] or [False], bool)
-        return ~jvms[columns.process[uses]] | np.isin(columns.op[uses], [columns.id_of(op) for op in _RECEIVES])
+        traits = [runtime_of(process).traits for process in columns.processes]
+        sends_too = np.array([one.socket_timeout_limits_sends for one in traits] or [True], bool)
+        return sends_too[columns.process[uses]] | np.isin(columns.op[uses], [columns.id_of(op) for op in _RECEIVES])
 
     def _logical(self, uses: Numbers, by: Numbers) -> None:
         """A logical operation has the limit of the bytes that move within it, of several the shortest."""

@@ -25,6 +25,7 @@ from undermine.analysis.reading.naming import has_own_name, module, telling
 from undermine.analysis.reading.rows import NONE, Groups
 from undermine.model.columns import Columns, Ids, Names, Numbers
 from undermine.model.event import functions
+from undermine.runtimes.table import runtime_of
 
 _LOOKED_AT = 16
 """How many operations after a receive are looked at."""
@@ -164,8 +165,8 @@ class _Finder:
         self._says = np.full(len(rows), _NOTHING, np.int8)
         self._name = np.zeros(len(rows), np.int32)
         self._class_of = np.array([_class_of(text) for text in columns.strings], np.int64)
-        jvms = np.array([process.is_jvm for process in columns.processes] or [False], bool)
-        self._is_place = jvms[columns.process] & (columns.op == columns.id_of("clock"))
+        cut = np.array([runtime_of(p).traits.clock_stack_may_be_cut for p in columns.processes] or [False], bool)
+        self._is_place = cut[columns.process] & (columns.op == columns.id_of("clock"))
         polls = columns.find("poll")
         line = known.lines.context
         before = Groups(line[polls], polls, len(columns)).last_before(line[rows], rows)

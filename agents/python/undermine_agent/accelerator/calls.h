@@ -312,9 +312,9 @@ begin(State *s, Operation *operation, Subject *subject, int64_t size, int64_t t_
 }
 
 static inline int
-is_empty(PyObject *halves)
+is_empty(PyObject *parts)
 {
-    return halves == NULL || (PyTuple_Check(halves) ? PyTuple_GET_SIZE(halves) == 0 : PyObject_IsTrue(halves) != 1);
+    return parts == NULL || (PyTuple_Check(parts) ? PyTuple_GET_SIZE(parts) == 0 : PyObject_IsTrue(parts) != 1);
 }
 
 /* True if somebody may have to decide about this operation. */
@@ -333,16 +333,16 @@ has_lost_tasks(void)
 
 /* True in a thread where a logical operation is under way. */
 static inline int
-has_scope(const State *s)
+in_logical_call(const State *s)
 {
-    return s->scope != NULL && s->scope != Py_None;
+    return s->logical_call != NULL && s->logical_call != Py_None;
 }
 
 /* True if nothing but recording is to be done about this operation. */
 static inline int
 is_quiet(const State *s, Operation *operation)
 {
-    return !must_decide(operation) && is_empty(operation->after) && !has_scope(s) && !has_lost_tasks();
+    return !must_decide(operation) && is_empty(operation->after) && !in_logical_call(s) && !has_lost_tasks();
 }
 
 /* A child that was forked without Python's knowledge gets its event file when it first needs one. */
@@ -473,7 +473,7 @@ enter(PyObject *operation, PyObject *subject, int64_t size, int64_t t_ns, PyObje
     }
     PyObject *call = NULL, *stack = NULL, *done;
     uint32_t stack_id, seq = 0;
-    if (has_scope(s) && core->covered != NULL && core->covered != Py_None) {
+    if (in_logical_call(s) && core->covered != NULL && core->covered != Py_None) {
         PyObject *covered = core->covered;
         Py_INCREF(covered);
         done = PyObject_CallFunctionObjArgs(covered, operation, subject, NULL);
@@ -585,7 +585,7 @@ Core_enter(PyObject *self, PyObject *const *args, Py_ssize_t count)
 
 /* place(): the stack of the target's code here and now; None if nothing is to be recorded. */
 static PyObject *
-Core_place(PyObject *self, PyObject *unused)
+Core_current_stack(PyObject *self, PyObject *unused)
 {
     PyThreadState *thread = this_thread();
     State *s = state_to_record(thread);
@@ -796,7 +796,7 @@ Core_begin_work(Core *self, PyObject *args)
 }
 
 static PyMethodDef Core_methods[] = {
-    {"place", (PyCFunction)Core_place, METH_NOARGS, NULL},
+    {"current_stack", (PyCFunction)Core_current_stack, METH_NOARGS, NULL},
     {"enter", (PyCFunction)(void (*)(void))Core_enter, METH_FASTCALL, NULL},
     {"leave", (PyCFunction)(void (*)(void))Core_leave, METH_FASTCALL, NULL},
     {"perform", (PyCFunction)(void (*)(void))Core_perform, METH_FASTCALL | METH_KEYWORDS, NULL},

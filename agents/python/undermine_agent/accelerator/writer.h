@@ -21,7 +21,7 @@ typedef struct {
     uint32_t epoch;
     uint32_t position;
     uint8_t *chunk;
-    PyObject *scope; /* the logical operation under way */
+    PyObject *logical_call; /* the logical operation under way */
 } State;
 
 typedef struct {
@@ -266,7 +266,7 @@ State_dealloc(State *s)
     leave_chunk(s);
     Py_XDECREF(s->name);
     Py_XDECREF(s->named);
-    Py_XDECREF(s->scope);
+    Py_XDECREF(s->logical_call);
     Py_TYPE(s)->tp_free((PyObject *)s);
 }
 
@@ -280,7 +280,7 @@ State_cursor(State *s, void *unused)
 static PyMemberDef State_members[] = {
     {"busy", T_BOOL, offsetof(State, busy), 0, NULL},
     {"name", T_OBJECT_EX, offsetof(State, name), 0, NULL},
-    {"scope", T_OBJECT, offsetof(State, scope), 0, NULL},
+    {"logical_call", T_OBJECT, offsetof(State, logical_call), 0, NULL},
     {NULL},
 };
 static PyGetSetDef State_getset[] = {{"cursor", (getter)State_cursor, NULL, NULL, NULL}, {NULL}};

@@ -10,7 +10,7 @@ import sys
 from undermine_agent.interpreter import forks
 from undermine_agent.logical.operations import layer_of
 from undermine_agent.logical.store_calls import StoreCall
-from undermine_agent.patching.observe import Marks
+from undermine_agent.patching.observe import WeakTable
 from undermine_agent.patching.patch import on_class
 
 BUILTIN = {"http": "http", "redis": "redis", "streams": "asyncio", "tornado": "tornado"}
@@ -111,18 +111,18 @@ class Hooks:
         """A function that is given an object and says with which arguments this method of it was last called outside of all
         operations: for libraries that ask in one call and fetch the answer in another. None while an operation is under way.
         """
-        agent, asked = self._layer.agent, Marks()
+        agent, asked = self._layer.agent, WeakTable()
 
         def make(original):
             def method(self, *args, **options):
-                if not agent.off and agent.thread_state().scope is None:
+                if not agent.off and agent.thread_state().logical_call is None:
                     asked.put(self, args)
                 return original(self, *args, **options)
 
             return method
 
         def latest(owner):
-            return asked.get(owner) if agent.thread_state().scope is None else None
+            return asked.get(owner) if agent.thread_state().logical_call is None else None
 
         on_class(owner, name, make)
         return latest
@@ -135,7 +135,7 @@ class Hooks:
         """
         if isinstance(address, (tuple, list)):
             host, port = address[:2]
-            address = "%s:%s" % (self._layer.nodes.plain_host(host), port)
+            address = "%s:%s" % (self._layer.peers.plain_host(host), port)
         return StoreCall("%s/%s" % (address, database), commands, kind)
 
     def reading(self, owner, name, sock) -> None:

@@ -12,7 +12,7 @@ from time import monotonic_ns, sleep
 LOOK_S = 0.02
 
 
-class Hold:
+class Delay:
     """Time that passes before the operation goes on: until it is up, the step is over or everything is healed."""
 
     lost = False
@@ -52,7 +52,7 @@ class Hold:
             self.finish()
 
     def wait(self) -> None:
-        """Hold this thread."""
+        """Delay this thread."""
         for seconds in self.pauses():
             sleep(seconds)
 
@@ -65,7 +65,7 @@ class Hold:
         return result
 
 
-class Silence:
+class SilentDrop:
     """A logical operation that is not done, though its caller is told that it was."""
 
     lost = True

@@ -18,6 +18,10 @@ from time import monotonic, sleep
 from undermine_agent.faults.changes import LOOK_S
 from undermine_agent.interpreter import native
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 FLUSH_S = 1.0
 _base = _socket.socket
 _fileno, _close = _base.fileno, _base.close
@@ -47,42 +51,42 @@ def key_of(sock):
     return _fstat(fd).st_ino if fd >= 0 else None
 
 
-class Stream:
+class ImpairedConnection:
     """One connection that something is done to."""
 
     def __init__(self, key, sock, subject):
         self.key = key
         self.reference = _weakref.ref(sock)
         self.subject = subject
-        self.holds: dict = {}  # operation -> Hold
-        self.holes: dict = {}  # operation -> step
+        self.delays: dict = {}  # operation -> Delay
+        self.blackholes: dict = {}  # operation -> step
         self.has_lost = False
         self.queue: deque = deque()  # bytes, or a number: how to shut the connection down
         self.queued = 0
-        self.wire = None  # our own descriptor, while there is something to send or the program has closed its own
+        self.descriptor: Any = None  # our own descriptor, while there is something to send or the program has closed its own
         self.lowat = 0  # what it was before the kernel was told to call the connection unreadable
 
     def socket(self):
         """The program's socket, if it still is this connection; else our own descriptor or None."""
         sock = self.reference()
         try:
-            return sock if sock is not None and key_of(sock) == self.key else self.wire
+            return sock if sock is not None and key_of(sock) == self.key else self.descriptor
         except OSError:
-            return self.wire
+            return self.descriptor
 
-    def take_wire(self, sock) -> None:
+    def take_descriptor(self, sock) -> None:
         """Made so that nothing about the connection changes, least of all whether it blocks."""
-        if self.wire is None:
+        if self.descriptor is None:
             fd = _dup(_fileno(sock))
-            self.wire = _base(sock.family, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, sock.proto, fd)
+            self.descriptor = _base(sock.family, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, sock.proto, fd)
 
-    def drop_wire(self) -> None:
-        wire, self.wire = self.wire, None
-        if wire is not None:
-            _close(wire)
+    def drop_descriptor(self) -> None:
+        descriptor, self.descriptor = self.descriptor, None
+        if descriptor is not None:
+            _close(descriptor)
 
     def put(self, sock, data) -> None:
-        self.take_wire(sock)
+        self.take_descriptor(sock)
         self.queue.append(data)
         self.queued += len(data) if isinstance(data, bytes) else 0
 
@@ -92,10 +96,10 @@ class Stream:
             data = self.queue[0]
             try:
                 if isinstance(data, int):
-                    _shutdown(self.wire, data)
+                    _shutdown(self.descriptor, data)
                     sent = 0
                 else:
-                    sent = _send(self.wire, data, _SEND_FLAGS)
+                    sent = _send(self.descriptor, data, _SEND_FLAGS)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
@@ -107,7 +111,7 @@ class Stream:
             else:
                 self.queue[0] = data[sent:]
 
-    def hush(self, sock) -> None:
+    def hide_arrivals(self, sock) -> None:
         """Let the kernel call the connection unreadable, so that a program that polls does not spin."""
         if not self.lowat and is_stream(sock):
             try:
@@ -118,7 +122,7 @@ class Stream:
             except OSError:
                 pass
 
-    def unhush(self) -> None:
+    def show_arrivals(self) -> None:
         sock, lowat, self.lowat = self.socket(), self.lowat, 0
         if sock is not None:
             try:
@@ -133,7 +137,7 @@ class Stream:
         self.queue.clear()
 
 
-class Streams:
+class ImpairedConnections:
     """All connections that something is done to, by key; and the thread that keeps them."""
 
     def __init__(self, agent):
@@ -142,9 +146,9 @@ class Streams:
 
     def after_fork(self) -> None:
         """The child leaves what waits to its parent."""
-        for stream in getattr(self, "known", {}).values():
-            stream.drop_wire()
-        self.agent.lasting.mark_streams(False)
+        for connection in getattr(self, "known", {}).values():
+            connection.drop_descriptor()
+        self.agent.lasting.mark_impairments(False)
         self.known: dict = {}
         self.lock = _thread.RLock()  # a signal handler may come in between and send, too
         self.running = False
@@ -155,13 +159,13 @@ class Streams:
         key = key_of(sock)
         return None if key is None else self.known.get(key)
 
-    def make(self, sock, subject) -> Stream:
-        """The stream of a socket; with the lock held."""
+    def make(self, sock, subject) -> ImpairedConnection:
+        """The connection of a socket; with the lock held."""
         key = key_of(sock)
-        stream = self.known.get(key)
-        if stream is None:
-            stream = self.known[key] = Stream(key, sock, subject)
-            self.agent.lasting.mark_streams(True)
+        connection = self.known.get(key)
+        if connection is None:
+            connection = self.known[key] = ImpairedConnection(key, sock, subject)
+            self.agent.lasting.mark_impairments(True)
         if not self.running:
             self.running = True
             try:
@@ -169,7 +173,7 @@ class Streams:
             except RuntimeError as error:  # no more threads here: tried again at the next operation
                 self.running = False
                 self.agent._note(error)
-        return stream
+        return connection
 
     def in_force(self) -> bool:
         """True if anything lasts now that may concern a connection."""
@@ -185,34 +189,34 @@ class Streams:
                 state.busy = busy
         return bool(lasting.entries)
 
-    def is_held(self, stream, op: str) -> bool:
-        hold = stream.holds.get(op)
-        return (hold is not None and not hold.over()) or self.agent.lasting.holds(op, stream.subject)
+    def is_stalled(self, connection, op: str) -> bool:
+        delay = connection.delays.get(op)
+        return (delay is not None and not delay.over()) or self.agent.lasting.silences(op, connection.subject)
 
     def closing(self, sock, subject) -> None:
         """The program is about to close a socket: what waits still goes out, and what is lost stays unknown till then."""
         if not is_stream(sock) or is_encrypted(sock):
             return
         with self.lock:
-            stream = self.find(sock)
-            if stream is None:
-                if not self.agent.lasting.holds("net.send", subject):
+            connection = self.find(sock)
+            if connection is None:
+                if not self.agent.lasting.silences("net.send", subject):
                     return
-                stream = self.make(sock, subject)
-            if stream.queue or "net.send" in stream.holes or self.is_held(stream, "net.send"):
-                stream.take_wire(sock)
-            stream.holes.pop("net.recv", None)
+                connection = self.make(sock, subject)
+            if connection.queue or "net.send" in connection.blackholes or self.is_stalled(connection, "net.send"):
+                connection.take_descriptor(sock)
+            connection.blackholes.pop("net.recv", None)
 
     def shut_down(self, sock, how) -> bool:
         """The program shuts a connection down; true if that is to come after what waits."""
-        stream = self.find(sock)
-        if stream is None or how == _socket.SHUT_RD or not is_stream(sock):
+        connection = self.find(sock)
+        if connection is None or how == _socket.SHUT_RD or not is_stream(sock):
             return False
         with self.lock:
-            if "net.send" in stream.holes:
+            if "net.send" in connection.blackholes:
                 return True
-            if stream.queue or self.is_held(stream, "net.send"):
-                stream.put(sock, how)
+            if connection.queue or self.is_stalled(connection, "net.send"):
+                connection.put(sock, how)
                 return True
         return False
 
@@ -220,16 +224,16 @@ class Streams:
         """The program ends: what was only slow goes out now."""
         self.agent.thread_state().busy = True
         end = monotonic() + FLUSH_S
-        for stream in list(self.known.values()):
-            for hold in list(stream.holds.values()):
-                hold.finish()
-            while stream.queue and not self.is_held(stream, "net.send") and monotonic() < end:
+        for connection in list(self.known.values()):
+            for delay in list(connection.delays.values()):
+                delay.finish()
+            while connection.queue and not self.is_stalled(connection, "net.send") and monotonic() < end:
                 if self.lock.acquire(timeout=0.1):  # the thread that keeps them may be sending just now
                     try:
-                        stream.drain()
+                        connection.drain()
                     finally:
                         self.lock.release()
-                if stream.queue:
+                if connection.queue:
                     sleep(0.001)
 
     # --- the thread
@@ -245,45 +249,45 @@ class Streams:
             self.agent._note(error)
 
     def _left_s(self) -> float:
-        holds = [hold.left_s() for stream in list(self.known.values()) for hold in list(stream.holds.values())]
-        return max(0.001, min([LOOK_S, *holds]))
+        delays = [delay.left_s() for connection in list(self.known.values()) for delay in list(connection.delays.values())]
+        return max(0.001, min([LOOK_S, *delays]))
 
     def _look(self) -> bool:
         """Do what is due; false if nothing is left to keep."""
         self.agent.lasting.refresh()
-        for stream in list(self.known.values()):
+        for connection in list(self.known.values()):
             with self.lock:
-                if self._settled(stream):
-                    stream.drop_wire()
-                    del self.known[stream.key]
+                if self._settled(connection):
+                    connection.drop_descriptor()
+                    del self.known[connection.key]
         with self.lock:
             if not self.known:
                 self.running = False
-                self.agent.lasting.mark_streams(False)
+                self.agent.lasting.mark_impairments(False)
         return self.running
 
-    def _settled(self, stream) -> bool:
+    def _settled(self, connection) -> bool:
         """Bring one connection up to date; true if nothing more is to be done to it."""
-        for op, hold in list(stream.holds.items()):
-            if hold.over():
-                del stream.holds[op]
-        self.end_holes(stream)
-        held = self.is_held(stream, "net.send")
-        if stream.queue and not held:
-            stream.drain()
-        if stream.lowat and "net.recv" not in stream.holes and not self.is_held(stream, "net.recv"):
-            stream.unhush()
-        if stream.socket() is None:
-            for hold in stream.holds.values():
-                hold.finish()
+        for op, delay in list(connection.delays.items()):
+            if delay.over():
+                del connection.delays[op]
+        self.end_blackholes(connection)
+        stalled = self.is_stalled(connection, "net.send")
+        if connection.queue and not stalled:
+            connection.drain()
+        if connection.lowat and "net.recv" not in connection.blackholes and not self.is_stalled(connection, "net.recv"):
+            connection.show_arrivals()
+        if connection.socket() is None:
+            for delay in connection.delays.values():
+                delay.finish()
             return True
-        busy = stream.holds or stream.holes or stream.queue or stream.lowat
-        return not busy and not (stream.wire is not None and held)
+        busy = connection.delays or connection.blackholes or connection.queue or connection.lowat
+        return not busy and not (connection.descriptor is not None and stalled)
 
-    def end_holes(self, stream) -> None:
+    def end_blackholes(self, connection) -> None:
         state = self.agent.state
-        for op, step in list(stream.holes.items()):
+        for op, step in list(connection.blackholes.items()):
             if state.over(step):
-                del stream.holes[op]
-                if stream.has_lost:
-                    stream.reset()
+                del connection.blackholes[op]
+                if connection.has_lost:
+                    connection.reset()

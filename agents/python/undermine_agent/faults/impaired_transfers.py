@@ -1,6 +1,6 @@
 """What stands before the sending and receiving on connections that are slow, cut off or lose what they carry.
 
-A guard decides when it sees the socket: take the bytes and let them go out later, lose them, let the program wait, or
+A transfer decides when it sees the socket: take the bytes and let them go out later, lose them, let the program wait, or
 just do the operation. It is a change of the operation (see `changes`), and works whether or not an event is recorded.
 """
 
@@ -14,15 +14,15 @@ import sys
 from time import monotonic, sleep
 
 from undermine_agent.faults.changes import LOOK_S
-from undermine_agent.faults.impaired_connections import Streams, is_encrypted, is_pending, is_stream, key_of
+from undermine_agent.faults.impaired_connections import ImpairedConnections, is_encrypted, is_pending, is_stream, key_of
 from undermine_agent.faults.injection import make_error
-from undermine_agent.patching.observe import Marks
+from undermine_agent.patching.observe import WeakTable
 
 QUEUE_MAX = 4 << 20
 SPIN_S = 0.001
 EXCHANGES = frozenset(("do_handshake", "unwrap"))  # of TLS: they return no bytes that could be lost
 # Where the payload of connections under asyncio is decrypted: object -> socket. The hooks of TLS fill it.
-decrypting = Marks()
+decrypting = WeakTable()
 _base = _socket.socket
 _fileno, _gettimeout = _base.fileno, _base.gettimeout
 
@@ -45,7 +45,7 @@ def socket_of(thing):
     return found if isinstance(found, _base) else None
 
 
-class Arrived:
+class AlreadyReceived:
     """Stands for a receiving that was done already: all that can be done to it is to lose what has come."""
 
     def __init__(self, result):
@@ -55,13 +55,13 @@ class Arrived:
         return self.result
 
 
-class GuardedStreams(Streams):
+class Impairments(ImpairedConnections):
     """The connections that something is done to, and the guards of operations on them."""
 
-    def guard_of(self, operation, subject, sock=None):
-        """The guard of an operation on a socket that something is done to, else None.
+    def change_for(self, operation, subject, sock=None):
+        """The transfer of an operation on a socket that something is done to, else None.
 
-        Without the socket, also if something is done to any: the guard finds out when it sees the arguments.
+        Without the socket, also if something is done to any: the transfer finds out when it sees the arguments.
         """
         name = operation.name
         if name not in ("net.send", "net.recv") or self.agent.off:
@@ -75,32 +75,32 @@ class GuardedStreams(Streams):
                 return None
             # Who sent a datagram is known only when it is there.
             known = bool(self.known) if sock is None else key_of(sock) in self.known or not is_stream(sock)
-            concerned = known or lasting.holds(name, subject) or lasting.error_of(name, subject)
-            return Guard(self, name, subject) if concerned else None
+            concerned = known or lasting.silences(name, subject) or lasting.error_of(name, subject)
+            return ImpairedTransfer(self, name, subject) if concerned else None
         except OSError:
             return None
         finally:
             state.busy = busy
 
-    def delay(self, hold, call):
-        return Delayed(self, call.operation.name, call.subject, hold)
+    def delay(self, delay, call):
+        return DelayedTransfer(self, call.operation.name, call.subject, delay)
 
     def drop(self, step: int, call):
-        return Dropped(self, call.operation.name, call.subject, step)
+        return DroppedTransfer(self, call.operation.name, call.subject, step)
 
 
-class Guard:
+class ImpairedTransfer:
     """Stands before the sending or receiving on a socket that something is done to."""
 
-    def __init__(self, streams: Streams, op: str, subject):
-        self.streams = streams
+    def __init__(self, impairments: ImpairedConnections, op: str, subject):
+        self.impairments = impairments
         self.op = op
         self.subject = subject
         self.lost = False
 
     def transfer(self, operation, size, measure, original, waits: bool, args, options):
         """A whole operation. A program that would have to wait is told so without an event."""
-        agent = self.streams.agent
+        agent = self.impairments.agent
         if not waits:
             self.admit(original, args, options)
         call = agent.enter(operation, self.subject, size)
@@ -111,7 +111,7 @@ class Guard:
             return self.instead(original, args, options)
         if call.error is not None:
             raise agent.refuse(call)
-        call.change = self if call.change is None else Both(call.change, self)
+        call.change = self if call.change is None else CombinedChange(call.change, self)
         return agent.carry_out(call, measure, original, args, options)
 
     def admit(self, original, args, options) -> None:
@@ -121,7 +121,7 @@ class Guard:
 
     def instead(self, original, args, options):
         sock = args[0]
-        if isinstance(original, Arrived) or not isinstance(sock, _base):
+        if isinstance(original, AlreadyReceived) or not isinstance(sock, _base):
             return self._above(socket_of(sock), original, args, options)
         if not is_stream(sock):
             return self._datagram(sock, original, args, options)
@@ -130,87 +130,87 @@ class Guard:
         return self._receive(sock, original, args, options)
 
     def _above(self, sock, original, args, options):
-        """A layer above the socket. It is guarded itself; but what is above a hole is lost already there."""
-        stream = None if sock is None or not is_stream(sock) else self.streams.find(sock)
-        if stream is None or self.op not in stream.holes:
+        """A layer above the socket. It is impaired itself; but what is above a hole is lost already there."""
+        connection = None if sock is None or not is_stream(sock) else self.impairments.find(sock)
+        if connection is None or self.op not in connection.blackholes:
             return original(*args, **options)
         if self.op == "net.send":
-            self.lost = stream.has_lost = True
+            self.lost = connection.has_lost = True
             return None
         result = original(*args, **options)
         if not result:
-            if stream.has_lost:
+            if connection.has_lost:
                 raise make_error("ECONNRESET", self.subject)
             return result
-        self.lost = stream.has_lost = True
+        self.lost = connection.has_lost = True
         raise _wants(True, reads=True)
 
     def _must_wait(self, sock, original, args, options) -> bool:
         """True if a socket that does not block has nothing to do now."""
-        streams = self.streams
-        if streams.agent.lasting.error_of(self.op, self.subject):
+        impairments = self.impairments
+        if impairments.agent.lasting.error_of(self.op, self.subject):
             return False
-        stream = streams.find(sock) if is_stream(sock) else None
-        if stream is not None and self.op in stream.holes:
-            streams.end_holes(stream)
-            if self.op in stream.holes:
-                return self.op == "net.recv" and self._silent(sock, stream, original, args, options)
-        if is_stream(sock) and self._held(sock, stream):
+        connection = impairments.find(sock) if is_stream(sock) else None
+        if connection is not None and self.op in connection.blackholes:
+            impairments.end_blackholes(connection)
+            if self.op in connection.blackholes:
+                return self.op == "net.recv" and self._silent(sock, connection, original, args, options)
+        if is_stream(sock) and self._stalled(sock, connection):
             if self.op == "net.send":
-                return self._too_much(sock, stream)
-            return not is_pending(sock) and self._hushed(sock, stream)
-        if self.op == "net.send" and stream is not None and stream.queue:
-            return self._too_much(sock, stream)
+                return self._too_much(sock, connection)
+            return not is_pending(sock) and self._hidden(sock, connection)
+        if self.op == "net.send" and connection is not None and connection.queue:
+            return self._too_much(sock, connection)
         return not is_encrypted(sock) and not _ready(sock, self.op == "net.send")
 
-    def _silent(self, sock, stream, original, args, options) -> bool:
+    def _silent(self, sock, connection, original, args, options) -> bool:
         """True if a hole goes on to give nothing; then the program is not even told that something has come."""
-        if self._ended(stream, original, args, options):
+        if self._ended(connection, original, args, options):
             return False
         if not is_encrypted(sock):
-            with self.streams.lock:
-                stream.hush(sock)
+            with self.impairments.lock:
+                connection.hide_arrivals(sock)
         return True
 
-    def _too_much(self, sock, stream) -> bool:
+    def _too_much(self, sock, connection) -> bool:
         """True if no more is taken. Of what is to be encrypted nothing is: only its own thread may do that."""
-        if not is_encrypted(sock) and (stream is None or stream.queued <= QUEUE_MAX):
+        if not is_encrypted(sock) and (connection is None or connection.queued <= QUEUE_MAX):
             return False
         sleep(SPIN_S)
         return True
 
-    def _hushed(self, sock, stream) -> bool:
-        if stream is not None and stream.lowat:
+    def _hidden(self, sock, connection) -> bool:
+        if connection is not None and connection.lowat:
             sleep(SPIN_S)  # called readable all the same
         else:
-            with self.streams.lock:
-                self.streams.make(sock, self.subject).hush(sock)
+            with self.impairments.lock:
+                self.impairments.make(sock, self.subject).hide_arrivals(sock)
         return True
 
-    def _held(self, sock, stream) -> bool:
-        if stream is not None:
-            return self.streams.is_held(stream, self.op)
-        return self.streams.agent.lasting.holds(self.op, self.subject)
+    def _stalled(self, sock, connection) -> bool:
+        if connection is not None:
+            return self.impairments.is_stalled(connection, self.op)
+        return self.impairments.agent.lasting.silences(self.op, self.subject)
 
     # --- sending
 
     def _send(self, sock, original, args, options):
-        streams, timeout = self.streams, _gettimeout(sock)
+        impairments, timeout = self.impairments, _gettimeout(sock)
         end = None if timeout is None else monotonic() + timeout
         data = _bytes(args[1])
         while _fileno(sock) >= 0:
-            with streams.lock:
-                stream = streams.find(sock)
-                if stream is not None and self.op in stream.holes:
-                    streams.end_holes(stream)
-                    if self.op in stream.holes:
-                        stream.has_lost = stream.has_lost or bool(data)
+            with impairments.lock:
+                connection = impairments.find(sock)
+                if connection is not None and self.op in connection.blackholes:
+                    impairments.end_blackholes(connection)
+                    if self.op in connection.blackholes:
+                        connection.has_lost = connection.has_lost or bool(data)
                         self.lost = True
                         return _told(original, data)
-                if not self._held(sock, stream) and not (stream is not None and stream.queue):
+                if not self._stalled(sock, connection) and not (connection is not None and connection.queue):
                     break
-                if not is_encrypted(sock) and (stream is None or stream.queued <= QUEUE_MAX):
-                    streams.make(sock, self.subject).put(sock, data)
+                if not is_encrypted(sock) and (connection is None or connection.queued <= QUEUE_MAX):
+                    impairments.make(sock, self.subject).put(sock, data)
                     return _told(original, data)
             if timeout == 0.0:
                 raise _wants(is_encrypted(sock), reads=False)
@@ -222,26 +222,26 @@ class Guard:
     # --- receiving
 
     def _receive(self, sock, original, args, options):
-        streams, timeout = self.streams, _gettimeout(sock)
+        impairments, timeout = self.impairments, _gettimeout(sock)
         if timeout == 0.0:
             if self._must_wait(sock, original, args, options):
                 raise _wants(is_encrypted(sock), reads=True)
             return original(*args, **options)
         end = None if timeout is None else monotonic() + timeout
         while _fileno(sock) >= 0:
-            stream = streams.find(sock)
-            if stream is not None and self.op in stream.holes:
-                streams.end_holes(stream)
-                if self.op not in stream.holes or self._ended(stream, original, args, options):
+            connection = impairments.find(sock)
+            if connection is not None and self.op in connection.blackholes:
+                impairments.end_blackholes(connection)
+                if self.op not in connection.blackholes or self._ended(connection, original, args, options):
                     break
-            elif not self._held(sock, stream) or is_pending(sock):
+            elif not self._stalled(sock, connection) or is_pending(sock):
                 break
             if end is not None and monotonic() >= end:
                 raise _socket.timeout("timed out")
             sleep(LOOK_S)
         return original(*args, **options)
 
-    def _ended(self, stream, original, args, options) -> bool:
+    def _ended(self, connection, original, args, options) -> bool:
         """Read and lose what has come into a hole. True if the connection has ended: then that is what is seen."""
         sock = args[0]
         while getattr(original, "__name__", "") not in EXCHANGES and (_ready(sock, False) or is_pending(sock)):
@@ -252,61 +252,61 @@ class Guard:
                     return False
                 raise
             if not _amount(result):
-                if stream.has_lost:
+                if connection.has_lost:
                     raise make_error("ECONNRESET", self.subject)
                 return True
-            stream.has_lost = self.lost = True
-            if self.op not in stream.holes:  # it ended while this was waited for
-                stream.reset()
+            connection.has_lost = self.lost = True
+            if self.op not in connection.blackholes:  # it ended while this was waited for
+                connection.reset()
         return False
 
     # --- datagrams: each is lost alone
 
     def _datagram(self, sock, original, args, options):
-        lasting = self.streams.agent.lasting
+        lasting = self.impairments.agent.lasting
         if self.op == "net.send":
-            if lasting.holds(self.op, self.subject):
+            if lasting.silences(self.op, self.subject):
                 self.lost = True
                 return _told(original, _bytes(args[1]))
             return original(*args, **options)
         while True:
             result = original(*args, **options)
             sender = result[-1] if isinstance(result, tuple) else None
-            subject = self.subject if sender is None else self.streams.agent.peers.named(sender)
-            if not lasting.holds(self.op, subject):
+            subject = self.subject if sender is None else self.impairments.agent.peers.named(sender)
+            if not lasting.silences(self.op, subject):
                 return result
 
 
-class Delayed(Guard):
+class DelayedTransfer(ImpairedTransfer):
     """One sending or receiving that takes time: what follows on its connection waits behind it."""
 
-    def __init__(self, streams: Streams, op: str, subject, hold):
-        super().__init__(streams, op, subject)
-        self.hold = hold
+    def __init__(self, impairments: ImpairedConnections, op: str, subject, delay):
+        super().__init__(impairments, op, subject)
+        self.delay = delay
 
     def instead(self, original, args, options):
         sock = socket_of(args[0])
         if sock is None or not is_stream(sock) or _gettimeout(sock) != 0.0:
-            self.hold.wait()
+            self.delay.wait()
         else:
-            with self.streams.lock:
-                self.streams.make(sock, self.subject).holds[self.op] = self.hold
+            with self.impairments.lock:
+                self.impairments.make(sock, self.subject).delays[self.op] = self.delay
         return super().instead(original, args, options)
 
 
-class Dropped(Guard):
+class DroppedTransfer(ImpairedTransfer):
     """One sending or receiving by which its connection becomes a hole in that direction."""
 
-    def __init__(self, streams: Streams, op: str, subject, step: int):
-        super().__init__(streams, op, subject)
+    def __init__(self, impairments: ImpairedConnections, op: str, subject, step: int):
+        super().__init__(impairments, op, subject)
         self.step = step
 
     def instead(self, original, args, options):
         sock = socket_of(args[0])
         if sock is None or not is_stream(sock):
             return self._alone(sock, original, args, options)
-        with self.streams.lock:
-            self.streams.make(sock, self.subject).holes[self.op] = self.step
+        with self.impairments.lock:
+            self.impairments.make(sock, self.subject).blackholes[self.op] = self.step
         self.lost = True
         return super().instead(original, args, options)
 
@@ -320,26 +320,26 @@ class Dropped(Guard):
         return original(*args, **options)
 
 
-class Both:
+class CombinedChange:
     """A change of an operation on a connection that another one is already done to."""
 
-    def __init__(self, change, guard: Guard):
+    def __init__(self, change, transfer: ImpairedTransfer):
         self.change = change
-        self.guard = guard
+        self.transfer = transfer
 
     @property
     def lost(self) -> bool:
-        return self.change.lost or self.guard.lost
+        return self.change.lost or self.transfer.lost
 
     def instead(self, original, args, options):
-        if isinstance(self.change, Guard):  # it knows the connection itself
+        if isinstance(self.change, ImpairedTransfer):  # it knows the connection itself
             return self.change.instead(original, args, options)
 
-        def guarded(*given, **chosen):
-            return self.guard.instead(original, given, chosen)
+        def impaired(*given, **chosen):
+            return self.transfer.instead(original, given, chosen)
 
-        guarded.__name__ = getattr(original, "__name__", "")
-        return self.change.instead(guarded, args, options)
+        impaired.__name__ = getattr(original, "__name__", "")
+        return self.change.instead(impaired, args, options)
 
 
 def _bytes(data) -> bytes:

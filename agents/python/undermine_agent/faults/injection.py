@@ -12,7 +12,7 @@ import os
 import sys
 from time import monotonic_ns
 
-from undermine_agent.faults.changes import Hold, Silence
+from undermine_agent.faults.changes import Delay, SilentDrop
 from undermine_agent.faults.table import MAPPED
 from undermine_agent.interpreter import fast, forks, native
 
@@ -22,7 +22,7 @@ SIGKILL, SIGUSR1 = 9, 10
 _NEEDS_SPACE = frozenset({"file.write", "file.create", "file.mkdir", "db.write", "db.commit"})
 _NEVER_LASTING = frozenset({"file.close", "file.stat", "net.close", *MAPPED})
 # Something of our own is in force: connections that are held or lose what they carry.
-STREAMS = {"step": -1, "kind": "streams"}
+IMPAIRMENTS = {"step": -1, "kind": "impairments"}
 
 _kill, _killpg, _getpid, _getpgid, _strerror = os.kill, os.killpg, os.getpid, os.getpgid, os.strerror
 
@@ -50,7 +50,7 @@ def error_of(entries, op: str, subject) -> str:
     return ""
 
 
-def held_by(entries, op: str, subject) -> bool:
+def silenced_by(entries, op: str, subject) -> bool:
     """True if a silent partition keeps what is sent or received by this operation."""
     return any(
         entry.get("kind") == "partition" and entry["loss"] == "silent" and cuts(entry, op, subject) for entry in entries
@@ -83,7 +83,7 @@ def resource_of(subject) -> str:
     return getattr(subject, "path", subject.resource)
 
 
-class Lasting(fast.base("Lasting", object)):
+class Lasting(fast.base("Lasting", object)):  # type: ignore[misc]
     """The faults in force, kept up to date by the generation in the shared state."""
 
     def __init__(self, state, link):
@@ -100,7 +100,7 @@ class Lasting(fast.base("Lasting", object)):
         entries = answer.get("lasting") if isinstance(answer, dict) else None
         with self.lock:
             self.generation = generation
-            self.entries = (*(entries or ()), *(entry for entry in self.entries if entry is STREAMS))
+            self.entries = (*(entries or ()), *(entry for entry in self.entries if entry is IMPAIRMENTS))
 
     def refresh(self) -> None:
         """Ask the tool if something changed. The agent must be at work in this thread."""
@@ -118,19 +118,19 @@ class Lasting(fast.base("Lasting", object)):
         with self.lock:
             self.entries += ({"step": step, "kind": "error", "error": name, "scope": scope, "value": value},)
 
-    def mark_streams(self, any_streams: bool) -> None:
+    def mark_impairments(self, any_impaired: bool) -> None:
         with self.lock:
-            rest = tuple(entry for entry in self.entries if entry is not STREAMS)
-            self.entries = (*rest, STREAMS) if any_streams else rest
+            rest = tuple(entry for entry in self.entries if entry is not IMPAIRMENTS)
+            self.entries = (*rest, IMPAIRMENTS) if any_impaired else rest
 
     def error_of(self, op: str, subject) -> str:
         return "" if self.state.healed else error_of(self.entries, op, subject)
 
-    def holds(self, op: str, subject) -> bool:
-        return not self.state.healed and held_by(self.entries, op, subject)
+    def silences(self, op: str, subject) -> bool:
+        return not self.state.healed and silenced_by(self.entries, op, subject)
 
 
-class Faults:
+class Injector:
     """Claims steps and carries out what the tool agrees to."""
 
     def __init__(self, agent):
@@ -142,29 +142,29 @@ class Faults:
     def before(self, call) -> None:
         """Decide about an operation that is about to be done; sets what is to happen on the call."""
         agent, lasting = self.agent, self.agent.lasting
-        for half in agent.table.reached(call.operation.before, call) if call.operation.before else ():
-            self._claim(half, call, "before")
+        for part in agent.table.reached(call.operation.before, call) if call.operation.before else ():
+            self._claim(part, call, "before")
         lasting.refresh()  # a claim may have begun or ended what lasts
         if call.error is None and lasting.entries:
             name = lasting.error_of(call.operation.name, call.subject)
             if name:
                 call.error = make_error(name, call.subject)
-            elif call.change is None and agent.streams is not None:
-                call.change = agent.streams.guard_of(call.operation, call.subject)
+            elif call.change is None and agent.impairments is not None:
+                call.change = agent.impairments.change_for(call.operation, call.subject)
 
     def after(self, call) -> None:
         """Decide about an operation that was done."""
-        for half in self.agent.table.reached(call.operation.after, call):
-            self._claim(half, call, "after")
+        for part in self.agent.table.reached(call.operation.after, call):
+            self._claim(part, call, "after")
 
-    def _claim(self, half, call, place: str) -> None:
-        if half.late:
+    def _claim(self, part, call, place: str) -> None:
+        if part.late:
             if call.change is None:
-                call.change = self._corruption(half, call)
+                call.change = self._corruption(part, call)
             return
-        step, fault = half.step, half.step.fault
+        step, fault = part.step, part.step.fault
         receipt = self._receipt(step, call, place, _detail(fault))
-        if not self._agreed(half, call) or half.part == "until":
+        if not self._agreed(part, call) or part.claimed_as == "until":
             return
         kind = step.kind
         if kind == "delay":
@@ -177,13 +177,13 @@ class Faults:
             self._error(step, call)
         elif kind == "drop":
             raw = call.operation.name in ("net.send", "net.recv")
-            call.change = self.agent.streams.drop(step.index, call) if raw else Silence()
+            call.change = self.agent.impairments.drop(step.index, call) if raw else SilentDrop()
         else:
             self._die()
 
-    def _agreed(self, half, call) -> bool:
+    def _agreed(self, part, call) -> bool:
         """Ask the tool; false also if it does the thing itself."""
-        answer = self.agent.link.ask(self.agent.claim_of(half.step.index, half.part, call))
+        answer = self.agent.link.ask(self.agent.claim_of(part.step.index, part.claimed_as, call))
         return isinstance(answer, dict) and answer.get("type") == "go" and not answer.get("external")
 
     def _receipt(self, step, call, place: str, detail: str):
@@ -195,17 +195,17 @@ class Faults:
         self.agent.writer.receipt(call.cursor, call.seq, monotonic_ns(), step.index, 0, *receipt)
 
     def _delay(self, step, call, receipt, place: str) -> None:
-        """Hold the thread now or, where the operation alone is to wait, let the operation do it."""
+        """Delay the thread now or, where the operation alone is to wait, let the operation do it."""
         name = call.operation.name
-        hold = Hold(self.agent, step.index, call, float(step.fault.get("delay_s", 0)), receipt)
+        delay = Delay(self.agent, step.index, call, float(step.fault.get("delay_s", 0)), receipt)
         if step.fault.get("mode") != "operation" or name.startswith("file."):
-            hold.wait()
+            delay.wait()
         elif name in ("net.send", "net.recv") and place == "before":
-            call.change = self.agent.streams.delay(hold, call)
+            call.change = self.agent.impairments.delay(delay, call)
         elif name.startswith("net."):
-            hold.wait()
+            delay.wait()
         else:
-            call.change = hold
+            call.change = delay
 
     def _error(self, step, call) -> None:
         name, scope = step.fault.get("error", "EIO"), step.fault.get("scope", "once")
@@ -213,20 +213,20 @@ class Faults:
             self.agent.lasting.add(step.index, name, scope, call.subject)
         call.error = make_error(name, call.subject)
 
-    def _corruption(self, half, call):
+    def _corruption(self, part, call):
         corruption = forks.load("undermine_agent.faults.corruption", "Corruption")
 
         def claim(detail: str) -> bool:
-            if next(half.counter) != half.nth:
+            if next(part.counter) != part.nth:
                 return False
             call.cursor = self.agent.thread_state().cursor
-            receipt = self._receipt(half.step, call, "before", detail)
-            if not self._agreed(half, call):
+            receipt = self._receipt(part.step, call, "before", detail)
+            if not self._agreed(part, call):
                 return False
-            self._write(half.step, call, receipt)
+            self._write(part.step, call, receipt)
             return True
 
-        return corruption(self.agent, call.operation.name, half.step.fault, claim)
+        return corruption(self.agent, call.operation.name, part.step.fault, claim)
 
     def _die(self) -> None:
         if fast.module is not None:

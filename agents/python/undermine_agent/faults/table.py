@@ -20,7 +20,7 @@ _READS_MAX = 1000
 _KEYS = {"op", "loc", "node", "role", "target", "stack"}
 # Where a condition on variables is looked at, unless it names the operation.
 _SENDS, _RECEIVES = ("net.send", "msg.send"), ("net.recv", "msg.recv")
-# Faults that act on the data's way, so that they come before the operation whatever was asked for; and where they can.
+# Injector that act on the data's way, so that they come before the operation whatever was asked for; and where they can.
 _CORRUPTIBLE = (
     "file.read", "file.write", "file.map_read", "file.map_write", "net.send", "net.recv", "msg.send", "msg.recv"
 )  # fmt: skip
@@ -48,7 +48,7 @@ def slot_of(caller: int, called: int) -> int:
 
 
 class Operation:
-    """One kind of operation, and the halves of triggers that may match it."""
+    """One kind of operation, and the parts of triggers that may match it."""
 
     __slots__ = ("name", "matchable", "before", "after")
 
@@ -80,19 +80,19 @@ def _is_slow_operation(fault: dict) -> bool:
     return fault.get("fault") == "delay" and fault.get("mode") == "operation"
 
 
-class Half:
+class TriggerPart:
     """One occurrence that a trigger waits for: the first or second of a step's start (`second`) or of its end (`until`).
 
-    `late` halves are counted by the fault itself, once it knows that there is something to act upon.
+    `late` parts are counted by the fault itself, once it knows that there is something to act upon.
     """
 
     __slots__ = (
-        "step", "part", "is_first", "needs_first", "match", "op", "loc", "target", "stack", "place", "nth", "counter",
+        "step", "claimed_as", "is_first", "needs_first", "match", "op", "loc", "target", "stack", "place", "nth", "counter",
         "keys", "seen", "when", "acts", "late", "at", "wanted", "first_at",
     )  # fmt: skip
 
-    def __init__(self, step: Step, part: str, is_first: bool, needs_first: bool, description: dict):
-        self.step, self.part, self.is_first, self.needs_first = step, part, is_first, needs_first
+    def __init__(self, step: Step, claimed_as: str, is_first: bool, needs_first: bool, description: dict):
+        self.step, self.claimed_as, self.is_first, self.needs_first = step, claimed_as, is_first, needs_first
         match = self.match = description["match"]
         self.op, self.loc = match.get("op"), match.get("loc")
         self.target, self.stack = match.get("target"), match.get("stack")
@@ -103,11 +103,11 @@ class Half:
         self.keys = tuple(unseen.get("keys", ()))
         self.seen = frozenset(map(tuple, unseen.get("seen", ())))
         self.when = tuple(description.get("when") or ())
-        self.acts = part == "second" and not is_first
+        self.acts = claimed_as == "second" and not is_first
         self.late = self.acts and step.kind == "corrupt"
         self.at = STEPS + STEP_SIZE * step.index
-        self.wanted = FIRED if part == "until" else ARMED
-        self.first_at = self.at + (2 if part == "until" else 1)
+        self.wanted = FIRED if claimed_as == "until" else ARMED
+        self.first_at = self.at + (2 if claimed_as == "until" else 1)
 
     def place_at(self, operation: Operation) -> str:
         """Before or after this operation, or nothing if it is not looked at there."""
@@ -133,7 +133,7 @@ class Half:
             return False
         if self.needs_first and self.is_first == (view[self.first_at] == 1):
             return False
-        if not self._matches(call) or (self.when and not state.holds(self.when)):
+        if not self._matches(call) or (self.when and not state.are_true(self.when)):
             return False
         return self.late or next(self.counter) == self.nth
 
@@ -217,7 +217,7 @@ class State:
         view[start + 4 : start + SLOT_TEXT + len(data)] = bytes((length & 255, length >> 8)) + data
         words[at] = (version + 1) & 0xFFFFFFFF or 2
 
-    def holds(self, comparisons) -> bool:
+    def are_true(self, comparisons) -> bool:
         """True if all of these comparisons of variables hold now."""
         for comparison in comparisons:
             left = self.text(comparison["slot"])
@@ -251,8 +251,8 @@ def _number(text: str):
     return None
 
 
-def _acts_by(half, capabilities) -> bool:
-    return isinstance(half, Half) and half.acts and half.step.capability in capabilities
+def _acts_by(part, capabilities) -> bool:
+    return isinstance(part, TriggerPart) and part.acts and part.step.capability in capabilities
 
 
 class Table:
@@ -263,7 +263,7 @@ class Table:
         self.operations = {name: Operation(name, True) for name in OPERATIONS}
         self.operations.update((name, Operation(name, False)) for name in OBSERVED)
         self.here = {"node": node, "role": role}
-        self.halves: list = []
+        self.parts: list = []
         for description in steps:
             self._add(description)
 
@@ -275,36 +275,36 @@ class Table:
         self._add_pair(step, "until", description.get("until") or {})
         self._add_pair(step, "second", description)
 
-    def _add_pair(self, step: Step, part: str, pair: dict) -> None:
-        """The second half is looked at first, so that one occurrence is never both."""
+    def _add_pair(self, step: Step, claimed_as: str, pair: dict) -> None:
+        """The second part is looked at first, so that one occurrence is never both."""
         needs_first = bool(pair.get("first"))
         for name in ("second", "first"):
             if pair.get(name):
-                self._add_half(Half(step, part, name == "first", needs_first, pair[name]))
+                self._add_part(TriggerPart(step, claimed_as, name == "first", needs_first, pair[name]))
 
-    def _add_half(self, half: Half) -> None:
-        match = half.match
+    def _add_part(self, part: TriggerPart) -> None:
+        match = part.match
         if any(match.get(key, value) != value for key, value in self.here.items()):
             return
-        if not _KEYS.issuperset(match) or not _KEYS.issuperset(half.keys):
+        if not _KEYS.issuperset(match) or not _KEYS.issuperset(part.keys):
             return  # a key this agent does not know can never be equal
-        half.match = {**match, **self.here}
-        self.halves.append(half)
+        part.match = {**match, **self.here}
+        self.parts.append(part)
         for operation in self.operations.values():
-            place = half.place_at(operation)
+            place = part.place_at(operation)
             if place:
-                setattr(operation, place, (*getattr(operation, place), half))
+                setattr(operation, place, (*getattr(operation, place), part))
 
     def without(self, name: str, *capabilities: str) -> Operation:
         """This operation where such faults cannot be carried out: there it does not count for their steps."""
         whole, rest = self.operations[name], Operation(name, True)
         for place in ("before", "after"):
-            halves = [half for half in getattr(whole, place) if not _acts_by(half, capabilities)]
-            setattr(rest, place, tuple(halves))
+            parts = [part for part in getattr(whole, place) if not _acts_by(part, capabilities)]
+            setattr(rest, place, tuple(parts))
         return rest
 
     def look_first(self, watcher) -> None:
-        """Put something before all halves where variables are read; its `reached` is called as theirs are."""
+        """Put something before all parts where variables are read; its `reached` is called as theirs are."""
         for names, place in ((_SENDS, "before"), (_RECEIVES, "after")):
             for name in names:
                 operation = self.operations[name]
@@ -312,19 +312,19 @@ class Table:
 
     def reset_counts(self) -> None:
         """In a forked child: occurrences are counted in each process."""
-        for half in self.halves:
-            half.counter = count(1)
+        for part in self.parts:
+            part.counter = count(1)
 
-    def reached(self, halves, call) -> list:
-        """Count one occurrence; returns the halves that are to be claimed now."""
+    def reached(self, parts, call) -> list:
+        """Count one occurrence; returns the parts that are to be claimed now."""
         state = self.state
         found: list = []
         if state.healed:
             return found
-        for half in halves:
-            if half.reached(state, call):
-                if half.is_first:
-                    state.view[half.first_at] = 1
+        for part in parts:
+            if part.reached(state, call):
+                if part.is_first:
+                    state.view[part.first_at] = 1
                 else:
-                    found.append(half)
+                    found.append(part)
         return found

@@ -20,7 +20,7 @@ _ABSENT = object()
 
 
 class Variables:
-    """The variables of this node. In the table it stands before all halves, so that they see what is true now."""
+    """The variables of this node. In the table it stands before all parts, so that they see what is true now."""
 
     def __init__(self, descriptions):
         self.lock = _thread.allocate_lock()
@@ -28,9 +28,9 @@ class Variables:
         self.mine = []
         for description in descriptions:
             module, _, rest = description["path"].partition(":")
-            name, steps = parse(rest)
+            name, accesses = parse(rest)
             root = self.roots.setdefault((module, name), Root(module, name))
-            self.mine.append(Variable(int(description["slot"]), root, steps))
+            self.mine.append(Variable(int(description["slot"]), root, accesses))
 
     def install(self, imports) -> None:
         """Watch the classes that paths start at from the moment their modules are there."""
@@ -52,20 +52,20 @@ class Variables:
 
 
 class Variable:
-    """A slot, where its path starts and the steps behind that."""
+    """A slot, where its path starts and the accesses behind that."""
 
-    def __init__(self, slot: int, root: Root, steps):
+    def __init__(self, slot: int, root: Root, accesses):
         self.slot = slot
         self.root = root
-        self.steps = steps
+        self.accesses = accesses
         self.published: object = _ABSENT  # nothing yet, not even that it is absent
 
     def read(self):
         """The value, or `_ABSENT`."""
         try:
             value = self.root.read()
-            for step in self.steps:
-                value = step(value)
+            for access in self.accesses:
+                value = access(value)
             return value
         except Exception:
             return _ABSENT
@@ -77,7 +77,7 @@ class Root:
     def __init__(self, module: str, name: str):
         self.module = module
         self.name = name
-        self.cls = None
+        self.cls: type | None = None
         self.instances: list = []
 
     def arrived(self, module) -> None:
@@ -128,16 +128,16 @@ class Root:
 def parse(path: str):
     """`name.attribute[key]`: the name, and a function for each step behind it."""
     name, at = _word(path, 0)
-    steps = []
+    accesses = []
     while at < len(path):
         if path[at] == "[":
             end = path.index("]", at)
-            steps.append(_item(path[at + 1 : end].strip("'\"")))
+            accesses.append(_item(path[at + 1 : end].strip("'\"")))
             at = end + 1
         else:
             attribute, at = _word(path, at + 1)
-            steps.append(_attribute(attribute))
-    return name, steps
+            accesses.append(_attribute(attribute))
+    return name, accesses
 
 
 def _word(path: str, at: int):
@@ -156,13 +156,13 @@ def _attribute(name: str):
 def _item(key: str):
     """A key as text; where there is none such, as a number."""
 
-    def step(value):
+    def access(value):
         try:
             return value[key]
         except (KeyError, TypeError, IndexError):
             return value[int(key)]
 
-    return step
+    return access
 
 
 def find_module(name: str):
@@ -179,7 +179,7 @@ def existing(cls: type) -> list:
 
     kinds, found = [cls], []
     for kind in kinds:
-        kinds += [each for each in type.__subclasses__(kind) if each not in kinds]
+        kinds += [each for each in type.__subclasses__(kind) if each not in kinds]  # type: ignore[var-annotated]
         for thing in gc.get_referrers(kind):
             if type(thing) is kind:
                 try:

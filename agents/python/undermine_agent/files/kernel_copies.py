@@ -53,7 +53,7 @@ def _hook_sendfile(agent) -> None:
             subject = fds.get(fd) if fds and type(fd) is int else None
             if subject is not None:
                 return agent.perform(writing, subject, _number_at(3)(args), int, original, *args, **options)
-            if agent.off or agent.streams is None or options or len(args) != 4 or agent.thread_state().busy:
+            if agent.off or agent.impairments is None or options or len(args) != 4 or agent.thread_state().busy:
                 return original(*args, **options)
             sock = _socket_at(agent, fd)
             subject = agent.peers.of(sock) if sock is not None else None

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from undermine_agent.files.regular_files import _closed as closed
 from undermine_agent.interpreter import native
-from undermine_agent.patching.observe import Marks
+from undermine_agent.patching.observe import WeakTable
 from undermine_agent.patching.patch import dressed, on_slot, on_type
 
 
 def install(agent, mmap) -> None:
     cls = mmap.mmap
-    files = Marks()
+    files = WeakTable()
     _learn(agent, cls, files)
     _hook_items(agent, cls, files)
     for name, op, size_of, measure in (

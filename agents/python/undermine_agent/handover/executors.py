@@ -7,7 +7,7 @@ thread where it is written to the pipe. From there on its bytes lead to the proc
 from __future__ import annotations
 
 from undermine_agent.handover.give_take import Handover, name_of
-from undermine_agent.handover.queues import Items
+from undermine_agent.handover.queues import QueueItems
 from undermine_agent.patching.observe import (
     at_once,
     by_address,
@@ -56,7 +56,8 @@ def install_threads(agent, thread) -> None:
 
 def install_processes(agent, process) -> None:
     """`concurrent.futures.process`. The call's own dictionary goes with it from the work item to the queue."""
-    handover, pending = Handover(agent), {}
+    handover = Handover(agent)
+    pending: dict = {}
     behind, find = own_behind(agent, "concurrent", "asyncio"), own_code(agent)
 
     def make_work(original):
@@ -134,7 +135,7 @@ def install_results(agent, pool) -> None:
 
 def install_queues(agent, queues) -> None:
     """`multiprocessing.queues`: an item waits in a buffer until the queue's own thread sends it."""
-    items = Items(agent)
+    items = QueueItems(agent)
     for cls in (queues.Queue, queues.JoinableQueue, queues.SimpleQueue):
         gives = cls is not queues.SimpleQueue  # which sends at once
         for name, size_of in (("put", limit(2, "block")), ("put_nowait", at_once)):  # which calls `put`

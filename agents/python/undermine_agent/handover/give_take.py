@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from undermine_agent.names.sites import AGENT_DIR
 from undermine_agent.names.subjects import Subject
-from undermine_agent.patching.observe import Marks, unique
+from undermine_agent.patching.observe import WeakTable, unique
 
 
 def name_of(function) -> str:
@@ -45,7 +45,7 @@ class Handover:
     def __init__(self, agent):
         self.agent = agent
         self.give_operation, self.take_operation = agent.operations["handover.give"], agent.operations["handover.take"]
-        self.marks = Marks()
+        self.marks = WeakTable()
 
     def give(self, kind: str, name: str) -> Subject:
         subject = Subject(name, unique(kind))
@@ -65,7 +65,7 @@ class Handover:
                 self.agent.leave(call, 0, error)
             raise
         finally:
-            args = options = None
+            del args, options
         if call is not None:
             self.agent.leave(call)
         return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from undermine_agent.names.subjects import Subject, mask
-from undermine_agent.patching.observe import Marks, limit, measured_after, nothing, observed, own_behind, own_or_by
+from undermine_agent.patching.observe import WeakTable, limit, measured_after, nothing, observed, own_behind, own_or_by
 from undermine_agent.patching.patch import on_class, on_module
 
 _SHELL = "sh"
@@ -30,7 +30,7 @@ def install(agent) -> None:
 
 
 def install_subprocess(agent, subprocess) -> None:
-    cls, started = subprocess.Popen, Marks()
+    cls, started = subprocess.Popen, WeakTable()
     is_own = own_behind(agent, "subprocess", "asyncio", "os")
 
     def starting(process, args, executable, *rest):

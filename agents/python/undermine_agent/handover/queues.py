@@ -6,7 +6,7 @@ import sys
 
 from undermine_agent.handover.give_take import Handover
 from undermine_agent.patching.observe import (
-    Marks,
+    WeakTable,
     at_once,
     by_address,
     limit,
@@ -21,12 +21,12 @@ _PENDING_MAX = 100_000
 _frame = sys._getframe
 
 
-class Items:
+class QueueItems:
     """The items in queues. An item is alive while it is in one, so its address is its own."""
 
     def __init__(self, agent):
         self.handover = Handover(agent)
-        self.queues = Marks()
+        self.queues = WeakTable()
         """For each queue what is in it: by the address of the item what was given with it, the first given first."""
 
     def put(self, owner, item):
@@ -80,7 +80,7 @@ def _is_stack(owner) -> bool:
     return any(cls.__name__ == "LifoQueue" for cls in type(owner).__mro__)
 
 
-def putting(agent, items: Items, size_of=nothing):
+def putting(agent, items: QueueItems, size_of=nothing):
     """A queue's `put`: the operation and the item handed over. What a pool puts is handed over, too."""
     operation, subject_of, own = agent.operations["queue.put"], by_address("queue"), own_caller(agent)
     by_pool = own_or_by(agent, "multiprocessing.pool")
@@ -105,7 +105,7 @@ def putting(agent, items: Items, size_of=nothing):
     return make
 
 
-def getting(agent, items: Items, size_of=nothing):
+def getting(agent, items: QueueItems, size_of=nothing):
     """A queue's `get`."""
     operation, subject_of, own = agent.operations["queue.get"], by_address("queue"), own_caller(agent)
 
@@ -127,7 +127,7 @@ def getting(agent, items: Items, size_of=nothing):
 
 def install_queue(agent, queue) -> None:
     """`queue`: also its C type."""
-    items = Items(agent)
+    items = QueueItems(agent)
     for cls in (queue.Queue, queue.SimpleQueue):
         replace = on_type if cls.__module__ == "_queue" else on_class
         replace(cls, "put", putting(agent, items, limit(2, "block")))

@@ -15,7 +15,7 @@ from time import monotonic_ns
 from undermine_agent.handover.give_take import name_of, without_us
 from undermine_agent.handover.threads import death
 from undermine_agent.names.subjects import Subject
-from undermine_agent.patching.observe import Marks, by_address, unique
+from undermine_agent.patching.observe import WeakTable, by_address, unique
 from undermine_agent.patching.patch import on_class, on_slot
 
 PATIENCE_NS = 500_000_000
@@ -24,7 +24,7 @@ _SHUTDOWN = frozenset(("shutdown_asyncgens", "shutdown_default_executor"))
 
 
 def install(agent, base_events) -> None:
-    handover = getattr(agent, "callback_marks", None)  # None where hand-over is not observed
+    handover = getattr(agent, "callbacks", None)  # None where hand-over is not observed
     watch = Watch(agent, handover)
     agent.check_tasks = watch.check
     cls, tasks = base_events.BaseEventLoop, base_events.tasks
@@ -110,8 +110,8 @@ class Watch:
         self.operation = agent.operations["task.die"]
         self.start, self.end = agent.operations["task.start"], agent.operations["task.end"]
         self.reported: list = []
-        self.tasks = handover.steps if handover is not None else Marks()
-        self.parts = Marks()
+        self.tasks = handover.steps if handover is not None else WeakTable()
+        self.parts = WeakTable()
         self.future, self.set = by_address("future"), agent.operations["future.set"]
         self.has_waits = agent.observes("sync")
 

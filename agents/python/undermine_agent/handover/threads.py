@@ -6,12 +6,12 @@ import _thread
 import sys
 
 from undermine_agent.names.subjects import Subject, mask
-from undermine_agent.patching.observe import Marks, unique
+from undermine_agent.patching.observe import WeakTable, unique
 from undermine_agent.patching.patch import dressed, on_class
 
 TEXT_MAX = 500
 # The subjects of threads: the same where one is started, begins, ends and is joined.
-STARTED = Marks()
+STARTED = WeakTable()
 
 
 def install(agent, threading) -> None:

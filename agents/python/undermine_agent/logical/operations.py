@@ -16,6 +16,10 @@ from undermine_agent.logical.store_calls import GOT
 from undermine_agent.names.subjects import Subject, mask
 from undermine_agent.patching.disguise import disguised
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 TEXT_MAX = 200
 _CACHE_MAX = 10_000
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # flags of code objects
@@ -51,7 +55,7 @@ class StoreSubject(LogicalSubject):
         self.asked = asked
 
 
-class Scope:
+class LogicalCall:
     """A logical operation under way."""
 
     __slots__ = ("below", "peer")
@@ -61,19 +65,19 @@ class Scope:
         self.peer = peer
 
 
-class Here:
+class CurrentCall:
     """The innermost logical operation of this thread or, while it runs, of this coroutine."""
 
     def __init__(self, agent):
         self.agent = agent
 
     @property
-    def scope(self):
-        return self.agent.thread_state().scope
+    def call(self):
+        return self.agent.thread_state().logical_call
 
-    @scope.setter
-    def scope(self, scope) -> None:
-        self.agent.thread_state().scope = scope
+    @call.setter
+    def call(self, logical_call) -> None:
+        self.agent.thread_state().logical_call = logical_call
 
 
 class Function:
@@ -86,12 +90,13 @@ class Function:
     def __init__(self, layer, original, op, kind, peer, size, error, dropped, of_result, does=None, got=None):
         self.layer = layer
         self.agent = layer.agent
-        self.here = layer.here
+        self.current = layer.current
         self.original = original
         self.op, self.kind, self.peer, self.size = op, kind, peer, size
         self.error, self.dropped = error, dropped
         self.of_result = of_result
-        self.does, self.got = does, got if layer.notes_answers else None
+        self.does = does
+        self.got: Any = got if layer.notes_answers else None
         self.awaits = bool(flags_of(original) & _COROUTINE)
         self.name = getattr(original, "__qualname__", "?")
 
@@ -106,10 +111,10 @@ class Function:
         begun = self.begin(args, options)
         if begun is None:
             return self.original(*args, **options)
-        call, scope = begun
+        call, logical_call = begun
         change = call.change
         try:
-            result = self.agent.carry_out(call, None, self.within(scope), args, options)
+            result = self.agent.carry_out(call, None, self.within(logical_call), args, options)
         except OSError as error:
             if error is not call.error:
                 raise
@@ -121,7 +126,7 @@ class Function:
         return result
 
     def begin(self, args, options, result=(), t_ns=0):
-        """Record the beginning and decide: a call and its scope; None if the original is just to be called."""
+        """Record the beginning and decide: a call and its logical_call; None if the original is just to be called."""
         agent = self.agent
         found = None if agent.off else self.describe(result + args, options, args)
         if found is None:
@@ -132,23 +137,23 @@ class Function:
             return None
         if call.error is not None:
             raise self.raised(agent.refuse(call))
-        return call, Scope(op, subject.peer if self.peer is not None else "")
+        return call, LogicalCall(op, subject.peer if self.peer is not None else "")
 
-    def within(self, scope):
+    def within(self, logical_call):
         """The original, during which this operation is under way."""
-        here, original = self.here, self.original
+        current, original = self.current, self.original
 
         def scoped(*args, **options):
-            outer, here.scope = here.scope, scope
+            outer, current.call = current.call, logical_call
             try:
                 return original(*args, **options)
             finally:
-                here.scope = outer
+                current.call = outer
 
         return scoped
 
     def run_for_result(self, args, options):
-        receive = self.within(self.scope_of(args, options)) if not self.agent.off else self.original
+        receive = self.within(self.pending_call(args, options)) if not self.agent.off else self.original
         while True:
             t_ns = monotonic_ns()
             try:
@@ -187,12 +192,12 @@ class Function:
         inner = self.original(*args, **options)
         if not hasattr(inner, "send"):
             return inner
-        run = self.receive_in_steps if self.of_result else self.run_in_steps
-        outer = run(inner, args, options)
+        run = self.receive_in_coroutine if self.of_result else self.run_coroutine
+        outer: Any = run(inner, args, options)
         outer.__name__, outer.__qualname__ = self.original.__name__, self.original.__qualname__
         return outer
 
-    async def run_in_steps(self, inner, args, options):
+    async def run_coroutine(self, inner, args, options):
         try:
             begun = self.begin(args, options)
         except BaseException:
@@ -200,10 +205,10 @@ class Function:
             raise
         if begun is None:
             return await inner
-        call, scope = begun
+        call, logical_call = begun
         change = call.change
         try:
-            result = await self.changed(change, Steps(self.here, scope, inner), args, options)
+            result = await self.changed(change, DrivenCoroutine(self.current, logical_call, inner), args, options)
         except BaseException as error:
             self.agent.leave(call, 0, error)
             if call.error is not None:
@@ -222,34 +227,34 @@ class Function:
         await waited(call.change)
         return call.change.after(result)
 
-    async def changed(self, change, steps, args, options):
+    async def changed(self, change, driven, args, options):
         """Do it as was decided: at once, later, in another way or not at all."""
         if change is None:
-            return await steps
+            return await driven
         try:
             await waited(change)
         except BaseException:
-            steps.inner.close()
+            driven.inner.close()
             raise
 
         def begun(*changed_args, **changed_options):
             if changed_args != args or changed_options != options:
-                steps.inner.close()
-                steps.inner = self.original(*changed_args, **changed_options)
-            return steps
+                driven.inner.close()
+                driven.inner = self.original(*changed_args, **changed_options)
+            return driven
 
         given = change.instead(begun, args, options)
-        if given is steps:
-            return await steps
-        steps.inner.close()
+        if given is driven:
+            return await driven
+        driven.inner.close()
         return given
 
-    async def receive_in_steps(self, inner, args, options):
-        scope = self.scope_of(args, options)
+    async def receive_in_coroutine(self, inner, args, options):
+        logical_call = self.pending_call(args, options)
         while True:
             t_ns = monotonic_ns()
             try:
-                result = await Steps(self.here, scope, inner)
+                result = await DrivenCoroutine(self.current, logical_call, inner)
             except BaseException as error:
                 self.failed(args, options, error, t_ns)
                 raise
@@ -272,7 +277,7 @@ class Function:
             kind = self.kind(*args, **options) if callable(self.kind) else self.kind
             if op is None or kind is None:
                 return None
-            peer, address = self.layer.nodes.find(self.peer(*given, **options) if callable(self.peer) else self.peer)
+            peer, address = self.layer.peers.find(self.peer(*given, **options) if callable(self.peer) else self.peer)
             size = self.size(*args, **options) if callable(self.size) else 0
             fixed, varying = kind if type(kind) is tuple else ("", str(kind))
             subject = self.layer.subject(fixed, varying, peer, address, self.awaits)
@@ -296,11 +301,11 @@ class Function:
         except Exception as error:
             self.layer.trouble("%s: %s: %s" % (self.name, type(error).__name__, error))
 
-    def scope_of(self, args, options):
-        """The scope of a receiving whose message has not come yet."""
+    def pending_call(self, args, options):
+        """The logical_call of a receiving whose message has not come yet."""
         try:
-            return Scope(
-                "msg.recv", self.layer.nodes.find(self.peer(*args, **options) if callable(self.peer) else "")[0]
+            return LogicalCall(
+                "msg.recv", self.layer.peers.find(self.peer(*args, **options) if callable(self.peer) else "")[0]
             )
         except Exception:
             return None
@@ -319,27 +324,27 @@ class Function:
         return self.dropped(*args, **options) if callable(self.dropped) else self.dropped
 
 
-class Steps:
+class DrivenCoroutine:
     """Awaits a coroutine; its logical operation is under way only while the coroutine itself runs."""
 
-    __slots__ = ("here", "scope", "inner")
+    __slots__ = ("current", "logical_call", "inner")
 
-    def __init__(self, here, scope, inner):
-        self.here = here
-        self.scope = scope
+    def __init__(self, current, logical_call, inner):
+        self.current = current
+        self.logical_call = logical_call
         self.inner = inner
 
     def __await__(self):
-        here, scope, inner = self.here, self.scope, self.inner
+        current, logical_call, inner = self.current, self.logical_call, self.inner
         step, value = inner.send, None
         while True:
-            outer, here.scope = here.scope, scope
+            outer, current.call = current.call, logical_call
             try:
                 awaited = step(value)
             except StopIteration as end:
                 return end.value
             finally:
-                here.scope = outer
+                current.call = outer
             try:
                 step, value = inner.send, (yield awaited)
             except GeneratorExit:
@@ -355,7 +360,7 @@ async def waited(change) -> None:
         await sys.modules["asyncio"].sleep(seconds)
 
 
-class Nodes:
+class PeerFinder:
     """Finds out who is meant by a name, an address or a socket."""
 
     _LOCAL = {"localhost": "127.0.0.1", "": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::1": "127.0.0.1"}
@@ -407,8 +412,8 @@ class Layer:
 
     def __init__(self, agent):
         self.agent = agent
-        self.here = Here(agent)
-        self.nodes = Nodes(agent)
+        self.current = CurrentCall(agent)
+        self.peers = PeerFinder(agent)
         self.subjects: dict = {}
         self.troubles = 0
         self.notes_answers = agent.observes("raw")
@@ -419,12 +424,12 @@ class Layer:
 
     def covered(self, operation, subject):
         """True if an operation is part of the logical one under way; or what it is recorded as, though it is."""
-        scope = self.here.scope
-        if scope is None or operation.name not in scope.below:
+        logical_call = self.current.call
+        if logical_call is None or operation.name not in logical_call.below:
             return False
         if isinstance(subject, LogicalSubject):
-            return subject.peer == scope.peer
-        if subject.target != scope.peer or self.agent.lasting.entries:
+            return subject.peer == logical_call.peer
+        if subject.target != logical_call.peer or self.agent.lasting.entries:
             return False
         return self.raw.get(operation.name, True)
 

@@ -18,15 +18,15 @@ _HAS_REST, _HAS_OPTIONS = 4, 8  # flags of code objects: *args, **options
 
 
 def install(agent) -> None:
-    wanted = [Named(layer_of(agent), description) for description in agent.config.get("operations", ())]
-    for named in wanted:
-        if named.module != "__main__":
-            agent.imports.add(named.module, named.hook_in)
+    wanted = [UserFunction(layer_of(agent), description) for description in agent.config.get("operations", ())]
+    for function in wanted:
+        if function.module != "__main__":
+            agent.imports.add(function.module, function.hook_in)
     if wanted:
         sys.addaudithook(main_watch(wanted))
 
 
-class Named:
+class UserFunction:
     """One function that the user named."""
 
     def __init__(self, layer, description: dict):
@@ -64,7 +64,8 @@ class Named:
 
 def main_watch(wanted):
     """An audit hook: those cannot be removed, so this one does nothing once all functions are found."""
-    waiting, looking = list(wanted), []
+    waiting = list(wanted)
+    looking: list = []
 
     def watch(event, args):
         if not waiting or looking:
@@ -81,11 +82,11 @@ def main_watch(wanted):
         if not names.get("__file__") and not names.get("__spec__"):
             return  # not run yet, or there is nothing to name it by
         known = ("__main__", _main_name(names))
-        waiting[:] = [named for named in waiting if named.module in known]
-        for named in list(waiting):
-            if _is_there(names, named.qualname):
-                waiting.remove(named)
-                named.hook_in(main)
+        waiting[:] = [function for function in waiting if function.module in known]
+        for function in list(waiting):
+            if _is_there(names, function.qualname):
+                waiting.remove(function)
+                function.hook_in(main)
 
     return watch
 
@@ -178,11 +179,11 @@ def _taker(root: str, function):
     defaults = dict(zip(reversed(names), reversed(function.__defaults__ or ())))
     defaults.update(function.__kwdefaults__ or {})
     position = int(root) if root.isdigit() else names.index(root) if root in names else -1
-    named = code.co_argcount + code.co_kwonlyargcount
-    extra = code.co_varnames[named : named + bool(code.co_flags & _HAS_REST) + bool(code.co_flags & _HAS_OPTIONS)]
+    count = code.co_argcount + code.co_kwonlyargcount
+    extra = code.co_varnames[count : count + bool(code.co_flags & _HAS_REST) + bool(code.co_flags & _HAS_OPTIONS)]
     rest = extra[0] if code.co_flags & _HAS_REST else ""
     others = extra[bool(rest)] if code.co_flags & _HAS_OPTIONS else ""
-    if position < 0 and root not in (RETURNED, *code.co_varnames[:named], *extra) and not others:
+    if position < 0 and root not in (RETURNED, *code.co_varnames[:count], *extra) and not others:
         raise ValueError("there is no parameter %r" % root)
 
     def take(args, options):

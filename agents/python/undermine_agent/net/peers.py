@@ -13,7 +13,7 @@ from itertools import count
 
 from undermine_agent.faults.table import slot_of
 from undermine_agent.names.subjects import Subject
-from undermine_agent.patching.observe import Marks
+from undermine_agent.patching.observe import WeakTable
 
 TLS, UDP = "+tls", "+udp"
 ANYBODY = "*"
@@ -59,7 +59,7 @@ class Peers:
         self.known: dict = {}  # the accelerator looks here, too
         self.others: dict = {}  # datagrams: (number of the socket, address) -> subject
         # Sockets some of whose operations are recorded by the layer above them: a transport, or TLS.
-        self.quiet = Marks()
+        self.quiet = WeakTable()
         self.limited = None
         """Told of sockets that have a time limit which nobody has seen to be set for their connection."""
 

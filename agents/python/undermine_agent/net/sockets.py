@@ -13,7 +13,7 @@ import _socket
 import errno
 from time import monotonic_ns
 
-from undermine_agent.faults.impaired_transfers import GuardedStreams
+from undermine_agent.faults.impaired_transfers import Impairments
 from undermine_agent.files.regular_files import total_length
 from undermine_agent.interpreter import fast
 from undermine_agent.names.subjects import Subject
@@ -32,24 +32,13 @@ _DONT_WAIT = getattr(_socket, "MSG_DONTWAIT", 0)
 
 def install(agent, socket) -> None:
     peers = agent.peers = Peers(agent.config, agent.state)
-    agent.streams = GuardedStreams(agent)
+    agent.impairments = Impairments(agent)
     if fast.module is not None:
         fast.module.use_ports(agent.state.view, agent.state.words[4])
     cls = socket.socket
-    for name, flags_at, size_of, measure in (
-        ("send", 1, _first_length, int),
-        ("sendall", 1, _first_length, None),
-        ("sendmsg", 2, total_length, int),
-    ):
+    for name, flags_at, size_of, measure in _SENDING:
         _hook_transfer(agent, peers, cls, name, "net.send", flags_at, size_of, measure)
-    for name, flags_at, measure in (
-        ("recv", 1, len),
-        ("recv_into", 2, int),
-        ("recvfrom", 1, _first_of_result),
-        ("recvfrom_into", 2, _number_of_result),
-        ("recvmsg", 2, _first_of_result),
-        ("recvmsg_into", 2, _number_of_result),
-    ):
+    for name, flags_at, measure in _RECEIVING:
         _hook_transfer(agent, peers, cls, name, "net.recv", flags_at, _asked, measure)
     _hook_sendto(agent, peers, cls)
     _hook_connect(agent, peers, cls)
@@ -75,6 +64,22 @@ def _first_of_result(result) -> int:
 
 def _number_of_result(result) -> int:
     return result[0]
+
+
+# The method, the position of its flags, the size that is asked for and the size of the result.
+_SENDING: tuple = (
+    ("send", 1, _first_length, int),
+    ("sendall", 1, _first_length, None),
+    ("sendmsg", 2, total_length, int),
+)
+_RECEIVING: tuple = (
+    ("recv", 1, len),
+    ("recv_into", 2, int),
+    ("recvfrom", 1, _first_of_result),
+    ("recvfrom_into", 2, _number_of_result),
+    ("recvmsg", 2, _first_of_result),
+    ("recvmsg_into", 2, _number_of_result),
+)
 
 
 def _ready(sock, sends: bool) -> bool:
@@ -121,9 +126,9 @@ def transfer(agent, operation, subject, size, measure, original, sock, flags, ar
     waits = _gettimeout(sock) != 0.0 and not flags & _DONT_WAIT
     lasting = agent.lasting
     if lasting.entries or agent.state.generation != lasting.generation:
-        guard = agent.streams.guard_of(operation, subject, sock)
-        if guard is not None:
-            return guard.transfer(operation, size, measure, original, waits, (sock, *args), options)
+        impaired = agent.impairments.change_for(operation, subject, sock)
+        if impaired is not None:
+            return impaired.transfer(operation, size, measure, original, waits, (sock, *args), options)
     if not waits:
         return _without_blocking(agent, operation, subject, size, measure, original, sock, args, options)
     return agent.perform(operation, subject, size, measure, original, sock, *args, **options)
@@ -154,7 +159,7 @@ def _hook_transfer(agent, peers, cls, name, op, flags_at, size_of, measure) -> N
         size = fast.LENGTH if size_of is _first_length else fast.NUMBER if size_of is _asked else fast.NOTHING
         if size != fast.NOTHING:
             measured = fast.RESULT if measure is not None else fast.NOTHING
-            make.native = fast.SOCKET, operation, peers.known, size, 0, measured, flags_at, quiet
+            fast.offer(make, fast.SOCKET, operation, peers.known, size, 0, measured, flags_at, quiet)
     on_class(cls, name, make)
 
 
@@ -310,7 +315,7 @@ def _hook_shutdown(agent, cls) -> None:
 
     def make(original):
         def shutdown(self, how, /):
-            if agent.off or not agent.streams.in_force() or not agent.streams.shut_down(self, how):
+            if agent.off or not agent.impairments.in_force() or not agent.impairments.shut_down(self, how):
                 return original(self, how)
 
         return shutdown
@@ -327,8 +332,8 @@ def _hook_close(agent, peers, cls) -> None:
             if agent.off or _fileno(self) < 0:
                 return original(self, *args, **options)
             subject = peers.of(self)
-            if subject is not None and agent.streams.in_force():
-                agent.streams.closing(self, subject)
+            if subject is not None and agent.impairments.in_force():
+                agent.impairments.closing(self, subject)
             peers.forget(self)
             seen = subject is not None and peers.quiet.pop(self) is None
             call = agent.enter(operation, subject) if seen else None

@@ -9,18 +9,18 @@ import _socket
 
 from undermine_agent.faults.impaired_connections import is_encrypted
 from undermine_agent.faults.impaired_transfers import socket_of
-from undermine_agent.patching.observe import Marks, by_address
+from undermine_agent.patching.observe import WeakTable, by_address
 from undermine_agent.patching.patch import on_class
 
 _fileno = _socket.socket.fileno
 
 
-class Readers:
+class BufferReads:
     """Whose bytes a buffer holds. What is left in it can be read after the connection has gone."""
 
     def __init__(self, agent):
         self.agent = agent
-        self.subjects = Marks()
+        self.subjects = WeakTable()
         self.of_others = by_address("stream")  # over pipes and Unix sockets
 
     def begin(self, reader, sock):
@@ -44,7 +44,7 @@ def install(agent, streams) -> None:
     One method calls another, and an adapter may stand between them: only the outermost is recorded. No two can wait
     for the same reader.
     """
-    readers, under_way = Readers(agent), set()
+    readers, under_way = BufferReads(agent), set()
 
     def make(original):
         async def read(self, *args, **options):
@@ -71,7 +71,7 @@ def install(agent, streams) -> None:
 
 def of_future(agent, find_socket):
     """A method that gives a future of the bytes, or of their number. `find_socket` finds the socket of its object."""
-    readers = Readers(agent)
+    readers = BufferReads(agent)
 
     def make(original):
         def read(self, *args, **options):

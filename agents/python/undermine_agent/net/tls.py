@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from time import monotonic_ns
 
-from undermine_agent.faults.impaired_transfers import EXCHANGES, Arrived, decrypting
+from undermine_agent.faults.impaired_transfers import EXCHANGES, AlreadyReceived, decrypting
 from undermine_agent.net import sockets
 from undermine_agent.net.transports import closing, counted, length, sending, total
 from undermine_agent.patching.patch import on_class
@@ -64,7 +64,7 @@ def _transfer(agent, sendall, op, size_of, measure):
     def receive(agent, operation, subject, size, measure, original, sock, flags, args, options):
         lasting, given = agent.lasting, (sock, *args)
         if lasting.entries or agent.state.generation != lasting.generation:
-            guard = agent.streams.guard_of(operation, subject, sock)
+            guard = agent.impairments.change_for(operation, subject, sock)
             if guard is not None and lasting.error_of(op, subject):
                 return guard.transfer(operation, size, measure, original, False, given, options)
             if guard is not None:
@@ -100,7 +100,7 @@ def _taking(agent):
             return result
         if call.error is not None:
             raise agent.refuse(call)
-        return agent.carry_out(call, measure, Arrived(result), args, options)
+        return agent.carry_out(call, measure, AlreadyReceived(result), args, options)
 
     return take
 

@@ -6,7 +6,7 @@ steps: nothing is ever held or raised here.
 
 from __future__ import annotations
 
-import _functools
+import _functools  # type: ignore[import-not-found]
 import _weakref
 import os
 import sys
@@ -17,13 +17,17 @@ from undermine_agent.names.sites import UNKNOWN, is_hosts, is_tools, module_name
 from undermine_agent.names.subjects import Subject
 from undermine_agent.patching.patch import dressed
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
 _SUBJECTS_MAX = 10_000
 AT_ONCE = 1
 """The limit, in nanoseconds, of a wait that does not wait at all: 0 is one that may wait for ever."""
 _number = count(1).__next__
 
 
-class Marks:
+class WeakTable:
     """What is known of objects, by identity; forgotten with the object, never keeping it alive."""
 
     def __init__(self):
@@ -151,7 +155,7 @@ def own_behind(agent, *packages: str):
     def is_own() -> bool:
         if agent.off:
             return False
-        caller = frame(2)
+        caller: FrameType | None = frame(2)
         while caller is not None:
             name = caller.f_globals.get("__name__")
             if name == "asyncio.events" or type(name) is not str:
@@ -174,7 +178,7 @@ def not_the_tools(agent):
     def is_so() -> bool:
         if agent.off:
             return False
-        caller = frame(2)
+        caller: FrameType | None = frame(2)
         while caller is not None:
             if is_hosts(caller.f_code.co_filename):
                 return targets_own(caller) or not is_tools(module_name(caller.f_globals))
@@ -222,7 +226,7 @@ class _Code:
         self.f_globals = function.__globals__
 
 
-_FUNCTION, _METHOD, _PARTIAL = type(nanoseconds), type(Marks().put), _functools.partial
+_FUNCTION, _METHOD, _PARTIAL = type(nanoseconds), type(WeakTable().put), _functools.partial
 _CODE = frozenset((_FUNCTION, _METHOD, _PARTIAL))
 
 
@@ -311,12 +315,12 @@ def observed(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None,
 
     if unless is not None:
         is_own = all_but(agent, unless)
-        make_asking.native = fast.OBSERVE, agent.operations[op], None, 0, 0, 0, 0, {}, unless
+        fast.offer(make_asking, fast.OBSERVE, agent.operations[op], None, 0, 0, 0, 0, {}, unless)
     if is_own is not None:
         return make_asking
     if type(op) is str:
         simple = size_of is nothing and measure is truth
-        make.native = fast.OBSERVE, agent.operations[op], getattr(subject_of, "label", None) if simple else None
+        fast.offer(make, fast.OBSERVE, agent.operations[op], getattr(subject_of, "label", None) if simple else None)
     return make
 
 
@@ -381,7 +385,7 @@ def where_made(agent, driven, original, is_own, part=False):
     """
     made = dressed(_copy(driven), original)
     dressed(driven, original)
-    place, sites = agent.place, agent.sites
+    place, sites = agent.current_stack, agent.sites
     if part:
         agent.parts[id(made.__code__)] = made.__code__
 
@@ -395,7 +399,7 @@ def where_made(agent, driven, original, is_own, part=False):
 
 def _copy(function):
     """The same function with code of its own: a coroutine can be told by its code."""
-    return _FUNCTION(
+    return _FUNCTION(  # type: ignore[misc]
         function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
 
@@ -433,7 +437,7 @@ def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is
                 agent.leave(call, 0, error)
                 raise
             finally:
-                args = options = None  # an exception that is kept keeps this frame
+                del args, options  # an exception that is kept keeps this frame
             agent.leave(call, measure(result))
             if ended is not None:
                 ended(result)

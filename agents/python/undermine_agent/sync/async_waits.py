@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from time import monotonic_ns
 
-from undermine_agent.handover.queues import Items, getting, putting
+from undermine_agent.handover.queues import QueueItems, getting, putting
 from undermine_agent.patching.observe import (
-    Marks,
+    WeakTable,
     asked_at,
     at_once,
     by_address,
@@ -19,7 +19,7 @@ from undermine_agent.patching.observe import (
     where_made,
 )
 from undermine_agent.patching.patch import on_class, on_coroutine, on_slot, on_type
-from undermine_agent.sync.multi_wait import Several, install_wait
+from undermine_agent.sync.multi_wait import MultiWait, install_wait
 from undermine_agent.sync.waits import how_many
 
 
@@ -33,13 +33,14 @@ def install_locks(agent, locks) -> None:
     ):
         if cls is not None:
             observe_methods(agent, cls, label, on_coroutine, methods, observed_coroutine)
-    for cls, label, methods in (
+    observed_calls: tuple = (
         (locks.Lock, "lock", {"release": "lock.release"}),
         (locks.Semaphore, "semaphore", {"release": "sem.release"}),
         (locks.BoundedSemaphore, "semaphore", {"release": "sem.release"}),
         (locks.Event, "event", {"set": "event.set"}),
         (locks.Condition, "condition", {"notify": ("cond.notify", how_many), "notify_all": "cond.notify"}),
-    ):
+    )
+    for cls, label, methods in observed_calls:
         observe_methods(agent, cls, label, on_class, methods)
     _hook_with(agent, locks)
 
@@ -62,7 +63,7 @@ def _hook_with(agent, locks) -> None:
 
 
 def install_queues(agent, queues) -> None:
-    cls, items = queues.Queue, Items(agent)
+    cls, items = queues.Queue, QueueItems(agent)
     on_class(cls, "put_nowait", putting(agent, items, at_once))
     on_class(cls, "get_nowait", getting(agent, items, at_once))
     on_coroutine(cls, "put", _putting(agent, items))
@@ -99,7 +100,7 @@ def _putting(agent, items):
 def _getting(agent, items):
     """Also what `as_completed` gets from a queue of its own: the next future that is done."""
     own, operation, queue = own_caller(agent), agent.operations["queue.get"], by_address("queue")
-    behind, several, frame = own_behind(agent, "asyncio"), Several(agent), sys._getframe
+    behind, several, frame = own_behind(agent, "asyncio"), MultiWait(agent), sys._getframe
     has_waits = agent.observes("sync")
 
     def make(original):
@@ -165,7 +166,7 @@ def _hook_await(agent, tasks, classes, future) -> None:
     gives waits for what these were given.
     """
     operation, own, behind = agent.operations["future.wait"], own_caller(agent), own_behind(agent, "asyncio")
-    kinds, frame, shielded = tuple(classes), sys._getframe, Marks()
+    kinds, frame, shielded = tuple(classes), sys._getframe, WeakTable()
 
     def given_to_wait_for():
         """What the target has `wait_for` wait for, if it is that which awaits."""

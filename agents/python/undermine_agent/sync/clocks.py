@@ -8,7 +8,7 @@ from undermine_agent.interpreter import fast
 from undermine_agent.names.subjects import Subject
 from undermine_agent.patching.observe import (
     AT_ONCE,
-    Marks,
+    WeakTable,
     asked_at,
     nanoseconds,
     not_the_tools,
@@ -49,7 +49,7 @@ def _read(agent, name):
 
         return clock
 
-    make.native = fast.OBSERVE, operation, subject
+    fast.offer(make, fast.OBSERVE, operation, subject)
     return make
 
 
@@ -190,7 +190,7 @@ def observed_limited(agent, name: str, size_of):
 
 def install_timeouts(agent, timeouts) -> None:
     """`async with asyncio.timeout(…)`: the scope lasts from its beginning to its end, or until its limit is changed."""
-    cls, under_way, tasks = timeouts.Timeout, Marks(), timeouts.tasks  # which may not have run yet
+    cls, under_way, tasks = timeouts.Timeout, WeakTable(), timeouts.tasks  # which may not have run yet
     operation, subject, own = agent.operations["timeout"], Subject("timeout"), own_caller(agent)
 
     def begin(timeout) -> None:

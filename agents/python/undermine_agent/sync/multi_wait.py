@@ -16,7 +16,7 @@ FIRST = "first future"
 _FIRST_COMPLETED = "FIRST_COMPLETED"
 
 
-class Several:
+class MultiWait:
     """Records waits, each from one future to the one who waits."""
 
     def __init__(self, agent):
@@ -45,7 +45,7 @@ class Several:
 
 def install_threads(agent, base) -> None:
     """`concurrent.futures._base`: `wait` and `as_completed`."""
-    several, own, operation = Several(agent), own_caller(agent), agent.operations["future.wait"]
+    several, own, operation = MultiWait(agent), own_caller(agent), agent.operations["future.wait"]
     size_of, futures = limit(0), Subject("futures")
 
     def make_wait(original):
@@ -91,7 +91,7 @@ def _pending(futures) -> list:
 
 def install_wait(agent, tasks) -> None:
     """`asyncio.tasks`: `wait`. What `gather` gives is awaited as any future is (see `async_sync`)."""
-    several, futures, size_of = Several(agent), Subject("futures"), limit(0)
+    several, futures, size_of = MultiWait(agent), Subject("futures"), limit(0)
 
     def begun(stack, fs, timeout, return_when, *args):
         return several.until_done(fs, size_of(fs, timeout), return_when == _FIRST_COMPLETED, stack)
@@ -103,7 +103,7 @@ def install_wait(agent, tasks) -> None:
 
 def install_groups(agent, taskgroups) -> None:
     """`asyncio.taskgroups`: who leaves a group waits for its tasks."""
-    several, group = Several(agent), Subject("taskgroup")
+    several, group = MultiWait(agent), Subject("taskgroup")
 
     def begun(stack, owner, *args):
         return several.until_done(tuple(owner._tasks), stack=stack)

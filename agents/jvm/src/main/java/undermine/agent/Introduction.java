@@ -13,7 +13,7 @@ import undermine.agent.wire.Config;
 /** The agent's description of itself: in its event file, and in its hello to the tool. */
 final class Introduction {
     static final String NAME = "jvm/1";
-    /** What this agent does not observe, and why. The tool shows these lines to users. */
+    /** What this agent doesn't observe, and why. The tool shows these lines to users. */
     static final List<String> GAPS = Collections.unmodifiableList(Arrays.asList(
             "process: this family is not observed; nor are pipes within one process (java.nio.channels.Pipe, PipedInputStream)",
             "locks: conversions of a StampedLock (tryConvertToWriteLock and the like), and its views (asReadLock)",

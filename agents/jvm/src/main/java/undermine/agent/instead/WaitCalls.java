@@ -26,7 +26,7 @@ import undermine.agent.record.ThreadState;
 import undermine.agent.stacks.Stack;
 import undermine.agent.sync.PendingItems;
 
-/** Called by the target instead of what threads wait with: the same is done, and recorded. See ReplacedCalls. */
+/** Called by the target instead of methods that wait; each call is recorded. See ReplacedCalls. */
 public final class WaitCalls {
     private WaitCalls() {
     }
@@ -152,7 +152,7 @@ public final class WaitCalls {
         }
     }
 
-    /** It is set by the one who counts last. */
+    /** The thread that counts down to 0 sets the latch. */
     public static void countDown(CountDownLatch latch) {
         boolean isOpen = latch.getCount() > 0;
         long since = Clock.now();
@@ -236,7 +236,7 @@ public final class WaitCalls {
         return next;
     }
 
-    /** One of two who meet, and what it gives the other one. */
+    /** One of two threads that exchange items. */
     private static final class Meeting {
         private final ThreadState state = ThreadState.get();
         private final Subject place;
@@ -292,7 +292,7 @@ public final class WaitCalls {
 
     // --- threads
 
-    /** It waits for the permit that another thread gives it. */
+    /** Wait for the permit that another thread gives. */
     public static void park() {
         Call call = Observer.begin(Ops.eventWait, ObjectNames.permit(Thread.currentThread()), 0);
         LockSupport.park();
@@ -310,7 +310,7 @@ public final class WaitCalls {
         LockSupport.unpark(thread);
     }
 
-    /** As its start was recorded. */
+    /** The subject with which the thread's start was recorded. */
     static Subject nameOf(Thread thread) {
         Subject started = thread == null ? null : StartedThreads.subjectOf(thread);
         return started != null || thread == null ? started
@@ -401,7 +401,7 @@ public final class WaitCalls {
         return result;
     }
 
-    /** Those who wait for it go on. */
+    /** Complete the future, which wakes the threads that wait for it. */
     @SuppressWarnings("unchecked")
     public static boolean complete(CompletableFuture<?> future, Object value) {
         Call call = setting(future);
@@ -430,7 +430,7 @@ public final class WaitCalls {
         return future == null || isDone(future) ? null : Observer.begin(Ops.futureSet, ObjectNames.of("future", future), 0);
     }
 
-    /** It may be of a class of the target's own, and what that throws is not what completing it does. */
+    /** The future may be of a class of the target: an exception from its isDone must not reach the caller. */
     private static boolean isDone(CompletableFuture<?> future) {
         try {
             return future.isDone();

@@ -116,7 +116,7 @@ class DecisionTableTest {
         assertEquals(0, view.get(64 + 16 + 1));
         Call call = Given.call(table, "file.fsync", "wal");
         List<TriggerPart> found = table.reached(call.operation.after, call);
-        assertEquals("until", found.get(0).part);
+        assertEquals("until", found.get(0).half);
     }
 
     @Test

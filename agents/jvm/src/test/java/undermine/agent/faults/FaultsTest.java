@@ -64,7 +64,7 @@ class FaultsTest {
         return Given.call(table, op, target, "app:Main.run#1", cursor);
     }
 
-    /** A death that is only written down. */
+    /** A death that is only noted. */
     private final class Recorded extends Death {
         Recorded() {
             super(0, 0, "", null);
@@ -223,7 +223,7 @@ class FaultsTest {
         Object channel = new Object();
         Call call = call("net.recv", "peer:s2");
         call.nonBlocking = true;
-        call.subjectOf = channel;
+        call.handle = channel;
         faults.before(call);
         assertTrue(call.wouldBlock);
         assertTrue(faults.mustWait(call.operation, call.subject, channel, cursor));
@@ -264,7 +264,7 @@ class FaultsTest {
         lasting.welcome(0, Given.json(PARTITION));
         tool.answering("lasting", PARTITION.replace("{'lasting'", "{'type': 'lasting', 'lasting'"));
         view.putInt(8, 1);
-        tool.whenAsked = () -> { // it is there still when first asked, and gone later
+        tool.whenAsked = () -> { // the partition is over when the tool is asked again
             if (tool.asked.size() == 1) {
                 view.putInt(8, 2);
                 tool.answering("lasting", "{'type': 'lasting', 'lasting': []}");
@@ -283,12 +283,12 @@ class FaultsTest {
         try (ServerSocket server = new ServerSocket(0); Socket socket = new Socket("127.0.0.1", server.getLocalPort())) {
             socket.setSoTimeout(10);
             Call call = call("net.recv", "peer:s2");
-            call.subjectOf = socket;
+            call.handle = socket;
             faults.before(call);
             assertSame(SocketTimeoutException.class, call.error.getClass());
             socket.close();
             Call closed = call("net.send", "peer:s2");
-            closed.subjectOf = socket;
+            closed.handle = socket;
             faults.before(closed);
             assertNull(closed.error);
         }
@@ -300,7 +300,7 @@ class FaultsTest {
         lasting.welcome(0, Given.json(PARTITION));
         try (SocketChannel channel = SocketChannel.open()) {
             Call call = call("net.send", "peer:s2");
-            call.subjectOf = channel;
+            call.handle = channel;
             Thread.currentThread().interrupt();
             faults.before(call);
             assertNull(call.error);

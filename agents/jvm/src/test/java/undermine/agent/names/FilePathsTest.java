@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import undermine.agent.operations.Subject;
 
-/** Which paths count, and what they are called. */
+/** Which paths are recorded, and their names. */
 class FilePathsTest {
     private final FilePaths paths = new FilePaths("/d/s1", List.of("/d/s1", "/logs/", "/d/s1/inner"));
 

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
 import undermine.agent.operations.Subject;
 import undermine.agent.wire.SharedState;
 
-/** Whom connections go to, on a shared loopback and where nodes have addresses of their own. */
+/** The peers of connections: on a shared loopback, and with nodes that have their own addresses. */
 class PeersTest {
     private static final List<String> NODES = List.of("s1", "s2", "s3");
     private static final Map<String, String> ADDRESSES =

@@ -14,7 +14,7 @@ import org.objectweb.asm.ClassWriter;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 
-/** Threads of one name are told apart by numbers; a number that is free is used again. */
+/** Threads with the same name get different numbers; free numbers are reused. */
 class ThreadNamesTest {
     private static Class<?> virtual;
     private final ThreadNames names = new ThreadNames();
@@ -66,7 +66,7 @@ class ThreadNamesTest {
         assertEquals("?#3", names.take(thread("")));
     }
 
-    /** There may be very many of those. */
+    /** Virtual threads without a name, of which there may be very many. */
     @Test
     void virtualThreadsWithoutNamesWaitForNobodyAndNothingIsKeptOfThem() throws Exception {
         Thread first = virtual();
@@ -92,7 +92,7 @@ class ThreadNamesTest {
         assertNull(second.get());
     }
 
-    /** What is taken for a virtual thread, also where the JDK has none. */
+    /** A stand-in for a virtual thread, also on JDKs that have none. */
     private static Thread virtual() throws Exception {
         if (virtual == null) {
             ClassWriter made = new ClassWriter(ClassWriter.COMPUTE_MAXS);

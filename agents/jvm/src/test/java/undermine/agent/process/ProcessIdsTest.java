@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import java.io.IOException;
 import org.junit.jupiter.api.Test;
 
-/** The numbers of a process, whatever it is called. */
+/** The ids of a process, whatever its name is. */
 class ProcessIdsTest {
     @Test
     void namesMayHaveAnythingInThem() {

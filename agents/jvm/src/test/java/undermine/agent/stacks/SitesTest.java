@@ -34,9 +34,9 @@ class SitesTest {
     private Cursor cursor;
     private final List<Stack> met = new ArrayList<>();
 
-    /** The way of walking that is tested. */
+    /** The walker under test. */
     Walker walker() throws ReflectiveOperationException {
-        return Walker.modern();
+        return Walker.jdk();
     }
 
     @BeforeEach
@@ -205,14 +205,14 @@ class SitesTest {
         return new WeakReference<>(store.getClass());
     }
 
-    /** A store whose class is loaded anew. */
+    /** A store with a newly loaded class. */
     private static Object newlyLoaded() throws Exception {
         Class<?> type = new OwnLoader().loadClass("shop.Store");
         type.getField("probe").set(null, Store.probe);
         return type.getDeclaredConstructor().newInstance();
     }
 
-    /** Loads the target once more. */
+    /** Loads the target again. */
     private static final class OwnLoader extends ClassLoader {
         @Override
         protected Class<?> loadClass(String name, boolean resolve) throws ClassNotFoundException {

@@ -23,9 +23,9 @@ import undermine.agent.process.ProcessIds;
 import undermine.agent.stacks.CallCounter;
 import undermine.agent.wire.Config;
 
-/** A class of the target does the same when it is woven, and its calls are counted as before. */
+/** A woven class behaves as before, and its calls are counted as before. */
 class CallWeaverTest {
-    /** What is woven. */
+    /** The class to weave. */
     public static class Target {
         private final ReentrantLock lock = new ReentrantLock();
 
@@ -62,7 +62,7 @@ class CallWeaverTest {
         }
     }
 
-    /** What is written to streams: its flags stay. */
+    /** A serializable class, which must keep its flags. */
     @SuppressWarnings("serial")
     public static class Kept implements Serializable {
         public synchronized int held() {
@@ -70,7 +70,7 @@ class CallWeaverTest {
         }
     }
 
-    /** What has nothing to weave. */
+    /** A class without anything to weave. */
     public static class Plain {
         public int sum(int one, int other) {
             return Math.addExact(one, other);

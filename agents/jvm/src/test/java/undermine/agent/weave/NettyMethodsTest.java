@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.junit.jupiter.api.Test;
 
-/** Classes of Netty are known by the end of their names. */
+/** Netty's classes are recognised by the end of their names. */
 class NettyMethodsTest {
     @Test
     void underItsOwnNameAndThoseOfOthers() {

@@ -15,7 +15,7 @@ import undermine.agent.process.NativeHelper;
 import undermine.agent.process.ProcessIds;
 import undermine.agent.wire.Config;
 
-/** What calls are replaced by is there, and so is what they are instead of. */
+/** Each replaced method and its replacement exist. */
 class ReplacedCallsTest {
     private static ReplacedCalls calls() throws IOException {
         List<String> families = List.of("sync", "handover", "time");
@@ -42,7 +42,7 @@ class ReplacedCallsTest {
                 ReplacedCalls.Replacement call = each.getValue();
                 boolean isMissing = call.owner.endsWith("NewestCalls") && NativeHelper.version() < 19;
                 Method original = isMissing ? null : method(type(owner.getKey()), name, descriptor);
-                String places = call.isPlaced ? call.descriptor.replace(")", "III)") : call.descriptor;
+                String places = call.isNumbered ? call.descriptor.replace(")", "III)") : call.descriptor;
                 Method instead = method(type(call.owner), name, places);
                 assertTrue(Modifier.isStatic(instead.getModifiers()), each.getKey());
                 assertEquals(

@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** A method is woven only where all that its hooks are given is there. */
+/** A method is woven only if all fields exist that its hooks need. */
 class WeaverTest {
     private final List<String> left = new ArrayList<>();
 

@@ -16,13 +16,19 @@ from undermine.model.plan import Plan
 from undermine.model.point import CLIENT
 from undermine.model.run import NodeInfo
 from undermine.model.stacks import STACKS_SIGNAL
-from undermine.runtimes import jvm
-from undermine.runtimes.accelerator import prepare
+from undermine.runtimes.base import Progress
+from undermine.runtimes.table import PYTHON, RUNTIMES
 from undermine.store.rundir import RunDir
 
 
+def prepare_agents(config: Config, progress: Progress) -> None:
+    """Build the agents of all roles, as far as that may take long: before the first run."""
+    for name in dict.fromkeys(config.runtime(role).name for role in config.roles):
+        RUNTIMES[name].prepare(progress)
+
+
 class AgentFiles:
-    """Makes the files of all agents of one run."""
+    """Makes the configuration files of all agents of one run."""
 
     def __init__(
         self,
@@ -61,7 +67,8 @@ class AgentFiles:
     def make_client(self) -> dict[str, Any]:
         """What the agent of a workload's process reads: it watches, and nothing is ever done to it."""
         folder = str(self._run.node(CLIENT))
-        adapters = dict.fromkeys(name for role in self._python_roles() for name in role.adapters)
+        roles = [role for role in self._config.roles.values() if self._config.runtime(role.name).takes_adapters]
+        adapters = dict.fromkeys(name for role in roles for name in role.adapters)
         return {
             "version": VERSION,
             "node": CLIENT,
@@ -76,25 +83,22 @@ class AgentFiles:
             "cgroup": "",
             "operations": [],
             "adapters": [resolve(name, self._config.project) for name in adapters],
-            **accelerator([sys.executable]),
+            **PYTHON.agent_settings([sys.executable]),
             "variables": [],
             "steps": [],
         }
-
-    def _python_roles(self) -> list[Role]:
-        return [role for role in self._config.roles.values() if self._config.agent(role.name) == "python"]
 
     def _files(self) -> dict[str, str]:
         """What all agents of a run share."""
         return {"trace_dir": str(self._run.trace), "state": str(self._run.state), "socket": str(self._socket_path)}
 
     def _for_runtime(self, info: NodeInfo, role: Role) -> dict[str, Any]:
-        """What differs between agents: adapters are modules of the Python agent, and each has its own accelerator."""
+        """The part that differs between runtimes."""
+        runtime = self._config.runtime(info.role)
         named = logical_operations(role, self._config.project)
-        if self._config.agent(info.role) == "jvm":
-            jar = jvm.agent_jar()
-            return {**named, "adapters": [], "accelerator": jvm.helper_dir(jar), "woven": jvm.woven_dir(jar)}
-        return {**named, **accelerator(self._command(info, role))}
+        if not runtime.takes_adapters:
+            named["adapters"] = []
+        return {**named, **runtime.agent_settings(self._command(info, role))}
 
     def _command(self, info: NodeInfo, role: Role) -> list[str]:
         values = self._config.values(self._nodes, info.id, str(self._run.path))
@@ -130,11 +134,6 @@ def observed(config: Config, plan: Plan, *, everything: bool = False) -> dict[st
     story is told by I/O and deaths."""
     everything |= config.run.observe == "all" or (config.run.observe == "auto" and not plan.steps)
     return {} if everything else {"observe": []}
-
-
-def accelerator(command: Sequence[str]) -> dict[str, Any]:
-    """The folder with the accelerators built for this machine's interpreters, that of this command among them."""
-    return {"accelerator": str(prepare(command) or "")}
 
 
 def logical_operations(role: Role, project: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from undermine.model.faults import Crash
 from undermine.model.plan import At, Compare, Plan, Step, When
 from undermine.model.point import Point
 from undermine.model.run import NodeInfo
-from undermine.runtimes.agent_config import AgentFiles, variable_slots
+from undermine.run.agent_files import AgentFiles, variable_slots
 from undermine.store.rundir import RunDir
 from undermine.testing import point
 

@@ -1,0 +1,98 @@
+"""The workload's own result, answers that never come, and recovery after healing."""
+
+from __future__ import annotations
+
+from undermine.checkers.allowed import refusal_allowed
+from undermine.checkers.base import BuiltinChecker
+from undermine.checkers.stuck import stuck_because, stuck_lines
+from undermine.checkers.text import mask
+from undermine.model.run import Op, Rank, RunView, Verdict
+
+_PENDING_SHOWN_MAX = 20
+_EVIDENCE_LINES_MAX = 15
+_END_OF_TIME_NS = 1 << 62
+
+
+class Hang(BuiltinChecker):
+    """After healing, every client must get its answer."""
+
+    name = "hang"
+    rank = Rank.HANG
+    summary = "a client that was waiting when everything was healed never gets its answer"
+
+    def check(self, run: RunView) -> Verdict:
+        if run.record.workload.outcome != "hung":
+            return Verdict.ok()
+        pending = [op for op in run.history if op.status == "pending" and op.phase == "workload"]
+        if not pending:
+            return Verdict.fail(
+                "the workload never ended, though no operation is open",
+                "workload never ends",
+                stuck_lines(run.record.stacks),
+            )
+        first = min(pending, key=lambda op: op.start_ns)
+        later = [op for op in run.history if op.status == "ok" and op.end_ns > first.start_ns]
+        others = f"while {len(later)} later operations were answered" if later else "and no other client made progress"
+        because = stuck_because(run.record.stacks)
+        return Verdict.fail(
+            f"{first.f} of client {first.client} was never answered, not even after healing, {others}",
+            symptom=f"{first.f} is never answered, not even after healing" + (f", {because}" if because else ""),
+            evidence=[*(_pending(op, run) for op in pending[:_PENDING_SHOWN_MAX]), *stuck_lines(run.record.stacks)],
+        )
+
+
+def _pending(op: Op, run: RunView) -> str:
+    where = f" at {op.node}" if op.node else ""
+    waited_s = (run.record.healed_ns - op.start_ns) / 1e9
+    return f"{op.client}: {op.f}{where} {op.args} had waited {waited_s:.1f} s when everything was healed"
+
+
+class Liveness(BuiltinChecker):
+    """After healing, every node must serve again and the final reads must succeed."""
+
+    name = "liveness"
+    rank = Rank.RECOVERY
+    summary = "a node does not serve again after healing, or the final reads do not succeed"
+
+    def check(self, run: RunView) -> Verdict:
+        settling = run.record.settling
+        refusing = [node for node in run.nodes if refusal_allowed(run, node, _END_OF_TIME_NS)]
+        wrong = {node: why for node, why in settling.unready.items() if node not in refusing}
+        if refusing and not wrong and (settling.unready or settling.final in ("failed", "hung")):
+            return Verdict.unknown(f"{refusing[0]} may refuse to serve: the fault corrupted bytes that it had stored")
+        if wrong:
+            node, why = next(iter(wrong.items()))
+            return Verdict.fail(
+                f"{node} did not serve again after healing: {why}",
+                symptom=f"{run.role(node)} does not serve again after healing: {mask(why)}",
+                evidence=[f"{n}: {w}" for n, w in wrong.items()],
+            )
+        if settling.final in ("failed", "hung"):
+            line = settling.detail.splitlines()[0] if settling.detail else "no reason given"
+            verb = "never ended" if settling.final == "hung" else "failed"
+            return Verdict.fail(
+                f"the final reads {verb} for {settling.duration_s:.0f} s after healing: {line}",
+                symptom=f"final reads {'never end' if settling.final == 'hung' else 'fail'} after healing: {mask(line)}",
+                evidence=settling.detail.splitlines()[-_EVIDENCE_LINES_MAX:],
+            )
+        return Verdict.ok()
+
+
+class WorkloadResult(BuiltinChecker):
+    """The workload's function must not raise: it decides itself which failures of operations are acceptable."""
+
+    name = "workload"
+    rank = Rank.WORKLOAD
+    summary = "the workload function raises"
+
+    def check(self, run: RunView) -> Verdict:
+        result = run.record.workload
+        if result.outcome == "raised":
+            lines = result.detail.splitlines()
+            line = lines[0] if lines else "it gave no reason"
+            return Verdict.fail(
+                f"the workload failed: {line}", f"workload fails: {mask(line)}", lines[-_EVIDENCE_LINES_MAX:]
+            )
+        if result.outcome == "not_run":
+            return Verdict.unknown("the workload did not run")
+        return Verdict.ok()

@@ -1,0 +1,35 @@
+"""What every built-in checker has: facts about itself, and the settings that it is made with."""
+
+from __future__ import annotations
+
+import msgspec
+
+from undermine.model.run import Rank, RunView, Verdict
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The options that a configuration gives to built-in checkers. Each has a default."""
+
+    gray_s: float = 2.0
+    """A client that waits longer than this suffers."""
+    fail_on: tuple[str, ...] = ()
+    """Regular expressions: a log line that matches one fails the run."""
+    ignore: tuple[str, ...] = ()
+    """Regular expressions: log entries with a line that matches one are not looked at."""
+
+
+class BuiltinChecker:
+    """A checker that every campaign has unless `checkers.disable` names it."""
+
+    name: str
+    rank: Rank
+    summary: str
+    """One line for the documentation: when it fails."""
+    explains: bool = False
+    """Its failure is the cause where other checkers fail too, so its symptom names the run even if a promise is broken."""
+
+    def __init__(self, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
+        self._settings = settings
+
+    def check(self, run: RunView) -> Verdict:
+        raise NotImplementedError

@@ -1,0 +1,15 @@
+"""The table of the built-in checkers."""
+
+from __future__ import annotations
+
+from undermine.checkers.answers import Hang, Liveness, WorkloadResult
+from undermine.checkers.base import BuiltinChecker
+from undermine.checkers.gray import Gray
+from undermine.checkers.logs import Logs
+from undermine.checkers.processes import Deaths, Exits
+
+BUILTIN: tuple[type[BuiltinChecker], ...] = (Exits, Deaths, Hang, Gray, Liveness, WorkloadResult, Logs)
+"""In the order in which they name a run that several of them fail: the first says most about the cause.
+
+A new checker needs a class, a line here, and a row in docs/checkers.md.
+"""

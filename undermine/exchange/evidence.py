@@ -1,0 +1,93 @@
+"""The evidence in a bundle: the run that shows the finding best, within limits and without paths of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+
+import msgspec
+
+from undermine.config.schema import Config
+from undermine.exchange.manifest import EVIDENCE
+from undermine.model.finding import Finding, Landing
+from undermine.model.run import Verdict
+from undermine.store.rundir import RunDir
+
+_LOG_BYTES_MAX = 256 << 10
+_EVIDENCE_BYTES_MAX = 20 << 20
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A finding and the run that shows it best."""
+
+    finding: Finding
+    run: Path
+    verdicts: tuple[Verdict, ...]
+    runtimes: dict[str, str] = {}
+    landed: tuple[Landing, ...] = ()
+
+
+def collect(config: Config, seen: Seen) -> tuple[dict[str, bytes], list[str]]:
+    """What was seen in the run: its record, history, verdicts and logs, within limits."""
+    folder = RunDir(seen.run)
+    found = {"verdicts.json": msgspec.json.format(msgspec.json.encode(seen.verdicts), indent=1)}
+    for path in (folder.record, folder.history):
+        with contextlib.suppress(OSError):
+            found[path.name] = path.read_bytes()
+    for path in sorted(folder.logs.glob("*")) if folder.logs.is_dir() else ():
+        if path.is_file() and not path.is_symlink() and path.stat().st_size:
+            found[f"logs/{path.name}"] = _tail(path)
+    kept: dict[str, bytes] = {}
+    left_out = (
+        [] if "record.json" in found else ["the run that shows the finding is gone: there is no evidence but verdicts"]
+    )
+    room = _EVIDENCE_BYTES_MAX
+    for name, data in found.items():
+        data = _replace_paths(data, config, seen.run)
+        if len(data) > room:
+            left_out.append(f"{EVIDENCE}/{name} was left out: {len(data)} bytes are too many")
+            continue
+        room -= len(data)
+        kept[f"{EVIDENCE}/{name}"] = data
+    return kept, left_out
+
+
+def _tail(path: Path) -> bytes:
+    """The end of a log, from a line's beginning where it was cut."""
+    with open(path, "rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - _LOG_BYTES_MAX))
+        data = stream.read(_LOG_BYTES_MAX)
+    if size <= _LOG_BYTES_MAX:
+        return data
+    cut, _, rest = data.partition(b"\n")
+    rest = rest or cut
+    return b"... %d bytes left out ...\n" % (size - len(rest)) + rest
+
+
+def without_paths(finding: Finding, config: Config, run: Path) -> Finding:
+    """What was said of it, without paths of this machine; plans stay to the letter."""
+
+    def clean(text: str) -> str:
+        return _replace_paths(text.encode(errors="replace"), config, run).decode()
+
+    verdicts = tuple(
+        msgspec.structs.replace(v, text=clean(v.text), symptom=clean(v.symptom), evidence=tuple(map(clean, v.evidence)))
+        for v in finding.verdicts
+    )
+    return msgspec.structs.replace(
+        finding, title=clean(finding.title), symptom=clean(finding.symptom), verdicts=verdicts, suppressed=""
+    )
+
+
+def _replace_paths(data: bytes, config: Config, run: Path) -> bytes:
+    """The same text with words for the folders of this machine."""
+    home = str(Path.home())
+    words = {str(run): "{run}", str(config.dir): "{campaigns}", config.project: "{project}", home: "~"}
+    for path, word in sorted(words.items(), key=lambda item: -len(item[0])):
+        if len(path) > 1:
+            pattern = re.escape(os.fsencode(path)) + rb"(?![\w.-])"
+            data = re.sub(pattern, word.encode(), data)
+    return data
