@@ -177,8 +177,8 @@ def test_every_kind_is_documented(row: FaultKind) -> None:
 # --- look-ups
 
 
-def test_fault_kinds_are_the_words_of_the_wire() -> None:
-    assert [fault_kind(struct()) for struct in get_args(Injection)] == [
+def test_the_names_in_stored_plans_never_change() -> None:
+    assert [fault_kind(struct()) for struct in get_args(Injection)][:8] == [
         "crash",
         "reboot",
         "delay",
@@ -187,8 +187,8 @@ def test_fault_kinds_are_the_words_of_the_wire() -> None:
         "corrupt",
         "partition",
         "pause",
-        "hold",
     ]
+    assert fault_kind(Hold()) == "hold"
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ import msgspec
 import pytest
 
 from undermine.model.faults import (
-    Corrupt,
+    FAULT_KINDS,
     Crash,
     Delay,
-    Drop,
     Error,
     Hold,
     Injection,
@@ -38,13 +37,11 @@ from undermine.model.point import REST, Point, phase_point
 from undermine.testing import point
 
 AT = At(point(), "after", 3)
-FAULTS: dict[type, Injection] = {
+FAULTS: dict[type, Injection] = {row.struct: row.struct() for row in FAULT_KINDS.values()} | {
     Crash: Crash(("n2",)),
     Reboot: Reboot(0.5, ("n1",)),
     Delay: Delay(7.5),
     Error: Error("ENOSPC", "disk"),
-    Drop: Drop(),
-    Corrupt: Corrupt(),
     Partition: Partition(("n1", "n2")),
     Pause: Pause(1.0, ("n3",)),
     Hold: Hold(),

@@ -308,7 +308,9 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         carried_out_by=lambda fault: "agent",
         offers=lambda limits, point, nodes: _errors_at(limits, point),
         excused="one client",
-        describe=lambda fault: fault.error if fault.scope == "once" else f"{fault.error} for the {fault.scope} from then on",
+        describe=lambda fault: (
+            fault.error if fault.scope == "once" else f"{fault.error} for the {fault.scope} from then on"
+        ),
         band=("failing", "operations fail"),
         failures=("disk", "net"),
         failure=_error_failure,
@@ -338,8 +340,9 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         carried_out_by=lambda fault: "agent",
         offers=lambda limits, point, nodes: _delay_at(limits, point),
         excused="one client",
-        describe=lambda fault: f"delay of {fault.delay_s:g} s"
-        + (" of this operation only" if fault.mode == "operation" else ""),
+        describe=lambda fault: (
+            f"delay of {fault.delay_s:g} s" + (" of this operation only" if fault.mode == "operation" else "")
+        ),
         capabilities=("delay", "delay-operation"),
         capability=lambda fault: "delay-operation" if fault.mode == "operation" else "delay",
         checks={"delay_s": _not_seconds},
@@ -362,7 +365,9 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         offers=lambda limits, point, nodes: _partitions_of(limits, nodes),
         excused="all clients",
         describe=_describe_partition,
-        label=lambda fault: {"both": "partition", "out": "partition, outgoing", "in": "partition, incoming"}[fault.direction],
+        label=lambda fault: {"both": "partition", "out": "partition, outgoing", "in": "partition, incoming"}[
+            fault.direction
+        ],
         detail=_describe_partition,
         band=("cut", "cut off"),
         lasts=lambda fault, point: True,
@@ -397,7 +402,9 @@ FAILURES = tuple(failure for row in _ROWS.values() for failure in row.failures o
 """The failure classes. Policies and checkers name faults by them: an error is one of the disk or one of the network."""
 CAPABILITIES = tuple(word for row in FAULT_KINDS.values() for word in row.capabilities or (row.name,))
 """The words by which agents say which faults they can do."""
-DEFAULT_KINDS: tuple[FaultName, ...] = tuple(name for name in FAULT_NAMES if FAULT_KINDS[name].default)
+_DEFAULT = {row.name for row in FAULT_KINDS.values() if row.default}
+DEFAULT_KINDS: tuple[FaultName, ...] = tuple(name for name in FAULT_NAMES if name in _DEFAULT)
+"""The kinds that are injected where the configuration does not list any."""
 
 
 class FaultLimits(msgspec.Struct, frozen=True):
