@@ -1,8 +1,8 @@
-"""The Undermine agent for Python targets: watches operations, writes them down, and injects what a plan asks for.
+"""The Undermine agent for Python targets: observes operations, records them, and injects the faults of a plan.
 
-Loaded by `sitecustomize` into every Python process of a node. Uses the standard library only, as little of it
-as possible at start-up, and never imports a module before the target does if that module is to be hooked.
-It starts no thread and never raises into the host but what a plan asks for. See protocol/README.md.
+`sitecustomize` loads it into every Python process of a node. It uses only the standard library, and little of that at
+start-up. It never imports a module that is to be hooked before the target does. It starts a thread only while a
+connection is impaired, and raises only the errors that a plan asks for. See protocol/README.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def load(path: str) -> None:
     if _loaded or not _in_main_interpreter():
         return
     config: dict = {}
-    # Compiled once and kept, also where the target asks for no such files: compiling costs more than all the rest.
+    # Write the bytecode even if the target asks Python not to: compiling costs more than everything else here.
     keep, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
         from undermine_agent.wire import tinyjson
@@ -42,7 +42,7 @@ def load(path: str) -> None:
 
 
 def attempt(name: str, function):
-    """Do one operation of a client, which asks for it itself: it is not caused by the answer to the operation before."""
+    """Run one operation of a client, as a cause of its own: the answer to the previous operation did not cause it."""
     for agent in _loaded:
         if not agent.off and agent.observes("handover"):
             from undermine_agent.handover.give_take import Handover
@@ -53,7 +53,7 @@ def attempt(name: str, function):
 
 
 def _in_main_interpreter() -> bool:
-    """C types are shared with sub-interpreters: the agent of the main one is enough, and two would be too many."""
+    """Sub-interpreters share C types with the main interpreter, so only the main one loads the agent."""
     import _signal  # type: ignore[import-not-found]
 
     try:
@@ -64,7 +64,7 @@ def _in_main_interpreter() -> bool:
 
 
 def _say(config: dict, error: BaseException) -> None:
-    """Fail open, and leave a line that says why."""
+    """Fail open, and write down why."""
     from undermine_agent.core import note_error
 
     if config:
