@@ -36,16 +36,16 @@ GAPS = (
     "writes to mapped files through the buffer protocol: memory has no hook",
     "uvloop's transports, callbacks and steps of tasks: their code is not in Python",
     "gevent's sockets: another class, which waits in the loop of a C library",
-    "what extension modules send and receive themselves: gRPC, ZeroMQ, librdkafka, drivers of databases written in C",
-    "tasks of trio and curio: they are not told apart",
+    "sends and receives inside extension modules: gRPC, ZeroMQ, librdkafka, drivers of databases written in C",
+    "tasks of trio and curio: all tasks of a thread look like one",
     "sockets that are read and written as plain descriptors (os.read, os.write)",
-    "sqlite rows that are iterated over: no call to hook",
+    "iteration over sqlite rows: no call to hook",
     "clocks of datetime: methods of an immutable type that programs also subclass",
-    "the end of awaiting a future: the interpreter goes on without a call",
-    "the other ends of local sockets connected by a path, and pipes that a program has not made itself",
+    "the end of awaiting a future: the interpreter continues without a call",
+    "the other ends of local sockets connected by a path, and pipes that a program inherited",
     "a deque used as a queue: methods of a type that is everywhere",
     "files that the import system opens: not the target's doing",
-    "where threads started without threading begin and end: a wrapper around their function can be seen",
+    "the begin and end of threads started without threading: the target could see a wrapper around their function",
 )
 
 
