@@ -1,4 +1,4 @@
-"""What the agent sees of asyncio: transports, streams, tasks, callbacks, and what tasks wait with."""
+"""The agent records asyncio's transports, streams, tasks, callbacks and waits."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ TRANSPORTS = """
 
 
 def test_transports_are_recorded(tool, any_python):
-    """What is written is one event each, however the loop gets it out."""
+    """Each write is one event, however the loop sends it."""
     tool.python = any_python
     outcome = tool.run(TRANSPORTS).ok()
     sends = [e for e in outcome.of("net.send") if e.target == "other"]

@@ -1,4 +1,4 @@
-"""Every operation that the protocol names is seen by the agent, and no other."""
+"""The agent records every operation that the protocol names, and no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launcher: the agent where Python ignores PYTHONPATH or the environment is cleared, and the program none the wiser."""
+"""The launcher loads the agent if Python ignores PYTHONPATH or the environment is cleared; the program doesn't notice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ sys.exit(3)
 
 
 def both_ways(tool, options, program, **changes):
-    """Run a program bare and by the launcher; how each ended."""
+    """Run a program directly and by the launcher; return both results."""
     command = {**tool.command("", ""), **changes}
     bare = {k: v for k, v in command["env"].items() if not k.startswith(("UNDERMINE", "PYTHON"))}
     plain = subprocess.run(**{**command, "args": [tool.python, *options, *program], "env": bare}, timeout=60)

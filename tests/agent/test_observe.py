@@ -1,4 +1,4 @@
-"""What the agent sees: files, sockets, threads, tasks and locks of real small programs."""
+"""The agent records files, sockets, threads, tasks and locks of small real programs."""
 
 from __future__ import annotations
 
@@ -462,7 +462,7 @@ def test_endlessly_many_stacks_are_not_kept(tool):
 
 
 def test_waits_are_told_apart_however_they_are_called(tool, any_python):
-    """By its address, the same for all of its methods and for all ways in which the agent records a call."""
+    """A lock is named by its address, the same for all of its methods and for all ways in which the agent records a call."""
     tool.python = any_python
     outcome = tool.run(
         """

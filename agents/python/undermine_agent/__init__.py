@@ -3,6 +3,20 @@
 `sitecustomize` loads it into every Python process of a node. It uses only the standard library, and little of that at
 start-up. It never imports a module that is to be hooked before the target does. It starts a thread only while a
 connection is impaired, and raises only the errors that a plan asks for. See protocol/README.md.
+
+Where to read on, in the order in which the rooms build on each other:
+
+    interpreter   the accelerator's loader, C types and memory, forks
+    names         names that recur: of files, call sites, stacks, threads
+    patching      how hooks are installed, and how they observe
+    wire          the event file, requests to the tool, stack dumps
+    core          what every operation passes: enter, decide, leave
+    faults        when a step fires, and what it does
+    files, net    hooks at which faults are possible
+    handover      hooks that record who gives work to whom
+    sync          hooks that record locks, waits and time
+    logical       functions that count as one operation; `adapters` describe those of libraries
+    agent, hooks  the parts put together, and the table of hooks
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the agent does when a step is reached, and what the target sees of it."""
+"""The agent carries out a step when it is reached, and the target sees its effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that are changed: on their way to a file or a peer, or in the file itself when they are about to be read."""
+"""Corruption: bytes change in transit to a file or peer, or in the file before they are read."""
 
 from __future__ import annotations
 

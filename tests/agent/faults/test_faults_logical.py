@@ -1,4 +1,4 @@
-"""Faults at functions that are one operation: the message is lost, late or changed, and nothing else is."""
+"""Faults at logical operations: only their message is lost, late or changed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ GOOD, BAD = b"0123456789", b"01234\xca6789"
 
 @pytest.fixture
 def program(tool: Any) -> Any:
-    """Runs one of the sources with a fault at the second call of the function."""
+    """Run one of the sources with a fault at the second call of the function."""
     folder = tool.folder / "package"
     folder.mkdir()
     (folder / "program.py").write_text(PACKAGE)

@@ -1,4 +1,4 @@
-"""Faults at mapped files: memory answers with no error, but it can be slow, be changed, and a node can die there."""
+"""Faults at mapped files: memory returns no error, but accesses can be delayed or changed, and a node can die there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def mapped(tool):
 
 
 def test_an_error_skips_mapped_accesses_and_hits_a_call_that_can_fail(mapped, any_python):
-    """They do not count either: the fourth operation that can is the second `write`, after opening, `write` and `flush`."""
+    """Mapped accesses don't count either: the fourth operation that counts is the second `write`."""
     mapped.python = any_python
     mapped.step(EIO, {"target": "journal", "nth": 4})
     mapped.step(EIO, {"op": "file.map_write"})
@@ -80,7 +80,7 @@ def test_a_node_dies_before_or_after_a_mapped_write(mapped, kind, place, stored)
 @pytest.mark.parametrize("mode", ["thread", "operation"])
 @pytest.mark.parametrize("op", ["file.map_read", "file.map_write"])
 def test_a_mapped_access_can_be_delayed(mapped, op, mode):
-    """A page that a slow disk has to bring holds the thread, whatever was asked for."""
+    """A page from a slow disk blocks the thread, in every delay mode."""
     mapped.step({"fault": "delay", "delay_s": 0.05, "mode": mode}, {"op": op})
     outcome = mapped.run(ACCESSES).ok()
     (receipt,) = outcome.receipts
@@ -157,7 +157,7 @@ def test_corruption_of_mapped_memory_works_on_every_interpreter(mapped, any_pyth
 
 
 def test_a_mapped_access_that_cannot_be_changed_is_not_counted(mapped):
-    """Copies within the memory, memory that is for reading only, accesses that fail anyway, and nothing at the end."""
+    """Copies within the memory, read-only memory, accesses that fail anyway, and reads at the end of the file."""
     mapped.step(FLIP, {"op": "file.map_write", "nth": 2})
     mapped.step(FLIP, {"op": "file.map_read", "nth": 2})
     outcome = mapped.run(

@@ -1,4 +1,4 @@
-"""Delays, losses and partitions at sockets: what both sides of a connection see, and in which order."""
+"""Delays, losses and partitions at sockets: the view of both sides of a connection, in order."""
 
 from __future__ import annotations
 

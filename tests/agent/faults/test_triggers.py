@@ -1,4 +1,4 @@
-"""When steps fire: places not seen before, states of variables, and the ends of what they began."""
+"""Triggers: points not seen before, states of variables, and `until`."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_a_state_of_one_node_fires_at_its_send(tool):
 
 
 def test_a_trigger_fires_when_two_nodes_disagree(tool):
-    """The state of two nodes in one file: it fires where the second of them makes it true."""
+    """The state of two nodes in one file: the step fires at the operation that makes the condition true."""
     tool.variables = [variable(0, "__main__:leader"), variable(1, "__main__:leader", node="s2")]
     tool.step(CRASH, {"when": [{"slot": 0, "is": "!=", "other": 1}, {"slot": 1, "is": "==", "value": "b"}]})
     target = """

@@ -1,4 +1,4 @@
-"""What the agent sees of files that are not written by `write`: mapped ones, and those that C code writes."""
+"""The agent records files that are not written by `write`: mapped files, and files that C code writes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_writers_in_c_are_recorded(tool, writer):
 
 
 def test_raw_files_are_recorded(tool, any_python):
-    """Also those that other classes open, and once each."""
+    """Files that other classes open are recorded too, once each."""
     tool.python = any_python
     outcome = tool.run(
         """

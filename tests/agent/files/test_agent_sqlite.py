@@ -1,4 +1,4 @@
-"""What the agent sees of sqlite, and what a target sees of errors there."""
+"""The agent records sqlite operations, and injected errors look like sqlite's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gives and who takes: tasks at every step, calls, callbacks and items, from end to end, as programs know it themselves."""
+"""Gives and takes from end to end: steps of tasks, calls, callbacks and items, compared with the program's own record."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MAKERS = {
 
 
 def _innermost(outcome, event):
-    """The taking in which an event is."""
+    """The innermost take around an event."""
     around = [
         take
         for take in outcome.of("handover.take")
@@ -197,7 +197,7 @@ def test_a_wait_of_asyncio_on_behalf_of_a_task_belongs_to_that_task(tool, any_py
 
 
 def test_a_wait_of_a_part_of_a_task_ends_with_it(tool, any_python):
-    """`wait_for` gives up: the wait has ended, and a lock that was never got is not got."""
+    """`wait_for` gives up: the wait has ended, and the lock was never acquired."""
     tool.python = any_python
     outcome = tool.run(
         """
@@ -537,7 +537,7 @@ PROCESSES = """
 
 
 def _bytes(outcome, op):
-    """How much was moved at each pipe, by all processes together."""
+    """The number of bytes moved at each pipe, by all processes together."""
     moved: dict[str, int] = {}
     for event in outcome.of(op):
         moved[event.resource] = moved.get(event.resource, 0) + (event.result or event.size) * (not event.error)

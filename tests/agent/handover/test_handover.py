@@ -1,4 +1,4 @@
-"""What was given is taken as the very thing that was given, also where functions and addresses come again."""
+"""A take is matched to its own give, even if functions and addresses are used again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from undermine.model.codec import read_columns
 
 
 def order(outcome, target):
-    """In the order of their taking, the numbers of what was given under this name."""
+    """The numbers of the gives with this name, in the order of their takes."""
     gives = [event.resource for event in outcome.of("handover.give") if event.target == target]
     return [gives.index(event.resource) for event in outcome.of("handover.take") if event.resource in gives]
 
@@ -56,14 +56,14 @@ POSTED = """
     ids=["own", "given"],
 )
 def test_a_function_posted_again_before_it_ran_is_taken_twice(tool, any_python, options, expected, takes):
-    """In a context that the program gives nobody can tell what runs before its handle is known."""
+    """A callback in a context of the program cannot be recognised before its handle is known."""
     tool.python = any_python
     outcome = tool.run(POSTED.replace("OPTIONS", options).replace("EXPECTED", expected)).ok()
     assert order(outcome, "callback") == takes
 
 
 def test_items_left_in_a_queue_are_forgotten_with_it(tool, any_python):
-    """Another queue that lives at the same address has its own items, though these be the same objects."""
+    """Another queue at the same address has its own items, even if they are the same objects."""
     tool.python = any_python
     outcome = tool.run(
         """
@@ -198,7 +198,7 @@ AT_SOCKETS = """
 
 
 def test_a_loops_work_at_a_socket_belongs_to_the_awaiting_task(tool, any_python):
-    """Also where the program receives from the same socket itself: each byte is received once."""
+    """Also if the program receives from the same socket itself: each byte is received once."""
     tool.python = any_python
     tool.run(AT_SOCKETS).ok()
     found = analyse(columns := read_columns(tool.trace_dir))

@@ -1,4 +1,4 @@
-"""What the agent sees of child processes and of time."""
+"""The agent records child processes and time."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def test_locks_shared_by_processes_have_one_name_and_link_waits(tool, method):
 
 
 def test_polls_of_libraries_count_if_they_wait_for_anything(tool, any_python, tmp_path):
-    """Not with what they wait for in the midst of something, nor where an event loop of asyncio polls."""
+    """Polls in the middle of other work don't count, nor do those of asyncio's event loop."""
     tool.python, tool.packages = any_python, ["__main__"]
     (tmp_path / "library.py").write_text(
         "import select, selectors, multiprocessing.connection\n"

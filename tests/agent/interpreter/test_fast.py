@@ -1,4 +1,4 @@
-"""The accelerator alone: which agent loads, what it leaves untouched, and what it does not use up."""
+"""The accelerator: which agent loads it, what it leaves untouched, and that it leaks nothing."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_agent_records_the_same_with_and_without_the_accelerator(tool, make_
 
 
 def test_redirected_functions_keep_their_identity(tool, any_python):
-    """Also in code that has called them so often that the interpreter has taken a shorter way to them."""
+    """Also in code that calls them so often that the interpreter has specialised the calls."""
     tool.python = any_python
     early = """
         import os, sys
@@ -268,7 +268,7 @@ def test_threads_that_close_files_as_they_end_leak_nothing(tool, any_python):
 
 
 def test_hidden_agent_frames_keep_the_frame_chain_intact(tool, any_python):
-    """Python code that runs inside an original operation: traced, interrupted, in generators, kept, and by many threads."""
+    """Python code that runs inside an original operation: traced, interrupted, in generators, kept, and in many threads."""
     tool.python = any_python
     outcome = tool.run(
         """

@@ -1,4 +1,4 @@
-"""Targets that fork in one thread while others run: the agent is whole in every child."""
+"""Targets that fork in one thread while others run: the agent works in every child."""
 
 from __future__ import annotations
 

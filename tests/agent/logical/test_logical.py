@@ -1,4 +1,4 @@
-"""Functions that the user names are one operation each: what is recorded, what faults do, and how they look."""
+"""Functions that the user names are one operation each: their events, faults at them, and how they look to the target."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_a_function_that_cannot_be_hooked_is_reported_and_harms_nothing(target):
 
 @pytest.mark.parametrize("way", ["script", "module"])
 def test_functions_of_the_program_itself_are_found(target, any_python, way):
-    """They exist only once the program runs."""
+    """The program's own functions exist only once it runs."""
     target.python = any_python
     target.packages = ["program"]
     source = """
@@ -399,7 +399,7 @@ def test_a_message_dropped_on_arrival_is_never_seen(target):
 
 
 def test_lasting_faults_apply_to_raw_operations(target):
-    """A partition meets the sockets below a logical operation."""
+    """A partition applies to the sockets below a logical operation."""
     name(target, "__main__:send", kind={"text": "hello"}, peer="to")
     target.addresses = {"127.0.0.1:4002": "s2"}
     target.lasting = [{"step": 0, "kind": "error", "error": "ECONNRESET", "scope": "peer", "value": "peer:s2"}]

@@ -1,4 +1,4 @@
-"""Adapters: what of redis-py, HTTP and asyncio's streams is one operation, and what faults at it look like to a program."""
+"""Adapters for redis-py, HTTP and asyncio's streams: their operations, and how faults look to a program."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_faults_at_a_redis_command_take_effect(tool, redis_port, fault, said, wa
 
 
 def test_a_pop_that_is_dropped_returns_nothing(tool, redis_port):
-    """What takes something out changes the store, so faults come after it too; one that is dropped finds nothing."""
+    """A pop changes the store, so faults can follow it too. A dropped one finds nothing."""
     use(tool, "redis", cache=redis_port)
     for name in ("BLPOP", "LPOP", "ZPOPMIN"):
         tool.step({"fault": "drop"}, {"op": "db.write", "target": f"{name} q peer:cache"})
@@ -364,7 +364,7 @@ def test_streams_are_messages_by_call_site(tool, any_python):
 
 
 def test_the_adapter_in_the_documentation_works(tool, any_python, tmp_path):
-    """The example of docs/adapters.md, for a library that is like the one it speaks of."""
+    """The example of docs/adapters.md, with a library like the one it describes."""
     tool.python = any_python
     text = (Path(__file__).parents[3] / "docs" / "adapters.md").read_text()
     adapter = tmp_path / "undermine_mq.py"

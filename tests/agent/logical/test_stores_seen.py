@@ -1,4 +1,4 @@
-"""Operations on a store: what the agent writes down of keys, values and answers, and that links can be told from it."""
+"""Operations on a store: the recorded keys, values and answers are enough to link them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AGENT = Path(__file__).resolve().parents[3] / "agents" / "python"
 
 @pytest.fixture
 def texts(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module that makes the texts; the agent itself is not loaded."""
+    """The module that writes the texts; the agent itself isn't loaded."""
     monkeypatch.syspath_prepend(str(AGENT))
     yield importlib.import_module("undermine_agent.logical.store_calls")
     for name in [name for name in sys.modules if name.startswith("undermine_agent")]:

@@ -1,4 +1,4 @@
-"""Masking of names: the rules of protocol/README.md, written once more as regular expressions."""
+"""Masking of names: the rules of protocol/README.md, written again as regular expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What threads are called in events: no two living ones the same."""
+"""The names of threads in events: no two living threads have the same one."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_threads_that_start_together_have_different_names(names: Any) -> None:
 
 
 def test_events_have_the_names_of_their_threads(tool: Any, any_python: str) -> None:
-    """One after the other, at the same time, renamed, and in a child; points know nothing of it."""
+    """Threads one after the other, at the same time, renamed, and in a child. Points don't depend on the numbers."""
     tool.python = any_python
     outcome = tool.run(
         """

@@ -1,4 +1,4 @@
-"""Who called: accepted connections are named after the node at their other end."""
+"""Accepted connections are named after the node at their other end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_node_with_its_own_address_is_known_by_it(tool, hosts, target):
 
 
 def test_a_client_that_shares_a_nodes_port_is_not_taken_for_a_node(tool):
-    """The kernel gives two connections the same local port if they go to different places."""
+    """The kernel gives two connections the same local port if their remote addresses differ."""
     server, elsewhere = tool.start(SERVER), socket.create_server(("127.0.0.1", 0))
     port = int(server.stdout.readline())
     tool.node = "s2"

@@ -1,4 +1,4 @@
-"""Connections have names, and what one end has sent in all is what the other end has received: for every way to do it."""
+"""Connections have names, and all bytes that one end sent were received by the other, for every kind of call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes below logical operations, under faults, and above buffers of libraries: counted all the same."""
+"""Bytes are counted below logical operations, under faults, and above buffers of libraries."""
 
 from __future__ import annotations
 
@@ -167,7 +167,9 @@ def test_bytes_withheld_by_a_partition_are_counted(make_tool):
 
 
 def wait_a_little(client: Any) -> None:
-    """Long enough for the client to have sent what is kept back; if it has not, it is sent later: the counts are the same."""
+    """Long enough for the client to send the withheld bytes. If it is slower, it sends them later: the counts are the
+    same.
+    """
     time.sleep(0.5)
     assert client.poll() is None
 

@@ -1,4 +1,4 @@
-"""What the agent has seen of real programs is enough to pair every byte that they received."""
+"""The events of real programs are enough to pair every byte that they received."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from undermine.model.codec import read_columns
 
 
 def paired(tool) -> Pairing:
-    """All bytes have two ends, and nothing was received before it was sent."""
+    """Every byte has two ends, and none was received before it was sent."""
     columns = read_columns(tool.trace_dir)
     pairing = pair(columns)
     assert pairing.received == pairing.paired > 0

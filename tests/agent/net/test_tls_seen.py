@@ -1,4 +1,4 @@
-"""What the agent sees of TLS: the payload, once, by threads and by asyncio."""
+"""TLS: the agent records the payload, once, with threads and with asyncio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cloudpickle sends from a process with the agent works in one without it."""
+"""Objects that cloudpickle sends from a process with the agent work in a process without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time limits of sockets, whoever sets them; and which operations have them in the end."""
+"""Time limits of sockets, whoever sets them, and the operations to which they apply."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SERVER = """
 
 
 def limits(outcome: Any, *ops: str) -> set[tuple[str, str, float]]:
-    """Of the operations with a time limit: the function that did it, the operation, the limit in seconds."""
+    """For each operation with a time limit: its function, the operation, the limit in seconds."""
     columns = Columns.of(outcome.trace.events, outcome.trace.agents)
     names = [stack[0].split("#")[0].split(":")[1].split(".")[-1] for stack in columns.stacks]
     return {

@@ -1,4 +1,4 @@
-"""What the agent says of threads and tasks when it is asked, and what the program notices of that."""
+"""Stack dumps on request: their content, and that the program doesn't notice them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hanging(tool: Any, source: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def asked(tool: Any, until: Any) -> tuple[ProcessStacks, ...]:
-    """Ask until the target is where it hangs; the last answer, whatever it is, if it never gets there."""
+    """Ask until the target hangs; return the last answer if it never does."""
     deadline = time.monotonic() + 5
     while True:
         stacks = explained(gather(tool.trace_dir, timeout_s=10), read_trace(tool.trace_dir)[0])
@@ -45,7 +45,7 @@ def by_name(stacks: ProcessStacks) -> dict[str, Doing]:
 
 
 def inner(doing: Doing, number: int = 1) -> list[str]:
-    """The innermost places, without their lines."""
+    """The innermost call sites, without their lines."""
     return [frame.rpartition(":")[0] for frame in doing.stack[:number]]
 
 
@@ -268,7 +268,7 @@ def test_a_waiting_main_thread_answers_and_continues_to_wait(tool, any_python):
 
 
 def _wait_until_it_sleeps(pid: int) -> None:
-    """In a call of the system that waits: where it stays for a while."""
+    """Is the process in a blocking system call, and does it stay there for a while?"""
     still = 0
     while still < 3:
         with open(f"/proc/{pid}/stat") as file:
@@ -329,7 +329,7 @@ def test_without_a_signal_nothing_is_installed(tool):
 
 
 def test_signal_handlers_of_the_target_still_work(tool, any_python):
-    """A loop that has a handler, one that raises out of a wait, and signals that are waited for."""
+    """A loop with a handler, a handler that raises out of a wait, and signals that are waited for."""
     tool.python = any_python
     tool.more_config = {"stacks_signal": STACKS_SIGNAL}
     outcome = tool.run(
