@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from analysis.story import Story
 from hypothesis import given
 from hypothesis import strategies as st
+from story import Story
 from wires import Clock, Network, Socket, Wire, child, known, shuffled
 
 from undermine.analysis.messages.channels import Channel

@@ -17,7 +17,8 @@ from undermine.cli import commands as cli
 from undermine.config.schema import Config
 from undermine.exchange import plan_file
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord
 from undermine.policies.pruning import Policy, Pruned, cluster_policy, compose, filter_policy, prune

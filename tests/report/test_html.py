@@ -15,8 +15,9 @@ from report_campaigns import CampaignMaker, at_s, event, op, plan, point, record
 from report_samples import sample
 
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash, Error, Pause, Reboot
 from undermine.model.finding import Finding, Realism, Variant
-from undermine.model.plan import At, Compare, Crash, Error, FirstUnseen, Pause, Plan, Reboot, Step, Then, When
+from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
 from undermine.model.point import CLIENT, Point
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
 from undermine.model.stacks import Doing, ProcessStacks

@@ -18,7 +18,7 @@ from undermine.analysis.trace_analysis import TraceAnalysis, plain
 from undermine.analysis.trace_summary import summary
 from undermine.model.columns import Columns
 from undermine.model.event import Event, Trace
-from undermine.model.plan import Crash
+from undermine.model.faults import Crash
 from undermine.model.run import NodeExit, Receipt, RunView
 from undermine.report.drawing.event_groups import GROUPS, choose, group, is_late
 from undermine.report.drawing.scene import scene_of

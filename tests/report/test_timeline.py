@@ -13,7 +13,8 @@ from report_campaigns import T0, at_s, event, op, plan, point, record
 
 from undermine.model.columns import Columns
 from undermine.model.event import Event, Trace
-from undermine.model.plan import Crash, Delay, Drop, Error, Fault, Partition, Pause, Plan, Reboot, fault_kind
+from undermine.model.faults import Crash, Delay, Drop, Error, Fault, Partition, Pause, Reboot, fault_kind
+from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.run import END, HealthSample, NodeExit, Op, Receipt, RunRecord, RunView, Settling, Timing
 from undermine.report.drawing.axis import Axis

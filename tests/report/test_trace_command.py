@@ -22,8 +22,9 @@ from undermine.analysis.trace_summary import summary
 from undermine.cli import commands as cli
 from undermine.cli import trace as trace_cli
 from undermine.model.event import Event
+from undermine.model.faults import Crash
 from undermine.model.finding import Finding
-from undermine.model.plan import Crash, Plan
+from undermine.model.plan import Plan
 from undermine.model.run import Conditions, NodeExit, Receipt
 from undermine.report import trace_page
 from undermine.report.drawing.spacetime import unpacked

@@ -17,7 +17,7 @@ from undermine.analysis.trace_analysis import TraceAnalysis, plain
 from undermine.analysis.trace_summary import ClientCount, summary
 from undermine.model.columns import Columns
 from undermine.model.event import Trace
-from undermine.model.plan import Crash
+from undermine.model.faults import Crash
 from undermine.model.run import Receipt, RunView
 from undermine.report import perfetto, shiviz
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Numbers
+from undermine.model.faults import short_fault
 from undermine.model.run import RunView
 from undermine.report.drawing.event_groups import GROUPS, choose, group
-from undermine.report.drawing.scene import short_fault
 from undermine.report.text import clip
 
 EVENTS_MAX = 300_000

@@ -55,7 +55,8 @@ from undermine.inject.controller import Controller, Note
 from undermine.inject.server import Server, SharedState
 from undermine.model.errors import UserError
 from undermine.model.event import Trace
-from undermine.model.plan import NETWORK_PARTITION, FirstUnseen, Plan
+from undermine.model.faults import NETWORK_PARTITION
+from undermine.model.plan import FirstUnseen, Plan
 from undermine.model.point import CLIENT, REST, Point, phase_point
 from undermine.model.run import (
     Conditions,

@@ -18,7 +18,7 @@ from undermine.analysis.pipeline import analyse
 from undermine.analysis.reading.rows import AT_ONCE
 from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Columns, Numbers
-from undermine.model.point import CLIENT, FAULT_KINDS, Point, stack_id
+from undermine.model.point import CLIENT, INJECTABLE_FAMILIES, Point, stack_id
 
 _OCCURRENCES_MAX = 200
 """At most this many occurrences of a spot are examined; they are alike."""
@@ -140,7 +140,9 @@ class _Run:
         """The rows of each role, operation and stack. A spot may come twice: with stacks that differ only in line
         numbers."""
         columns = self._columns
-        ops = [n for n, text in enumerate(columns.strings) if text.partition(".")[0] in FAULT_KINDS and "." in text]
+        ops = [
+            n for n, text in enumerate(columns.strings) if text.partition(".")[0] in INJECTABLE_FAMILIES and "." in text
+        ]
         rows = np.flatnonzero(np.isin(columns.op, ops))
         if self._before_ns:
             rows = rows[columns.t[rows] <= self._before_ns]

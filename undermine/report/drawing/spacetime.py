@@ -23,7 +23,7 @@ from undermine.model.run import END, Op, RunView
 from undermine.report.drawing.event_groups import GROUPS, choose, family, group, is_late
 from undermine.report.drawing.scene import OPS_MAX as OPS_MAX_OF_STILL
 from undermine.report.drawing.scene import Life, Scene, scene_of, with_ops
-from undermine.report.drawing.timeline import BANDS, OUTCOMES, end_of_op, kinds, timeline
+from undermine.report.drawing.timeline import OUTCOMES, band_of, end_of_op, kinds, timeline
 from undermine.report.text import clip, count
 
 EVENTS_MAX = 100_000
@@ -397,7 +397,7 @@ class _Picture:
         for mark in self.scene.marks:
             if mark.node not in self.lane_of:
                 continue
-            band = "" if mark.action == END else BANDS.get(mark.action, BANDS["delay"])[0]
+            band = "" if mark.action == END else band_of(mark.action)[0]
             spent = f", {(mark.until_ns - mark.t_ns) / 1e9:.3f} s" if mark.until_ns > mark.t_ns else ""
             words = f"{mark.node} at {self._at(mark.t_ns) / 1e9:.6f} s{spent}. {mark.detail}"
             at = [self.lane_of[mark.node], self._at(mark.t_ns), self._at(mark.until_ns)]

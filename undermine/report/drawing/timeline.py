@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from undermine.model.faults import FAULT_KINDS
 from undermine.model.run import END, Op
 from undermine.report.drawing.axis import Axis
 from undermine.report.drawing.scene import Death, Health, Life, Mark, Scene
@@ -26,15 +27,12 @@ _CHAR_WIDTH = 6.6
 _CLIENT_ROWS_MAX = 14
 _BEFORE_S_MIN = 0.05
 """A shorter time before the picture isn't mentioned."""
-BANDS = {
-    "delay": ("held", "held"),
-    "pause": ("paused", "paused"),
-    "partition": ("cut", "cut off"),
-    "drop": ("lost", "messages lost"),
-    "error": ("failing", "operations fail"),
-}
-"""CSS class and word for faults that last, by the receipt's action."""
 OUTCOMES = {"ok": "ok", "fail": "fail", "unknown": "unknown", "pending": "no answer"}
+
+
+def band_of(action: str) -> tuple[str, str]:
+    """How a fault that lasts is drawn, and the word for it, by its receipt's action."""
+    return FAULT_KINDS[action].band if action in FAULT_KINDS else ("held", "held")
 
 
 def timeline(scene: Scene | None) -> str:
@@ -237,7 +235,7 @@ class _Drawing:
             yield self._end_of_fault(mark, x, y)
             return
         held_s = (mark.until_ns - mark.t_ns) / 1e9
-        band, words = BANDS.get(mark.action, BANDS["delay"])
+        band, words = band_of(mark.action)
         spent = f", {words} for {held_s:.3f} s" if held_s > 0 else ""
         title = _text(f"{self._at(mark.t_ns)} {mark.node}: {mark.label}{spent}. {mark.detail}", 300)
         yield f'<g><title>{title}</title><line class="tl-fault-line" x1="{x:.1f}" y1="{self.top - 4:.0f}" x2="{x:.1f}" '
@@ -301,7 +299,7 @@ def kinds(scene: Scene) -> Iterator[tuple[str, str]]:
     """The entries of the legend: (class, words)."""
     if any(mark.action != END for mark in scene.marks):
         yield "fault", "injected fault"
-    bands = {BANDS.get(mark.action, BANDS["delay"]) for mark in scene.marks if mark.until_ns > mark.t_ns}
+    bands = {band_of(mark.action) for mark in scene.marks if mark.until_ns > mark.t_ns}
     yield from sorted(bands)
     if any(mark.action == END for mark in scene.marks):
         yield "over", "end of a fault"
