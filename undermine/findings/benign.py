@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from undermine.model.plan import NETWORK_PARTITION, At, Crash, Fault, Partition, Plan, Reboot, Step
 from undermine.model.point import REST, phase_point
+from undermine.model.rounds import RoundKind
 
-STRATEGY = "benign"
 _WHY = "what a harmless fault looks like"
 
 _Make = Callable[[str], Fault | None]
@@ -49,7 +49,7 @@ def benign_plans(
     }
     offers = [_offer(roles, make, seed) for kind, make in makers.items() if kind in kinds]
     at_rest = At(phase_point(REST))
-    return [Plan((Step(at_rest, fault),), seed, STRATEGY, _WHY) for fault in _turns(offers, count)]
+    return [Plan((Step(at_rest, fault),), seed, RoundKind.BENIGN.value, _WHY) for fault in _turns(offers, count)]
 
 
 class _Choice(NamedTuple):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from undermine.analysis.exposure.locks import explained
+from undermine.analysis.exposure.explained_stacks import explained
 from undermine.config.schema import Config
 from undermine.config.templates import render_command
 from undermine.deployments.guardian_client.client import GuardianClient, NodeSurvived
