@@ -171,13 +171,15 @@ FILES = {"undermine.toml": TEMPLATE, "hunt.py": PLUGINS}
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write the files.")] = Path("."),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    folder: Annotated[Path, typer.Argument(help="Folder to write the files to.")] = Path("."),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
     json: JsonOption = False,
 ) -> int:
-    """Write a commented undermine.toml and hunt.py to start from.
+    """Write undermine.toml and hunt.py, two commented files to start from.
 
-    Example: `undermine init my-system`
+    Example:
+
+    - `undermine init my-system`
     """
     written = write(folder, force=force)
     if json:
@@ -185,17 +187,17 @@ def init(
     else:
         for path in written:
             typer.echo(f"wrote {path}")
-        typer.echo(f"next: set the command in {folder / FILE_NAME}, then `undermine check -c {folder}`")
+        typer.echo(f"next: set the command in {folder / FILE_NAME}, then run `undermine check -c {folder}`")
     return 0
 
 
 def write(dir: Path, force: bool = False) -> list[Path]:
-    """Write both files; refuses before the first if either is there, unless forced."""
+    """Write both files and return their paths. Writes nothing if one exists, unless `force` is set."""
     paths = {dir / name: text for name, text in FILES.items()}
     there = [str(path) for path in paths if path.exists() or path.is_symlink()]
     if there and not force:
-        verb = "exists" if len(there) == 1 else "exist"
-        raise UserError(f"{' and '.join(there)} {verb} already; move them away or use --force to overwrite them")
+        verb, them = ("exists", "it") if len(there) == 1 else ("exist", "them")
+        raise UserError(f"{' and '.join(there)} {verb} already; move {them} away, or use --force to overwrite {them}")
     try:
         dir.mkdir(parents=True, exist_ok=True)
         for path, text in paths.items():
