@@ -147,7 +147,7 @@ def test_a_strategy_is_told_what_its_table_says(tmp_path: Path) -> None:
     [
         ("[strategies.prefail]\nfailures = 0\n", "strategies.prefail] cannot be used: expected `int` >= 1"),
         ("[strategies.prefail]\nfailure = 2\n", "did you mean"),
-        ("[strategies.random]\nfailures = 2\n", "can be told nothing"),
+        ("[strategies.random]\nfailures = 2\n", "takes no options; remove this table"),
         ("[strategies.no-such]\nfailures = 2\n", "no-such"),
         ("[strategies]\nprefail = 3\n", "must be a table like"),
     ],

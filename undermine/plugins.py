@@ -39,7 +39,7 @@ def strategies(config: Config, wanted: Sequence[str] = ()) -> list[Strategy]:
     if wanted:
         for name in wanted:
             if name not in known:
-                raise UserError(f"there is no strategy {name!r}; known are {', '.join(sorted(known))}")
+                raise UserError(f"there is no strategy {name!r}; the strategies are {', '.join(sorted(known))}")
     else:
         config.check_names("hunt.strategies", names, known)
     config.check_names("strategies", config.strategies, known)
@@ -52,7 +52,7 @@ def _made(name: str, make: Callable[..., Strategy], config: Config) -> Strategy:
     kind: Any = getattr(make, "Options", None)
     if kind is None:
         if table:
-            raise UserError(f"{config.where(f'strategies.{name}')}: the strategy {name} can be told nothing; remove it")
+            raise UserError(f"{config.where(f'strategies.{name}')}: the strategy {name} takes no options; remove this table")
         return make()
     for key in table:
         config.check_names(f"strategies.{name}.{key}", [key], kind.__struct_fields__)

@@ -230,7 +230,7 @@ def test_the_command_explains_a_campaign_and_runs_nothing(
         "",
         "some: 1 run, 1 still to run",
         f"    1. {B}",
-        f"  dropped 2: {RULE}",
+        f"  2 dropped by {RULE}",
         f"       {A2.id} {A2}",
         f"         represented by {A.id} {A} (run 1)",
         f"       {C.id} {C}",
