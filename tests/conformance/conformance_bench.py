@@ -23,12 +23,13 @@ from undermine.inject.controller import VERSION, Controller
 from undermine.inject.server import Server, SharedState
 from undermine.model.codec import read_trace
 from undermine.model.event import AgentInfo, Event, Trace
-from undermine.model.plan import At, Fault, Place, Plan, Step, Trigger
+from undermine.model.faults import Fault
+from undermine.model.plan import At, Place, Plan, Step, Trigger
 from undermine.model.point import Point
 from undermine.model.run import Receipt
 from undermine.model.stacks import STACKS_SIGNAL
 from undermine.resources import python_agent_dir
-from undermine.runtimes import accelerator, jvm
+from undermine.runtimes import accelerator, jvm_agent
 
 HERE = Path(__file__).resolve().parent
 WAIT_S = 20.0
@@ -77,8 +78,8 @@ def jvm_kind(major: int, classes: Path, jar: Path) -> Kind:
     java = str(jdks()[major] / "bin" / "java")
     quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
     command = (java, *quick, "-cp", str(classes), "conformance.Driver")
-    options = {"JAVA_TOOL_OPTIONS": jvm.tool_options(jar)}
-    return Kind(f"jvm-{major}", command, options, ("conformance",), jvm.helper_dir(jar), str(classes), "jvm")
+    options = {"JAVA_TOOL_OPTIONS": jvm_agent.tool_options(jar)}
+    return Kind(f"jvm-{major}", command, options, ("conformance",), jvm_agent.helper_dir(jar), str(classes), "jvm")
 
 
 # --- the tool's side

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from undermine.config.load import load
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Op, Receipt, Verdict
 from undermine.testing import point, run_view
 from undermine.userland import registry
@@ -88,7 +89,7 @@ def test_a_version_that_is_there_is_not_fetched_again(monkeypatch: pytest.Monkey
 def test_the_configuration_is_sound(pack: str) -> None:
     config = load(EXAMPLES / pack)
     assert config.params["version"]
-    assert [config.agent(role) for role in config.roles] == (
+    assert [config.runtime(role).name for role in config.roles] == (
         ["none", "python"] if pack == "rq" else ["python", "python"]
     )
 

@@ -21,6 +21,7 @@ from undermine.cli.options import (
     print_json,
 )
 from undermine.report.text import count
+from undermine.runtimes.table import RUNTIMES
 
 _SLOWEST_SHOWN = 5
 _NAME_WIDTH_MAX = 40
@@ -69,18 +70,17 @@ def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
     agents = Table("node", "agent", "processes", "operations", title="Agents", title_justify="left", box=None)
     for seen in result.agents:
         loaded = f"{seen.loaded} {seen.runtime}".strip()
-        if seen.wanted != "none" and seen.loaded == "none":
+        if seen.loaded == "none":
             loaded = f"[red]{seen.wanted} did not load[/red]"
-        if seen.wanted == "none":
+        if not RUNTIMES[seen.wanted].has_agent:
             agents.add_row(seen.node, "no agent: only process faults", "", "")
         else:
             agents.add_row(seen.node, loaded, str(seen.processes), str(sum(seen.operations.values())))
     out.print(agents)
     for seen in result.agents:
         if seen.why_slow:
-            slower = "runs slower with its agent:[/yellow] no accelerator"
-            lacks = "has an agent without its native helper[/yellow]" if seen.wanted == "jvm" else slower
-            out.print(f"[yellow]{seen.node} {lacks}: {plain(seen.why_slow)}")
+            without = RUNTIMES[seen.wanted].without_native
+            out.print(f"[yellow]{seen.node} {without}:[/yellow] {plain(seen.why_slow)}")
     if verbose:
         for gap in dict.fromkeys(gap for seen in result.agents for gap in seen.gaps):
             out.print(f"  not observed: {plain(gap)}")

@@ -55,9 +55,7 @@ def _check_names(source: Source, path: KeyPath, role: Role) -> None:
         check_name(source, (*path, "ports", index), port, "port")
     for variable in role.env:
         if not _VARIABLE.fullmatch(variable):
-            raise source.error(
-                (*path, "env", variable), "is not a valid variable name; use letters, digits and _"
-            )
+            raise source.error((*path, "env", variable), "is not a valid variable name; use letters, digits and _")
     for index, package in enumerate(role.packages):
         if not _MODULE.fullmatch(package):
             raise source.error((*path, "packages", index), f'must be module names, like "myapp", not {show(package)}')

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -31,8 +30,10 @@ from undermine.config.templates import (
     render,
 )
 from undermine.model.errors import UserError
-from undermine.model.plan import DelayMode, Direction, Level, Loss
+from undermine.model.faults import DEFAULT_KINDS, DelayMode, Direction, FaultName, Level, Loss
 from undermine.model.run import NodeInfo
+from undermine.runtimes.base import Runtime
+from undermine.runtimes.table import RUNTIMES, runtime_for
 
 FILE_NAME = "undermine.toml"
 NODES_MAX = 64
@@ -42,9 +43,9 @@ SECONDS_MAX = 86_400
 BUDGET_S_MAX = 30 * SECONDS_MAX
 
 Agent = Literal["auto", "python", "jvm", "none"]
+"""The names of all runtimes, and `auto`."""
 Isolation = Literal["auto", "namespaces", "ports"]
 Observe = Literal["auto", "all", "io"]
-FaultKind = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt"]
 LogicalOp = Literal["msg.send", "msg.recv", "db.read", "db.write", "db.commit"]
 DiskError = Literal["EIO", "ENOSPC"]
 NetworkError = Literal["ECONNRESET", "ETIMEDOUT", "ECONNREFUSED"]
@@ -177,15 +178,7 @@ class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table [faults]: the faults that may be injected."""
 
-    kinds: Annotated[tuple[FaultKind, ...], Meta(min_length=1, description="a list of {choices}")] = (
-        "crash",
-        "reboot",
-        "delay",
-        "error",
-        "drop",
-        "partition",
-        "pause",
-    )
+    kinds: Annotated[tuple[FaultName, ...], Meta(min_length=1, description="a list of {choices}")] = DEFAULT_KINDS
     reboot_after_s: Pause = 0.3
     delay_s: Seconds = 5.0
     delay_modes: Annotated[tuple[DelayMode, ...], Meta(min_length=1, description="a list of {choices}")] = (
@@ -304,15 +297,13 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         facts = tuple(NodeFacts.of(info, self.role_of(info.id).nodes.index(info.id) + 1) for info in nodes)
         return values_of(facts, node, run, self.project, self.params, self.roles)
 
-    def agent(self, role: str) -> Literal["python", "jvm", "none"]:
-        """The agent of the nodes of this role; `auto` is resolved from the program."""
+    def runtime(self, role: str) -> Runtime:
+        """The runtime of this role's nodes; `agent = "auto"` is resolved from the program."""
         wanted = self.roles[role].agent
         if wanted != "auto":
-            return wanted
-        program = _filled(_program_of(self.roles[role].command), Values((), project=self.project, params=self.params))
-        if names_java(program):
-            return "jvm"
-        return "python" if _is_python(program) else "none"
+            return RUNTIMES[wanted]
+        program = _program_of(self.roles[role].command)
+        return runtime_for(_filled(program, Values((), project=self.project, params=self.params)))
 
     def where(self, key: str) -> str:
         """`FILE:LINE` of a dotted key, or of the table that it would be in."""
@@ -401,17 +392,6 @@ def values_of(
     return Values(facts, own, run, project, params=params, entries=entries)
 
 
-def names_python(program: str) -> bool:
-    if program == "{python}":
-        return True
-    return re.fullmatch(r"(python|pypy)[\d.]*", Path(program).name) is not None
-
-
-def names_java(program: str) -> bool:
-    """True for `java` itself in any folder, not for a script that starts it."""
-    return program == "{java}" or Path(program).name == "java"
-
-
 def _program_of(command: Sequence[str]) -> str:
     """The word of the command that names the program; `env` and its variables are skipped."""
     if Path(command[0]).name != "env":
@@ -423,20 +403,3 @@ def _filled(program: str, values: Values) -> str:
     """The program with its placeholders replaced, if they are the same for all nodes; else unchanged."""
     same = all(name == "project" or name.startswith("params.") for name in placeholders(program))
     return render(program, values) if same else program
-
-
-def _is_python(program: str) -> bool:
-    """True if the program is an interpreter, a .py file or a script whose first line names Python."""
-    if names_python(program) or program.endswith(".py"):
-        return True
-    found = shutil.which(program)
-    return found is not None and _shebang_is_python(Path(found))
-
-
-def _shebang_is_python(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            first = file.readline(300)
-    except OSError:
-        return False
-    return first.startswith(b"#!") and re.search(rb"\b(python|pypy)[\d.]*\b", first) is not None
