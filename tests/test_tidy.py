@@ -49,7 +49,7 @@ FILES_MAX = 15
 
 PAPERS = re.compile(r"\b(sieve|prefail|fcatch|deminer|cofi)\b", re.IGNORECASE)
 EXAMPLE = re.compile("granary", re.IGNORECASE)
-EXAMPLE_IS_LOCATED_BY = {"api/demo.py", "cli/commands.py", "resources.py"}
+EXAMPLE_IS_LOCATED_BY = {"api/demo.py", "resources.py"}
 
 LINES_MAX = 600
 LONG_FILES = {

@@ -52,7 +52,7 @@ class FakeCampaign:
             self.add(run, slot.plan, landed, status)
             verdict = Verdict("fail", "text", symptom, (), "mine") if symptom else Verdict.ok()
             judged.append(Judged(run, slot, status, "why not" * (status != "fired"), symptom, (verdict,)))
-            self.rounds.append((slot.strategy, str(slot.plan)))
+            self.rounds.append((slot.kind, str(slot.plan)))
         return judged
 
     def view(self, run: int) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from rounds import written
 
 from undermine.model.event import Event
 from undermine.model.faults import Fault, fault_kind
@@ -104,7 +105,7 @@ class CampaignMaker:
         logs: dict[str, bytes] | None = None,
     ) -> int:
         """Store one judged run and write its folder."""
-        (slot,) = self.store.write_round(strategy, [what])
+        (slot,) = written(self.store, strategy, [what])
         number = self.store.begin_run(slot)
         finished = msgspec.structs.replace(made or record(number, what), id=number)
         run = self.dir(number)

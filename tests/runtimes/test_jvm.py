@@ -296,12 +296,12 @@ def test_each_agent_gets_into_its_own_runtime_only(machine: Machine, monkeypatch
     node = NodeInfo("s1", "store", "127.0.0.1", 1, {"main": 1}, str(run.node("s1")))
     files = AgentFiles(config, run, [node], Plan(()), machine.folder / "s.sock")
     guardian = NoGuardian()
-    place = Isolation(choose("ports")).place(["s1"], 1)
+    network = Isolation(choose("ports")).network(["s1"], 1)
     try:
-        cluster = LocalCluster(config, run, "run-1", guardian, [node], files.make, lambda *_: "", place)  # type: ignore[arg-type]
+        cluster = LocalCluster(config, run, "run-1", guardian, [node], files.make, lambda *_: "", network)  # type: ignore[arg-type]
         cluster._start("s1")
     finally:
-        place.close()
+        network.close()
     env = guardian.started[0]["env"]
     wanted = {"auto": "jvm"}.get(agent, agent)
     assert config.runtime("store").name == wanted

@@ -16,7 +16,7 @@ from undermine.campaign.loop import Campaign
 from undermine.config.schema import Config, changes
 from undermine.deployments.isolation import choose
 from undermine.deployments.sweep import sweep
-from undermine.exchange import suppressions as known
+from undermine.exchange import suppressions
 from undermine.model.errors import UserError
 from undermine.protocols import Strategy
 from undermine.run.agent_files import prepare_agents
@@ -47,7 +47,7 @@ def opened(
     sweep(config.dir)
     with open_store(folder, exclusive=True, fresh=fresh) as store, open_engine(config, folder) as engine:
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
-        suppressed = known.matcher(config, today())
+        suppressed = suppressions.matcher(config, today())
         yield Campaign(engine, store, strategies, checkers, listener, suppressed), store, engine
 
 

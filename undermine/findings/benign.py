@@ -11,8 +11,8 @@ from undermine.analysis.possible_faults import infeasible
 from undermine.model.faults import FAULT_KINDS, Fault, FaultKind, FaultLimits, Level
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import REST, phase_point
+from undermine.model.rounds import RoundKind
 
-STRATEGY = "benign"
 _WHY = "what a harmless fault looks like"
 
 _Make = Callable[[str], Fault | None]
@@ -51,7 +51,7 @@ def benign_plans(
     benign = [row for row in FAULT_KINDS.values() if row.benign and row.name in kinds]
     offers = [_offer(roles, partial(make, row), seed) for row in benign]
     at_rest = At(phase_point(REST))
-    return [Plan((Step(at_rest, fault),), seed, STRATEGY, _WHY) for fault in _turns(offers, count)]
+    return [Plan((Step(at_rest, fault),), seed, RoundKind.BENIGN.value, _WHY) for fault in _turns(offers, count)]
 
 
 class _Choice(NamedTuple):

@@ -16,12 +16,9 @@ import msgspec
 from undermine.findings.realism import Lacking, check
 from undermine.model.finding import Outcome, Realism, as_planned
 from undermine.model.plan import Plan
+from undermine.model.rounds import RoundKind
 
-CONFIRM: Literal["confirm"] = "confirm"
-CONTROL: Literal["control"] = "control"
-REALISM: Literal["realism"] = "realism"
-"""What the store calls the rounds of re-runs, with the fault, without, and with a slow device instead of a delay."""
-Rerun = Literal["confirm", "control", "realism"]
+Rerun = Literal[RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM]
 
 PLANS_MAX = 3
 """With so many plans of one symptom it is tried to reproduce it, until one does; those that never fired alike do not count."""
@@ -73,15 +70,15 @@ class Reruns:
 
     def __init__(self, outcomes: Iterable[Outcome], lacking: Lacking | None = None) -> None:
         self._lacking = lacking
-        self._made: dict[tuple[str, str], list[Outcome]] = {}
+        self._made: dict[tuple[RoundKind, str], list[Outcome]] = {}
         for outcome in outcomes:
-            if outcome.strategy in (CONFIRM, CONTROL, REALISM):
-                self._made.setdefault((outcome.strategy, outcome.plan_id), []).append(outcome)
+            if outcome.kind in (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM):
+                self._made.setdefault((outcome.kind, outcome.plan_id), []).append(outcome)
 
     def attempt(self, first: Outcome, others: Callable[[str], bool]) -> Attempt:
         """What is known of the plan that failed first in this run. What `others` claim as their symptom is no hit."""
-        again = self._made.get((CONFIRM, first.plan_id), [])
-        control = self._made.get((CONTROL, first.plan.control.id), []) if first.plan.steps else []
+        again = self._made.get((RoundKind.CONFIRM, first.plan_id), [])
+        control = self._made.get((RoundKind.CONTROL, first.plan.control.id), []) if first.plan.steps else []
         counted = [run for run in again if fired_alike(run, first)]
         held = [run for run in control if _first_step_fired(run)]
         shown = tuple(run for run in counted if run.symptom and not others(run.symptom))
@@ -99,7 +96,7 @@ class Reruns:
     def _realism(self, first: Outcome) -> tuple[Realism, Plan | None]:
         if self._lacking is None:
             return Realism(), None
-        return check(first, lambda plan: self._made.get((REALISM, plan.id), []), self._lacking)
+        return check(first, lambda plan: self._made.get((RoundKind.REALISM, plan.id), []), self._lacking)
 
 
 def fired_alike(run: Outcome, first: Outcome) -> bool:
@@ -130,12 +127,12 @@ def next_rerun(
     tried = 0
     for attempt in attempts:
         if not attempt.again.enough(wanted, patience):
-            return attempt, CONFIRM
+            return attempt, RoundKind.CONFIRM
         if attempt.again.hits:
             if not attempt.control.enough(wanted) and has_control(attempt.plan):
-                return attempt, CONTROL
+                return attempt, RoundKind.CONTROL
             if attempt.probe and has_control(attempt.probe):
-                return attempt, REALISM
+                return attempt, RoundKind.REALISM
             if not attempt.dropped:
                 return None
             continue

@@ -14,10 +14,7 @@ import msgspec
 
 from undermine.findings.confirm import (
     CANDIDATES_MAX,
-    CONFIRM,
-    CONTROL,
     DROPPED_MAX,
-    REALISM,
     Attempt,
     Reruns,
     best,
@@ -28,6 +25,7 @@ from undermine.model.faults import fault_kind
 from undermine.model.finding import Finding, Outcome, Variant
 from undermine.model.plan import Plan, describe_trigger
 from undermine.model.point import PHASE, Point
+from undermine.model.rounds import RoundKind
 from undermine.model.run import Verdict
 
 VARIANTS_MAX = 12
@@ -86,11 +84,11 @@ def _sort(outcomes: Sequence[Outcome]) -> list[_Group]:
     by_plan: dict[str, tuple[_Group, Outcome]] = {}
     groups: list[_Group] = []
     for outcome in outcomes:
-        if not outcome.symptom or outcome.strategy in (CONTROL, REALISM):
+        if not outcome.symptom or outcome.kind in (RoundKind.CONTROL, RoundKind.REALISM):
             continue
         name = template(outcome.symptom)
         group = by_symptom.get(name)
-        if outcome.strategy == CONFIRM:
+        if outcome.kind == RoundKind.CONFIRM:
             if group is None and outcome.plan_id in by_plan:
                 group, first = by_plan[outcome.plan_id]
                 if fired_alike(outcome, first):  # else it may be another bug, if somebody else sees it too
@@ -191,7 +189,7 @@ def _finding(number: int, group: _Group, attempt: Attempt, verdicts_of: Verdicts
         title=next((v.text for v in verdicts if v.symptom == shown.symptom), group.symptom),
         plan=attempt.plan,
         runs=tuple(group.runs),
-        strategies=tuple(dict.fromkeys(outcome.strategy for outcome in group.found)),
+        strategies=tuple(dict.fromkeys(outcome.strategy or outcome.kind.value for outcome in group.found)),
         verdicts=verdicts,
         tries=attempt.again.tries,
         hits=attempt.again.hits,

@@ -10,6 +10,7 @@ import msgspec
 from undermine.model.faults import is_fault
 from undermine.model.plan import Plan, final_at
 from undermine.model.point import Point
+from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord, RunStatus, SlowOp, Verdict
 
 Landing = tuple[int, Point]
@@ -21,12 +22,14 @@ class Outcome(msgspec.Struct, frozen=True):
 
     run: int
     strategy: str
+    """The strategy that proposed it; "" if none did."""
     plan: Plan
     plan_id: str
     status: RunStatus
     symptom: str = ""
     landed: tuple[Landing, ...] = ()
     slow_ops: tuple[SlowOp, ...] = ()
+    kind: RoundKind = RoundKind.STRATEGY
 
 
 def landings(record: RunRecord) -> tuple[Landing, ...]:
