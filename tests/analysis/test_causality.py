@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis.story import Story
+from story import Story
 
 from undermine.analysis.causality.blocking import BLOCKS
 from undermine.analysis.causality.causality import CAUSE_KINDS, Causality, causality, with_messages

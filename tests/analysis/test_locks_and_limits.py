@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from analysis.story import Story
+from story import Story
 
 from undermine.analysis.exposure.locks_and_limits import locks_and_limits
 

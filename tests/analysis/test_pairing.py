@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from analysis.story import Story
+from story import Story
 from wires import Clock, Network, Socket, Wire, child, known, shuffled
 
 from undermine.analysis.messages.channels import Channel
