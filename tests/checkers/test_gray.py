@@ -26,7 +26,7 @@ from undermine.model.plan import (
     Step,
 )
 from undermine.model.run import END, HealthSample, Moment, NodeExit, Op, OpStatus, Receipt, RunView, Verdict
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadState
 from undermine.testing import point, run_view
 
 HIT_S, HEALED_S = 10.0, 16.0
@@ -340,8 +340,8 @@ def test_a_window_measures_only_what_was_waited_within_it() -> None:
 
 def test_the_function_that_has_the_lock_is_named_but_does_not_make_it_another_finding() -> None:
     own, held = ("app.shard:put",), "lock 1, held by sender since app:send:7, at app.shard:put:9"
-    stuck = [Doing(f"rpc-{n}", own, own, waits=held) for n in range(2)]
-    stacks = (ProcessStacks("n1", 1, 9, ns(HEALED_S), (Doing("sender", own=("app:send",)), *stuck)),)
+    stuck = [ThreadState(f"rpc-{n}", own, own, waits=held) for n in range(2)]
+    stacks = (ProcessStacks("n1", 1, 9, ns(HEALED_S), (ThreadState("sender", own=("app:send",)), *stuck)),)
     verdict = check(DENIED, stacks=stacks)
     assert "for up to 5.5 s, behind a lock taken in app:send, while all nodes" in verdict.text
     assert verdict.symptom == check(DENIED).symptom

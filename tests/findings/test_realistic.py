@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from undermine.findings.realism import check, delays_of, probe, seconds
-from undermine.model.finding import Outcome, Realism
+from undermine.model.finding import JudgedRun, Realism
 from undermine.model.plan import At, Crash, Delay, Fault, FirstUnseen, Hold, Plan, Step, Then
 from undermine.model.point import Point
 from undermine.model.run import Lead, SlowOp
@@ -20,21 +20,21 @@ ACCEPT, CONNECT = point("net.accept", target="listen"), point("net.connect", tar
 LEAD = Lead(SEND, 3, 1)
 
 
-def failed(*steps: tuple[Point, Fault]) -> Outcome:
+def failed(*steps: tuple[Point, Fault]) -> JudgedRun:
     """A run that failed since these faults fired there."""
     plan = Plan(tuple(Step(At(at), fault) for at, fault in steps))
-    return Outcome(1, "a", plan, plan.id, "fired", "late", tuple(enumerate(at for at, _ in steps)))
+    return JudgedRun(1, "a", plan, plan.id, "fired", "late", tuple(enumerate(at for at, _ in steps)))
 
 
 def slow(at: Point, took_s: float, step: int = 0, **more: object) -> SlowOp:
     return SlowOp(step, at.devices[0], 10.0, at.get("op"), took_s, **more)  # type: ignore[arg-type]
 
 
-def rerun(plan: Plan, landed: tuple[Point, ...], *ops: SlowOp, status: str = "fired") -> Outcome:
-    return Outcome(9, "realism", plan, plan.id, status, "", tuple(enumerate(landed)), ops)  # type: ignore[arg-type]
+def rerun(plan: Plan, landed: tuple[Point, ...], *ops: SlowOp, status: str = "fired") -> JudgedRun:
+    return JudgedRun(9, "realism", plan, plan.id, status, "", tuple(enumerate(landed)), ops)  # type: ignore[arg-type]
 
 
-def known(first: Outcome, *runs: Outcome, lacking: dict[str, str] = POSSIBLE) -> tuple[Realism, Plan | None]:
+def known(first: JudgedRun, *runs: JudgedRun, lacking: dict[str, str] = POSSIBLE) -> tuple[Realism, Plan | None]:
     return check(first, lambda plan: [run for run in runs if run.plan_id == plan.id], lacking)
 
 

@@ -16,7 +16,7 @@ from integration_project import TARGET, Project
 
 from undermine.config.load import load
 from undermine.findings.realism import check, probe
-from undermine.model.finding import Outcome, Realism, landings
+from undermine.model.finding import JudgedRun, Realism, landings
 from undermine.model.plan import At, Delay, Hold, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.run import Conditions, RunView
@@ -108,8 +108,8 @@ class Courier:
         """Whether a delay there is realistic, and the runs that were needed to know."""
         point = self.point(op, function)
         plan = Plan((Step(At(point), Delay(0.8)),))
-        first = Outcome(0, "a", plan, plan.id, "fired", "late", ((0, point),))
-        made: list[Outcome] = []
+        first = JudgedRun(0, "a", plan, plan.id, "fired", "late", ((0, point),))
+        made: list[JudgedRun] = []
         views: list[RunView] = []
         lacking = self.engine.runner.lacking_devices
         while True:
@@ -121,7 +121,7 @@ class Courier:
             assert record.status == "fired", record.reason
             views.append(view)
             made.append(
-                Outcome(len(made) + 1, "realism", todo, todo.id, record.status, "", landings(record), record.slow_ops)
+                JudgedRun(len(made) + 1, "realism", todo, todo.id, record.status, "", landings(record), record.slow_ops)
             )
 
 

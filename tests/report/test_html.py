@@ -19,7 +19,7 @@ from undermine.model.finding import Finding, Realism, Variant
 from undermine.model.plan import At, Compare, Crash, Error, FirstUnseen, Pause, Plan, Reboot, Step, Then, When
 from undermine.model.point import CLIENT, Point
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadState
 from undermine.protocols import PointSeen
 from undermine.report import data, html
 from undermine.report.html import write_report
@@ -341,7 +341,7 @@ def test_hostile_text_everywhere(tmp_path: Path) -> None:
     what = Plan((Step(At(where), Error(loud)),), 1, loud, loud)
     big = loud + "A" * 3_000_000
     long = loud + "A" * 5_000
-    doing = Doing(long, (long, *[loud] * 100), (loud,), (loud, *[long] * 20), loud, loud)
+    doing = ThreadState(long, (long, *[loud] * 100), (loud,), (loud, *[long] * 20), loud, loud)
     made_record = record(
         0,
         what,
@@ -599,8 +599,8 @@ def test_what_no_device_causes_is_in_a_section_of_its_own(tmp_path: Path) -> Non
 
 
 def test_who_waits_for_whom_comes_before_who_is_idle() -> None:
-    idle, waits = Doing("idle"), Doing("waits", waits="Future")
-    holder, stuck = Doing("holder", holds=("lock@1",)), Doing("stuck", waits="lock@1", kind="task")
+    idle, waits = ThreadState("idle"), ThreadState("waits", waits="Future")
+    holder, stuck = ThreadState("holder", holds=("lock@1",)), ThreadState("stuck", waits="lock@1", kind="task")
     rows = process_rows(
         [ProcessStacks("n1", 1, 5, 0, (idle,)), ProcessStacks("n2", 2, 6, 0, (idle, waits, holder, stuck))]
     )

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from undermine.model.errors import UserError
-from undermine.model.finding import Finding, Outcome
+from undermine.model.finding import Finding, JudgedRun
 from undermine.model.plan import At, Crash, Delay, FirstUnseen, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Timing, Verdict
@@ -217,8 +217,8 @@ def test_findings_are_made_of_failing_runs_with_a_fault_oldest_first(store: Stor
     do(store, replay, symptom="y")
     assert passed not in [outcome.run for outcome in store.outcomes()]
     assert store.outcomes() == (
-        Outcome(late, "random", plan(2), plan(2).id, "fired", "y"),
-        Outcome(at_rest, "benign", plan(3), plan(3).id, "fired", "z"),
+        JudgedRun(late, "random", plan(2), plan(2).id, "fired", "y"),
+        JudgedRun(at_rest, "benign", plan(3), plan(3).id, "fired", "z"),
     )
 
 

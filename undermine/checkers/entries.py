@@ -49,7 +49,7 @@ _CONNECTION_LOST = re.compile(
 )
 
 
-class Entry(msgspec.Struct, frozen=True):
+class LogEntry(msgspec.Struct, frozen=True):
     """One thing that a node said."""
 
     node: str
@@ -84,7 +84,7 @@ class Entry(msgspec.Struct, frozen=True):
         return (f"{self.error}@{self.place}".replace(" ", "_"), *said) if self.error else said
 
 
-def entries(lines: Iterable[LogLine]) -> Iterator[Entry]:
+def entries(lines: Iterable[LogLine]) -> Iterator[LogEntry]:
     """What the nodes said, file by file."""
     for (node, incarnation, source), group in groupby(
         lines, key=lambda line: (line.node, line.incarnation, line.source)
@@ -152,8 +152,8 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
 # --- what a block says
 
 
-def _entry(node: str, source: str, incarnation: int, block: Sequence[str]) -> Entry:
-    plain = Entry(node, source, incarnation, tuple(block), block[0].strip())
+def _entry(node: str, source: str, incarnation: int, block: Sequence[str]) -> LogEntry:
+    plain = LogEntry(node, source, incarnation, tuple(block), block[0].strip())
     if len(block) == 1:
         return plain
     found = _python(block) or _python_group(block) or _native(block) or _jvm(block)

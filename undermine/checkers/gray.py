@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from undermine.checkers.base import BuiltinChecker
-from undermine.checkers.stuck import stuck_because, stuck_lines
+from undermine.checkers.blocked_threads import blocked_because, thread_lines
 from undermine.model.plan import Delay, Drop, Error, Hold, Pause, Reboot, describe_fault
 from undermine.model.run import END, HealthSample, Op, Rank, RunView, Verdict
 
@@ -239,7 +239,7 @@ _OTHERS = "while other clients are served"
 def _failure(run: RunView, outage: Outage, samples: Sequence[HealthSample], how: str) -> Verdict:
     """Which operations hang at which nodes, and where threads are stuck, is in the text alone: in a wait that ends it
     differs from run to run who is stuck already."""
-    because = stuck_because(run.record.stacks)
+    because = blocked_because(run.record.stacks)
     longest_s = max(outage.window.waited_ns(op) for op in outage.sufferers) / 1e9
     return Verdict.fail(
         f"{_whose(outage)} for up to {longest_s:.1f} s{f', {because}' if because else ''}, {how}; "
@@ -249,7 +249,7 @@ def _failure(run: RunView, outage: Outage, samples: Sequence[HealthSample], how:
             f"{_fault(run, outage.window)} at {_at(run, outage.window)}",
             *(_sufferer(op, outage.window) for op in outage.sufferers[:_SHOWN_MAX]),
             *_answers(samples, outage.window),
-            *stuck_lines(run.record.stacks),
+            *thread_lines(run.record.stacks),
         ],
     )
 

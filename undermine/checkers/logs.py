@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from undermine.checkers.base import BuiltinChecker, Settings
-from undermine.checkers.entries import Entry, entries
+from undermine.checkers.entries import LogEntry, entries
 from undermine.checkers.text import printable, without_folders, words
 from undermine.checkers.vocabulary import Vocabulary
 from undermine.model.run import Rank, RunView, Verdict
@@ -58,12 +58,12 @@ def _vocabulary(templates: tuple[str, ...]) -> Vocabulary:
     return Vocabulary(templates)
 
 
-def _matching(patterns: Sequence[re.Pattern[str]], entry: Entry) -> str:
+def _matching(patterns: Sequence[re.Pattern[str]], entry: LogEntry) -> str:
     """The first line of the entry that one of the patterns is found in."""
     return next((line for line in entry.lines for pattern in patterns if pattern.search(line)), "") if patterns else ""
 
 
-def _judged_elsewhere(entry: Entry, run: RunView) -> bool:
+def _judged_elsewhere(entry: LogEntry, run: RunView) -> bool:
     """A process that ended by itself is for the checker of exits, a thread or task that an agent saw die for that of deaths."""
     if any(
         exit.node == entry.node and not exit.expected and entry.incarnation in (0, exit.incarnation)
@@ -78,7 +78,7 @@ def _judged_elsewhere(entry: Entry, run: RunView) -> bool:
     )
 
 
-def _fail(entry: Entry, run: RunView) -> Verdict:
+def _fail(entry: LogEntry, run: RunView) -> Verdict:
     return Verdict.fail(
         f"nobody caught this in {entry.node}: {_shown(entry, run)}",
         symptom=entry.symptom,
@@ -86,14 +86,14 @@ def _fail(entry: Entry, run: RunView) -> Verdict:
     )
 
 
-def _shown(entry: Entry, run: RunView) -> str:
+def _shown(entry: LogEntry, run: RunView) -> str:
     """With paths as the node knows them: below its own folder."""
     return printable(without_folders(entry.says, run), _SHOWN_CHARS_MAX)
 
 
-def _news(new: Iterable[Entry], run: RunView) -> Verdict:
+def _news(new: Iterable[LogEntry], run: RunView) -> Verdict:
     """Passes: a fault run may well say what no other run did. Each thing once, the most telling first."""
-    distinct: dict[tuple[str, ...], Entry] = {}
+    distinct: dict[tuple[str, ...], LogEntry] = {}
     for entry in new:
         distinct.setdefault(entry.words, entry)
     told = sorted(distinct.values(), key=_loudness)
@@ -103,7 +103,7 @@ def _news(new: Iterable[Entry], run: RunView) -> Verdict:
     return Verdict("pass", text, evidence=tuple(f"{entry.node}: {_shown(entry, run)}" for entry in told[:_SHOWN_MAX]))
 
 
-def _loudness(entry: Entry) -> int:
+def _loudness(entry: LogEntry) -> int:
     if entry.uncaught:
         return 0
     return 1 if entry.error or _LOUD.search(entry.header) else 2 if _RAISED.search(entry.header) else 3

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from undermine.findings.realism import Lacking, check
-from undermine.model.finding import Outcome, Realism, as_planned
+from undermine.model.finding import JudgedRun, Realism, as_planned
 from undermine.model.plan import Plan
 
 CONFIRM: Literal["confirm"] = "confirm"
@@ -49,10 +49,10 @@ class Rate(msgspec.Struct, frozen=True):
 class Attempt(msgspec.Struct, frozen=True):
     """One plan of a suspicion: the run that failed first, and what its re-runs say."""
 
-    first: Outcome
+    first: JudgedRun
     again: Rate = Rate()
     control: Rate = Rate()
-    shown: tuple[Outcome, ...] = ()
+    shown: tuple[JudgedRun, ...] = ()
     """Re-runs that counted and failed."""
     realism: Realism = Realism()
     probe: Plan | None = None
@@ -71,14 +71,14 @@ class Attempt(msgspec.Struct, frozen=True):
 class Reruns:
     """All re-runs of a campaign, by what was run. `lacking`: see `realism.py`; None if nobody wants to know about devices."""
 
-    def __init__(self, outcomes: Iterable[Outcome], lacking: Lacking | None = None) -> None:
+    def __init__(self, outcomes: Iterable[JudgedRun], lacking: Lacking | None = None) -> None:
         self._lacking = lacking
-        self._made: dict[tuple[str, str], list[Outcome]] = {}
+        self._made: dict[tuple[str, str], list[JudgedRun]] = {}
         for outcome in outcomes:
             if outcome.strategy in (CONFIRM, CONTROL, REALISM):
                 self._made.setdefault((outcome.strategy, outcome.plan_id), []).append(outcome)
 
-    def attempt(self, first: Outcome, others: Callable[[str], bool]) -> Attempt:
+    def attempt(self, first: JudgedRun, others: Callable[[str], bool]) -> Attempt:
         """What is known of the plan that failed first in this run. What `others` claim as their symptom is no hit."""
         again = self._made.get((CONFIRM, first.plan_id), [])
         control = self._made.get((CONTROL, first.plan.control.id), []) if first.plan.steps else []
@@ -96,13 +96,13 @@ class Reruns:
             probe,
         )
 
-    def _realism(self, first: Outcome) -> tuple[Realism, Plan | None]:
+    def _realism(self, first: JudgedRun) -> tuple[Realism, Plan | None]:
         if self._lacking is None:
             return Realism(), None
         return check(first, lambda plan: self._made.get((REALISM, plan.id), []), self._lacking)
 
 
-def fired_alike(run: Outcome, first: Outcome) -> bool:
+def fired_alike(run: JudgedRun, first: JudgedRun) -> bool:
     """Did the same steps fire at the same points, as far as the plan says which?"""
     return (
         run.status != "broken"
@@ -111,7 +111,7 @@ def fired_alike(run: Outcome, first: Outcome) -> bool:
     )
 
 
-def _first_step_fired(run: Outcome) -> bool:
+def _first_step_fired(run: JudgedRun) -> bool:
     """A later moment of a control may never come, since it needs what the first fault does."""
     return run.status != "broken" and any(step == 0 for step, _ in run.landed)
 

@@ -24,7 +24,7 @@ from undermine.findings.confirm import (
     fired_alike,
 )
 from undermine.findings.realism import Lacking
-from undermine.model.finding import Finding, Outcome, Variant
+from undermine.model.finding import Finding, JudgedRun, Variant
 from undermine.model.plan import Plan, describe_trigger, fault_kind
 from undermine.model.point import PHASE, Point
 from undermine.model.run import Verdict
@@ -32,8 +32,8 @@ from undermine.model.run import Verdict
 VARIANTS_MAX = 12
 
 VerdictsOf = Callable[[int], tuple[Verdict, ...]]
-Known = Callable[[Finding], str]
-"""Why the user does not want to hear of a finding ("" if that is not so)."""
+SuppressionOf = Callable[[Finding], str]
+"""The reason that the user gave for suppressing a finding; "" if it is not suppressed."""
 
 
 class Suspicion(msgspec.Struct, frozen=True):
@@ -69,20 +69,20 @@ def template(symptom: str) -> str:
 class _Group:
     def __init__(self, symptom: str) -> None:
         self.symptom = symptom
-        self.found: list[Outcome] = []
+        self.found: list[JudgedRun] = []
         """Failing runs of strategies, and of faults at rest."""
         self.sites: set[str] = set()
         self.runs: list[int] = []
 
 
-def _sort(outcomes: Sequence[Outcome]) -> list[_Group]:
+def _sort(outcomes: Sequence[JudgedRun]) -> list[_Group]:
     """Re-runs of a plan that show something else belong to the bug that the plan was first seen to cause.
 
     So do later runs that show the same, if their faults hit where those of this bug did; elsewhere it may be another bug.
     """
     by_symptom: dict[str, _Group] = {}
     also_shown: dict[str, list[_Group]] = {}
-    by_plan: dict[str, tuple[_Group, Outcome]] = {}
+    by_plan: dict[str, tuple[_Group, JudgedRun]] = {}
     groups: list[_Group] = []
     for outcome in outcomes:
         if not outcome.symptom or outcome.strategy in (CONTROL, REALISM):
@@ -113,11 +113,11 @@ def _sort(outcomes: Sequence[Outcome]) -> list[_Group]:
 
 
 def suspicions(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[JudgedRun],
     verdicts_of: VerdictsOf,
     numbers: Mapping[str, int] | None = None,
     fault_free: Sequence[str] = (),
-    known: Known = lambda _: "",
+    suppression_of: SuppressionOf = lambda _: "",
     lacking: Lacking | None = None,
 ) -> tuple[Suspicion, ...]:
     """One for each symptom, by number; `numbers` are those that symptoms have already.
@@ -141,16 +141,16 @@ def suspicions(
                 control_tries=finding.control_tries + len(fault_free),
                 control_hits=finding.control_hits + normal,
             )
-        finding = msgspec.structs.replace(finding, suppressed=known(finding))
+        finding = msgspec.structs.replace(finding, suppressed=suppression_of(finding))
         lasting = any(v.lasting and v.symptom == group.symptom for v in verdicts_of(group.found[0].run))
         made.append(Suspicion(finding, attempts, bool(normal), lasting))
     return tuple(sorted(made, key=lambda suspicion: int(suspicion.finding.id[1:])))
 
 
-def _attempts(found: Sequence[Outcome], reruns: Reruns, others: Callable[[str], bool]) -> tuple[Attempt, ...]:
+def _attempts(found: Sequence[JudgedRun], reruns: Reruns, others: Callable[[str], bool]) -> tuple[Attempt, ...]:
     """The plans to try: the first for each place and kind of fault, then the second and so on, for as long as none of
     the same place could be met again, or what was met is dropped: another way to that place may do more there."""
-    by_place: dict[tuple[str, tuple[str, ...]], dict[str, Outcome]] = {}
+    by_place: dict[tuple[str, tuple[str, ...]], dict[str, JudgedRun]] = {}
     for outcome in found:
         by_place.setdefault((site(outcome), kinds(outcome)), {}).setdefault(outcome.plan_id, outcome)
     attempts: list[Attempt] = []
@@ -170,7 +170,7 @@ def _attempts(found: Sequence[Outcome], reruns: Reruns, others: Callable[[str], 
     return tuple(attempts[:enough])
 
 
-def _ways(outcome: Outcome) -> tuple[str, ...]:
+def _ways(outcome: JudgedRun) -> tuple[str, ...]:
     """What led to where it was hit, on whichever node."""
     return tuple(key for _, point in outcome.landed for key in (point.get("op"), point.get("stack")))
 
@@ -204,15 +204,15 @@ def _finding(number: int, group: _Group, attempt: Attempt, verdicts_of: Verdicts
     )
 
 
-def _shown_by(group: _Group, attempt: Attempt) -> Outcome:
+def _shown_by(group: _Group, attempt: Attempt) -> JudgedRun:
     """A run with the long wait, best one with the same symptom; else the run that failed first."""
     alike = [run for run in attempt.shown if template(run.symptom) == template(group.symptom)]
     return next(iter(alike or attempt.shown), attempt.first)
 
 
-def _variants(found: Sequence[Outcome], own: str) -> list[Variant]:
+def _variants(found: Sequence[JudgedRun], own: str) -> list[Variant]:
     """The shortest plan for each other place."""
-    by_site: dict[str, list[Outcome]] = {}
+    by_site: dict[str, list[JudgedRun]] = {}
     for outcome in found:
         by_site.setdefault(site(outcome), []).append(outcome)
     variants = []
@@ -223,13 +223,13 @@ def _variants(found: Sequence[Outcome], own: str) -> list[Variant]:
     return sorted(variants, key=lambda variant: (-variant.runs, variant.run))[:VARIANTS_MAX]
 
 
-def kinds(outcome: Outcome) -> tuple[str, ...]:
+def kinds(outcome: JudgedRun) -> tuple[str, ...]:
     """Of the faults that fired."""
     steps = [outcome.plan.steps[step] for step, _ in outcome.landed] or outcome.plan.steps
     return tuple(dict.fromkeys(fault_kind(step.fault) for step in steps))
 
 
-def site(outcome: Outcome) -> str:
+def site(outcome: JudgedRun) -> str:
     """Where in the target the last fault hit: role, operation and function, whichever node and call of it that was."""
     if not outcome.landed or not outcome.landed[-1][1].items:
         return _last_trigger(outcome.plan)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from undermine.model.finding import Outcome, Realism, as_planned
+from undermine.model.finding import JudgedRun, Realism, as_planned
 from undermine.model.plan import At, Delay, FirstUnseen, Hold, Plan, Step, Then, Trigger, capability, final_at
 from undermine.model.point import DISK, NETWORK, RECEIVES, Point
 from undermine.model.run import Lead, SlowOp
@@ -22,7 +22,7 @@ from undermine.model.run import Lead, SlowOp
 RUNS_MAX = 2
 """So many runs of a kind are made for one that fires where the first failing run did."""
 
-Made = Callable[[Plan], Sequence[Outcome]]
+Made = Callable[[Plan], Sequence[JudgedRun]]
 """The runs of a plan with slow devices, oldest first."""
 Lacking = Mapping[str, str]
 """By device: why it cannot be slow here."""
@@ -67,7 +67,7 @@ def _before(trigger: Trigger) -> Trigger:
     return trigger
 
 
-def check(first: Outcome, made: Made, lacking: Lacking) -> tuple[Realism, Plan | None]:
+def check(first: JudgedRun, made: Made, lacking: Lacking) -> tuple[Realism, Plan | None]:
     """What is known of the plan that failed first in this run; and what to run next, if that may tell more."""
     delays = _landed(first)
     if not delays:
@@ -80,13 +80,13 @@ def check(first: Outcome, made: Made, lacking: Lacking) -> tuple[Realism, Plan |
     return (Realism("unchecked", why, said.runs), None) if todo and why else (said, todo)
 
 
-def _landed(first: Outcome) -> tuple[tuple[Step, Point], ...]:
+def _landed(first: JudgedRun) -> tuple[tuple[Step, Point], ...]:
     """The delays that took effect, and where. Others have no part in what happened."""
     numbers = delays_of(first.plan)
     return tuple((first.plan.steps[number], point) for number, point in first.landed if number in numbers)
 
 
-def _so_far(first: Outcome, made: Made) -> tuple[Realism, Plan | None]:
+def _so_far(first: JudgedRun, made: Made) -> tuple[Realism, Plan | None]:
     """What the runs say that were made, wherever that was; and what to run next."""
     plan = probe(first.plan)
     known, todo = _known(first, plan, made(plan), {})
@@ -117,7 +117,7 @@ def _impossible(delays: Sequence[tuple[Step, Point]], lacking: Lacking) -> str:
 
 
 def _known(
-    first: Outcome, plan: Plan, runs: Sequence[Outcome], leads: Mapping[int, Lead]
+    first: JudgedRun, plan: Plan, runs: Sequence[JudgedRun], leads: Mapping[int, Lead]
 ) -> tuple[tuple[SlowOp, ...], Plan | None]:
     """What the operations of the delays did in a run that counts, by the steps of the first plan; else what to run."""
     places = _places(first.plan, leads)
@@ -156,7 +156,7 @@ def _gave_up(op: SlowOp) -> bool:
 
 
 def _answer(
-    first: Outcome, ops: Sequence[SlowOp], runs: Sequence[Outcome], led: frozenset[int] = frozenset()
+    first: JudgedRun, ops: Sequence[SlowOp], runs: Sequence[JudgedRun], led: frozenset[int] = frozenset()
 ) -> Realism:
     """One delay that cannot be is enough to drop the report; all must be possible for it to be realistic."""
     numbers = tuple(run.run for run in runs)

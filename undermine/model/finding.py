@@ -1,4 +1,4 @@
-"""Finding: failing runs judged to be the same bug; Outcome: what of a run is needed to judge so."""
+"""Finding: failing runs judged to be the same bug; JudgedRun: what of a run is needed to judge so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Landing = tuple[int, Point]
 """A step that fired, and the point at which it did."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class JudgedRun(msgspec.Struct, frozen=True):
     """How a run ended, and where its steps fired."""
 
     run: int

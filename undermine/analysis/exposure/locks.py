@@ -16,7 +16,7 @@ import msgspec
 from undermine.analysis.exposure.holding import GIVES, TAKES, Hold, Locks
 from undermine.model.columns import Names
 from undermine.model.event import Event, Trace
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadState
 
 Key = tuple[str, int, str]
 """Node, pid and thread."""
@@ -82,7 +82,7 @@ def _explained(stacks: ProcessStacks, events: Sequence[Event]) -> ProcessStacks:
     given_up = {doing.name: lock for doing in stacks.doing if (lock := _given_up(doing))}
     holdings = process.holdings(given_up)
 
-    def known(doing: Doing) -> Holding:
+    def known(doing: ThreadState) -> Holding:
         place = "".join(doing.own[:1])
         if doing.kind == "task":
             return Holding(waits=process.waits_at(place) if tasks[doing.own[:1]] == 1 else "")
@@ -93,13 +93,13 @@ def _explained(stacks: ProcessStacks, events: Sequence[Event]) -> ProcessStacks:
     return msgspec.structs.replace(stacks, doing=tuple(_with(one, known(one), process) for one in stacks.doing))
 
 
-def _given_up(doing: Doing) -> str:
+def _given_up(doing: ThreadState) -> str:
     """The lock of the condition in which a thread waits."""
     found = _LOCK.fullmatch(doing.waits)
     return found["lock"] if found and found["condition"] and doing.kind == "thread" else ""
 
 
-def _with(doing: Doing, known: Holding, process: _Process) -> Doing:
+def _with(doing: ThreadState, known: Holding, process: _Process) -> ThreadState:
     """What the trace knows comes first, then what the agent saw, then what the stack alone says."""
     lock = _LOCK.fullmatch(doing.waits)
     seen = (process.name_of_lock(lock["lock"]) if not lock["condition"] else "") if lock else doing.waits
