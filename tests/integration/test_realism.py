@@ -157,8 +157,8 @@ def test_a_slow_disk_delays_what_must_be_on_it(courier: Courier) -> None:
 @pytest.mark.parametrize(
     ("courier", "op", "part"),
     [
-        ("tell", "net.send", "what is sent there waits in the system's memory, so no slow network delays it"),
-        ("loop", "net.recv", "it is done when something has arrived"),
+        ("tell", "net.send", "sent data waits in the kernel's buffers, so a slow network does not delay it"),
+        ("loop", "net.recv", "it returns as soon as any data has arrived"),
     ],
     indirect=["courier"],
 )

@@ -39,7 +39,7 @@ def test_a_replica_may_catch_up() -> None:
 
 def test_a_silent_replica_leaves_it_open_unless_others_disagree() -> None:
     story = looks(Story(), n1=[1], n2=[1], n3=None)
-    assert LEDGER(story.view).text == "without an answer to members in the end: n3"
+    assert LEDGER(story.view).text == "no answer to members at the end from n3"
     assert LEDGER.settled is not None
     assert "n3" in LEDGER.settled(story.history)
     assert LEDGER(looks(Story(), n1=[1], n2=[2], n3=None).view).answer == "fail"

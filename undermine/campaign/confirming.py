@@ -32,7 +32,13 @@ from undermine.store.database import BASELINE, Store
 class Confirming:
     """The suspicions of one campaign. Runs one plan at a time, whatever the limits of the session."""
 
-    def __init__(self, engine: Engine, store: Store, experiments: Experiments, suppression_of: SuppressionOf = lambda _: "") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        experiments: Experiments,
+        suppression_of: SuppressionOf = lambda _: "",
+    ) -> None:
         self._engine = engine
         self._config = engine.config
         self._store = store

@@ -196,12 +196,12 @@ def _judge(run: RunView, outage: Outage) -> Verdict:
     ]
     unwell = [sample for sample in samples if sample.answer]
     if unwell:
-        return Verdict.ok(f"{_whose(outage)}, and {unwell[0].node} said so: {unwell[0].answer[:200]}")
+        return Verdict.ok(f"{_whose(outage)}, and {unwell[0].node} reported it: {unwell[0].answer[:200]}")
     if {sample.node for sample in samples} == set(nodes):
         return _failure(run, outage, samples, _say_healthy(run, nodes))
     if _others_went_on(run, outage):
         return _failure(run, outage, samples, _OTHERS)
-    return Verdict.ok(f"{_whose(outage)}; whether the nodes noticed is not known, since not all of them were asked")
+    return Verdict.ok(f"{_whose(outage)}; it is unknown whether the nodes noticed, since not all of them were asked")
 
 
 def _concerned(run: RunView, sufferers: Iterable[Op]) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ def _others_went_on(run: RunView, outage: Outage) -> bool:
 
 
 def _whose(outage: Outage) -> str:
-    return f"{len(outage.clients)} clients had no answer to {', '.join(sorted({op.f for op in outage.sufferers}))}"
+    return f"{len(outage.clients)} clients got no answer to {', '.join(sorted({op.f for op in outage.sufferers}))}"
 
 
 def _say_healthy(run: RunView, nodes: Sequence[str]) -> str:
@@ -243,8 +243,8 @@ def _failure(run: RunView, outage: Outage, samples: Sequence[HealthSample], how:
     longest_s = max(outage.window.waited_ns(op) for op in outage.sufferers) / 1e9
     return Verdict.fail(
         f"{_whose(outage)} for up to {longest_s:.1f} s{f', {because}' if because else ''}, {how}; "
-        f"all that was wrong: {_fault(run, outage.window)}",
-        symptom=f"clients hang while {'other clients are served' if how == _OTHERS else 'nodes say that they are well'}",
+        f"the only fault: {_fault(run, outage.window)}",
+        symptom=f"clients hang while {'other clients are served' if how == _OTHERS else 'nodes say they are healthy'}",
         evidence=[
             f"{_fault(run, outage.window)} at {_at(run, outage.window)}",
             *(_sufferer(op, outage.window) for op in outage.sufferers[:_SHOWN_MAX]),
@@ -279,4 +279,4 @@ def _answers(samples: Sequence[HealthSample], window: Window) -> Iterable[str]:
         times = [(sample.t_ns - window.begin_ns) / 1e9 for sample in samples if sample.node == node]
         shown = ", ".join(f"{t:+.2f}" for t in times[:_SHOWN_MAX])
         more = ", …" if len(times) > _SHOWN_MAX else ""
-        yield f"{node} said that it was healthy: {shown}{more} s from the fault"
+        yield f"{node} said it was healthy at {shown}{more} s from the fault"

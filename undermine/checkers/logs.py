@@ -37,7 +37,7 @@ class Logs(BuiltinChecker):
         if unwanted := [(entry, line) for entry in said if (line := _matching(self._fail_on, entry))]:
             entry, line = unwanted[0]
             return Verdict.fail(
-                f"{entry.node} says what checkers.fail_on names: {printable(line.strip())}",
+                f"{entry.node} logged a line that checkers.fail_on matches: {printable(line.strip())}",
                 symptom=f"log says: {printable(' '.join(words(line)) or line.strip())}",
                 evidence=[f"{e.node}: {printable(found.strip())}" for e, found in unwanted[:_SHOWN_MAX]],
             )
@@ -80,7 +80,7 @@ def _judged_elsewhere(entry: LogEntry, run: RunView) -> bool:
 
 def _fail(entry: LogEntry, run: RunView) -> Verdict:
     return Verdict.fail(
-        f"nobody caught this in {entry.node}: {_shown(entry, run)}",
+        f"uncaught exception in {entry.node}: {_shown(entry, run)}",
         symptom=entry.symptom,
         evidence=[printable(line) for line in entry.lines[-_SHOWN_MAX:]],
     )
@@ -99,7 +99,7 @@ def _news(new: Iterable[LogEntry], run: RunView) -> Verdict:
     told = sorted(distinct.values(), key=_loudness)
     if not told:
         return Verdict.ok()
-    text = f"{len(told)} kind(s) of log entries that runs without a fault and with one at rest do not have"
+    text = f"{len(told)} kind(s) of log entries that fault-free and benign runs do not have"
     return Verdict("pass", text, evidence=tuple(f"{entry.node}: {_shown(entry, run)}" for entry in told[:_SHOWN_MAX]))
 
 

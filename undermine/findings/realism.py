@@ -105,9 +105,9 @@ def _unfit(step: Step, point: Point) -> str:
     if not devices:
         return f"{op or 'the operation'} does not reach a device"
     if op in _READS or (op in _STORE_READS and DISK in devices):
-        return f"what {op} needs may have to be read from the disk, or not; reading is not slowed"
+        return f"{op} may be served from memory or from the disk, and Undermine does not slow reads"
     if point.kind == "msg" and isinstance(step.fault, Delay) and step.fault.mode == "operation":
-        return "the delay is one of this message alone, as a slow network causes it, whether its sender waits or not"
+        return "only this message is delayed, as by a slow network, whether or not its sender waits"
     return ""
 
 
@@ -161,7 +161,7 @@ def _answer(
     """One delay that cannot be is enough to drop the report; all must be possible for it to be realistic."""
     numbers = tuple(run.run for run in runs)
     if not ops:
-        why = "the moment did not come again when the device was to be slow" if runs else "not tried yet"
+        why = "the operation was not reached again while the device was slow" if runs else "not tried yet"
         return Realism("unchecked", why, numbers)
     said = [_judge(first.plan.steps[op.step], op, op.step in led) for op in ops]
     for answer in ("dropped", "unchecked"):
@@ -180,27 +180,27 @@ def _judge(step: Step, op: SlowOp, led: bool) -> Realism:
         return Realism("realistic", f"{was} {took}" + (f" ({'; '.join(op.waited)})" if op.waited else ""))
     delay = step.fault if isinstance(step.fault, Delay) else Delay()
     if _gave_up(op) and op.took_s >= delay.delay_s:
-        said = f"waited for {seconds(op.took_s)}, as long as the delay of {delay.delay_s:g} s, until its own limit ended it"
+        said = f"waited {seconds(op.took_s)}, at least the delay of {delay.delay_s:g} s, until its own time limit ended it"
         return Realism("realistic", f"{was} {said} ({op.error})")
     alone = op.op in _BYTES and delay.mode == "operation"
     if alone and op.unblocked:
-        return Realism("realistic", "its bytes are late and the program goes on, as with a slow network")
+        return Realism("realistic", "its bytes arrive late and the program continues, as with a slow network")
     if _came_before(op) and not led:
-        return Realism("unchecked", f"{was} took {seconds(op.took_s)}, but what it got had come before that")
+        return Realism("unchecked", f"{was} took {seconds(op.took_s)}, but its data had arrived before the network was slow")
     if alone and op.unblocked is None:
-        return Realism("unchecked", "its thread polls, and whether it does so for this connection is not known")
+        return Realism("unchecked", "its thread polls, but it is unknown whether for this connection")
     ended = f", ended by {op.error}" if op.error else ""
     return Realism("dropped", f"{was} took {seconds(op.took_s)}{ended}: {_why_not(op)}")
 
 
 def _why_not(op: SlowOp) -> str:
     if op.error:
-        return f"it does not wait so long for the {op.device}"
+        return f"it does not wait that long for the {op.device}"
     if op.op in RECEIVES:
-        return "it is done when something has arrived, so no slow network delays it"
+        return "it returns as soon as any data has arrived, so a slow network does not delay it"
     if op.device == NETWORK:
-        return "what is sent there waits in the system's memory, so no slow network delays it"
-    return f"what is written there waits in memory, so no slow {op.device} delays it"
+        return "sent data waits in the kernel's buffers, so a slow network does not delay it"
+    return f"written data waits in memory, so a slow {op.device} does not delay it"
 
 
 def seconds(took_s: float) -> str:

@@ -91,11 +91,11 @@ def no_acknowledged_append_lost(
             return _failed(
                 f"{counted(len({pair[:2] for pair in wrongs.lost}), f'acknowledged {append}')} lost",
                 f"acknowledged {append} lost",
-                [f"{at(one)}{word(item)} is gone: {clock.told(op)}" for one, item, op in wrongs.lost],
+                [f"{at(one)}{word(item)} is missing: {clock.told(op)}" for one, item, op in wrongs.lost],
             )
         if twice and wrongs.twice:
             return _failed(
-                f"{counted(len(wrongs.twice), 'record')} in a log too often",
+                f"{counted(len(wrongs.twice), 'record')} too often in a log",
                 f"{append} applied twice",
                 [f"{at(one)}{word(item)} is there {times} times" for one, item, times in wrongs.twice],
             )
@@ -104,7 +104,7 @@ def no_acknowledged_append_lost(
                 "records are not in the order of their appends",
                 "records out of order",
                 [
-                    f"{at(one)}{word(early)} is behind {word(late)}, which was begun when it had been acknowledged"
+                    f"{at(one)}{word(early)} comes after {word(late)}, whose append began after {word(early)} was acknowledged"
                     for one, early, late in wrongs.disordered
                 ],
             )

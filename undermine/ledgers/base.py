@@ -188,10 +188,10 @@ class Unread:
     def verdict(self) -> Verdict:
         """Of a ledger that found nothing wrong."""
         missing = [*self.untried, *self.unread]
-        return Verdict.unknown(f"not readable in the end: {words(missing)}") if missing else Verdict.ok()
+        return Verdict.unknown(f"could not be read at the end: {words(missing)}") if missing else Verdict.ok()
 
     def waiting(self) -> str:
-        return f"not readable yet: {words(self.unread)}" if self.unread else ""
+        return f"cannot be read yet: {words(self.unread)}" if self.unread else ""
 
 
 def grouped(ops: Iterable[Op], key: Callable[[Op], Any]) -> dict[Hashable, list[Op]]:
@@ -253,5 +253,5 @@ class Clock:
         """`put by c1 acknowledged at 1.203 s`."""
         if op.status == "ok":
             return f"{op.f} by {word(op.client)} acknowledged at {self.at(op.end_ns)}"
-        ending = {"fail": "refused", "unknown": "of unknown outcome", "pending": "without an answer"}[op.status]
+        ending = {"fail": "refused", "unknown": "with unknown outcome", "pending": "without an answer"}[op.status]
         return f"{op.f} by {word(op.client)} {ending}, begun at {self.at(op.start_ns)}"

@@ -110,7 +110,7 @@ def runs_of_jobs(
         never, perhaps = found.without(wanted(view.history, found.asked_ns))
         if never:
             return fail("never done", f"{what} never done", never)
-        return Verdict.unknown(f"may have been done or not: {words(perhaps)}") if perhaps else Verdict.ok()
+        return Verdict.unknown(f"it is unknown whether these were done: {words(perhaps)}") if perhaps else Verdict.ok()
 
     def settled(history: History) -> str:
         found = done(history)
@@ -118,7 +118,7 @@ def runs_of_jobs(
             return found.unclear
         often = [one for one, count in found.times.items() if count > 1]
         if outputs and often and times != "at least once":
-            return f"there more than once: {words(often)}"  # one of two results may still be cleaned up
+            return f"present more than once: {words(often)}"  # one of two results may still be cleaned up
         never, perhaps = found.without(() if times == "at most once" else wanted(history, found.asked_ns))
         return f"not done yet: {words([*never, *perhaps])}" if never or perhaps else ""
 
@@ -146,10 +146,10 @@ def _executions(runs: list[Op], history: History, job: Callable[[Op], Any]) -> _
 
 def _results(answers: dict[Hashable, Op | None], answer: Callable[[Op], Any], outputs: str) -> _Done:
     if not answers:
-        raise Unclear(f"{outputs} was not read in the end")
+        raise Unclear(f"{outputs} was not read at the end")
     read = [op for op in answers.values() if op is not None]
     times = Counter(frozen(one) for op in read for one in items_of(answer(op), op))
     silent = [who for who, op in answers.items() if op is None]
     where = f" of {words(silent)}" if any(silent) else ""
-    unclear = f"not readable in the end: {outputs}{where}" if silent else ""
+    unclear = f"could not be read at the end: {outputs}{where}" if silent else ""
     return _Done(times, set(), min((op.start_ns for op in read), default=0), unclear)

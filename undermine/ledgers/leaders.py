@@ -47,4 +47,4 @@ def one_leader_a_term(
 
 def _line(term: Hashable, leader: Hashable, op: Op, clock: Clock) -> str:
     where = f" at {word(op.node)}" if op.node else ""
-    return f"term {word(term)}: {word(leader)} leads, says {op.f} by {word(op.client)}{where} at {clock.at(op.end_ns)}"
+    return f"term {word(term)}: {word(leader)} leads, according to {op.f} by {word(op.client)}{where} at {clock.at(op.end_ns)}"

@@ -135,7 +135,7 @@ def _expired_ns(op: Op, lease_s: Any) -> int:
     if lease_s is None:
         return _FOR_EVER_NS
     if not isinstance(lease_s, int | float) or lease_s != lease_s:
-        raise Unclear(f"the lease of a {op.f} is no number of seconds: {show(lease_s)}")
+        raise Unclear(f"the lease of a {op.f} is not a number of seconds: {show(lease_s)}")
     return op.start_ns + int(min(lease_s * 1e9, _FOR_EVER_NS))
 
 
@@ -181,14 +181,14 @@ def _higher(one: Granted, other: Granted) -> Granted:
         return other if other[2] > one[2] else one
     except TypeError:
         raise Unclear(
-            f"tokens that cannot be compared: {show(one[2])}, {show(other[2])}; make numbers of them"
+            f"tokens that cannot be compared: {show(one[2])}, {show(other[2])}; return numbers"
         ) from None
 
 
 def _overlap_line(lock: Hashable, one: _Holding, other: _Holding, *, clock: Clock, named: bool) -> str:
-    until = "for ever" if one.end_ns == _FOR_EVER_NS else f"until {clock.at(one.end_ns)}"
+    until = "forever" if one.end_ns == _FOR_EVER_NS else f"until {clock.at(one.end_ns)}"
     return (
-        f"{f'{word(lock)}: ' if named else ''}{word(one.holder)} has it from {clock.at(one.begin_ns)} {until}, "
+        f"{f'{word(lock)}: ' if named else ''}{word(one.holder)} holds it from {clock.at(one.begin_ns)} {until}, "
         f"{word(other.holder)} from {clock.at(other.begin_ns)}"
     )
 

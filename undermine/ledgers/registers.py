@@ -264,7 +264,7 @@ def _strange(mistakes: list[_Mistake], run: RunView, how: Vocabulary) -> Verdict
     """Reads of what was refused, or of what nobody had begun to write."""
     refused = [mistake for mistake in mistakes if mistake.wrong == "refused"]
     some = refused or mistakes
-    symptom = f"refused {how.write} took effect" if refused else f"{how.read} gives what nobody wrote"
+    symptom = f"refused {how.write} took effect" if refused else f"{how.read} returns a value that nobody wrote"
     keys = words({mistake.key for mistake in some})
     return Verdict.fail(f"{symptom}: {keys}", symptom=symptom, evidence=_evidence(some, run, how))
 
@@ -281,4 +281,4 @@ def _line(mistake: _Mistake, clock: Clock, how: Vocabulary) -> str:
     if missed is None:
         return saw
     value = "" if missed.f == how.delete else f"{show(how.value(missed))}: "
-    return f"{saw}, not {value}{clock.told(missed)}" if value else f"{saw} in spite of {clock.told(missed)}"
+    return f"{saw}, not {value}{clock.told(missed)}" if value else f"{saw} despite {clock.told(missed)}"

@@ -78,7 +78,7 @@ def replicas_agree(
                 evidence=bounded(_evidence(apart, run, bool(key))),
             )
         if silent := _silent(looks):
-            return Verdict.unknown(f"without an answer to {read} in the end: {words(silent)}")
+            return Verdict.unknown(f"no answer to {read} at the end from {words(silent)}")
         if all(len(one.answers) < 2 for one in looks):
             return Verdict.unknown(f"only one replica was asked for {read}")
         return Verdict.ok()
@@ -88,7 +88,7 @@ def replicas_agree(
         if any(one.differ for one in looks):
             return f"replicas do not agree on {read} yet"
         silent = _silent(looks)
-        return f"without an answer to {read}: {words(silent)}" if silent else ""
+        return f"no answer to {read} from {words(silent)}" if silent else ""
 
     return Ledger(name or f"replicas_agree_on_{read}", judge, settled, lasting=False)
 
