@@ -124,7 +124,7 @@ def test_the_last_acknowledged_write_must_be_there_in_the_end() -> None:
     assert LOST(Story().put("k", "v1").put("k", "v2").get("k", "v2", final=True).view).answer == "pass"
     verdict = LOST(story.get("k", "v1", final=True).view)
     assert (verdict.answer, verdict.symptom) == ("fail", "acknowledged put lost")
-    assert "k: get by c1 at 0.000 s gave 'v1', not 'v2': put by c1 acknowledged at 0.000 s" in verdict.evidence
+    assert "k: get by c1 at 0.000 s returned 'v1', not 'v2': put by c1 acknowledged at 0.000 s" in verdict.evidence
 
 
 @pytest.mark.parametrize("gone", [None, "garbage"])
@@ -289,7 +289,7 @@ def test_evidence_is_bounded_and_printable() -> None:
 def test_times_are_of_the_run() -> None:
     story = Story().put("k", "v1", 5_000_000_000, 5_500_000_000).get("k", None, 7_250_000_000, final=True)
     verdict = LOST(view(story.ops, started_ns=4_000_000_000))
-    assert verdict.evidence[0] == "k: get by c1 at 3.250 s gave None, not 'v1': put by c1 acknowledged at 1.500 s"
+    assert verdict.evidence[0] == "k: get by c1 at 3.250 s returned None, not 'v1': put by c1 acknowledged at 1.500 s"
 
 
 def test_names_can_be_chosen() -> None:

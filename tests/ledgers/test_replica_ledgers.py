@@ -25,7 +25,7 @@ def test_the_last_answers_must_be_equal() -> None:
     assert replicas_agree(read="members")(looks(Story(), n1=[1, 2], n2=[2, 1]).view).answer == "fail"
     verdict = LEDGER(looks(Story(), n1=[1, 2], n2=[1]).view)
     assert (verdict.answer, verdict.symptom) == ("fail", "replicas disagree on members")
-    assert verdict.evidence == ("n1 says [1, 2] at 0.000 s", "n2 says [1] at 0.000 s")
+    assert verdict.evidence == ("n1 returned [1, 2] at 0.000 s", "n2 returned [1] at 0.000 s")
 
 
 def test_a_replica_may_catch_up() -> None:

@@ -1,4 +1,4 @@
-"""What the nodes said: the user's patterns and exceptions that nobody caught fail a run, whatever else is new is evidence."""
+"""Log output: lines that match the user's patterns and uncaught exceptions fail a run; all other new entries are evidence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RAISED = re.compile(r"warn|fail|refus|timed? ?out|reset|lost|corrupt|abort|unab
 
 
 class Logs(BuiltinChecker):
-    """Fails on lines that the user wants to hear of, and on what nobody caught unless that is normal here."""
+    """Fails on lines that `checkers.fail_on` matches, and on uncaught exceptions that the baseline does not have."""
 
     name = "logs"
     rank = Rank.LOGS
@@ -54,17 +54,17 @@ class Logs(BuiltinChecker):
 
 @lru_cache(maxsize=2)
 def _vocabulary(templates: tuple[str, ...]) -> Vocabulary:
-    """The same for all runs of a campaign."""
+    """Built once: all runs of a campaign have the same templates."""
     return Vocabulary(templates)
 
 
 def _matching(patterns: Sequence[re.Pattern[str]], entry: LogEntry) -> str:
-    """The first line of the entry that one of the patterns is found in."""
+    """The first line of the entry that matches one of the patterns; "" if none does."""
     return next((line for line in entry.lines for pattern in patterns if pattern.search(line)), "") if patterns else ""
 
 
 def _judged_elsewhere(entry: LogEntry, run: RunView) -> bool:
-    """A process that ended by itself is for the checker of exits, a thread or task that an agent saw die for that of deaths."""
+    """Do `exits` (a process that ended by itself) or `deaths` (a thread or task that an agent saw die) judge this?"""
     if any(
         exit.node == entry.node and not exit.expected and entry.incarnation in (0, exit.incarnation)
         for exit in run.record.exits
@@ -87,23 +87,23 @@ def _fail(entry: LogEntry, run: RunView) -> Verdict:
 
 
 def _shown(entry: LogEntry, run: RunView) -> str:
-    """With paths as the node knows them: below its own folder."""
+    """The entry in one line, with paths relative to the node's own folder."""
     return printable(without_folders(entry.says, run), _SHOWN_CHARS_MAX)
 
 
 def _news(new: Iterable[LogEntry], run: RunView) -> Verdict:
-    """Passes: a fault run may well say what no other run did. Each thing once, the most telling first."""
+    """Pass with the new entries as evidence, each kind once, the most severe first: a fault run may log new lines."""
     distinct: dict[tuple[str, ...], LogEntry] = {}
     for entry in new:
         distinct.setdefault(entry.words, entry)
-    told = sorted(distinct.values(), key=_loudness)
-    if not told:
+    shown = sorted(distinct.values(), key=_severity)
+    if not shown:
         return Verdict.ok()
-    text = f"{len(told)} kind(s) of log entries that fault-free and benign runs do not have"
-    return Verdict("pass", text, evidence=tuple(f"{entry.node}: {_shown(entry, run)}" for entry in told[:_SHOWN_MAX]))
+    text = f"{len(shown)} kind(s) of log entries that fault-free and benign runs do not have"
+    return Verdict("pass", text, evidence=tuple(f"{entry.node}: {_shown(entry, run)}" for entry in shown[:_SHOWN_MAX]))
 
 
-def _loudness(entry: LogEntry) -> int:
+def _severity(entry: LogEntry) -> int:
     if entry.uncaught:
         return 0
     return 1 if entry.error or _LOUD.search(entry.header) else 2 if _RAISED.search(entry.header) else 3

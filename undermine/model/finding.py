@@ -1,4 +1,4 @@
-"""Finding: failing runs judged to be the same bug; JudgedRun: what of a run is needed to judge so."""
+"""Finding: failing runs judged to be the same bug; JudgedRun: the part of a run that this needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Landing = tuple[int, Point]
 
 
 class JudgedRun(msgspec.Struct, frozen=True):
-    """How a run ended, and where its steps fired."""
+    """The status and symptom of a run, and where its steps fired."""
 
     run: int
     strategy: str
@@ -29,7 +29,7 @@ class JudgedRun(msgspec.Struct, frozen=True):
 
 
 def landings(record: RunRecord) -> tuple[Landing, ...]:
-    """Every step that took effect, and where; where no moment was recorded, at the point that its trigger names."""
+    """Every step that took effect, and its point; if no moment was recorded, the point that its trigger names."""
     points: dict[int, Point] = {}
     for moment in record.moments:
         points.setdefault(moment.step, moment.point)
@@ -43,7 +43,7 @@ def landings(record: RunRecord) -> tuple[Landing, ...]:
 
 
 def as_planned(landed: Sequence[Landing], plan: Plan) -> tuple[Landing, ...]:
-    """Where steps fired, without what the plan leaves open: which node, or what the operation works on."""
+    """The landings, without the keys that the plan leaves open, such as the node or the target of the operation."""
     out = []
     for number, point in landed:
         at = final_at(plan.steps[number].trigger)
@@ -53,7 +53,7 @@ def as_planned(landed: Sequence[Landing], plan: Plan) -> tuple[Landing, ...]:
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """Another way to the same symptom: the shortest plan whose fault hits this place of the target."""
+    """Another way to the same symptom: the shortest plan whose fault hits this place in the target."""
 
     site: str
     plan: Plan
@@ -62,9 +62,9 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 class Realism(msgspec.Struct, frozen=True):
-    """Whether a slow device could cause the delays of a plan, and how that is known.
+    """Whether a slow device could cause the delays of a plan, and the reason.
 
-    `unchecked`: it could not be found out. "": there is no delay, or nobody wanted to know.
+    `unchecked`: it could not be found out. "": there is no delay, or realism is not checked.
     """
 
     answer: Literal["", "realistic", "dropped", "unchecked"] = ""
@@ -77,7 +77,7 @@ class Realism(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One bug: its symptom, the plan that reproduces it, how often it did, and how often it came without the fault."""
+    """One bug: its symptom, the plan that reproduces it, and its rates with and without the fault."""
 
     id: str
     symptom: str
@@ -87,23 +87,23 @@ class Finding(msgspec.Struct, frozen=True):
     strategies: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
     tries: int = 0
-    """Re-runs with the long wait in which the fault fired where it had."""
+    """Re-runs with the long wait in which the fault fired in the same place."""
     hits: int = 0
     elsewhere: int = 0
-    """Re-runs that say nothing: the fault fired elsewhere or not at all, or the run broke."""
+    """Re-runs that do not count: the fault fired elsewhere or not at all, or the run broke."""
     control_tries: int = 0
     """Runs that were held at the same moments without the fault."""
     control_hits: int = 0
     variants: tuple[Variant, ...] = ()
-    """The other places at which faults led to it, most frequent first: it may be more than one bug."""
+    """The other places at which faults led to the symptom, most frequent first: it may be more than one bug."""
     faults: tuple[str, ...] = ()
-    """Kinds of faults that led to it."""
+    """The kinds of faults that led to the symptom."""
     shown_by: int = 0
     """The run that shows it best: a confirmed one if there is one."""
     realism: Realism = Realism()
-    """Of a delay: could a slow device cause it?"""
+    """For a delay: could a slow device cause it?"""
     suppressed: str = ""
-    """Why the user knows of it and does not want to hear more, if so."""
+    """The reason in the user's suppression; "" if there is none."""
 
     @property
     def confirmed(self) -> bool:
@@ -111,17 +111,17 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def flaky(self) -> bool:
-        """It came without the fault too."""
+        """The symptom also occurred without the fault."""
         return self.control_hits > 0
 
     @property
     def dropped(self) -> bool:
-        """It was reproduced, but by a delay that no slow device causes."""
+        """The finding was reproduced, but by a delay that no slow device causes."""
         return self.confirmed and self.realism.answer == "dropped"
 
     @property
     def believed(self) -> bool:
-        """It was reproduced, or nobody tried to; it needs the fault, which can happen; and the user wants to hear of it."""
+        """Does the finding count as a bug? It was reproduced or not re-run, needs a realistic fault, and isn't suppressed."""
         untried = not self.tries and not self.elsewhere
         return (self.confirmed or untried) and not (self.flaky or self.dropped or self.suppressed)
 
