@@ -20,14 +20,16 @@ import msgspec
 
 import undermine
 from undermine import plugins
-from undermine.analysis.possible_faults import LEAVING_TRACES, injectable, possible_faults_at
+from undermine.analysis.possible_faults import injectable, possible_faults_at
 from undermine.campaign.experiments import Judged, Listener
 from undermine.campaign.loop import Campaign
 from undermine.config.schema import Config
 from undermine.deployments.sweep import sweep
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Plan, Step, failure_of
-from undermine.model.point import Point
+from undermine.model.faults import failure_of
+from undermine.model.plan import At, Plan, Step
+from undermine.model.point import LEAVING_TRACES, Point
+from undermine.model.rounds import RoundKind
 from undermine.policies.library import parse_policy
 from undermine.policies.pruning import Policy, compose, draw, filter_policy
 from undermine.policies.sequences import CampaignProfiles, profiles_of, using
@@ -35,7 +37,7 @@ from undermine.policies.sequences import Sequence as Tasks
 from undermine.protocols import History, PastRun, Profile
 from undermine.run.engine import Engine, open_engine
 from undermine.store.campaign_dirs import open_store
-from undermine.store.database import SPECIAL, Slot, Store
+from undermine.store.database import Slot, Store
 from undermine.strategies.prefail import Prefail
 
 POOL = "pool"
@@ -269,7 +271,7 @@ def _finish_special(campaign: Campaign, store: Store) -> None:
     """Re-runs of suspects that were under way when an earlier session ended."""
     rounds: dict[int, list[Slot]] = {}
     for slot in store.open_slots():
-        if slot.strategy in SPECIAL:
+        if slot.kind is not RoundKind.STRATEGY:
             rounds.setdefault(slot.round_index, []).append(slot)
     for slots in rounds.values():
         campaign.experiments.run_alone(slots)

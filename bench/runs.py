@@ -30,7 +30,7 @@ def main() -> None:
             rows = [row for row in store.run_rows() if row["status"] != "broken"]
     timings = [row["timing"] for row in rows]
     own = [t["own_s"] / t["total_s"] for t in timings]
-    fault_free = [row["timing"]["total_s"] for row in rows if row["strategy"] == "baseline"]
+    fault_free = [row["timing"]["total_s"] for row in rows if row["kind"] == "baseline"]
     summary = {
         "bench": "runs",
         "runs": len(rows),

@@ -32,14 +32,16 @@ from undermine.campaign.loop import Campaign
 from undermine.config.load import load
 from undermine.config.schema import Config, parse_duration
 from undermine.model.errors import UserError
+from undermine.model.faults import Delay
 from undermine.model.finding import Finding, landings
-from undermine.model.plan import Delay, Plan, point_at
+from undermine.model.plan import Plan, point_at
+from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord
 from undermine.program import Named, Program
 from undermine.protocols import History, Sources, Strategy
 from undermine.run.engine import open_engine
 from undermine.store.campaign_dirs import open_store
-from undermine.store.database import BASELINE, Store
+from undermine.store.database import Store
 from undermine.store.rundir import RunDir, load_record
 from undermine.strategies.compared import spots_of
 from undermine.strategies.slow_known import Known
@@ -183,7 +185,7 @@ def cell_of(mode: str, rows: Runs, records: Sequence[RunRecord], findings: Seque
         injected=sum(len(spots_hit(record)) for record in records),
         points=points,
         reports=tuple(report_of(finding, own) for finding in findings),
-        fault_free_s=tuple(seconds_of(row) for row in counting(rows) if row["strategy"] == BASELINE),
+        fault_free_s=tuple(seconds_of(row) for row in counting(rows) if row["kind"] is RoundKind.BASELINE),
         test_s=tables.mean(seconds_of(row) for row in counting(own)),
         delay_s=tables.mean(in_force_s(record) for record in records),
     )

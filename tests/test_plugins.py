@@ -14,7 +14,7 @@ from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.model.run import RunView, Verdict
-from undermine.protocols import History
+from undermine.protocols import Arranges, Capped, HasPolicies, History, Remarks, Traced
 
 BASE = """
 [roles.store]
@@ -147,7 +147,7 @@ def test_a_strategy_is_told_what_its_table_says(tmp_path: Path) -> None:
     [
         ("[strategies.prefail]\nfailures = 0\n", "strategies.prefail] cannot be used: expected `int` >= 1"),
         ("[strategies.prefail]\nfailure = 2\n", "did you mean"),
-        ("[strategies.random]\nfailures = 2\n", "can be told nothing"),
+        ("[strategies.random]\nfailures = 2\n", "takes no options; remove this table"),
         ("[strategies.no-such]\nfailures = 2\n", "no-such"),
         ("[strategies]\nprefail = 3\n", "must be a table like"),
     ],
@@ -156,3 +156,24 @@ def test_a_mistake_in_such_a_table_is_told_with_its_line(tmp_path: Path, more: s
     with pytest.raises(UserError, match=r"undermine\.toml:\d+") as error:
         plugins.strategies(config(tmp_path, more))
     assert said in str(error.value)
+
+
+def test_a_strategy_has_the_abilities_whose_attributes_it_has() -> None:
+    class Plain:
+        name, summary = "plain", ""
+
+        def propose(self, history: History) -> list[Plan]:
+            return []
+
+    class Able(Plain):
+        policies, cap, traced = ("first_read",), 3, True
+
+        def arrange(self, plans: Sequence[Plan], history: History) -> Sequence[Plan]:
+            return plans
+
+        def remarks(self) -> list[str]:
+            return ["a word"]
+
+    abilities = (HasPolicies, Arranges, Capped, Traced, Remarks)
+    assert [isinstance(Able(), ability) for ability in abilities] == [True] * 5
+    assert [isinstance(Plain(), ability) for ability in abilities] == [False] * 5

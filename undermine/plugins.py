@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
-from typing import Any
 
 import msgspec
 
@@ -12,7 +11,7 @@ from undermine.checkers.base import Settings
 from undermine.checkers.registry import BUILTIN
 from undermine.config.schema import Config
 from undermine.model.errors import UserError
-from undermine.protocols import Checker, Strategy
+from undermine.protocols import Checker, Strategy, TakesOptions
 from undermine.strategies.exhaustive import Exhaustive
 from undermine.strategies.prefail import Prefail
 from undermine.strategies.random import Random
@@ -47,17 +46,17 @@ def strategies(config: Config, wanted: Sequence[str] = ()) -> list[Strategy]:
 
 
 def _made(name: str, make: Callable[..., Strategy], config: Config) -> Strategy:
-    """The strategy, told what the configuration says."""
+    """The strategy, with the options of the configuration."""
     table = config.strategies.get(name, {})
-    kind: Any = getattr(make, "Options", None)
-    if kind is None:
+    if not isinstance(make, TakesOptions):
         if table:
-            raise UserError(f"{config.where(f'strategies.{name}')}: the strategy {name} can be told nothing; remove it")
+            where = config.where(f"strategies.{name}")
+            raise UserError(f"{where}: the strategy {name} takes no options; remove this table")
         return make()
     for key in table:
-        config.check_names(f"strategies.{name}.{key}", [key], kind.__struct_fields__)
+        config.check_names(f"strategies.{name}.{key}", [key], make.Options.__struct_fields__)
     try:
-        return make(msgspec.convert(table, kind))
+        return make(msgspec.convert(table, make.Options))
     except msgspec.ValidationError as error:
         where = config.where(f"strategies.{name}")
         raise UserError(

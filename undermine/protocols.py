@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from undermine.model.columns import Columns
-from undermine.model.plan import Fault, Place, Plan
+from undermine.model.faults import Fault
+from undermine.model.plan import Place, Plan
 from undermine.model.point import Point
 from undermine.model.run import Rank, RunStatus, RunView, Verdict
 
@@ -156,17 +157,66 @@ class Dropped(msgspec.Struct, frozen=True):
 class Strategy(Protocol):
     """A pure function from history to the next plans; none means that it is over.
 
-    It is asked when all that it proposed before is over. It may propose a few (`history.batch`) or, lazily, a whole level.
-    One that has `policies` (names, in order) has them applied to what it proposes; one that has `arrange(plans, history)` puts
-    what they leave in order; one that has a `cap` gets no more than so many runs. In the runs of one that is `traced`, and in
-    the fault-free runs before them, agents record everything that they can observe. One that has `remarks()` is asked after
-    each round for what the user should know.
+    It is asked when all that it proposed before is over. It may propose a few plans (`history.batch`) or, lazily, a whole
+    level.
+
+    Everything else that a strategy can do is optional, and a protocol of its own: `HasPolicies`, `Arranges`, `Capped`,
+    `Traced`, `Remarks`. A strategy has an ability if it has the attribute of that name; it need not import or inherit
+    anything. A base class with defaults would need both, and a plug-in that forgot to inherit from it would fail late.
     """
 
     name: str
     summary: str
 
     def propose(self, history: History) -> Iterable[Plan]: ...
+
+
+@runtime_checkable
+class HasPolicies(Protocol):
+    """A strategy whose plans are pruned by the policies that it names, in this order; by the default ones if it names none."""
+
+    @property
+    def policies(self) -> Sequence[str]: ...
+
+
+@runtime_checkable
+class Arranges(Protocol):
+    """A strategy that puts the plans in order that policies have kept."""
+
+    def arrange(self, plans: Sequence[Plan], history: History) -> Iterable[Plan]: ...
+
+
+@runtime_checkable
+class Capped(Protocol):
+    """A strategy that has at most `cap` experiments in a campaign; 0 means no limit."""
+
+    @property
+    def cap(self) -> int: ...
+
+
+@runtime_checkable
+class Traced(Protocol):
+    """A strategy in whose runs agents record everything that they can observe, if `traced` is true. So they do in the
+    fault-free runs before them."""
+
+    @property
+    def traced(self) -> bool: ...
+
+
+@runtime_checkable
+class Remarks(Protocol):
+    """A strategy that is asked after each round for what the user should know."""
+
+    def remarks(self) -> Iterable[str]: ...
+
+
+@runtime_checkable
+class TakesOptions(Protocol):
+    """A class of strategies that is configured by a table [strategies.NAME], as the struct `Options` describes it."""
+
+    Options: type[msgspec.Struct]
+
+    def __call__(self, options: Any, /) -> Strategy: ...
 
 
 class Checker(Protocol):

@@ -7,9 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rounds import written
 
 from undermine.analysis.coverage import Coverage, Reached, Share, Stage, coverage_of
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import RunRecord, RunStatus
 from undermine.policies.sequences import profiles_of
@@ -142,7 +144,7 @@ def seen(*points: Point) -> list[PointSeen]:
 
 
 def ran(store: Store, strategy: str, plan: Plan, *points: Point, status: RunStatus = "fired") -> int:
-    (slot,) = store.write_round(strategy, [plan])
+    (slot,) = written(store, strategy, [plan])
     run = store.begin_run(slot)
     fired = [(i, s.trigger.point.id, "crash", "{}") for i, s in enumerate(plan.steps) if isinstance(s.trigger, At)]
     store.finish_run(slot, RunRecord(run, plan, status), (), "", seen(*points), fired if status == "fired" else ())

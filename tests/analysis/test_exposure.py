@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from analysis.story import Story
+from story import Story
 
 from undermine.analysis.exposure.exposure import Exposure, Spot, exposures, merged
 from undermine.model.event import AgentInfo

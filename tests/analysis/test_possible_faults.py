@@ -7,14 +7,8 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from undermine.analysis.possible_faults import (
-    FaultLimits,
-    fault_family,
-    injectable,
-    possible_faults,
-    possible_faults_at,
-)
-from undermine.model.plan import (
+from undermine.analysis.possible_faults import fault_family, injectable, possible_faults, possible_faults_at
+from undermine.model.faults import (
     NETWORK_PARTITION,
     Corrupt,
     Crash,
@@ -22,6 +16,7 @@ from undermine.model.plan import (
     Drop,
     Error,
     Fault,
+    FaultLimits,
     Partition,
     Pause,
     Reboot,

@@ -17,9 +17,11 @@ from undermine.analysis.exposure.exposure import Spot
 from undermine.config.load import load
 from undermine.model.columns import Columns
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash, Delay, Fault
 from undermine.model.finding import Finding, Realism
-from undermine.model.plan import At, Crash, Delay, Fault, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import point_of
+from undermine.model.rounds import RoundKind
 from undermine.model.run import Receipt, RunRecord
 from undermine.protocols import History, PastRun
 from undermine.strategies.sieve import Mode
@@ -34,10 +36,15 @@ def delay(name: str, fault: Fault = Delay(5.0)) -> Plan:  # noqa: B008 - frozen
 
 
 def ran(
-    run: int, symptom: str = "", total_s: float = 2.0, status: str = "fired", strategy: str = "sieve"
+    run: int,
+    symptom: str = "",
+    total_s: float = 2.0,
+    status: str = "fired",
+    strategy: str = "sieve",
+    kind: RoundKind = RoundKind.STRATEGY,
 ) -> dict[str, Any]:
     timing = {"total_s": total_s} if total_s else {}
-    return {"run": run, "strategy": strategy, "status": status, "symptom": symptom, "timing": timing}
+    return {"run": run, "strategy": strategy, "kind": kind, "status": status, "symptom": symptom, "timing": timing}
 
 
 def finding(symptom: str, **more: Any) -> Finding:
@@ -106,8 +113,8 @@ def test_what_became_of_a_report(more: dict[str, Any], state: str) -> None:
 
 def test_a_cell_has_only_the_modes_own_runs_and_the_fault_free_ones() -> None:
     rows = [
-        ran(1, total_s=1.0, strategy="baseline"),
-        ran(2, total_s=9.0, strategy="baseline", status="broken"),
+        ran(1, total_s=1.0, strategy="", kind=RoundKind.BASELINE),
+        ran(2, total_s=9.0, strategy="", kind=RoundKind.BASELINE, status="broken"),
         ran(3, total_s=8.0, strategy="benign"),
         ran(4, total_s=4.0),
         ran(5, total_s=1.0, status="broken"),

@@ -8,11 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 from fake_engine import ENDLESS, FakeEngine, Scripted, Whole, campaign, configured, hurts
+from rounds import written
 
 from undermine.campaign.experiments import News
 from undermine.campaign.loop import Limits
 from undermine.model.errors import ClusterError, UserError
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
+from undermine.model.rounds import RoundKind
 from undermine.model.run import Receipt, RunRecord
 from undermine.protocols import PointSeen
 from undermine.store.rundir import RunDir, load_view
@@ -50,7 +53,7 @@ def test_a_strategy_is_told_of_points_that_later_fault_free_runs_show(engine, st
     over = campaign(engine, store, [scripted])
     over.run(Limits(budget_s=0.0))
     first = over.history_of(scripted, 4)
-    (slot,) = store.write_round("baseline", [Plan()])
+    (slot,) = written(store, "baseline", [Plan()])
     new = PointSeen(point(loc="app:new#1"), 1, 1, 0)
     record = RunRecord(store.begin_run(slot), slot.plan, "fired")
     store.finish_run(slot, record, (), "", [new], [])
@@ -144,7 +147,7 @@ def test_the_third_noisy_run_counts_and_says_so(engine, store) -> None:
 def test_a_baseline_that_fails_on_a_late_machine_is_run_again(engine, store) -> None:
     engine.runner.late_ms = lambda count: 800.0 if count == 1 else 0.0
     campaign(engine, store, [Scripted("a", 1)], picks=lambda plan: len(engine.runner.executed) == 1).run(ENDLESS)
-    assert [run.status for run in store.past_runs("baseline")] == ["fired", "fired"]
+    assert [run.status for run in store.past_runs(kind=RoundKind.BASELINE)] == ["fired", "fired"]
     assert engine.runner.strategies.count("baseline") == 3
 
 

@@ -10,7 +10,8 @@ from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Says, Scripted, Whole,
 
 from undermine.campaign.experiments import News
 from undermine.campaign.loop import Campaign
-from undermine.model.plan import At, Crash, Delay, FirstUnseen, Hold, Step
+from undermine.model.faults import Crash, Delay, Hold
+from undermine.model.plan import At, FirstUnseen, Step
 from undermine.model.point import Point
 from undermine.model.run import Conditions, Moment, RunView, Verdict
 from undermine.testing import point
@@ -287,17 +288,17 @@ def test_killed_in_any_re_run_the_next_session_finishes_it(engine, store, run) -
 @pytest.mark.parametrize("rounds", range(5))
 def test_killed_between_re_runs_the_next_session_makes_the_missing_ones(engine, store, monkeypatch, rounds) -> None:
     """The tool dies when it is about to store the next round, so nothing of it is there."""
-    write, special = store.write_round, []
+    write, special = store.write_round_of, []
 
-    def dying(strategy, plans, dropped=()):
-        if strategy in ("confirm", "control"):
+    def dying(kind, plans):
+        if kind in ("confirm", "control"):
             if len(special) == rounds:
                 raise KeyboardInterrupt
-            special.append(strategy)
-        return write(strategy, plans, dropped)
+            special.append(kind)
+        return write(kind, plans)
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "write_round", dying)
+        patch.setattr(store, "write_round_of", dying)
         made = observed(engine, store, [Fixed("a", crash())], breaks)
         if rounds < 4:
             with pytest.raises(KeyboardInterrupt):

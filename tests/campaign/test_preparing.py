@@ -10,15 +10,18 @@ import msgspec
 import pytest
 from fake_engine import TOML, FakeEngine, FakeRunner, campaign, configured
 
-from undermine.analysis.possible_faults import FaultLimits
 from undermine.campaign.experiments import Experiments, Judged, News
 from undermine.campaign.preparing import Preparing
 from undermine.model.baseline import Baseline
 from undermine.model.errors import ClusterError
-from undermine.model.plan import Plan, fault_kind
+from undermine.model.faults import FaultLimits, fault_kind
+from undermine.model.plan import Plan
+from undermine.model.rounds import RoundKind
 from undermine.model.run import NodeInfo, RunView, Settling, Verdict
-from undermine.store.database import BASELINE, BENIGN, Store
+from undermine.store.database import Store
 from undermine.store.rundir import RunDir, load_baseline, load_view, save_record
+
+BASELINE, BENIGN = RoundKind.BASELINE, RoundKind.BENIGN
 
 THREE = TOML.replace("baseline_runs = 2", "baseline_runs = 3").replace("benign_runs = 0", "benign_runs = 2")
 
@@ -179,7 +182,7 @@ def test_after_none_passed_another_session_tries_anew(tmp_path, stage, store) ->
 
 def test_a_fault_at_rest_that_makes_a_run_fail_is_a_suspect_and_not_learnt_from(stage, store) -> None:
     (suspect,) = stage.run(lambda count, plan: count == 4)
-    assert (suspect.slot.strategy, suspect.symptom) == (BENIGN, "it breaks")
+    assert (suspect.slot.kind, suspect.slot.strategy, suspect.symptom) == (BENIGN, "", "it breaks")
     assert stage.warnings == [f"run 4 failed with a fault at rest ({suspect.slot.plan}): it breaks"]
     assert "crash n1" in stage.warnings[0]
     learnt = load_baseline(store.folder)
@@ -234,7 +237,7 @@ def test_interrupted_anywhere_it_goes_on_where_it_was(tmp_path, stage, store, mo
     again = Stage(tmp_path, store)
     again.run()
     assert len(again.runner.executed) == 6 - moment
-    assert [len(store.past_runs(name)) for name in (BASELINE, BENIGN)] == [3, 2]
+    assert [len(store.past_runs(kind=kind)) for kind in (BASELINE, BENIGN)] == [3, 2]
     assert store.open_slots() == []
     assert (load_baseline(store.folder).runs, load_baseline(store.folder).benign) == (3, 2)
 

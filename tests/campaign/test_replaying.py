@@ -11,8 +11,9 @@ import pytest
 from undermine.campaign.experiments import Judged
 from undermine.campaign.replaying import Replaying, ReplayResult, Wanted
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash, Hold
 from undermine.model.finding import Finding, Variant
-from undermine.model.plan import At, Crash, Hold, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Verdict
 from undermine.store.database import Slot, Store
@@ -51,7 +52,7 @@ class FakeCampaign:
             self.add(run, slot.plan, landed, status)
             verdict = Verdict("fail", "text", symptom, (), "mine") if symptom else Verdict.ok()
             judged.append(Judged(run, slot, status, "why not" * (status != "fired"), symptom, (verdict,)))
-            self.rounds.append((slot.strategy, str(slot.plan)))
+            self.rounds.append((slot.kind, str(slot.plan)))
         return judged
 
     def view(self, run: int) -> Any:

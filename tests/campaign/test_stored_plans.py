@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_engine import ENDLESS, TOML, FakeEngine, campaign, configured
+from rounds import written
 
 from undermine import api
 from undermine.campaign import proposing, stored_plans
@@ -16,12 +17,14 @@ from undermine.cli import commands as cli
 from undermine.config.schema import Config
 from undermine.exchange import plan_file
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
+from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord
 from undermine.policies.pruning import Policy, Pruned, cluster_policy, compose, filter_policy, prune
 from undermine.protocols import Dropped
 from undermine.store import campaign_dirs
-from undermine.store.database import CONFIRM, Store
+from undermine.store.database import Store
 from undermine.testing import point
 
 
@@ -34,7 +37,7 @@ RULE = "policy same"
 
 
 def run(store: Store, plan: Plan, status: str = "fired", strategy: str = "some") -> int:
-    (slot,) = store.write_round(strategy, [plan])
+    (slot,) = written(store, strategy, [plan])
     number = store.begin_run(slot)
     store.finish_run(slot, RunRecord(number, plan, status), (), "", (), ())  # type: ignore[arg-type]
     store.finish_round(slot.round_index, 1.0)
@@ -60,10 +63,10 @@ def test_what_was_run_and_what_is_still_to_run_is_told_for_each_strategy(store: 
 
 def test_re_runs_are_told_only_while_there_are_some_to_make(store: Store) -> None:
     run(store, A)
-    run(store, A, strategy=CONFIRM)
+    run(store, A, strategy="confirm")
     assert [planned.strategy for planned in read(store).predicted] == ["some"]
-    store.write_round(CONFIRM, [A])
-    assert [planned.strategy for planned in read(store).predicted] == ["some", CONFIRM]
+    store.write_round_of(RoundKind.CONFIRM, [A])
+    assert [planned.strategy for planned in read(store).predicted] == ["some", "confirm"]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,7 @@ def test_what_another_strategy_has_run_stands_for_itself(store: Store) -> None:
 
 
 def test_what_a_re_run_has_run_stands_for_nothing(store: Store) -> None:
-    run(store, A, strategy=CONFIRM)
+    run(store, A, strategy="confirm")
     store.write_dropped([Dropped(A2, RULE, A.id)])
     instead = only(read(store)).dropped[0].examples[0].instead
     assert instead is not None

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from undermine.checkers.blocked_threads import blocked_because, thread_lines
-from undermine.model.stacks import ProcessStacks, ThreadState
+from undermine.model.stacks import ProcessStacks, ThreadStack
 
 
-def doing(name: str, function: str, waits: str = "", *holds: str) -> ThreadState:
-    return ThreadState(name, (f"{function}:7",), (function,) if function else (), holds, waits)
+def doing(name: str, function: str, waits: str = "", *holds: str) -> ThreadStack:
+    return ThreadStack(name, (f"{function}:7",), (function,) if function else (), holds, waits)
 
 
 def held_by(name: str, place: str = "app:take", ended: str = "") -> str:
     return f"lock 1, held by {name}{ended} since {place}:3, at app:wait:9"
 
 
-def stacks(*threads: ThreadState, node: str = "n1") -> tuple[ProcessStacks, ...]:
+def stacks(*threads: ThreadStack, node: str = "n1") -> tuple[ProcessStacks, ...]:
     return (ProcessStacks(node, 1, 100, 5, threads),)
 
 

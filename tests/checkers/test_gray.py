@@ -10,23 +10,10 @@ import pytest
 from undermine.checkers.base import Settings
 from undermine.checkers.gray import Gray, Window, windows
 from undermine.model.baseline import Baseline
-from undermine.model.plan import (
-    At,
-    Corrupt,
-    Crash,
-    Delay,
-    Drop,
-    Error,
-    Fault,
-    Hold,
-    Partition,
-    Pause,
-    Plan,
-    Reboot,
-    Step,
-)
+from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import END, HealthSample, Moment, NodeExit, Op, OpStatus, Receipt, RunView, Verdict
-from undermine.model.stacks import ProcessStacks, ThreadState
+from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.testing import point, run_view
 
 HIT_S, HEALED_S = 10.0, 16.0
@@ -340,8 +327,8 @@ def test_a_window_measures_only_what_was_waited_within_it() -> None:
 
 def test_the_function_that_has_the_lock_is_named_but_does_not_make_it_another_finding() -> None:
     own, held = ("app.shard:put",), "lock 1, held by sender since app:send:7, at app.shard:put:9"
-    stuck = [ThreadState(f"rpc-{n}", own, own, waits=held) for n in range(2)]
-    stacks = (ProcessStacks("n1", 1, 9, ns(HEALED_S), (ThreadState("sender", own=("app:send",)), *stuck)),)
+    stuck = [ThreadStack(f"rpc-{n}", own, own, waits=held) for n in range(2)]
+    stacks = (ProcessStacks("n1", 1, 9, ns(HEALED_S), (ThreadStack("sender", own=("app:send",)), *stuck)),)
     verdict = check(DENIED, stacks=stacks)
     assert "for up to 5.5 s, behind a lock taken in app:send, while all nodes" in verdict.text
     assert verdict.symptom == check(DENIED).symptom

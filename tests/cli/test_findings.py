@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from undermine.cli.findings import show_findings
+from undermine.model.faults import Crash
 from undermine.model.finding import Finding, Realism, Variant
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Verdict
 from undermine.testing import point
 

@@ -7,7 +7,8 @@ import pytest
 from undermine.api import PlanResult, Predicted
 from undermine.campaign.stored_plans import DroppedBy, DroppedPlan, Planned, StandsIn, StoredPlans
 from undermine.cli.plan import show_plan, show_stored_plans
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.policies.pruning import Example, Explanation
 from undermine.testing import point
 

@@ -8,7 +8,8 @@ import pytest
 
 from undermine.campaign.replaying import ReplayedRun, ReplayResult
 from undermine.cli.replay import replay_words, show_replays
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Verdict
 from undermine.testing import point
 

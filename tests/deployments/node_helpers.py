@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from undermine.deployments.client import GuardianClient
 from undermine.deployments.guardian import processes
+from undermine.deployments.guardian_client.client import GuardianClient
 
 DEADLINE_S = 15.0
 ROOT = Path(__file__).resolve().parents[2]

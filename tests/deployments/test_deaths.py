@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from node_helpers import Nodes, Token, family, family_size, spawn_tool, until
 
-from undermine.deployments.client import GuardianClient, GuardianDied
 from undermine.deployments.guardian import processes
+from undermine.deployments.guardian_client.client import GuardianClient, GuardianDied
 from undermine.deployments.sweep import sweep
 
 # Starts and kills nodes for ever; says so after the first of them.
 TOOL = """
 import itertools, os, sys
 from pathlib import Path
-from undermine.deployments.client import GuardianClient
+from undermine.deployments.guardian_client.client import GuardianClient
 
 folder, scratch, script, forked = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4] == "forked"
 client = GuardianClient(campaign_dir=folder)

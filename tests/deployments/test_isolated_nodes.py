@@ -194,7 +194,7 @@ TOOL = """
 import itertools, os, sys
 from pathlib import Path
 from undermine.deployments import cgroups
-from undermine.deployments.client import GuardianClient
+from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.network import Network, find_nft
 
 folder, script = Path(sys.argv[1]), sys.argv[2]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from node_helpers import Nodes, Token, family, family_size, until
 
-from undermine.deployments.client import Exit, GuardianClient
 from undermine.deployments.guardian import processes
+from undermine.deployments.guardian_client.client import Exit, GuardianClient
 from undermine.model.errors import UserError
 
 

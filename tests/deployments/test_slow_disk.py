@@ -394,7 +394,7 @@ def test_the_supervisor_ends_when_it_is_closed_and_the_nodes_are_dead(door: Path
 TOOL = """
 import sys, time
 from pathlib import Path
-from undermine.deployments.client import GuardianClient
+from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.slow.disk import SlowDisks
 door, folder, token = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 client, disks = GuardianClient(), SlowDisks(door)

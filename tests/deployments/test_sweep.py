@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from node_helpers import Nodes, Token
 
-from undermine.deployments.client import GuardianClient
 from undermine.deployments.guardian import processes
+from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.sweep import REGISTRY, note_scratch, removable, sweep
 
 DEAD_TOOL = {"pid": 2**22 + 1, "start": 1}  # no such pid can be

@@ -23,8 +23,9 @@ from undermine.exchange import manifest as manifests
 from undermine.exchange.evidence import Seen
 from undermine.exchange.manifest import FORMAT, Manifest
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash
 from undermine.model.finding import Finding
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import NodeInfo, RunRecord, Verdict
 from undermine.store.rundir import RunDir, save_record
 from undermine.testing import point

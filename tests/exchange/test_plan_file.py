@@ -14,21 +14,8 @@ import pytest
 
 from undermine.exchange import plan_file
 from undermine.model.errors import UserError
-from undermine.model.plan import (
-    At,
-    Compare,
-    Crash,
-    Delay,
-    Error,
-    FirstUnseen,
-    Partition,
-    Pause,
-    Plan,
-    Reboot,
-    Step,
-    Then,
-    When,
-)
+from undermine.model.faults import Crash, Delay, Error, Partition, Pause, Reboot
+from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
 from undermine.model.point import Point
 from undermine.testing import point
 
@@ -122,13 +109,19 @@ AT = BY_HAND["steps"][0]["trigger"]
         (put(*TRIGGER, "point", "op", value=1), r"trigger\.point\.op: must be text in quotes, not 1"),
         (put(*TRIGGER, "point", value={"items": [["op"]]}), r"trigger\.point\.items\[0\]: expected"),
         (put("steps", 0, "fault", value={"fault": "crsh"}), r"steps\[0\]\.fault\.fault: invalid value 'crsh'"),
-        (put("steps", 0, "fault", value={"fault": "error", "error": "EVIL"}), r"fault\.error: 'EVIL' is no error"),
+        (put("steps", 0, "fault", value={"fault": "error", "error": "EVIL"}), r"fault\.error: 'EVIL' is not an error"),
         (
             {"steps": [{"trigger": {"trigger": "at", "point": {"op": "file.map_write"}}, "fault": {"fault": "error"}}]},
             r"steps\[0\]: file\.map_write cannot be answered with an error",
         ),
-        (put("steps", 0, "fault", value={"fault": "delay", "delay_s": -1}), r"steps\[0\]\.fault: -1.0 is no time"),
-        (put("steps", 0, "fault", value={"fault": "pause", "pause_s": float("nan")}), r"fault: nan is no time"),
+        (
+            put("steps", 0, "fault", value={"fault": "delay", "delay_s": -1}),
+            r"steps\[0\]\.fault\.delay_s: -1.0 is not a time",
+        ),
+        (
+            put("steps", 0, "fault", value={"fault": "pause", "pause_s": float("nan")}),
+            r"fault\.pause_s: nan is not a time",
+        ),
         (put("steps", 0, "until", value={**AT, "nth": -1}), r"steps\[0\]\.until\.nth: must be 1 or more"),
         ({"steps": [{"trigger": AT}]}, r"steps\[0\]: object missing required field `fault`"),
         (

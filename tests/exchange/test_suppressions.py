@@ -14,8 +14,9 @@ from undermine.config.schema import Config
 from undermine.exchange import suppressions
 from undermine.exchange.suppressions import Suppression
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash
 from undermine.model.finding import Finding
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.testing import point
 
 DAY = datetime.date(2026, 11, 16)

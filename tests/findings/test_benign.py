@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from undermine.findings.benign import STRATEGY, benign_plans
+from undermine.findings.benign import benign_plans
 from undermine.inject.compile import unsupported
-from undermine.model.plan import NETWORK_PARTITION, At, Crash, Partition, Plan, Reboot, fault_kind, nodes_of
+from undermine.model.faults import NETWORK_PARTITION, Crash, Partition, Reboot, fault_kind, nodes_of
+from undermine.model.plan import At, Plan
 from undermine.model.point import REST, phase_point
-from undermine.store.database import BENIGN
 
 ALL = ("crash", "reboot", "partition", "delay")
 ROLES = {"master": ("m1",), "server": ("s1", "s2", "s3"), "gate": ("g1",)}
@@ -33,13 +33,9 @@ def test_they_come_at_rest_and_name_their_node() -> None:
     for plan in plans:
         (step,) = plan.steps
         assert step.trigger == At(phase_point(REST))
-        assert (plan.seed, plan.strategy) == (7, STRATEGY)
+        assert (plan.seed, plan.strategy) == (7, "benign")
         assert len(nodes_of(step.fault)) == 1
         assert unsupported(plan, {}, NETWORK, (), ("n1", "n2")) == ""
-
-
-def test_their_name_is_the_one_that_the_store_knows() -> None:
-    assert STRATEGY == BENIGN
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from undermine.findings import confirm
 from undermine.findings.confirm import PLANS_MAX, Attempt, Rate, best, fired_alike, next_rerun
+from undermine.model.faults import Crash
 from undermine.model.finding import JudgedRun, Realism
-from undermine.model.plan import At, Crash, Plan, Step
-from undermine.store import database as store
+from undermine.model.plan import At, Plan, Step
 from undermine.testing import point
 
 WANTED = 3
@@ -22,10 +21,6 @@ def attempt(number: int = 1, again: Rate = Rate(), control: Rate = Rate()) -> At
 def todo(*attempts: Attempt, controllable: bool = True) -> tuple[int, str] | None:
     found = next_rerun(attempts, WANTED, lambda plan: controllable)
     return (found[0].first.run, found[1]) if found else None
-
-
-def test_the_names_of_rounds_are_those_of_the_store() -> None:
-    assert (confirm.CONFIRM, confirm.CONTROL, confirm.REALISM) == (store.CONFIRM, store.CONTROL, store.REALISM)
 
 
 def test_re_runs_go_on_until_enough_count() -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from undermine.findings.group import VARIANTS_MAX, suspicions, template
 from undermine.findings.realism import probe
+from undermine.model.faults import Crash, Delay, Fault
 from undermine.model.finding import Finding, JudgedRun, Landing
-from undermine.model.plan import At, Crash, Delay, Fault, Plan, Step, When
+from undermine.model.plan import At, Plan, Step, When
 from undermine.model.point import REST, Point, phase_point, point_of
+from undermine.model.rounds import RoundKind
 from undermine.model.run import SlowOp, Verdict
 from undermine.testing import event, point
 
@@ -23,11 +25,13 @@ def plan(number: int, fault: Fault = Crash(), at: Point = point()) -> Plan:  # n
 def outcome(
     run: int, strategy: str, symptom: str, made: Plan, status: str = "fired", landed: tuple[Landing, ...] | None = None
 ) -> JudgedRun:
-    """It fired where its plan says, unless something else is said."""
+    """It fired where its plan says, unless something else is said. `strategy`: its name, or the kind of the round."""
     if landed is None:
         fired = status == "fired"
         landed = tuple((i, step.trigger.point) for i, step in enumerate(made.steps)) if fired else ()  # type: ignore[union-attr]
-    return JudgedRun(run, strategy, made, made.id, status, symptom, landed)  # type: ignore[arg-type]
+    kind = RoundKind(strategy) if strategy in set(RoundKind) else RoundKind.STRATEGY
+    strategy = strategy if kind is RoundKind.STRATEGY else ""
+    return JudgedRun(run, strategy, made, made.id, status, symptom, landed, kind=kind)  # type: ignore[arg-type]
 
 
 def grouped(*outcomes: JudgedRun, numbers: Mapping[str, int] | None = None) -> tuple[Finding, ...]:

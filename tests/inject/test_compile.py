@@ -5,25 +5,8 @@ from __future__ import annotations
 import pytest
 
 from undermine.inject.compile import compile_steps, cuts, lasting_partition, meets_phases, unsupported
-from undermine.model.plan import (
-    At,
-    Compare,
-    Crash,
-    Delay,
-    Drop,
-    Error,
-    Fault,
-    FirstUnseen,
-    Hold,
-    Partition,
-    Pause,
-    Plan,
-    Reboot,
-    Step,
-    Then,
-    Trigger,
-    When,
-)
+from undermine.model.faults import Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
+from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, Trigger, When
 from undermine.model.point import CLIENT, REST, Point, client_point, phase_point
 from undermine.testing import CAPABILITIES, point
 

@@ -25,22 +25,8 @@ from undermine.inject.controller import (
     StartNodes,
 )
 from undermine.model.event import AgentInfo
-from undermine.model.plan import (
-    At,
-    Corrupt,
-    Crash,
-    Delay,
-    Drop,
-    Error,
-    Fault,
-    Hold,
-    Partition,
-    Pause,
-    Plan,
-    Reboot,
-    Step,
-    Trigger,
-)
+from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
+from undermine.model.plan import At, Plan, Step, Trigger
 from undermine.model.run import Moment
 from undermine.testing import CAPABILITIES, point
 

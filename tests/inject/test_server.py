@@ -16,7 +16,8 @@ import pytest
 
 from undermine.inject.controller import VERSION, Controller, EndFault, ExpectCrash, KillNodes, Note
 from undermine.inject.server import Server, SharedState
-from undermine.model.plan import At, Crash, Delay, Error, Fault, Hold, Partition, Plan, Reboot, Step, Trigger
+from undermine.model.faults import Crash, Delay, Error, Fault, Hold, Partition, Reboot
+from undermine.model.plan import At, Plan, Step, Trigger
 from undermine.testing import point
 
 WAIT_S = 10.0

@@ -16,9 +16,11 @@ from integration_project import TARGET, Project
 
 from undermine.config.load import load
 from undermine.findings.realism import check, probe
+from undermine.model.faults import Delay, Hold
 from undermine.model.finding import JudgedRun, Realism, landings
-from undermine.model.plan import At, Delay, Hold, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point, point_of
+from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, RunView
 from undermine.run import runner
 from undermine.run.engine import Engine, open_engine
@@ -121,7 +123,9 @@ class Courier:
             assert record.status == "fired", record.reason
             views.append(view)
             made.append(
-                JudgedRun(len(made) + 1, "realism", todo, todo.id, record.status, "", landings(record), record.slow_ops)
+                JudgedRun(
+                    len(made) + 1, "", todo, todo.id, record.status, "", landings(record), record.slow_ops, RoundKind.REALISM
+                )
             )
 
 
@@ -230,7 +234,7 @@ def test_a_hunt_drops_what_no_disk_causes_and_keeps_what_one_does(
         (finding,) = hunting.run(ENDLESS)
         assert (finding.rate, finding.realism.answer) == ("1/1, 0/1 without the fault", answer), finding.realism
         assert finding.believed == (answer == "realistic")
-        kinds = [row["strategy"] for row in store.run_rows() if row["status"] == "fired"]
+        kinds = [row["strategy"] or row["kind"] for row in store.run_rows() if row["status"] == "fired"]
         assert kinds == ["baseline", "a", "confirm", "control", "realism"]
         assert store.findings() == (finding,)
         hunting.run(ENDLESS)

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash, Delay, Error, Fault, Hold, Partition, Reboot
 from undermine.model.injected import InjectedFault, Stage
-from undermine.model.plan import At, Crash, Delay, Error, Fault, Hold, Partition, Plan, Reboot, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import REST, client_point, phase_point, point_of
 from undermine.model.run import END, Moment, Op, Receipt, RunView
 from undermine.testing import event, run_view
@@ -48,7 +49,8 @@ def test_a_fault_knows_its_step_its_nodes_its_time_and_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "failure"), [(Error("EIO"), "disk"), (Error("ECONNRESET"), "net"), (Delay(), "delay"), (Reboot(), "reboot")]
+    ("fault", "failure"),
+    [(Error("EIO"), "disk"), (Error("ECONNRESET"), "net"), (Delay(), "delay"), (Reboot(), "reboot")],
 )
 def test_failures_are_called_as_in_policies(fault: Fault, failure: str) -> None:
     assert hit(fault).failure == failure
@@ -84,7 +86,11 @@ def test_a_run_that_was_stored_without_moments_is_told_by_its_receipts() -> None
 def test_the_functions_are_those_of_the_operation_at_which_it_fired() -> None:
     fault = hit()
     assert fault.event is WRITE
-    assert fault.frames == ("app.disk:File.write", "app.replicas:Replica.append", "app.rpc:Server._serve.<locals>.answer")
+    assert fault.frames == (
+        "app.disk:File.write",
+        "app.replicas:Replica.append",
+        "app.rpc:Server._serve.<locals>.answer",
+    )
     for name in ("append", "Replica.append", "replicas:Replica.append", "app.replicas:Replica.append"):
         assert fault.during(name), name
     assert not fault.during("pend")

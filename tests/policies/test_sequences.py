@@ -5,27 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rounds import written
 
-from undermine.model.plan import (
-    FAILURES,
-    At,
-    Compare,
-    Corrupt,
-    Crash,
-    Delay,
-    Drop,
-    Error,
-    Fault,
-    FirstUnseen,
-    Hold,
-    Partition,
-    Pause,
-    Plan,
-    Reboot,
-    Step,
-    Then,
-    When,
-)
+from undermine.model.faults import FAILURES, Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
+from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
 from undermine.model.point import Point, client_point
 from undermine.model.run import RunRecord
 from undermine.policies.sequences import (
@@ -48,7 +31,7 @@ from undermine.policies.sequences import (
     using,
 )
 from undermine.protocols import PastRun, PointSeen, Profile
-from undermine.store.database import BASELINE, Store
+from undermine.store.database import Store
 from undermine.testing import point
 
 WRITE = point("file.write", "n1", "app:Log.write#2", "wal")
@@ -348,9 +331,9 @@ def test_of_several_runs_the_first_that_took_its_faults_speaks_and_controls_neve
 def stored(folder: Path) -> Store:
     """A campaign with a fault-free run and one with a crash, after which something new is seen."""
     store = Store(folder)
-    shown = {BASELINE: [WRITE], "some": [WRITE, SEND]}
-    for strategy, plan in ((BASELINE, Plan()), ("some", CRASHED.plan)):
-        (slot,) = store.write_round(strategy, [plan])
+    shown = {"baseline": [WRITE], "some": [WRITE, SEND]}
+    for strategy, plan in (("baseline", Plan()), ("some", CRASHED.plan)):
+        (slot,) = written(store, strategy, [plan])
         record = RunRecord(store.begin_run(slot), plan, "fired")
         seen = [PointSeen(at, 1, 1, order, after=order, frames=("app:f",)) for order, at in enumerate(shown[strategy])]
         store.finish_run(slot, record, (), "", seen, ())

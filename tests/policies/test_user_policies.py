@@ -9,17 +9,19 @@ from types import SimpleNamespace
 
 import pytest
 from fake_engine import TOML, configured
+from rounds import written
 
 import undermine
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Crash, Plan, Reboot, Step
+from undermine.model.faults import Crash, Reboot
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import RunRecord
 from undermine.policies.pruning import Refusal
 from undermine.policies.sequences import sequence_of
 from undermine.protocols import PointSeen
 from undermine.run.engine import Engine
-from undermine.store.database import BASELINE, Store
+from undermine.store.database import Store
 from undermine.testing import point
 from undermine.userland.client import UserlandClient
 
@@ -80,7 +82,7 @@ def campaign(folder: Path, shown: dict[Plan, list[Point]]) -> None:
     """Store a run for each plan, and what it showed."""
     store = Store(folder)
     for plan, points in shown.items():
-        (slot,) = store.write_round(plan.strategy, [plan])
+        (slot,) = written(store, plan.strategy, [plan])
         record = RunRecord(store.begin_run(slot), plan, "fired")
         seen = [PointSeen(p, 1, 1, order, after=1, frames=("app:recover",)) for order, p in enumerate(points)]
         store.finish_run(slot, record, (), "", seen, ())
@@ -95,7 +97,7 @@ def stored(tmp_path: Path) -> None:
     """After crashes at a and b recovery does the same, after one at c it does something else."""
     first = {name: Plan((at(name),), 0, "some") for name in "abc"}
     new = {"a": ONE, "b": point(node="n2", loc="app:one#1"), "c": TWO}
-    campaign(tmp_path, {Plan((), 0, BASELINE): [point()]} | {first[n]: [point(), new[n]] for n in first})
+    campaign(tmp_path, {Plan((), 0, "baseline"): [point()]} | {first[n]: [point(), new[n]] for n in first})
 
 
 @pytest.mark.usefixtures("stored")

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from rounds import written
 
 from undermine.model.event import Event
+from undermine.model.faults import Fault, fault_kind
 from undermine.model.finding import Finding
-from undermine.model.plan import At, Fault, Place, Plan, Step, fault_kind, final_at
+from undermine.model.plan import At, Place, Plan, Step, final_at
 from undermine.model.point import Point, point_of
 from undermine.model.run import NodeExit, NodeInfo, Op, OpStatus, Receipt, RunRecord, Timing, Verdict
 from undermine.protocols import PointSeen
@@ -103,7 +105,7 @@ class CampaignMaker:
         logs: dict[str, bytes] | None = None,
     ) -> int:
         """Store one judged run and write its folder."""
-        (slot,) = self.store.write_round(strategy, [what])
+        (slot,) = written(self.store, strategy, [what])
         number = self.store.begin_run(slot)
         finished = msgspec.structs.replace(made or record(number, what), id=number)
         run = self.dir(number)

@@ -10,8 +10,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from report_campaigns import CampaignMaker, at_s, event, op, plan, point, record
 
+from undermine.model.faults import Crash, Delay, Error, Reboot
 from undermine.model.finding import Finding, Variant
-from undermine.model.plan import At, Crash, Delay, Error, Plan, Reboot, Step, Then
+from undermine.model.plan import At, Plan, Step, Then
 from undermine.model.run import (
     HealthSample,
     NodeExit,
@@ -23,7 +24,7 @@ from undermine.model.run import (
     Verdict,
     WorkloadResult,
 )
-from undermine.model.stacks import ProcessStacks, ThreadState
+from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.protocols import PointSeen
 
 WRITE = point("s2", "file.write", "granary.shard_disk:ShardDisk.append#2", "shard-<n>/log")
@@ -44,14 +45,14 @@ OTHERS = [
 
 
 STUCK = (
-    ThreadState("MainThread", ("selectors:select:415", "granary.rpc:serve:88"), ("granary.rpc:serve",)),
-    ThreadState(
+    ThreadStack("MainThread", ("selectors:select:415", "granary.rpc:serve:88"), ("granary.rpc:serve",)),
+    ThreadStack(
         "worker-1",
         ("threading:wait:320", "granary.assignment:Assignments.save:41", "granary.master:assign:77"),
         ("granary.assignment:Assignments.save", "granary.master:assign"),
         waits="lock@7f31, held by worker-2 since granary.assignment:Assignments.save:43, at granary.master:assign:77",
     ),
-    ThreadState(
+    ThreadStack(
         "worker-2",
         ("os:fsync", "granary.assignment:Assignments.save:44"),
         ("granary.assignment:Assignments.save",),

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from undermine.inject.controller import CutNetwork, EndFault, FreezeNodes, KillNodes, LoseMessages, Note, StartNodes
-from undermine.model.plan import At, Crash, Fault, Hold, Partition, Pause, Plan, Reboot, Step
+from undermine.model.faults import Crash, Fault, Hold, Partition, Pause, Reboot
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import END, NodeInfo, Receipt, Sabotage
 from undermine.run.tool_faults import HEALED, TIME_OVER, UNTIL, Saboteur, ToolFaults
 from undermine.testing import point
@@ -42,6 +43,9 @@ class FakeCluster:
         self.dead.add(node)
         return True
 
+    def expect_crash(self, node: str, reboot_after_s: float | None) -> None:
+        self.done.append(f"expect {node}")
+
     def start_again(self, nodes: Iterable[str]) -> list[str]:
         self.dead -= set(nodes)
         return list(nodes)
@@ -56,6 +60,10 @@ class FakeCluster:
         self.done.append("start")
         return {}
 
+    @property
+    def partition(self) -> FakeCluster:
+        return self
+
     def cut(self, step: int, pairs: object) -> None:
         self.cuts.add(step)
 
@@ -69,7 +77,7 @@ def cluster() -> FakeCluster:
 
 
 def faults_of(cluster: FakeCluster, *faults: Fault) -> ToolFaults:
-    return ToolFaults(Plan(tuple(Step(At(point()), fault) for fault in faults)), cluster)  # type: ignore[arg-type]
+    return ToolFaults(Plan(tuple(Step(At(point()), fault) for fault in faults)), cluster)
 
 
 def shown(receipts: list[Receipt]) -> list[tuple[str, str, str]]:
@@ -196,7 +204,7 @@ def test_a_hold_has_a_receipt_of_its_moment(cluster: FakeCluster) -> None:
 def test_what_is_broken_unseen_is_broken_once(
     cluster: FakeCluster, kind: Sabotage, within: list[str], after: list[str], in_force: bool
 ) -> None:
-    saboteur = Saboteur(kind, cluster)  # type: ignore[arg-type]
+    saboteur = Saboteur(kind, cluster)
     assert not saboteur.in_force
     for _ in range(2):
         saboteur.within_workload()

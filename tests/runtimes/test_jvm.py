@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from undermine import api
-from undermine.analysis.possible_faults import FaultLimits, possible_faults_at
+from undermine.analysis.possible_faults import possible_faults_at
 from undermine.campaign.experiments import News
 from undermine.config.load import load
 from undermine.config.templates import Values, render
@@ -22,7 +22,8 @@ from undermine.deployments.local import LocalCluster
 from undermine.inject.compile import unsupported
 from undermine.model.errors import UserError
 from undermine.model.event import AgentInfo
-from undermine.model.plan import At, Corrupt, Delay, Drop, Plan, Step, fault_kind
+from undermine.model.faults import Corrupt, Delay, Drop, FaultLimits, fault_kind
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import NodeInfo
 from undermine.run.agent_files import AgentFiles
 from undermine.runtimes import accelerator, jvm_agent, table
@@ -295,12 +296,12 @@ def test_each_agent_gets_into_its_own_runtime_only(machine: Machine, monkeypatch
     node = NodeInfo("s1", "store", "127.0.0.1", 1, {"main": 1}, str(run.node("s1")))
     files = AgentFiles(config, run, [node], Plan(()), machine.folder / "s.sock")
     guardian = NoGuardian()
-    place = Isolation(choose("ports")).place(["s1"], 1)
+    network = Isolation(choose("ports")).network(["s1"], 1)
     try:
-        cluster = LocalCluster(config, run, "run-1", guardian, [node], files.make, lambda *_: "", place)  # type: ignore[arg-type]
+        cluster = LocalCluster(config, run, "run-1", guardian, [node], files.make, lambda *_: "", network)  # type: ignore[arg-type]
         cluster._start("s1")
     finally:
-        place.close()
+        network.close()
     env = guardian.started[0]["env"]
     wanted = {"auto": "jvm"}.get(agent, agent)
     assert config.runtime("store").name == wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -15,11 +16,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from rounds import written
 
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash, Delay
 from undermine.model.finding import Finding, JudgedRun
-from undermine.model.plan import At, Crash, Delay, FirstUnseen, Plan, Step
+from undermine.model.plan import At, FirstUnseen, Plan, Step
 from undermine.model.point import Point
+from undermine.model.rounds import RoundKind
 from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Timing, Verdict
 from undermine.protocols import Dropped, Experiment, PointSeen
 from undermine.store.database import SCHEMA_VERSION, Slot, Store
@@ -134,11 +138,11 @@ def test_past_runs_are_in_order_of_round_and_index_whatever_order_they_ended_in(
 
 def test_rounds_and_runs_are_counted_by_strategy(store: Store) -> None:
     for strategy in ("baseline", "benign", "random", "random", "confirm", "control", "control"):
-        (slot,) = store.write_round(strategy, [plan(0)])
+        (slot,) = written(store, strategy, [plan(0)])
         do(store, slot, "not_fired" if strategy == "confirm" else "fired")
-    (slot,) = store.write_round("control", [plan(0)])
+    (slot,) = written(store, "control", [plan(0)])
     do(store, slot, "not_fired")  # a later moment did not come
-    (slot,) = store.write_round("control", [plan(0)])
+    (slot,) = written(store, "control", [plan(0)])
     do(store, slot, "broken")
     assert (store.rounds_of("random"), store.rounds_of("exhaustive")) == (2, 0)
     counts = {"fault-free": 1, "benign": 1, "fired": 2, "control": 3, "not_fired": 1, "broken": 1}
@@ -166,9 +170,9 @@ def test_run_rows_hold_everything_about_finished_runs_only(store: Store) -> None
 
 def test_stored_and_dropped_plans_are_settled_but_those_of_no_strategy_are_not(store: Store) -> None:
     store.write_round("random", [plan(0)])
-    store.write_round("baseline", [plan(1)])
+    written(store, "baseline", [plan(1)])
     for strategy in ("benign", "confirm", "control", "replay"):
-        store.write_round(strategy, [plan(2)])
+        written(store, strategy, [plan(2)])
     store.write_dropped([Dropped(plan(3), "policy mine")])
     assert store.plans_taken() == {plan(0).id: "random"}
     assert store.settled("random") == {plan(0).id, plan(3).id}
@@ -208,23 +212,23 @@ def test_replaced_verdicts_leave_nothing_of_the_old_ones(store: Store) -> None:
 
 
 def test_findings_are_made_of_failing_runs_with_a_fault_oldest_first(store: Store) -> None:
-    (base,) = store.write_round("baseline", [plan(0)])
+    (base,) = written(store, "baseline", [plan(0)])
     one, two = store.write_round("random", [plan(1), plan(2)])
-    (rest,) = store.write_round("benign", [plan(3)])
-    (replay,) = store.write_round("replay", [plan(2)])
+    (rest,) = written(store, "benign", [plan(3)])
+    (replay,) = written(store, "replay", [plan(2)])
     do(store, base, symptom="x")
     late, passed, at_rest = do(store, two, symptom="y"), do(store, one), do(store, rest, symptom="z")
     do(store, replay, symptom="y")
     assert passed not in [outcome.run for outcome in store.outcomes()]
     assert store.outcomes() == (
         JudgedRun(late, "random", plan(2), plan(2).id, "fired", "y"),
-        JudgedRun(at_rest, "benign", plan(3), plan(3).id, "fired", "z"),
+        JudgedRun(at_rest, "", plan(3), plan(3).id, "fired", "z", kind=RoundKind.BENIGN),
     )
 
 
 @pytest.mark.parametrize("kind", ["confirm", "control", "realism"])
 def test_findings_are_made_of_all_re_runs_that_fill_their_slot(store: Store, kind: str) -> None:
-    one, two, three, four = store.write_round(kind, [plan(1)] * 4)
+    one, two, three, four = written(store, kind, [plan(1)] * 4)
     do(store, one, symptom="s")
     do(store, two, "not_fired")
     do(store, three, "broken")
@@ -255,7 +259,7 @@ def test_where_the_steps_of_a_run_fired_is_kept(store: Store) -> None:
 
 def test_a_hold_has_fired_where_its_moment_is_known(store: Store) -> None:
     made = plan(1).control
-    (slot,) = store.write_round("control", [made])
+    (slot,) = written(store, "control", [made])
     record = RunRecord(store.begin_run(slot), made, "fired", moments=(Moment(0, "n1", 5, point()),))
     store.finish_run(slot, record, (), "", (), ())
     assert store.outcomes()[0].landed == ((0, point()),)
@@ -288,7 +292,7 @@ A, B, C = (point(loc=f"app:{name}#1") for name in "abc")
 
 def baselines(store: Store, *runs: tuple[PointSeen, ...]) -> None:
     for points in runs:
-        (slot,) = store.write_round("baseline", [Plan()])
+        (slot,) = written(store, "baseline", [Plan()])
         do(store, slot, points=points)
 
 
@@ -301,7 +305,7 @@ def test_baseline_points_are_the_union_of_all_fault_free_runs_by_first_appearanc
 
 def test_broken_baselines_and_faulty_runs_show_no_baseline_points(store: Store) -> None:
     baselines(store, (seen(A, 0),))
-    (slot,) = store.write_round("baseline", [Plan()])
+    (slot,) = written(store, "baseline", [Plan()])
     do(store, slot, "broken", points=(seen(B, 0),))
     (slot,) = store.write_round("random", [plan(0)])
     do(store, slot, points=(seen(C, 0),))
@@ -330,7 +334,7 @@ def test_experiments_are_what_strategies_ran_with_what_fired_and_what_is_not_usu
     first = do(store, one, points=(seen(A, 0), seen(C, 1)), fired=fired)
     do(store, two, "broken", fired=fired)
     other = do(store, three, "not_fired", points=(seen(B, 0),))
-    (control,) = store.write_round("control", [plan(0).control])
+    (control,) = written(store, "control", [plan(0).control])
     held = do(store, control, fired=((0, B.id, "hold", "{}"),), points=(seen(C, 0),))
     assert list(store.experiments()) == [
         Experiment(first, "random", ((A.id, "{}"), (B.id, "5")), frozenset({C})),
@@ -435,9 +439,7 @@ def test_a_campaign_that_knows_nothing_of_slow_devices_is_read(store: Store) -> 
     (slot,) = store.write_round("random", [plan(1)])
     do(store, slot, symptom="x")
     store.close()
-    with sqlite3.connect(store.folder / "campaign.db") as db:
-        db.execute("ALTER TABLE runs DROP COLUMN slow_ops")
-        db.execute("PRAGMA user_version=3")
+    as_version(store.folder, 3)
     for _ in range(2):
         again = Store(store.folder)
         assert [outcome.slow_ops for outcome in again.outcomes()] == [()]
@@ -539,3 +541,63 @@ def test_plans_of_every_kind_come_back_as_they_were(store: Store) -> None:
     (slot,) = store.open_slots()
     assert slot.plan == made
     assert msgspec.json.encode(slot.plan) == msgspec.json.encode(made)
+
+
+# --- campaigns of earlier versions
+
+_ROUNDS_4 = """
+CREATE TABLE rounds (
+    round INTEGER PRIMARY KEY, strategy TEXT NOT NULL, created REAL NOT NULL, finished REAL, used_s REAL NOT NULL DEFAULT 0);
+"""
+
+
+def as_version(folder: Path, version: int) -> None:
+    """Give a campaign the tables that an earlier version of the schema had."""
+    with contextlib.closing(sqlite3.connect(folder / "campaign.db", isolation_level=None)) as db:
+        rows = db.execute("SELECT round, kind, strategy, created, finished, used_s FROM rounds").fetchall()
+        db.execute("PRAGMA foreign_keys=OFF")
+        db.execute("DROP TABLE rounds")
+        db.execute(_ROUNDS_4)
+        for number, kind, strategy, *rest in rows:
+            db.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?)", (number, strategy or kind, *rest))
+        if version < 4:
+            db.execute("ALTER TABLE runs DROP COLUMN slow_ops")
+        db.execute(f"PRAGMA user_version={version}")
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_campaign_of_an_earlier_version_is_read_as_it_was(store: Store, version: int) -> None:
+    for number, name in enumerate(("baseline", "benign", "random", "confirm", "control", "realism", "replay")):
+        (slot,) = written(store, name, [plan(number)])
+        do(store, slot, symptom="s" if name in ("benign", "random", "confirm") else "")
+    written(store, "random", [plan(8)])
+    written(store, "benign", [plan(9)])
+
+    def everything(store: Store) -> tuple[object, ...]:
+        parts = store.run_rows(), store.outcomes(), store.open_slots(), store.planned(), store.used_s()
+        return *parts, store.status_counts(), store.plans_taken(), store.fault_free(), list(store.experiments())
+
+    before = everything(store)
+    store.close()
+    as_version(store.folder, version)
+    reopened = Store(store.folder)
+    assert everything(reopened) == before
+    assert [slot.label for slot in reopened.open_slots()] == ["random", "benign"]
+    assert everything(again(reopened)) == before
+
+
+def test_a_strategy_may_have_the_name_of_a_kind_of_round(store: Store) -> None:
+    (fault_free,) = store.write_round_of(RoundKind.BASELINE, [plan(0)])
+    (proposed,) = store.write_round("baseline", [plan(1)])
+    (still_open,) = store.write_round("baseline", [plan(2)])
+    first, second = do(store, fault_free), do(store, proposed, symptom="bad")
+    assert store.fault_free() == (first,)
+    assert [run.id for run in store.past_runs(kind=RoundKind.BASELINE)] == [first]
+    assert [run.id for run in store.past_runs("baseline")] == [second]
+    assert [(outcome.run, outcome.strategy) for outcome in store.outcomes()] == [(second, "baseline")]
+    assert [(one.run, one.strategy) for one in store.experiments()] == [(second, "baseline")]
+    assert (store.open_slots("baseline"), store.open_slots(kind=RoundKind.BASELINE)) == ([still_open], [])
+    assert store.planned() == [(RoundKind.BASELINE, "", 1, 0), (RoundKind.STRATEGY, "baseline", 1, 1)]
+    assert store.plans_taken() == {plan(1).id: "baseline", plan(2).id: "baseline"}
+    assert (store.rounds_of("baseline"), set(store.used_s())) == (2, {"baseline"})
+    assert store.status_counts() == {"fault-free": 1, "fired": 1}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from rounds import written
 
 from undermine.model.plan import Plan
 from undermine.model.point import Point
@@ -35,7 +36,7 @@ def shows(at: Point, order: int, after: int = 0, *, first: bool = True, frames: 
 
 
 def profiled(store: Store, *points: PointSeen, status: RunStatus = "fired", strategy: str = "random") -> int:
-    (slot,) = store.write_round(strategy, [Plan()])
+    (slot,) = written(store, strategy, [Plan()])
     run = store.begin_run(slot)
     finish(store, slot, run, points, status)
     return run

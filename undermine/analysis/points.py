@@ -9,7 +9,7 @@ import msgspec
 
 from undermine.analysis.reads import first_reads
 from undermine.model.event import Event, Trace, functions
-from undermine.model.point import FAULT_KINDS, Point, client_point, point_of
+from undermine.model.point import INJECTABLE_FAMILIES, Point, client_point, point_of
 from undermine.model.run import Op
 from undermine.protocols import PointSeen
 
@@ -74,7 +74,7 @@ def points_of(trace: Trace, history: Sequence[Op], healed_ns: int, since_ns: int
 def _met_by_nodes(trace: Trace, healed_ns: int) -> Iterator[_Met]:
     cache: dict[tuple[str, str, str, str, tuple[str, ...]], Point] = {}
     for event, first in zip(trace, first_reads(trace), strict=True):
-        if event.kind in FAULT_KINDS and event.t_ns < healed_ns:
+        if event.kind in INJECTABLE_FAMILIES and event.t_ns < healed_ns:
             key = (event.op, event.loc, event.node, event.target, event.stack)
             point = cache.get(key) or cache.setdefault(key, point_of(event))
             yield _Met(point, event.t_ns, event.pid, event.line, event.stack, first)

@@ -19,14 +19,15 @@ import msgspec
 
 from undermine.campaign.experiments import Experiments
 from undermine.checkers.compose import symptom_of
-from undermine.findings.confirm import CONFIRM, REALISM, Attempt, Rerun, next_rerun
+from undermine.findings.confirm import Attempt, Rerun, next_rerun
 from undermine.findings.group import SuppressionOf, Suspicion, suspicions
 from undermine.inject.compile import unsupported
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
+from undermine.model.rounds import RoundKind
 from undermine.run.agent_files import variable_slots
 from undermine.run.engine import Engine
-from undermine.store.database import BASELINE, Store
+from undermine.store.database import Store
 
 
 class Confirming:
@@ -73,19 +74,20 @@ class Confirming:
     def _rerun(self, suspicion: Suspicion, attempt: Attempt, kind: Rerun) -> None:
         """Stored as a round of its own before it runs, so that the next one can be decided by how it ended."""
         symptom = suspicion.finding.symptom
-        if kind == REALISM and attempt.probe:
-            self._experiments.tell("confirming", f"with a slow device: {symptom}", symptom=symptom, round=kind)
+        if kind is RoundKind.REALISM and attempt.probe:
+            self._experiments.tell("confirming", f"with a slow device: {symptom}", symptom=symptom, round=kind.value)
             self._run(kind, attempt.probe)
             return
-        rate = attempt.again if kind == CONFIRM else attempt.control
+        rate = attempt.again if kind is RoundKind.CONFIRM else attempt.control
         number, of = rate.tries + 1, max(self._config.hunt.confirm, rate.tries + 1)
-        what = f"{'confirming' if kind == CONFIRM else 'without the fault'} {number}/{of}"
-        data = {"symptom": symptom, "round": kind, "number": number, "of": of, "hits": rate.hits}
+        what = f"{'confirming' if kind is RoundKind.CONFIRM else 'without the fault'} {number}/{of}"
+        data = {"symptom": symptom, "round": kind.value, "number": number, "of": of, "hits": rate.hits}
         self._experiments.tell("confirming", f"{what}: {symptom}", **data)
-        self._run(kind, attempt.plan if kind == CONFIRM else attempt.plan.control)
+        self._run(kind, attempt.plan if kind is RoundKind.CONFIRM else attempt.plan.control)
 
     def _run(self, kind: Rerun, plan: Plan) -> None:
-        self._experiments.run_alone(self._store.write_round(kind, [msgspec.structs.replace(plan, strategy=kind)]))
+        slots = self._store.write_round_of(kind, [msgspec.structs.replace(plan, strategy=kind.value)])
+        self._experiments.run_alone(slots)
 
     def _next(self, suspicion: Suspicion) -> tuple[Attempt, Rerun] | None:
         if suspicion.normal or suspicion.finding.suppressed:
@@ -102,7 +104,7 @@ class Confirming:
 
     def _suspicions(self) -> tuple[Suspicion, ...]:
         store = self._store
-        counted = [run.id for run in store.past_runs(BASELINE) if run.status != "broken"]
+        counted = [run.id for run in store.past_runs(kind=RoundKind.BASELINE) if run.status != "broken"]
         fault_free = [symptom_of(store.verdicts(run)) for run in counted]
         lacking = self._engine.runner.lacking_devices if self._config.hunt.realism_s else None
         return suspicions(store.outcomes(), store.verdicts, store.finding_numbers(), fault_free, self._suppression_of, lacking)

@@ -20,16 +20,20 @@ from undermine.checkers.compose import check_all, symptom_of
 from undermine.model.codec import read_columns
 from undermine.model.columns import Columns
 from undermine.model.errors import UserError
+from undermine.model.faults import fault_kind
 from undermine.model.finding import landings
-from undermine.model.plan import At, fault_kind, final_at
+from undermine.model.plan import At, final_at
 from undermine.model.point import KEYS
+from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, RunView, Verdict
 from undermine.protocols import Checker, PointSeen
 from undermine.run.engine import Engine
-from undermine.store.database import BASELINE, CONTROL, PATIENT, REALISM, SPECIAL, Slot, Store
+from undermine.store.database import Slot, Store
 from undermine.store.rundir import RunDir, load_record, load_view, save_record, tidy
 
 ATTEMPTS_MAX = 3
+_PATIENT = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REPLAY)
+"""Re-runs of suspects: they have the long wait."""
 
 
 class News(msgspec.Struct, frozen=True):
@@ -111,7 +115,7 @@ class Experiments:
             self.tell("broken", f"run {judged.run} broke: {judged.reason}", run=judged.run)
             if judged.noisy and not alone:
                 break
-            if slot.strategy == BASELINE and not judged.noisy and "in use" not in judged.reason:
+            if slot.kind is RoundKind.BASELINE and not judged.noisy and "in use" not in judged.reason:
                 break
         return judged
 
@@ -120,7 +124,7 @@ class Experiments:
         run_id = self._store.begin_run(slot)
         folder = self.folder(run_id)
         last = attempt == ATTEMPTS_MAX
-        self.tell("run", str(slot.plan), run=run_id, strategy=slot.strategy)
+        self.tell("run", str(slot.plan), run=run_id, strategy=slot.label, round=slot.kind.value)
         view = self._engine.runner.execute(
             folder, run_id, slot.plan, capabilities if slot.plan.steps else None, self._conditions(slot)
         )
@@ -128,7 +132,7 @@ class Experiments:
         verdicts = self._judge(view, folder)
         noisy = False
         if noise := self._noise(view, verdicts):
-            noisy = not last or slot.strategy == CONTROL  # noise alone must not make a finding flaky
+            noisy = not last or slot.kind is RoundKind.CONTROL  # noise alone must not make a finding flaky
             view, verdicts = _noted(view, noise, broken=noisy), () if noisy else verdicts
             save_record(RunDir(folder), view.record)
         symptom = self._symptom(view, verdicts)
@@ -136,14 +140,14 @@ class Experiments:
         judged = Judged(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy)
         self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
         tidy(folder, keep_data=bool(symptom))
-        told = {"run": run_id, "strategy": slot.strategy, "status": judged.status, "symptom": symptom}
+        told = {"run": run_id, "strategy": slot.label, "round": slot.kind.value, "status": judged.status, "symptom": symptom}
         symptoms = tuple(verdict.symptom for verdict in verdicts if verdict.answer == "fail")
         self.tell("done", str(slot.plan), **told, symptoms=symptoms, **self._count(judged))
         return judged
 
     def _count(self, judged: Judged) -> dict[str, Any]:
         """What is told of coverage with a run: nothing where it is not measured or does not change."""
-        if self.coverage is None or judged.status == "broken" or judged.slot.strategy in SPECIAL:
+        if self.coverage is None or judged.status == "broken" or judged.slot.kind is not RoundKind.STRATEGY:
             return {}
         with self._counting:
             for experiment in self._store.experiments(judged.run):
@@ -156,11 +160,11 @@ class Experiments:
     def _conditions(self, slot: Slot) -> Conditions:
         """Re-runs of suspects have the long wait, and their agents see everything that explains a hang. What is to show only
         how long one operation takes need not wait for the rest."""
-        if slot.strategy == REALISM:
+        if slot.kind is RoundKind.REALISM:
             return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
-        if slot.strategy not in PATIENT:
+        if slot.kind not in _PATIENT:
             return Conditions(
-                observe_all=slot.strategy in self.traced or (slot.strategy == BASELINE and bool(self.traced))
+                observe_all=slot.strategy in self.traced or (slot.kind is RoundKind.BASELINE and bool(self.traced))
             )
         return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
 
@@ -210,8 +214,9 @@ class Experiments:
             if verdicts != self._store.verdicts(row["run"]):
                 changed += 1
                 self._store.replace_verdicts(row["run"], verdicts, symptom)
-                told = {key: row[key] for key in ("run", "strategy", "status")}
-                self.tell("done", str(row["plan"]), **told, symptom=symptom)
+                kind: RoundKind = row["kind"]
+                told = {"run": row["run"], "strategy": row["strategy"] or kind.value, "round": kind.value}
+                self.tell("done", str(row["plan"]), **told, status=row["status"], symptom=symptom)
         return changed
 
     def tell(self, kind: str, text: str, **data: Any) -> None:

@@ -25,20 +25,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from undermine.analysis.possible_faults import FaultLimits, possible_faults_at
+from undermine.analysis.possible_faults import possible_faults_at
 from undermine.campaign.confirming import Confirming
 from undermine.campaign.experiments import Experiments, Judged, Listener
 from undermine.campaign.preparing import Preparing
 from undermine.campaign.proposing import Proposing
 from undermine.campaign.stored_plans import note_untold
 from undermine.findings.group import SuppressionOf
+from undermine.model.faults import FaultLimits
 from undermine.model.finding import Finding
 from undermine.model.point import Point
+from undermine.model.rounds import RoundKind
 from undermine.policies.pruning import Pruned
-from undermine.protocols import Checker, History, PointSeen, PossibleFault, Profile, Sources, Strategy
+from undermine.protocols import Checker, History, PointSeen, PossibleFault, Profile, Remarks, Sources, Strategy, Traced
 from undermine.run.engine import Engine
 from undermine.run.target_sources import target_sources
-from undermine.store.database import SPECIAL, Slot, Store
+from undermine.store.database import Slot, Store
 from undermine.store.rundir import tidy
 
 PossibleFaultsAt = Callable[[Sequence[Point]], tuple[PossibleFault, ...]]
@@ -114,7 +116,7 @@ class Campaign:
         self._config = engine.config
         self._store = store
         self._strategies = list(strategies)
-        self.experiments.traced = frozenset(s.name for s in strategies if getattr(s, "traced", False))
+        self.experiments.traced = frozenset(s.name for s in strategies if isinstance(s, Traced) and s.traced)
         self._sources: Sources | None = None
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
 
@@ -254,7 +256,7 @@ class Campaign:
     def ask(self, strategy: Strategy, batch: int) -> Pruned:
         """What the strategy proposes now, pruned; what it has to say is told."""
         proposal = self.proposing.ask(strategy, self.history_of(strategy, batch))
-        for remark in getattr(strategy, "remarks", list)():
+        for remark in strategy.remarks() if isinstance(strategy, Remarks) else ():
             self.experiments.tell("remark", f"{strategy.name}: {remark}", strategy=strategy.name)
         return proposal
 
@@ -267,7 +269,7 @@ class Campaign:
         for slot in self._store.open_slots():
             rounds.setdefault(slot.round_index, []).append(slot)
         for slots in rounds.values():
-            if slots[0].strategy in SPECIAL:
+            if slots[0].kind is not RoundKind.STRATEGY:
                 self.experiments.run_alone(slots)
             elif slots[0].strategy not in mine:
                 self._run_some(slots, limits, allowance)

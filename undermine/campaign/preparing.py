@@ -15,20 +15,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from undermine.analysis.possible_faults import FaultLimits, injectable, possible_faults
+from undermine.analysis.possible_faults import injectable, possible_faults
 from undermine.campaign.experiments import Experiments, Judged
 from undermine.checkers.compose import symptom_of
 from undermine.findings.baseline import learn
 from undermine.findings.benign import benign_plans
 from undermine.model.baseline import Baseline
 from undermine.model.errors import ClusterError
+from undermine.model.faults import FaultLimits
 from undermine.model.plan import Plan
+from undermine.model.rounds import RoundKind
 from undermine.model.run import RunView, Verdict
 from undermine.model.text import printable
 from undermine.protocols import PastRun
 from undermine.run.engine import Engine
 from undermine.runtimes.table import catch_up
-from undermine.store.database import BASELINE, BENIGN, Slot, Store
+from undermine.store.database import Slot, Store
 from undermine.store.rundir import load_baseline, save_baseline
 
 META = "baseline"
@@ -75,9 +77,9 @@ class Preparing:
     def _until_enough_pass(self) -> list[Judged]:
         """Ends too when as many have failed as should pass: that is flaky enough to know the rate."""
         wanted = self._config.hunt.baseline_runs
-        passed, failed_as = len(self._passing(BASELINE)), self._failed_as()
+        passed, failed_as = len(self._passing(RoundKind.BASELINE)), self._failed_as()
         failures = len(failed_as) if passed else 0
-        begun_before = [slot for slot in self._store.open_slots() if slot.strategy == BASELINE]
+        begun_before = self._store.open_slots(kind=RoundKind.BASELINE)
         ran: list[Judged] = []
         while passed < wanted and failures < wanted:
             judged = self._experiments.run_alone([begun_before.pop() if begun_before else self._fault_free_slot()])[0]
@@ -92,8 +94,8 @@ class Preparing:
         return ran
 
     def _fault_free_slot(self) -> Slot:
-        plan = Plan(seed=self._config.hunt.seed, strategy=BASELINE, why="what a correct run looks like")
-        return self._store.write_round(BASELINE, [plan])[0]
+        plan = Plan(seed=self._config.hunt.seed, strategy=RoundKind.BASELINE.value, why="what a correct run looks like")
+        return self._store.write_round_of(RoundKind.BASELINE, [plan])[0]
 
     def _warn_of_flakiness(self, passed: int) -> None:
         if failed_as := self._failed_as():
@@ -103,7 +105,7 @@ class Preparing:
     @property
     def newest(self) -> RunView:
         """The newest fault-free run that passed."""
-        return self._experiments.view(self._passing(BASELINE)[-1].id)
+        return self._experiments.view(self._passing(RoundKind.BASELINE)[-1].id)
 
     def _warn_of_missing_agents(self, capabilities: Mapping[str, tuple[str, ...]]) -> None:
         for role in self._config.roles.values():
@@ -116,7 +118,7 @@ class Preparing:
     def _warn_of_silent_checkers(self) -> None:
         """One that cannot tell where nothing is wrong will hardly ever find anything."""
         answers: dict[str, list[Verdict]] = {}
-        for run in self._passing(BASELINE):
+        for run in self._passing(RoundKind.BASELINE):
             for verdict in self._store.verdicts(run.id):
                 answers.setdefault(verdict.checker, []).append(verdict)
         for checker, said in answers.items():
@@ -128,12 +130,11 @@ class Preparing:
     def _benign_runs(self) -> list[Judged]:
         """What an earlier session stored and did not run, then what it did not even store."""
         rounds: dict[int, list[Slot]] = {}
-        for slot in self._store.open_slots():
-            if slot.strategy == BENIGN:
-                rounds.setdefault(slot.round_index, []).append(slot)
-        stored = len(self._store.past_runs(BENIGN)) + sum(len(slots) for slots in rounds.values())
+        for slot in self._store.open_slots(kind=RoundKind.BENIGN):
+            rounds.setdefault(slot.round_index, []).append(slot)
+        stored = len(self._store.past_runs(kind=RoundKind.BENIGN)) + sum(len(slots) for slots in rounds.values())
         if missing := self._benign_plans()[stored:]:
-            slots = self._store.write_round(BENIGN, missing)
+            slots = self._store.write_round_of(RoundKind.BENIGN, missing)
             rounds[slots[0].round_index] = slots
         ran = [judged for slots in rounds.values() for judged in self._experiments.run_alone(slots)]
         for judged in ran:
@@ -165,7 +166,7 @@ class Preparing:
 
     def learn(self) -> Baseline:
         """What the runs that passed so far have in common, stored for checkers, reports and later sessions."""
-        baseline = learn(self._views(BASELINE), self._views(BENIGN), self._failed_as())
+        baseline = learn(self._views(RoundKind.BASELINE), self._views(RoundKind.BENIGN), self._failed_as())
         save_baseline(self._store.folder, baseline)
         self._store.set_meta(META, msgspec.to_builtins(baseline))
         return baseline
@@ -173,17 +174,17 @@ class Preparing:
     def _learnt(self) -> bool:
         return self._store.meta(META) is not None and load_baseline(self._store.folder) != Baseline()
 
-    def _views(self, strategy: str) -> Iterator[RunView]:
+    def _views(self, kind: RoundKind) -> Iterator[RunView]:
         """One at a time: all their logs together may be large."""
-        return (self._experiments.view(run.id) for run in self._passing(strategy))
+        return (self._experiments.view(run.id) for run in self._passing(kind))
 
-    def _passing(self, strategy: str) -> list[PastRun]:
-        past = [run for run in self._store.past_runs(strategy) if run.status == "fired"]
+    def _passing(self, kind: RoundKind) -> list[PastRun]:
+        past = [run for run in self._store.past_runs(kind=kind) if run.status == "fired"]
         return [run for run in past if not _failing(self._store.verdicts(run.id))]
 
     def _failed_as(self) -> list[str]:
         """The symptoms of the fault-free runs that failed; one that broke says nothing about the workload."""
-        past = [run for run in self._store.past_runs(BASELINE) if run.status != "broken"]
+        past = [run for run in self._store.past_runs(kind=RoundKind.BASELINE) if run.status != "broken"]
         return [symptom for run in past if (symptom := symptom_of(self._store.verdicts(run.id)))]
 
     def _warn(self, text: str) -> None:

@@ -17,7 +17,7 @@ from undermine.model.plan import Plan
 from undermine.policies.library import DEFAULT, parse_policy
 from undermine.policies.pruning import DROPPED_MAX, Policy, Pruned, Refusal, prune
 from undermine.policies.sequences import StoredProfiles, using
-from undermine.protocols import Dropped, History, PastRun, Strategy
+from undermine.protocols import Arranges, Capped, Dropped, HasPolicies, History, PastRun, Strategy
 from undermine.run.engine import Engine
 from undermine.store.database import Store
 
@@ -33,7 +33,6 @@ class Proposing:
     def ask(self, strategy: Strategy, history: History) -> Pruned:
         """What the strategy proposes now, pruned."""
         here, there = self._policies(strategy)
-        cap = getattr(strategy, "cap", 0)
         left = _left(strategy, history.runs)
         if left <= 0:
             return Pruned(())
@@ -44,10 +43,9 @@ class Proposing:
         taken, earlier = self._store.plans_taken(), [run.plan for run in history.runs]
         with using(StoredProfiles(lambda: self._store)):
             pruned = prune(strategy.propose(history), taken, user_policies, here, history.seed, earlier)
-        arrange = getattr(strategy, "arrange", None)
-        if arrange:
-            pruned = msgspec.structs.replace(pruned, kept=tuple(arrange(pruned.kept, history)))
-        return _capped(pruned, cap, left)
+        if isinstance(strategy, Arranges):
+            pruned = msgspec.structs.replace(pruned, kept=tuple(strategy.arrange(pruned.kept, history)))
+        return _capped(pruned, _cap(strategy), left)
 
     def refuse_unknown(self, strategies: Iterable[Strategy]) -> None:
         """Say before anything is run which of the policies that they name cannot be used."""
@@ -60,11 +58,10 @@ class Proposing:
 
     def _policies(self, strategy: Strategy) -> tuple[list[Policy], list[str]]:
         """Those that are applied here, and the names of those that are in the user's process."""
-        named: Sequence[str] | None = getattr(strategy, "policies", None)
-        if named is None:
+        if not isinstance(strategy, HasPolicies):
             return [], []
         own = {*self._engine.userland.declared["filters"], *self._engine.userland.declared["clusters"]}
-        texts = list(named or DEFAULT)
+        texts = list(strategy.policies or DEFAULT)
         first = next((index for index, text in enumerate(texts) if text in own), len(texts))
         try:  # also those behind the first of the user's own, which are made once more in their process
             shipped = {text: parse_policy(text, self._config.groups) for text in texts if text not in own}
@@ -75,9 +72,14 @@ class Proposing:
         return [shipped[text] for text in texts[:first]], texts[first:]
 
 
+def _cap(strategy: Strategy) -> int:
+    """The number of experiments that it may have; 0 means no limit."""
+    return strategy.cap if isinstance(strategy, Capped) else 0
+
+
 def _left(strategy: Strategy, runs: Iterable[PastRun]) -> int:
     """How many runs it may still have."""
-    cap = getattr(strategy, "cap", 0)
+    cap = _cap(strategy)
     return max(0, cap - sum(run.plan.strategy == strategy.name for run in runs)) if cap else sys.maxsize
 
 

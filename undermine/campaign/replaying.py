@@ -13,8 +13,9 @@ from undermine.checkers.compose import symptom_of
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, Landing, Realism, landings
 from undermine.model.plan import Plan
+from undermine.model.rounds import RoundKind
 from undermine.model.run import Verdict
-from undermine.store.database import CONFIRM, CONTROL, REPLAY, Store
+from undermine.store.database import Store
 
 
 class ReplayedRun(msgspec.Struct, frozen=True):
@@ -72,7 +73,7 @@ class Replaying:
         self._campaign = campaign
         self._store = store
         self._wanted = wanted
-        self._kinds = (CONFIRM, CONTROL) if same else (REPLAY, REPLAY)
+        self._kinds = (RoundKind.CONFIRM, RoundKind.CONTROL) if same else (RoundKind.REPLAY, RoundKind.REPLAY)
 
     def finding(self, finding: Finding) -> ReplayResult:
         """The plan of a finding of this campaign, and on demand its variants."""
@@ -124,9 +125,9 @@ class Replaying:
         except UserError:
             return ()
 
-    def _run(self, kind: str, plan: Plan) -> list[Judged]:
-        plans = [msgspec.structs.replace(plan, strategy=kind)] * self._wanted.times
-        slots = self._store.write_round(kind, plans)
+    def _run(self, kind: RoundKind, plan: Plan) -> list[Judged]:
+        plans = [msgspec.structs.replace(plan, strategy=kind.value)] * self._wanted.times
+        slots = self._store.write_round_of(kind, plans)
         try:
             return self._campaign.experiments.run_alone(slots)
         except BaseException:  # nobody who resumes the campaign has asked for the rest

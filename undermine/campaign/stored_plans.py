@@ -13,8 +13,9 @@ import msgspec
 
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
+from undermine.model.rounds import RoundKind
 from undermine.policies.pruning import THEN, Pruned
-from undermine.store.database import SPECIAL, Store
+from undermine.store.database import Store
 
 _UNTOLD = "untold"
 _STATUS_WORDS = {"not_fired": ", which did not fire", "exhausted": ", which did not fire", "broken": ", which broke"}
@@ -53,6 +54,7 @@ class Planned(msgspec.Struct, frozen=True):
     """The plans of one strategy."""
 
     strategy: str
+    """Its name; for plans that no strategy proposed, the kind of their rounds."""
     run: int
     open: int
     """How many are still to run, of which `plans` are the first."""
@@ -108,15 +110,19 @@ def read(store: Store, strategies: Sequence[str] = (), most: int = 10, *, every_
     # Dropped ones first: what stands for them is stored with them or before them, so it is found whoever hunts meanwhile.
     dropped = _dropped(store, None if every_dropped else most)
     untold = store.meta(_UNTOLD, {})
-    numbers = {name: (run, still) for name, run, still in store.planned() if name not in SPECIAL or still}
-    names = list(dict.fromkeys((*numbers, *dropped)))
-    _refuse_others(strategies, names)
+    numbers = {
+        (kind, name): (run, still)
+        for kind, name, run, still in store.planned()
+        if kind is RoundKind.STRATEGY or still
+    }
+    numbers |= {key: (0, 0) for name in dropped if (key := (RoundKind.STRATEGY, name)) not in numbers}
+    _refuse_others(strategies, [name or kind.value for kind, name in numbers])
     predicted = []
-    for name in names:
-        if not strategies or name in strategies:
+    for (kind, name), (run, still) in numbers.items():
+        if not strategies or (name or kind.value) in strategies:
             rules = _explained(store, name, dropped.get(name, {}), untold.get(name, {}).values())
-            plans = tuple(slot.plan for slot in store.open_slots(name, most))
-            predicted.append(Planned(name, *numbers.get(name, (0, 0)), plans, rules))
+            plans = tuple(slot.plan for slot in store.open_slots(name, most, kind))
+            predicted.append(Planned(name or kind.value, run, still, plans, rules))
     return StoredPlans(str(store.folder), tuple(predicted))
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from undermine.checkers.text import printable
-from undermine.model.stacks import ProcessStacks, ThreadState
+from undermine.model.stacks import ProcessStacks, ThreadStack
 
 _HELD = re.compile(r", held by (?P<holder>.{1,200}?)(?:, which has ended,)? since (?P<place>\S{1,300}?):\d+, at ")
-"""The part of `ThreadState.waits` that says who holds the lock."""
+"""The part of `ThreadStack.waits` that says who holds the lock."""
 _LINES_MAX = 16
 _LINE_MAX = 400
 _FRAMES_MAX = 4
@@ -27,7 +27,7 @@ class BlockedThread(msgspec.Struct, frozen=True):
     """A thread or task that waits for a lock, the lock's holder, and the function of the target that took the lock."""
 
     process: ProcessStacks
-    waiter: ThreadState
+    waiter: ThreadStack
     holder: str
     place: str
 
@@ -56,9 +56,9 @@ def thread_lines(stacks: Sequence[ProcessStacks]) -> list[str]:
     return shown + ([f"… and {len(lines) - _LINES_MAX} more"] if len(lines) > _LINES_MAX else [])
 
 
-def _merged(threads: Sequence[tuple[str, ThreadState]]) -> list[str]:
+def _merged(threads: Sequence[tuple[str, ThreadStack]]) -> list[str]:
     """One line for all threads of a node that have the same stack."""
-    first: dict[tuple[str, tuple[str, ...]], ThreadState] = {}
+    first: dict[tuple[str, tuple[str, ...]], ThreadStack] = {}
     counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
     for node, thread in threads:
         first.setdefault((node, thread.own), thread)
@@ -89,7 +89,7 @@ def _chain(start: BlockedThread, blocked: Sequence[BlockedThread]) -> list[Block
     return chain
 
 
-def _described(thread: ThreadState) -> str:
+def _described(thread: ThreadStack) -> str:
     frames = " < ".join(thread.own[:_FRAMES_MAX]) or (thread.stack[0] if thread.stack else "an unknown place")
     waits = f" waits for {thread.waits}" if thread.waits and not thread.waits.startswith("in ") else ""
     holds = f" holds {', '.join(thread.holds)}" if thread.holds else ""

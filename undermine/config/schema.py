@@ -30,7 +30,7 @@ from undermine.config.templates import (
     render,
 )
 from undermine.model.errors import UserError
-from undermine.model.plan import DelayMode, Direction, Level, Loss
+from undermine.model.faults import DEFAULT_KINDS, DelayMode, Direction, FaultName, Level, Loss
 from undermine.model.run import NodeInfo
 from undermine.runtimes.base import Runtime
 from undermine.runtimes.table import RUNTIMES, runtime_for
@@ -46,7 +46,6 @@ Agent = Literal["auto", "python", "jvm", "none"]
 """The names of all runtimes, and `auto`."""
 Isolation = Literal["auto", "namespaces", "ports"]
 Observe = Literal["auto", "all", "io"]
-FaultKind = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt"]
 LogicalOp = Literal["msg.send", "msg.recv", "db.read", "db.write", "db.commit"]
 DiskError = Literal["EIO", "ENOSPC"]
 NetworkError = Literal["ECONNRESET", "ETIMEDOUT", "ECONNREFUSED"]
@@ -179,15 +178,7 @@ class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """[faults]: what may be injected."""
 
-    kinds: Annotated[tuple[FaultKind, ...], Meta(min_length=1, description="a list of {choices}")] = (
-        "crash",
-        "reboot",
-        "delay",
-        "error",
-        "drop",
-        "partition",
-        "pause",
-    )
+    kinds: Annotated[tuple[FaultName, ...], Meta(min_length=1, description="a list of {choices}")] = DEFAULT_KINDS
     reboot_after_s: Pause = 0.3
     delay_s: Seconds = 5.0
     delay_modes: Annotated[tuple[DelayMode, ...], Meta(min_length=1, description="a list of {choices}")] = (

@@ -6,10 +6,7 @@ an object of its keys, like {"op": "file.write", "node": "s1"}; keys that are le
 
 from __future__ import annotations
 
-import errno
 import json
-import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,20 +15,8 @@ import msgspec
 
 from undermine.config.templates import did_you_mean
 from undermine.model.errors import UserError
-from undermine.model.plan import (
-    At,
-    Compare,
-    Delay,
-    Error,
-    FirstUnseen,
-    Pause,
-    Plan,
-    Reboot,
-    Step,
-    Then,
-    Trigger,
-    misplaced,
-)
+from undermine.model.faults import row_of
+from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, Trigger, misplaced
 from undermine.model.point import KEYS, Point
 
 BYTES_MAX = 4 * 1024 * 1024
@@ -175,16 +160,9 @@ def _refuse_unknown(where: str, given: Any, taken: Any) -> None:
 
 def _check_step(where: str, step: Step) -> None:
     """What has the right type but can never be meant."""
-    fault = step.fault
-    match fault:
-        case Reboot(after_s=seconds) | Delay(delay_s=seconds) | Pause(pause_s=seconds):
-            if not math.isfinite(seconds) or seconds < 0:
-                raise _Wrong(f"{where}.fault", f"{seconds} is no time in seconds")
-        case Error(error=name):
-            if not re.fullmatch("E[A-Z0-9]+", name) or not hasattr(errno, name):
-                raise _Wrong(f"{where}.fault.error", f"{name!r} is no error; write one like EIO or ECONNRESET")
-        case _:
-            pass
+    for name, check in row_of(step.fault).checks.items():
+        if why := check(getattr(step.fault, name)):
+            raise _Wrong(f"{where}.fault.{name}", why)
     if why := misplaced(step):
         raise _Wrong(where, why)
     _check_trigger(f"{where}.trigger", step.trigger)

@@ -16,12 +16,9 @@ import msgspec
 from undermine.findings.realism import Lacking, check
 from undermine.model.finding import JudgedRun, Realism, as_planned
 from undermine.model.plan import Plan
+from undermine.model.rounds import RoundKind
 
-CONFIRM: Literal["confirm"] = "confirm"
-CONTROL: Literal["control"] = "control"
-REALISM: Literal["realism"] = "realism"
-"""The names of the rounds of re-runs in the store: with the fault, without it, and with a slow device instead of a delay."""
-Rerun = Literal["confirm", "control", "realism"]
+Rerun = Literal[RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM]
 
 PLANS_MAX = 3
 """How many plans of one symptom are tried until one reproduces it. Plans that never fired in the same place do not count."""
@@ -72,15 +69,15 @@ class Reruns:
 
     def __init__(self, runs: Iterable[JudgedRun], lacking: Lacking | None = None) -> None:
         self._lacking = lacking
-        self._made: dict[tuple[str, str], list[JudgedRun]] = {}
+        self._made: dict[tuple[RoundKind, str], list[JudgedRun]] = {}
         for run in runs:
-            if run.strategy in (CONFIRM, CONTROL, REALISM):
-                self._made.setdefault((run.strategy, run.plan_id), []).append(run)
+            if run.kind in (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM):
+                self._made.setdefault((run.kind, run.plan_id), []).append(run)
 
     def attempt(self, first: JudgedRun, others: Callable[[str], bool]) -> Attempt:
         """The results of the plan that failed in run `first`. A re-run with another finding's symptom (`others`) isn't a hit."""
-        again = self._made.get((CONFIRM, first.plan_id), [])
-        control = self._made.get((CONTROL, first.plan.control.id), []) if first.plan.steps else []
+        again = self._made.get((RoundKind.CONFIRM, first.plan_id), [])
+        control = self._made.get((RoundKind.CONTROL, first.plan.control.id), []) if first.plan.steps else []
         counted = [run for run in again if fired_alike(run, first)]
         held = [run for run in control if _first_step_fired(run)]
         shown = tuple(run for run in counted if run.symptom and not others(run.symptom))
@@ -98,7 +95,7 @@ class Reruns:
     def _realism(self, first: JudgedRun) -> tuple[Realism, Plan | None]:
         if self._lacking is None:
             return Realism(), None
-        return check(first, lambda plan: self._made.get((REALISM, plan.id), []), self._lacking)
+        return check(first, lambda plan: self._made.get((RoundKind.REALISM, plan.id), []), self._lacking)
 
 
 def fired_alike(run: JudgedRun, first: JudgedRun) -> bool:
@@ -129,12 +126,12 @@ def next_rerun(
     tried = 0
     for attempt in attempts:
         if not attempt.again.enough(wanted, patience):
-            return attempt, CONFIRM
+            return attempt, RoundKind.CONFIRM
         if attempt.again.hits:
             if not attempt.control.enough(wanted) and has_control(attempt.plan):
-                return attempt, CONTROL
+                return attempt, RoundKind.CONTROL
             if attempt.probe and has_control(attempt.probe):
-                return attempt, REALISM
+                return attempt, RoundKind.REALISM
             if not attempt.dropped:
                 return None
             continue

@@ -14,19 +14,18 @@ import msgspec
 
 from undermine.findings.confirm import (
     CANDIDATES_MAX,
-    CONFIRM,
-    CONTROL,
     DROPPED_MAX,
-    REALISM,
     Attempt,
     Reruns,
     best,
     fired_alike,
 )
 from undermine.findings.realism import Lacking
+from undermine.model.faults import fault_kind
 from undermine.model.finding import Finding, JudgedRun, Variant
-from undermine.model.plan import Plan, describe_trigger, fault_kind
+from undermine.model.plan import Plan, describe_trigger
 from undermine.model.point import PHASE, Point
+from undermine.model.rounds import RoundKind
 from undermine.model.run import Verdict
 
 VARIANTS_MAX = 12
@@ -85,11 +84,11 @@ def _grouped(runs: Sequence[JudgedRun]) -> list[_Group]:
     by_plan: dict[str, tuple[_Group, JudgedRun]] = {}
     groups: list[_Group] = []
     for run in runs:
-        if not run.symptom or run.strategy in (CONTROL, REALISM):
+        if not run.symptom or run.kind in (RoundKind.CONTROL, RoundKind.REALISM):
             continue
         name = template(run.symptom)
         group = by_symptom.get(name)
-        if run.strategy == CONFIRM:
+        if run.kind == RoundKind.CONFIRM:
             if group is None and run.plan_id in by_plan:
                 group, first = by_plan[run.plan_id]
                 if fired_alike(run, first):  # else it may be another bug
@@ -193,7 +192,7 @@ def _finding(number: int, group: _Group, attempt: Attempt, verdicts_of: Verdicts
         title=next((v.text for v in verdicts if v.symptom == shown.symptom), group.symptom),
         plan=attempt.plan,
         runs=tuple(group.runs),
-        strategies=tuple(dict.fromkeys(run.strategy for run in group.experiments)),
+        strategies=tuple(dict.fromkeys(run.strategy or run.kind.value for run in group.experiments)),
         verdicts=verdicts,
         tries=attempt.again.tries,
         hits=attempt.again.hits,

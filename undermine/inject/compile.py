@@ -7,24 +7,19 @@ from typing import Any
 
 import msgspec
 
-from undermine.model.plan import (
-    At,
-    Fault,
-    FirstUnseen,
-    Hold,
+from undermine.model.faults import (
+    Injection,
     Partition,
-    Plan,
-    Step,
-    Then,
-    Trigger,
-    When,
-    by_agent,
     capability,
+    carried_out_by,
     fault_kind,
+    is_fault,
     lacking,
-    misplaced,
+    nodes_named,
     nodes_of,
+    row_of,
 )
+from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, When, misplaced
 from undermine.model.point import CLIENT, PHASE
 
 Row = dict[str, Any]
@@ -173,16 +168,15 @@ def _unknown_variable(step: Step, variables: Collection[str]) -> str:
     return ""
 
 
-def _unknown_node(fault: Fault, nodes: Collection[str]) -> str:
-    others = fault.others if isinstance(fault, Partition) else ()
-    unknown = [name for name in (*nodes_of(fault), *others) if name not in (*nodes, CLIENT)]
+def _unknown_node(fault: Injection, nodes: Collection[str]) -> str:
+    unknown = [name for name in nodes_named(fault) if name not in (*nodes, CLIENT)]
     return f"there is no node {unknown[0]}" if unknown else ""
 
 
 def _beyond_agents(step: Step, capabilities: Mapping[str, Iterable[str]]) -> str:
     """Whoever must act, and every node that must notice the moment, needs an agent that can."""
     needed: list[tuple[str, str]] = []
-    if by_agent(step.fault):
+    if carried_out_by(step.fault) == "agent":
         needed += [(node, capability(step.fault)) for node in nodes_of(step.fault) or _nodes_noticing(step.trigger)]
     needed += [(node, word) for node in _nodes_noticing(step.trigger) for word in _words_for(step.trigger)]
     if step.until:
@@ -210,9 +204,9 @@ def _nodes_noticing(trigger: Trigger) -> set[str]:
 def _beyond_clients(step: Step) -> str:
     """Clients are no nodes: they are never hit, and only packets can be kept from them."""
     fault = step.fault
-    if CLIENT in _nodes_noticing(step.trigger) and not nodes_of(fault) and not isinstance(fault, Hold):
+    if CLIENT in _nodes_noticing(step.trigger) and not nodes_of(fault) and is_fault(fault):
         where = "a moment of the run" if _is_phase(step.trigger) else "a client's operation"
         return f"{fault_kind(fault)} at {where} must name its nodes"
-    if isinstance(fault, Partition) and fault.level == "operation" and CLIENT in (*fault.nodes, *fault.others):
+    if row_of(fault).hits == "links" and carried_out_by(fault) != "network" and CLIENT in nodes_named(fault):
         return "clients can be cut off at the level of the network only"
     return ""

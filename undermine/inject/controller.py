@@ -8,13 +8,28 @@ Sockets, shared memory and processes live in `server.py` and in the runner.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 import msgspec
 
 from undermine.inject.compile import Cut, cuts, lasting_partition
 from undermine.model.event import AgentInfo
-from undermine.model.plan import Crash, Error, Fault, Hold, Partition, Pause, Plan, Reboot, nodes_of
+from undermine.model.faults import (
+    Corrupt,
+    Crash,
+    Delay,
+    Drop,
+    Error,
+    Hold,
+    Injection,
+    Partition,
+    Pause,
+    Reboot,
+    nodes_of,
+    restart_after_s,
+    row_of,
+)
+from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.run import Moment
 
@@ -184,15 +199,14 @@ class Controller:
         instructions += [SetStep(claim.step, FIRED), *self._arm_next()]
         return ({"type": "go", "external": True} if external else {"type": "go"}), instructions
 
-    def _carry_out(self, claim: Claim, fault: Fault) -> tuple[bool, list[Instruction]]:
+    def _carry_out(self, claim: Claim, fault: Injection) -> tuple[bool, list[Instruction]]:
         """Whether the tool itself does it, and what the fault needs."""
         step, nodes = claim.step, self._nodes_hit(claim.step)
         match fault:
             case Crash() | Reboot():
-                after_s = fault.after_s if isinstance(fault, Reboot) else None
                 if nodes == (claim.node,):
-                    return False, [ExpectCrash(step, claim.node, after_s)]
-                return True, [KillNodes(step, nodes, after_s)]
+                    return False, [ExpectCrash(step, claim.node, restart_after_s(fault))]
+                return True, [KillNodes(step, nodes, restart_after_s(fault))]
             case Pause(pause_s=pause_s):
                 return True, [FreezeNodes(step, nodes, pause_s)]
             case Partition(level="network"):
@@ -203,13 +217,14 @@ class Controller:
                 return True, [NewGeneration(), LoseMessages(step, nodes)]
             case Hold():
                 return True, [Note(step, claim.node, claim.pid, claim.seq)]
-            case Error(error=error, scope=scope) if scope != "once":
+            case Error(scope="once") | Delay() | Drop() | Corrupt():
+                return False, []
+            case Error(error=error, scope=scope):
                 value = {"file": claim.resource, "peer": claim.point.get("target", "")}.get(scope, "")
                 what = {"kind": "error", "error": error, "scope": scope, "value": value}
                 self.lasting.append(Lasting(step, claim.node, what))
                 return False, [NewGeneration()]
-            case _:
-                return False, []
+        assert_never(fault)
 
     def _end(self, claim: Claim) -> tuple[Answer, list[Instruction]]:
         """End what the step began; those who only wait for it (a hold, a black hole) see its state."""
@@ -220,7 +235,7 @@ class Controller:
         if any(item.step == claim.step for item in self.lasting):
             self.lasting = [item for item in self.lasting if item.step != claim.step]
             instructions.append(NewGeneration())
-        if isinstance(self.plan.steps[claim.step].fault, Crash | Reboot):
+        if row_of(self.plan.steps[claim.step].fault).kills:
             instructions.append(StartNodes(claim.step, self._nodes_hit(claim.step)))
         return {"type": "go"}, [*instructions, EndFault(claim.step, claim.node)]
 

@@ -14,7 +14,7 @@ import socket
 import struct
 import threading
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 import msgspec
 
@@ -205,3 +205,5 @@ class Server:
                     self._actions.note(instruction)
                 case EndFault():
                     self._actions.end(instruction)
+                case unknown:
+                    assert_never(unknown)

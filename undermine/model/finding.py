@@ -7,8 +7,10 @@ from typing import Literal
 
 import msgspec
 
-from undermine.model.plan import Hold, Plan, final_at
+from undermine.model.faults import is_fault
+from undermine.model.plan import Plan, final_at
 from undermine.model.point import Point
+from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord, RunStatus, SlowOp, Verdict
 
 Landing = tuple[int, Point]
@@ -20,12 +22,14 @@ class JudgedRun(msgspec.Struct, frozen=True):
 
     run: int
     strategy: str
+    """The strategy that proposed it; "" if none did."""
     plan: Plan
     plan_id: str
     status: RunStatus
     symptom: str = ""
     landed: tuple[Landing, ...] = ()
     slow_ops: tuple[SlowOp, ...] = ()
+    kind: RoundKind = RoundKind.STRATEGY
 
 
 def landings(record: RunRecord) -> tuple[Landing, ...]:
@@ -36,7 +40,7 @@ def landings(record: RunRecord) -> tuple[Landing, ...]:
     proven = {receipt.step for receipt in record.receipts if receipt.proves}
     out = []
     for number, step in enumerate(record.plan.steps):
-        if number in proven or (number in points and isinstance(step.fault, Hold)):
+        if number in proven or (number in points and not is_fault(step.fault)):
             at = final_at(step.trigger)
             out.append((number, points.get(number) or (at.point if at else Point(()))))
     return tuple(out)

@@ -15,29 +15,18 @@ import msgspec
 
 from undermine.model.errors import UserError
 from undermine.model.event import Event
-from undermine.model.plan import (
-    At,
-    Crash,
+from undermine.model.faults import (
     Fault,
-    Hold,
-    Partition,
-    Pause,
-    Place,
-    Reboot,
-    Step,
     describe_fault,
-    describe_trigger,
     failure_of,
-    place_of,
-    point_at,
+    is_fault,
+    row_of,
 )
+from undermine.model.plan import At, Place, Step, describe_trigger, place_of, point_at
 from undermine.model.point import CLIENT, Point
 
 if TYPE_CHECKING:
     from undermine.model.run import Moment, Op, Receipt, RunView
-
-_WHOLE_NODE = (Crash, Reboot, Pause, Partition)
-"""Faults that hit everything that a node does; the others hit one operation."""
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -79,8 +68,12 @@ def operations_open(history: Sequence[Op], t_ns: int) -> tuple[Op, ...]:
 class InjectedFault:
     """A fault that took effect: what it was, whom it hit, and what was going on at that moment."""
 
-    def __init__(self, run: RunView, index: int, receipts: Sequence[Receipt], moment: Moment | None) -> None:
+    def __init__(
+        self, run: RunView, index: int, fault: Fault, receipts: Sequence[Receipt], moment: Moment | None
+    ) -> None:
         self._run = run
+        self.fault = fault
+        """With its parameters."""
         self.index = index
         """Which step of the plan, from 0."""
         self.nodes: tuple[str, ...] = tuple(dict.fromkeys(receipt.node for receipt in receipts))
@@ -94,11 +87,6 @@ class InjectedFault:
     @property
     def step(self) -> Step:
         return self._run.plan.steps[self.index]
-
-    @property
-    def fault(self) -> Fault:
-        """With its parameters."""
-        return self.step.fault
 
     @property
     def failure(self) -> str:
@@ -150,7 +138,7 @@ class InjectedFault:
     @cached_property
     def _executed(self) -> tuple[str, ...]:
         """All functions that were executed where it hit."""
-        if not isinstance(self.fault, _WHOLE_NODE):
+        if row_of(self.fault).hits == "operation":
             return self.frames
         return tuple(dict.fromkeys((*self.frames, *(name for e in self._under_way() for name in e.frames))))
 
@@ -191,7 +179,7 @@ def injected_faults(run: RunView) -> tuple[InjectedFault, ...]:
     found = []
     for index, step in enumerate(run.plan.steps):
         receipts = [receipt for receipt in run.receipts if receipt.step == index and receipt.proves]
-        if receipts and not isinstance(step.fault, Hold):
+        if receipts and is_fault(step.fault):
             moment = next((moment for moment in run.record.moments if moment.step == index), None)
-            found.append(InjectedFault(run, index, receipts, moment))
+            found.append(InjectedFault(run, index, step.fault, receipts, moment))
     return tuple(found)

@@ -16,12 +16,30 @@ from undermine.model.event import Event
 KEYS = ("op", "loc", "node", "role", "target", "stack")
 """The keys of a full point, in the order in which they are shown."""
 
-FAULT_KINDS = frozenset({"file", "net", "msg", "db"})
+INJECTABLE_FAMILIES = frozenset({"file", "net", "msg", "db"})
 """Families of operations at which a fault can be injected; the others are observed only."""
 MAPPED = frozenset({"file.map_read", "file.map_write"})
 """Accesses to the memory that a file is mapped to. No error can be returned there: a page that the device refuses ends the
 process (SIGBUS)."""
 
+LEAVING_TRACES = frozenset(
+    {
+        "file.create",
+        "file.write",
+        "file.map_write",
+        "file.fsync",
+        "file.truncate",
+        "file.rename",
+        "file.unlink",
+        "file.mkdir",
+        "file.rmdir",
+        "net.send",
+        "msg.send",
+        "db.write",
+        "db.commit",
+    }
+)
+"""Operations that change what is stored or what another node knows."""
 RECEIVES = frozenset({"net.recv", "net.accept", "msg.recv"})
 """Operations that end when something has arrived."""
 

@@ -11,8 +11,9 @@ import msgspec
 
 from undermine.model.baseline import Baseline
 from undermine.model.event import Event, Trace
+from undermine.model.faults import FAILURES, Fault, fault_kind, nodes_of
 from undermine.model.injected import InjectedFault, Stage, injected_faults
-from undermine.model.plan import FAILURES, At, Fault, Plan, Step, fault_kind, nodes_of
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.stacks import ProcessStacks
 

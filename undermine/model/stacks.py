@@ -10,7 +10,7 @@ STACKS_SIGNAL = int(signal.SIGRTMAX) - 3
 """By this the tool asks an agent for them: far from those that programs and their libraries take for themselves."""
 
 
-class ThreadState(msgspec.Struct, frozen=True):
+class ThreadStack(msgspec.Struct, frozen=True):
     """A thread or task: where it is, innermost first, which locks it has, and what it waits for."""
 
     name: str
@@ -31,6 +31,6 @@ class ProcessStacks(msgspec.Struct, frozen=True):
     incarnation: int
     pid: int
     t_ns: int
-    doing: tuple[ThreadState, ...] = ()
+    doing: tuple[ThreadStack, ...] = ()
     problem: str = ""
     """Why there is nothing, if so."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from undermine.model.stacks import ProcessStacks, ThreadState
+from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.report.text import clean_lines, clip, count
 
 _PROCESSES_MAX = 12
@@ -67,7 +67,7 @@ def _rank(thread: ThreadRow) -> tuple[bool, bool, bool]:
     return thread.mood != "stuck", not thread.holds, not thread.mood
 
 
-def _thread(doing: ThreadState, holders: Mapping[str, ThreadState]) -> ThreadRow:
+def _thread(doing: ThreadStack, holders: Mapping[str, ThreadStack]) -> ThreadRow:
     holder = holders.get(doing.waits) if doing.waits else None
     says = f"waits for {doing.waits}" if doing.waits else ""
     if holder is not None and holder is not doing:

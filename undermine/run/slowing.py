@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from undermine.deployments.isolation import Place
+from undermine.deployments.isolation import NodeNetwork
 from undermine.deployments.slow import disk as slow_disk
 from undermine.deployments.slow import network as slow_network
 from undermine.deployments.slow.device import SlowDevice, Slowed, Slowness
@@ -21,8 +21,9 @@ from undermine.deployments.slow.disk import SlowDisks
 from undermine.deployments.slow.network import SlowNetwork
 from undermine.model.errors import UserError
 from undermine.model.event import Event
-from undermine.model.plan import Delay, Hold, Plan, capability, final_at
-from undermine.model.point import DISK, FAULT_KINDS, NETWORK, RECEIVES, Point, point_of
+from undermine.model.faults import FAULT_KINDS, Hold
+from undermine.model.plan import Plan, final_at
+from undermine.model.point import DISK, INJECTABLE_FAMILIES, NETWORK, RECEIVES, Point, point_of
 from undermine.model.run import Lead, Moment, NodeExit, SlowOp
 
 SLACK_S = 0.5
@@ -30,7 +31,7 @@ SLACK_S = 0.5
 _WATCH_S = 1.0
 _WAITED_MAX = 3
 _SENDS = frozenset({"net.send", "net.connect", "msg.send"})
-_HELD = frozenset(capability(Delay(mode=mode)) for mode in ("thread", "operation"))
+_HELD = frozenset(FAULT_KINDS["delay"].capabilities)
 _ALONE = frozenset({"file", "net"})
 """Operations of these kinds are done by their thread, which does nothing else meanwhile."""
 _POLL, _STREAM, _LIMIT, _TASKS = "poll", "stream.read", "timeout", "task."
@@ -64,14 +65,14 @@ class SlowDevices:
         plan: Plan,
         delay_s: float,
         folders: Mapping[str, Iterable[Path]],
-        place: Place,
+        network: NodeNetwork,
         door: Path,
         lost: Callable[[], None],
     ) -> None:
         self.delay_s = delay_s
         self._steps = held_steps(plan)
         self._folders = {node: set(named) for node, named in folders.items()}
-        self._place = place
+        self._network = network
         self._lock = threading.RLock()
         self._devices: dict[tuple[str, str], SlowDevice] = {}
         self._nodes: dict[int, str] = {}
@@ -110,7 +111,7 @@ class SlowDevices:
                 raise UserError(slow_disk.missing() or "no operation of the plan was known to need a disk")
             self._devices[key] = self.disks.disk(node, self._folders[node])  # the same one, of more folders perhaps
         elif key not in self._devices:
-            self._devices[key] = SlowNetwork(self._place.namespace(node))
+            self._devices[key] = SlowNetwork(self._network.namespace(node))
         return self._devices[key]
 
     def wait(self, ended: Callable[[Iterable[int]], bool]) -> None:
@@ -237,7 +238,7 @@ def _same_thread(event: Event, events: Iterable[Event]) -> Iterator[Event]:
     """The others of its thread that faults can hit."""
     for other in events:
         same = (other.node, other.pid, other.thread) == (event.node, event.pid, event.thread)
-        if same and other.seq != event.seq and other.kind in FAULT_KINDS:
+        if same and other.seq != event.seq and other.kind in INJECTABLE_FAMILIES:
             yield other
 
 

@@ -23,26 +23,16 @@ from undermine.model.errors import UserError
 from undermine.model.finding import Finding, JudgedRun, Landing, landings
 from undermine.model.plan import Plan
 from undermine.model.point import Point
+from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord, SlowOp, Verdict
 from undermine.protocols import Dropped, Experiment, PastRun, PointSeen, Profile
 from undermine.store.points import POINTS_SCHEMA, PointTable
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
-BASELINE = "baseline"
-CONFIRM = "confirm"
-CONTROL = "control"
-REALISM = "realism"
-REPLAY = "replay"
-BENIGN = "benign"
-SPECIAL = (BASELINE, BENIGN, CONFIRM, CONTROL, REALISM, REPLAY)
-"""Rounds that no strategy proposed: fault-free runs, faults at rest, re-runs of failing plans, the same moments without
-the faults, or with a slow device instead, re-runs under another configuration."""
-PATIENT = (CONFIRM, CONTROL, REPLAY)
-"""Those of suspects: they have the long wait."""
-_SPECIAL_SQL = ", ".join(f"'{name}'" for name in SPECIAL)
+_PROPOSED_SQL = f"r.kind = '{RoundKind.STRATEGY}'"
 _BASELINES_SQL = (
-    f"SELECT x.run FROM runs x JOIN rounds r USING (round) WHERE r.strategy = '{BASELINE}' "
+    f"SELECT x.run FROM runs x JOIN rounds r USING (round) WHERE r.kind = '{RoundKind.BASELINE}' "
     "AND x.state = 'done' AND x.status != 'broken'"
 )
 
@@ -53,7 +43,8 @@ _ODD_SQL = (  # the checker of logs has passed it, with evidence
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE rounds (
-    round INTEGER PRIMARY KEY, strategy TEXT NOT NULL, created REAL NOT NULL, finished REAL, used_s REAL NOT NULL DEFAULT 0);
+    round INTEGER PRIMARY KEY, strategy TEXT NOT NULL, created REAL NOT NULL, finished REAL, used_s REAL NOT NULL DEFAULT 0,
+    kind TEXT NOT NULL DEFAULT 'strategy');
 CREATE TABLE slots (
     round INTEGER NOT NULL REFERENCES rounds, idx INTEGER NOT NULL, plan TEXT NOT NULL, plan_id TEXT NOT NULL,
     run INTEGER, PRIMARY KEY (round, idx));
@@ -72,6 +63,15 @@ CREATE TABLE dropped (
 CREATE TABLE findings (finding TEXT PRIMARY KEY, symptom TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
 CREATE TABLE numbers (symptom TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE);
 """
+_MIGRATIONS = {
+    3: ("ALTER TABLE runs ADD COLUMN slow_ops TEXT NOT NULL DEFAULT '[]'",),
+    4: (  # a round that no strategy proposed had its kind in place of the strategy's name
+        "ALTER TABLE rounds ADD COLUMN kind TEXT NOT NULL DEFAULT 'strategy'",
+        "UPDATE rounds SET kind = strategy, strategy = '' "
+        "WHERE strategy IN ('baseline', 'benign', 'confirm', 'control', 'realism', 'replay')",
+    ),
+}
+"""By version of the schema: the statements that lead to the next version."""
 
 
 _REMEMBERED_MAX = 1 << 15
@@ -94,12 +94,19 @@ def _slow_ops(text: str) -> tuple[SlowOp, ...]:
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """A plan in its place: round and index."""
+    """A stored plan's place in its round."""
 
     round_index: int
     index: int
     strategy: str
+    """The name of the strategy that proposed it; "" if none did."""
     plan: Plan
+    kind: RoundKind = RoundKind.STRATEGY
+
+    @property
+    def label(self) -> str:
+        """Who or what the run is for, in one word: the strategy, else the kind of the round."""
+        return self.strategy or self.kind.value
 
 
 def _put_dropped(db: sqlite3.Connection, dropped: Iterable[Dropped]) -> None:
@@ -136,11 +143,13 @@ class Store:
                     if statement.strip():
                         db.execute(statement)
                 db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        elif version == 3:
+        elif version in _MIGRATIONS:
             with self._change() as db:
-                if db.execute("PRAGMA user_version").fetchone() == (3,):  # else another process was faster
-                    db.execute("ALTER TABLE runs ADD COLUMN slow_ops TEXT NOT NULL DEFAULT '[]'")
-                    db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+                (version,) = db.execute("PRAGMA user_version").fetchone()  # another process may have been faster
+                for older in range(version, SCHEMA_VERSION):
+                    for statement in _MIGRATIONS[older]:
+                        db.execute(statement)
+                db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         elif version != SCHEMA_VERSION:
             raise UserError(
                 f"{path} was written by another version of undermine; start a new campaign without --resume"
@@ -185,12 +194,23 @@ class Store:
     # --- rounds and runs
 
     def write_round(self, strategy: str, plans: Sequence[Plan], dropped: Iterable[Dropped] = ()) -> list[Slot]:
-        """Store plans that were proposed together, before any of them runs, and those that were proposed with them and will
-        not: all or nothing."""
+        """Store plans that a strategy proposed together, before any of them runs, and those of its plans that were dropped:
+        all or nothing."""
+        return self._write_round(RoundKind.STRATEGY, strategy, plans, dropped)
+
+    def write_round_of(self, kind: RoundKind, plans: Sequence[Plan]) -> list[Slot]:
+        """Store plans that no strategy proposed, before any of them runs."""
+        return self._write_round(kind, "", plans)
+
+    def _write_round(
+        self, kind: RoundKind, strategy: str, plans: Sequence[Plan], dropped: Iterable[Dropped] = ()
+    ) -> list[Slot]:
         with self._change() as db:
-            cursor = db.execute("INSERT INTO rounds (strategy, created) VALUES (?, ?)", (strategy, time.time()))
+            cursor = db.execute(
+                "INSERT INTO rounds (kind, strategy, created) VALUES (?, ?, ?)", (kind.value, strategy, time.time())
+            )
             round_index = int(cursor.lastrowid or 0)
-            slots = [Slot(round_index, index, strategy, plan) for index, plan in enumerate(plans)]
+            slots = [Slot(round_index, index, strategy, plan, kind) for index, plan in enumerate(plans)]
             db.executemany(
                 "INSERT INTO slots (round, idx, plan, plan_id) VALUES (?, ?, ?, ?)",
                 [(s.round_index, s.index, msgspec.json.encode(s.plan).decode(), s.plan.id) for s in slots],
@@ -283,40 +303,45 @@ class Store:
             ).fetchall()
         return sorted(run for (run,) in rows)
 
-    def open_slots(self, strategy: str = "", most: int = -1) -> list[Slot]:
-        """Plans that were stored but not run to the end, in (round, index) order; of one strategy, if it is named."""
+    def open_slots(self, strategy: str = "", most: int = -1, kind: RoundKind | None = None) -> list[Slot]:
+        """Plans that were stored but not run to the end, in (round, index) order; of one strategy, if it is named, or of one
+        kind of round."""
         rows = self._all(
-            "SELECT s.round, s.idx, r.strategy, s.plan FROM slots s JOIN rounds r USING (round) "
-            "WHERE s.run IS NULL AND r.finished IS NULL AND ? IN ('', r.strategy) ORDER BY s.round, s.idx LIMIT ?",
+            "SELECT s.round, s.idx, r.strategy, s.plan, r.kind FROM slots s JOIN rounds r USING (round) "
+            "WHERE s.run IS NULL AND r.finished IS NULL AND ?1 IN ('', r.strategy) AND ?2 IN ('', r.kind) "
+            "ORDER BY s.round, s.idx LIMIT ?3",
             strategy,
+            kind.value if kind else "",
             most,
         )
-        return [Slot(a, b, c, _plan(d)) for a, b, c, d in rows]
+        return [Slot(a, b, c, _plan(d), RoundKind(e)) for a, b, c, d, e in rows]
 
     def rounds_of(self, strategy: str) -> int:
         return int(self._all("SELECT COUNT(*) FROM rounds WHERE strategy = ?", strategy)[0][0])
 
     def used_s(self) -> dict[str, float]:
         """Seconds that each strategy has had."""
-        return {s: float(t) for s, t in self._all("SELECT strategy, SUM(used_s) FROM rounds GROUP BY strategy")}
+        rows = self._all(f"SELECT strategy, SUM(used_s) FROM rounds r WHERE {_PROPOSED_SQL} GROUP BY strategy")
+        return {strategy: float(used_s) for strategy, used_s in rows}
 
-    def past_runs(self, strategy: str | None = None) -> tuple[PastRun, ...]:
-        """Finished runs, one for each filled slot, in (round, index) order whatever order they ended in."""
-        return self._past("r.strategy = ?1 OR ?1 IS NULL", strategy)
+    def past_runs(self, strategy: str = "", kind: RoundKind | None = None) -> tuple[PastRun, ...]:
+        """Finished runs, one for each filled slot, in (round, index) order whatever order they ended in; of one strategy, if
+        it is named, or of one kind of round."""
+        return self._past("?1 IN ('', r.strategy) AND ?2 IN ('', r.kind)", strategy, kind.value if kind else "")
 
     def runs_for(self, strategy: str) -> tuple[PastRun, ...]:
-        """Its own, and those of others that stand for plans of its, since they had been run already; in the same order."""
+        """A strategy's own runs, and runs of other strategies that already cover its plans; in the same order."""
         return self._past(
-            f"r.strategy = ?1 OR r.strategy NOT IN ({_SPECIAL_SQL}) AND s.plan_id IN "
+            f"r.strategy = ?1 OR {_PROPOSED_SQL} AND s.plan_id IN "
             "(SELECT plan_id FROM dropped WHERE strategy = ?1 AND instead = plan_id)",
             strategy,
         )
 
-    def _past(self, which: str, strategy: str | None) -> tuple[PastRun, ...]:
+    def _past(self, which: str, *values: str) -> tuple[PastRun, ...]:
         rows = self._all(
             f"SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom, {_ODD_SQL} FROM slots s "
             f"JOIN rounds r USING (round) JOIN runs x ON x.run = s.run WHERE {which} ORDER BY s.round, s.idx",
-            strategy,
+            *values,
         )
         return tuple(
             PastRun(run, a, b, _plan(plan), status, bool(symptom), odd=bool(odd) and not symptom)
@@ -328,7 +353,7 @@ class Store:
         return dict(
             self._all(
                 "SELECT s.plan_id, r.strategy FROM slots s JOIN rounds r USING (round) "
-                f"WHERE r.strategy NOT IN ({_SPECIAL_SQL})"
+                f"WHERE {_PROPOSED_SQL}"
             )
         )
 
@@ -357,13 +382,14 @@ class Store:
 
     def run_rows(self) -> list[dict[str, Any]]:
         rows = self._all(
-            "SELECT x.run, r.strategy, x.round, x.idx, x.status, x.reason, x.symptom, x.started, x.ended, x.timing, s.plan "
-            "FROM runs x JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx "
+            "SELECT x.run, r.strategy, r.kind, x.round, x.idx, x.status, x.reason, x.symptom, x.started, x.ended, x.timing, "
+            "s.plan FROM runs x JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx "
             "WHERE x.state = 'done' ORDER BY x.run"
         )
         names = (
             "run",
             "strategy",
+            "kind",
             "round",
             "index",
             "status",
@@ -379,19 +405,17 @@ class Store:
             entry = dict(zip(names, row, strict=True))
             entry["timing"] = json.loads(entry["timing"]) if entry["timing"] else {}
             entry["plan"] = _plan(entry["plan"])
+            entry["kind"] = RoundKind(entry["kind"])
             out.append(entry)
         return out
 
     def status_counts(self) -> dict[str, int]:
-        """How many runs ended how. Of those that injected nothing, or at rest only, it is said what they were for."""
+        """How many runs ended how. Runs that injected nothing, or at rest only, are counted by their kind."""
         rows = self._all(
-            "SELECT CASE WHEN strategy IN (?, ?) AND status != 'broken' THEN strategy WHEN status != 'fired' THEN status "
-            "WHEN strategy = ? THEN 'fault-free' WHEN strategy = ? THEN 'benign' ELSE status END AS how, COUNT(*) "
+            "SELECT CASE WHEN kind IN (?, ?) AND status != 'broken' THEN kind WHEN status != 'fired' THEN status "
+            "WHEN kind = ? THEN 'fault-free' WHEN kind = ? THEN 'benign' ELSE status END AS how, COUNT(*) "
             "FROM runs JOIN rounds USING (round) WHERE state = 'done' GROUP BY how",
-            CONTROL,
-            REALISM,
-            BASELINE,
-            BENIGN,
+            *(kind.value for kind in (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.BASELINE, RoundKind.BENIGN)),
         )
         return {status: int(count) for status, count in rows}
 
@@ -405,22 +429,24 @@ class Store:
         A control that fails, one with a slow device, and a re-run under another configuration, is no failing run.
         """
         rows = self._all(
-            "SELECT x.run, r.strategy, s.plan, s.plan_id, x.status, x.symptom, x.landed, x.slow_ops FROM runs x "
+            "SELECT x.run, r.strategy, s.plan, s.plan_id, x.status, x.symptom, x.landed, x.slow_ops, r.kind FROM runs x "
             "JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx WHERE x.state = 'done' AND "
-            f"CASE WHEN r.strategy IN ('{CONFIRM}', '{CONTROL}', '{REALISM}') THEN s.run = x.run "
-            f"ELSE x.symptom != '' AND r.strategy NOT IN ('{BASELINE}', '{REPLAY}') END ORDER BY x.run"
+            f"CASE WHEN r.kind IN ('{RoundKind.CONFIRM}', '{RoundKind.CONTROL}', '{RoundKind.REALISM}') THEN s.run = x.run "
+            f"ELSE x.symptom != '' AND r.kind NOT IN ('{RoundKind.BASELINE}', '{RoundKind.REPLAY}') END ORDER BY x.run"
         )
         return tuple(
-            JudgedRun(run, strategy, _plan(plan), plan_id, status, symptom, _landed(landed), _slow_ops(slow_ops))
-            for run, strategy, plan, plan_id, status, symptom, landed, slow_ops in rows
+            JudgedRun(run, by, _plan(plan), plan_id, status, symptom, _landed(landed), _slow_ops(slow), RoundKind(kind))
+            for run, by, plan, plan_id, status, symptom, landed, slow, kind in rows
         )
 
-    def planned(self) -> list[tuple[str, int, int]]:
-        """Of each strategy, in the order of their first rounds: its name, how many of its plans were run, how many are open."""
-        return self._all(
-            "SELECT r.strategy, COUNT(s.run), SUM(s.run IS NULL AND r.finished IS NULL) FROM slots s JOIN rounds r "
-            "USING (round) GROUP BY r.strategy ORDER BY MIN(r.round)"
+    def planned(self) -> list[tuple[RoundKind, str, int, int]]:
+        """For each strategy, and each other kind of round, in the order of their first rounds: the kind, the strategy's name,
+        how many plans were run, and how many are open."""
+        rows = self._all(
+            "SELECT r.kind, r.strategy, COUNT(s.run), SUM(s.run IS NULL AND r.finished IS NULL) FROM slots s JOIN rounds r "
+            "USING (round) GROUP BY r.kind, r.strategy ORDER BY MIN(r.round)"
         )
+        return [(RoundKind(kind), strategy, run, still) for kind, strategy, run, still in rows]
 
     def dropped(self) -> Iterator[tuple[str, str, str, str]]:
         """Strategy, rule, id of what stands for it, and the plan as JSON (few of many are looked at), as they were dropped."""
@@ -431,7 +457,7 @@ class Store:
         """Those of the plans that were stored to be run, by id: the plan, its run (0 if there is none yet) and its status."""
         rows = self._all(
             "SELECT s.plan_id, s.plan, MAX(COALESCE(s.run, 0)), COALESCE(x.status, '') FROM slots s JOIN rounds r USING (round) "
-            f"LEFT JOIN runs x ON x.run = s.run WHERE r.strategy NOT IN ({_SPECIAL_SQL}) "
+            f"LEFT JOIN runs x ON x.run = s.run WHERE {_PROPOSED_SQL} "
             "AND s.plan_id IN (SELECT value FROM json_each(?)) GROUP BY s.plan_id",
             json.dumps(list(ids)),
         )
@@ -494,7 +520,7 @@ class Store:
         """
         rows = self._all(
             "SELECT x.run, r.strategy FROM runs x JOIN rounds r USING (round) WHERE x.state = 'done' "
-            f"AND x.status != 'broken' AND r.strategy NOT IN ({_SPECIAL_SQL}) AND ?1 IN (0, x.run) ORDER BY x.ended, x.run",
+            f"AND x.status != 'broken' AND {_PROPOSED_SQL} AND ?1 IN (0, x.run) ORDER BY x.ended, x.run",
             run,
         )
         fired: dict[int, list[tuple[str, str]]] = {}

@@ -27,8 +27,8 @@ from typing import Any, Self
 import msgspec
 
 from undermine.deployments import netns
-from undermine.deployments.client import tool_identity
 from undermine.deployments.guardian.kernel import install_filter
+from undermine.deployments.guardian_client.link import tool_identity
 from undermine.deployments.slow import disk_supervisor
 from undermine.deployments.slow.device import DELAY_S, Slowed, Slowness
 from undermine.deployments.slow.disk_supervisor import MACHINES, MESSAGE_BYTES_MAX, PAGE, WRITES, numbers

@@ -7,6 +7,7 @@ import undermine.agent.hooks.MethodExit;
 import undermine.agent.hooks.ReturnedObjects;
 import undermine.agent.hooks.Undo;
 import undermine.agent.instead.ClockCalls;
+import undermine.agent.instead.FutureCalls;
 import undermine.agent.instead.LockCalls;
 import undermine.agent.instead.NativeFileCalls;
 import undermine.agent.instead.PoolCalls;
@@ -54,9 +55,9 @@ final class Preloading {
     /** Those of the families that are only observed. */
     static void observed() throws ClassNotFoundException {
         load(Observer.class, ObjectNames.class, PendingItems.class, HandoverHooks.class, MonitorHooks.class,
-                HeldMonitors.class, MonitorUsers.class, LockCalls.class, WaitCalls.class, PoolCalls.class, QueueCalls.class,
-                TimeCalls.class, ClockCalls.class, SelectorCalls.class, CallWeaver.class, SynchronizedMethod.class,
-                BaseClasses.class);
+                HeldMonitors.class, MonitorUsers.class, LockCalls.class, WaitCalls.class, FutureCalls.class, PoolCalls.class,
+                QueueCalls.class, TimeCalls.class, ClockCalls.class, SelectorCalls.class, CallWeaver.class,
+                SynchronizedMethod.class, BaseClasses.class);
     }
 
     private static void load(Class<?>... classes) throws ClassNotFoundException {

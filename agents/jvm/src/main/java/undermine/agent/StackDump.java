@@ -95,12 +95,12 @@ final class StackDump {
         List<String> own = new ArrayList<String>();
         for (StackTraceElement element : trace) {
             String className = element.getClassName();
-            if (Sites.isAgents(className) || stack.size() == FRAMES_MAX) {
+            if (Sites.isOfAgent(className) || stack.size() == FRAMES_MAX) {
                 continue;
             }
             String place = cut(Locs.of(className, element.getMethodName(), "", null));
             stack.add(place + ":" + Math.max(element.getLineNumber(), 0));
-            if (sites.targets(className)) {
+            if (sites.isOfTarget(className)) {
                 own.add(place);
             }
         }

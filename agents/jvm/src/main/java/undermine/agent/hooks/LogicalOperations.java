@@ -61,14 +61,14 @@ public final class LogicalOperations {
     }
 
     /** Register a method that is about to be woven, with the names of its parameters; returns its number. */
-    public static synchronized int woven(LogicalMethod named, List<String> parameters, int count, boolean isTargets) {
+    public static synchronized int woven(LogicalMethod named, List<String> parameters, int count, boolean isOfTarget) {
         for (ArgumentPath finder : new ArgumentPath[] {named.kind, named.peer, named.size}) {
             if (finder != null && !finder.startsIn(parameters, count)) {
                 throw new IllegalArgumentException("logical operation " + named.text + ": no parameter " + finder.root);
             }
         }
         LogicalMethod[] longer = Arrays.copyOf(methods, methods.length + 1);
-        longer[methods.length] = new LogicalMethod(named, parameters, isTargets);
+        longer[methods.length] = new LogicalMethod(named, parameters, isOfTarget);
         methods = longer;
         return longer.length - 1;
     }
@@ -114,7 +114,7 @@ public final class LogicalOperations {
             return null;
         }
         long size = sizeOf(found(agent, state, method.size, frame, result));
-        Call call = Recorder.begin(agent, state, method.operation, subject, size, frame.since, null, false, method.isTargets);
+        Call call = Recorder.begin(agent, state, method.operation, subject, size, frame.since, null, false, method.isOfTarget);
         if (call == null) {
             return null;
         }

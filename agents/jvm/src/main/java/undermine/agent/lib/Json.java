@@ -8,6 +8,7 @@ import java.util.Map;
 /** Reads and writes the JSON of the protocol: objects keep their order, integers are Long, all other numbers are Double. */
 public final class Json {
     private static final int DEPTH_MAX = 200;
+    private static final int LONG_DIGITS_MAX = 20; // with a sign
     private static final String HEX = "0123456789abcdef";
 
     private final String text;
@@ -162,7 +163,7 @@ public final class Json {
         }
         String digits = text.substring(start, at);
         try {
-            if (whole && digits.length() < 20) {
+            if (whole && digits.length() <= LONG_DIGITS_MAX) {
                 return Long.valueOf(digits);
             }
         } catch (NumberFormatException tooLong) {

@@ -44,7 +44,7 @@ public final class NettySocketClass extends ForeignSocket {
     private final Method isOpen;
 
     private NettySocketClass(Class<?> type, Class<?> lowest) {
-        super(AgentCore.current.sites.targets(lowest.getName()));
+        super(AgentCore.current.sites.isOfTarget(lowest.getName()));
         this.type = type;
         boolean hasAddress = false;
         for (Class<?> each = type; each != lowest; each = each.getSuperclass()) {

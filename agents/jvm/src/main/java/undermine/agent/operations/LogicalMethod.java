@@ -19,7 +19,7 @@ public final class LogicalMethod {
     /** The names of its parameters. */
     public final List<String> parameters;
     /** True if its class belongs to the target: then it has a frame of its own in the target's stack. */
-    public final boolean isTargets;
+    public final boolean isOfTarget;
 
     public LogicalMethod(Map<String, Object> description, Operation operation) {
         text = String.valueOf(description.get("function"));
@@ -33,7 +33,7 @@ public final class LogicalMethod {
         size = ArgumentPath.of(description.get("size"));
         isOfResult = isOfResult(kind) || isOfResult(size);
         parameters = Collections.emptyList();
-        isTargets = false;
+        isOfTarget = false;
         if (operation == null || qualified.indexOf(':') < 0 || qualified.lastIndexOf('.') < qualified.indexOf(':')) {
             throw new IllegalArgumentException("logical operation " + text + ": not package:Class.method and its op");
         }
@@ -42,7 +42,7 @@ public final class LogicalMethod {
         }
     }
 
-    public LogicalMethod(LogicalMethod named, List<String> parameters, boolean isTargets) {
+    public LogicalMethod(LogicalMethod named, List<String> parameters, boolean isOfTarget) {
         text = named.text;
         name = named.name;
         takes = named.takes;
@@ -52,7 +52,7 @@ public final class LogicalMethod {
         size = named.size;
         isOfResult = named.isOfResult;
         this.parameters = parameters;
-        this.isTargets = isTargets;
+        this.isOfTarget = isOfTarget;
     }
 
     /** True if a method with this name and these parameter types is meant. */

@@ -36,7 +36,7 @@ public final class MethodEntry {
 
     /** True if the woven method itself may belong to the target: then its caller is the call site. */
     public static boolean isOfCaller(WovenFrame frame) {
-        return frame.side != null && frame.side.isTargets;
+        return frame.side != null && frame.side.isOfTarget;
     }
 
     /** Continue as was decided before the operation. */

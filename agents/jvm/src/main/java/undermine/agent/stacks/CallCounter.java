@@ -261,7 +261,7 @@ public final class CallCounter {
     private void note(Method method, int start, int bci) {
         int code = bytes[start + bci] & 0xff;
         if (code >= 0xb6 && code <= 0xba) { // invokevirtual, -special, -static, -interface, -dynamic
-            if (code == 0xba || !isAgents(start + bci + 1)) {
+            if (code == 0xba || !isOfAgent(start + bci + 1)) {
                 method.calls.add(bci);
             }
         } else if (mayLoad(code)) {
@@ -285,7 +285,7 @@ public final class CallCounter {
     }
 
     /** True if the weaver added this call: the agent's own calls are not counted. */
-    private boolean isAgents(int operand) {
+    private boolean isOfAgent(int operand) {
         int reference = constants.offset(halfAt(operand));
         int owner = halfAt(constants.offset(halfAt(reference)));
         int name = constants.offset(owner);

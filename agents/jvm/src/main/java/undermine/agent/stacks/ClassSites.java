@@ -16,16 +16,16 @@ final class ClassSites {
     static final Site ASK = new Site(0, "");
 
     /** True for a class of the target. */
-    final boolean isOwn;
-    final boolean isAgents;
+    final boolean isOfTarget;
+    final boolean isOfAgent;
     private volatile CallCounter calls;
     private volatile boolean isRead;
     private volatile SitesByIndex places = SitesByIndex.NONE;
     private volatile Map<String, SitesByIndex> byName = Collections.emptyMap();
 
-    ClassSites(boolean isOwn, boolean isAgents) {
-        this.isOwn = isOwn;
-        this.isAgents = isAgents;
+    ClassSites(boolean isOfTarget, boolean isOfAgent) {
+        this.isOfTarget = isOfTarget;
+        this.isOfAgent = isOfAgent;
     }
 
     /** The site at this index; null if it hasn't been seen, `ASK` if the index is ambiguous. */

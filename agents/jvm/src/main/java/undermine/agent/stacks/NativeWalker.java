@@ -88,11 +88,11 @@ final class NativeWalker extends Walker {
         if (known == null) {
             Class<?> type = owner(method);
             ClassSites code = type == null ? null : sites.ofClass(type);
-            if (code != null && code.isOwn) {
+            if (code != null && code.isOfTarget) {
                 return own(sites, cursor, type, code.calls(type), method, bci);
             }
             // the other walker doesn't show frames of hidden classes
-            known = code == null || code.isAgents || type.getName().indexOf('/') >= 0 ? AGENTS : NOT_OWN;
+            known = code == null || code.isOfAgent || type.getName().indexOf('/') >= 0 ? AGENTS : NOT_OWN;
             methods.put(method, ALL, known);
         }
         methods.put(method, bci, known);

@@ -36,10 +36,10 @@ public final class Sites {
     private final SiteTable numbered = new SiteTable();
     /** Sites of stack traces, which have only line numbers. */
     private final ConcurrentHashMap<String, Site> traced = new ConcurrentHashMap<String, Site>();
-    private final ClassValue<ClassSites> codes = new ClassValue<ClassSites>() {
+    private final ClassValue<ClassSites> byClass = new ClassValue<ClassSites>() {
         @Override
         protected ClassSites computeValue(Class<?> type) {
-            return new ClassSites(targets(type), isAgents(type.getName()));
+            return new ClassSites(isOfTarget(type), isOfAgent(type.getName()));
         }
     };
 
@@ -55,15 +55,15 @@ public final class Sites {
     }
 
     /** True if this class belongs to the target. */
-    public boolean targets(Class<?> type) {
-        return targets(type.getName());
+    public boolean isOfTarget(Class<?> type) {
+        return isOfTarget(type.getName());
     }
 
     /**
      * Hidden classes, with a `/` in their names, belong to lambdas and are left out, since other walkers don't show them.
      */
-    public boolean targets(String className) {
-        if (isAgents(className) || className.indexOf('/') >= 0) {
+    public boolean isOfTarget(String className) {
+        if (isOfAgent(className) || className.indexOf('/') >= 0) {
             return false;
         }
         for (String name : packages) {
@@ -71,7 +71,7 @@ public final class Sites {
                 return true;
             }
         }
-        return packages.length == 0 && !isLibrarys(className);
+        return packages.length == 0 && !isOfLibrary(className);
     }
 
     private static boolean isIn(String className, String name) {
@@ -82,11 +82,11 @@ public final class Sites {
         return next == '.' || next == '$';
     }
 
-    public static boolean isAgents(String className) {
+    public static boolean isOfAgent(String className) {
         return className.startsWith(AGENT);
     }
 
-    private static boolean isLibrarys(String className) {
+    private static boolean isOfLibrary(String className) {
         for (String prefix : LIBRARY) {
             if (className.startsWith(prefix)) {
                 return true;
@@ -96,7 +96,7 @@ public final class Sites {
     }
 
     ClassSites ofClass(Class<?> type) {
-        return codes.get(type);
+        return byClass.get(type);
     }
 
     /**
@@ -157,7 +157,7 @@ public final class Sites {
     public Stack of(Cursor cursor, Throwable error) {
         StackTraceElement[] trace = traceOf(error);
         for (StackTraceElement element : trace) {
-            if (targets(element.getClassName())) {
+            if (isOfTarget(element.getClassName())) {
                 return traced(cursor, trace);
             }
         }
@@ -180,10 +180,10 @@ public final class Sites {
         StackTraceElement inner = null;
         for (int i = 0; i < trace.length && count < DEPTH_MAX; i++) {
             String name = trace[i].getClassName();
-            if (targets(name)) {
+            if (isOfTarget(name)) {
                 found[count] = frame(cursor, trace[i]);
                 hash = mix(hash, found[count++].id);
-            } else if (inner == null && !isAgents(name)) {
+            } else if (inner == null && !isOfAgent(name)) {
                 inner = trace[i];
             }
         }
@@ -220,7 +220,7 @@ public final class Sites {
 
     private static CallCounter callsOf(String className) {
         ClassLoader loader = Thread.currentThread().getContextClassLoader();
-        byte[] bytes = loader == null || isLibrarys(className) ? null : ClassBytes.of(loader, className);
+        byte[] bytes = loader == null || isOfLibrary(className) ? null : ClassBytes.of(loader, className);
         return bytes == null ? null : ClassSites.parse(bytes);
     }
 

@@ -112,7 +112,7 @@ public final class HandoverHooks {
             }
             Cursor cursor = agent.cursor(state);
             Stack stack = agent.sites.here(cursor);
-            if (!stack.isAlone || agent.sites.targets(nameOf(code))) {
+            if (!stack.isAlone || agent.sites.isOfTarget(nameOf(code))) {
                 Subject subject = Subject.unique(CALLED.get(code), ObjectNames.unique(kind));
                 Recorder.recordAt(agent, state, cursor, Ops.give, subject, stack, 0, 0, 0);
                 PendingItems.add(RUN, task, subject);

@@ -57,12 +57,6 @@ public final class PendingItems {
         }
     }
 
-    private static boolean isBusy() {
-        AgentCore agent = AgentCore.current;
-        ThreadState state = ThreadState.get();
-        return agent == null || agent.off || state.busy || state.inside > 0;
-    }
-
     private static Given with(Given chain, Subject queue, Subject subject) {
         return chain == null ? new Given(queue, subject, null)
                 : new Given(chain.queue, chain.subject, with(chain.next, queue, subject));

@@ -69,10 +69,10 @@ final class ReplacedCalls {
         {LOCKS + "LockSupport", "", "WaitCalls", "park()V", "park(" + O + ")V", "unpark(Ljava/lang/Thread;)V"},
         {"java/lang/Thread", "java/lang/Thread", "WaitCalls", "join()V", "join(J)V", "join(JI)V"},
         {JUC + "Future " + JUC + "FutureTask " + JUC + "CompletableFuture " + JUC + "ScheduledFuture " + JUC + "RunnableFuture "
-            + FORK_JOIN, JUC + "Future", "WaitCalls", "get()" + O, "get(" + UNIT + O},
-        {JUC + "CompletableFuture", JUC + "CompletableFuture", "WaitCalls",
+            + FORK_JOIN, JUC + "Future", "FutureCalls", "get()" + O, "get(" + UNIT + O},
+        {JUC + "CompletableFuture", JUC + "CompletableFuture", "FutureCalls",
             "join()" + O, "complete(" + O + ")Z", "completeExceptionally(Ljava/lang/Throwable;)Z"},
-        {FORK_JOIN, JUC + "ForkJoinTask", "WaitCalls", "join()" + O},
+        {FORK_JOIN, JUC + "ForkJoinTask", "FutureCalls", "join()" + O},
         {"java/lang/Thread", "java/lang/Thread", "NewestCalls", "join(Ljava/time/Duration;)Z"},
         {EXECUTORS, EXECUTOR, "PoolCalls", "awaitTermination(" + UNIT + "Z"},
         {EXECUTORS, EXECUTOR, "NewestCalls", "close()V"},

@@ -183,8 +183,8 @@ public final class Weaver implements ClassFileTransformer {
     private byte[] ofTarget(ClassLoader loader, String name, byte[] bytes) throws ClassNotFoundException {
         List<LogicalMethod> named = LogicalOperations.of(name);
         byte[] changed = named == null ? bytes : withNamed(name, bytes, named);
-        boolean isTargets = agent.sites.targets(name.replace('/', '.'));
-        Map<String, WovenMethod> ofNetty = NettyMethods.of(name, Ops.poll != null && isTargets);
+        boolean isOfTarget = agent.sites.isOfTarget(name.replace('/', '.'));
+        Map<String, WovenMethod> ofNetty = NettyMethods.of(name, Ops.poll != null && isOfTarget);
         if (ofNetty != null) {
             meetNetty();
             changed = withPoints(name, changed, ofNetty);
@@ -195,7 +195,7 @@ public final class Weaver implements ClassFileTransformer {
             agent.variables.loading(name, loader);
             changed = withConstructors(name, changed);
         }
-        if (isTargets) {
+        if (isOfTarget) {
             changed = calls == null ? changed : withCalls(loader, name, changed);
             ClassBytes.loaded(loader, name, changed); // the steps below change no index
         }
@@ -331,8 +331,8 @@ public final class Weaver implements ClassFileTransformer {
 
     private void number(Map<String, Integer> numbers, LogicalMethod method, Map.Entry<String, List<String>> entry, int count) {
         try {
-            boolean isTargets = agent.sites.targets(method.owner().replace('/', '.'));
-            numbers.put(entry.getKey(), LogicalOperations.woven(method, entry.getValue(), count, isTargets));
+            boolean isOfTarget = agent.sites.isOfTarget(method.owner().replace('/', '.'));
+            numbers.put(entry.getKey(), LogicalOperations.woven(method, entry.getValue(), count, isOfTarget));
         } catch (IllegalArgumentException trouble) {
             agent.note(trouble);
         }

@@ -65,11 +65,11 @@ final class JdkWalker extends Walker {
         @Override
         public void accept(StackFrame frame) {
             ClassSites code = sites.ofClass(frame.getDeclaringClass());
-            if (code.isOwn) {
+            if (code.isOfTarget) {
                 Site found = find(code, frame);
                 frames[count++] = found;
                 hash = Sites.mix(hash, found.id);
-            } else if (innermost == null && !code.isAgents) {
+            } else if (innermost == null && !code.isOfAgent) {
                 innermost = frame;
             }
         }

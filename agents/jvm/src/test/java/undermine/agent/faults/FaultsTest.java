@@ -157,7 +157,7 @@ class FaultsTest {
     }
 
     @Test
-    void whatTheToolDoesItselfIsOnlyClaimed() throws IOException {
+    void faultsOfTheToolAreOnlyClaimed() throws IOException {
         for (String fault : new String[] {"pause", "partition", "hold"}) {
             Faults faults = faults("{'fault': '" + fault + "'}", "before");
             Call call = call("file.write", "wal");
@@ -209,7 +209,7 @@ class FaultsTest {
     }
 
     @Test
-    void aHeldThreadFindsItsInterruptAfterwards() throws IOException {
+    void aDelayedThreadFindsItsInterruptAfterwards() throws IOException {
         Faults faults = faults("{'fault': 'delay', 'delay_s': 0.03}", "before");
         Thread.currentThread().interrupt();
         faults.before(call("file.write", "wal"));
@@ -218,7 +218,7 @@ class FaultsTest {
     }
 
     @Test
-    void aDelayOfAChannelsOperationDoesNotHoldItsThread() throws IOException {
+    void aDelayOfAChannelsOperationDoesNotBlockItsThread() throws IOException {
         Faults faults = faults("{'fault': 'delay', 'delay_s': 600, 'mode': 'operation'}", "before");
         Object channel = new Object();
         Call call = call("net.recv", "peer:s2");
@@ -237,7 +237,7 @@ class FaultsTest {
     }
 
     @Test
-    void aDelayOfABlockingOperationHoldsIt() throws IOException {
+    void aDelayOfABlockingOperationBlocksItsThread() throws IOException {
         Faults faults = faults("{'fault': 'delay', 'delay_s': 0.02, 'mode': 'operation'}", "before");
         Call call = call("net.send", "peer:s2");
         faults.before(call);
@@ -277,7 +277,7 @@ class FaultsTest {
     }
 
     @Test
-    void behindASilentPartitionTimeLimitsAndClosingAreAsEver() throws IOException {
+    void behindASilentPartitionTimeLimitsAndClosingWork() throws IOException {
         Faults faults = faults("{'fault': 'pause'}", "after");
         lasting.welcome(0, Given.json(PARTITION));
         try (ServerSocket server = new ServerSocket(0); Socket socket = new Socket("127.0.0.1", server.getLocalPort())) {
@@ -295,7 +295,7 @@ class FaultsTest {
     }
 
     @Test
-    void behindASilentPartitionAnInterruptWakesWhoWaitsForAChannel() throws IOException {
+    void behindASilentPartitionAnInterruptWakesAWaitingThread() throws IOException {
         Faults faults = faults("{'fault': 'pause'}", "after");
         lasting.welcome(0, Given.json(PARTITION));
         try (SocketChannel channel = SocketChannel.open()) {

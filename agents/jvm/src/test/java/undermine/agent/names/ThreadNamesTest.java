@@ -39,7 +39,7 @@ class ThreadNamesTest {
     }
 
     @Test
-    void aThreadKeepsWhatItWasCalledFirst() {
+    void aThreadKeepsItsFirstName() {
         Thread thread = thread("first");
         names.take(thread);
         thread.setName("second");
@@ -47,7 +47,7 @@ class ThreadNamesTest {
     }
 
     @Test
-    void namesOfThreadsWhoseEndWasNotSeenAreFree() throws InterruptedException {
+    void namesOfEndedThreadsAreFree() throws InterruptedException {
         Thread ended = thread("worker");
         names.take(ended);
         ended.start();
@@ -68,7 +68,7 @@ class ThreadNamesTest {
 
     /** Virtual threads without a name, of which there may be very many. */
     @Test
-    void virtualThreadsWithoutNamesWaitForNobodyAndNothingIsKeptOfThem() throws Exception {
+    void virtualThreadsWithoutNamesTakeNoLockAndLeaveNothing() throws Exception {
         Thread first = virtual();
         Thread kept = virtual();
         WeakReference<Thread> second = new WeakReference<Thread>(kept);

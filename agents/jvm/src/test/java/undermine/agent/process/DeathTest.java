@@ -59,7 +59,7 @@ class DeathTest {
     }
 
     @Test
-    void aHelperThatIsNoneIsToldOfAndDoneWithout() throws Exception {
+    void aHelperThatCannotBeLoadedIsReportedAndNotUsed() throws Exception {
         Path empty = Files.writeString(dir.resolve("empty.c"), "int nothing;");
         List<String> said = die(compiled(empty), 0, "");
         assertTrue(said.get(0).startsWith("loaded falsethe native helper cannot be loaded: "), said.toString());

@@ -122,7 +122,7 @@ class CallCounterTest {
     }
 
     @Test
-    void whatIsNoClassFileIsNoProblem() {
+    void malformedClassFilesAreIgnored() {
         assertNull(ClassSites.parse(new byte[0]));
         assertNull(ClassSites.parse(new byte[100]));
         assertNull(ClassSites.parse(new byte[] {(byte) 0xca, (byte) 0xfe, (byte) 0xba, (byte) 0xbe, 0, 0, 0, 52, 0, 9}));

@@ -77,7 +77,7 @@ class VariablesTest {
     }
 
     @Test
-    void whatIsNotThereOrNotPlainIsAbsent() {
+    void missingAndComplexValuesAreAbsent() {
         Peer peer = new Peer();
         for (String rest : List.of("terms", "votes", "votes[s3]", "terms[5]", "terms[x]", "absent", "nothing.more")) {
             assertNull(published(rest, peer), rest);
@@ -129,7 +129,7 @@ class VariablesTest {
     }
 
     @Test
-    void refusesWhatIsNoPath() {
+    void refusesMalformedPaths() {
         for (String path : List.of("a.b.C.x", "a:", "a:C..x", "a:C.x[1")) {
             assertThrows(IllegalArgumentException.class, () -> variables(path), path);
         }

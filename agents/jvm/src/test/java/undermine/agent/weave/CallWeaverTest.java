@@ -103,7 +103,7 @@ class CallWeaverTest {
     }
 
     @Test
-    void itDoesTheSame() throws Exception {
+    void aWovenClassBehavesAsBefore() throws Exception {
         Class<?> type = loaded(Target.class);
         Object own = type.getDeclaredConstructor().newInstance();
         Method held = type.getMethod("held", long.class, int.class, String.class);
@@ -118,7 +118,7 @@ class CallWeaverTest {
     }
 
     @Test
-    void theFlagsOfWhatIsWrittenToStreamsStay() throws Exception {
+    void serializableClassesKeepTheirFlags() throws Exception {
         Class<?> kept = loaded(Kept.class);
         assertTrue(Modifier.isSynchronized(kept.getMethod("held").getModifiers()));
         assertEquals(3, kept.getMethod("held").invoke(kept.getDeclaredConstructor().newInstance()));
@@ -150,7 +150,7 @@ class CallWeaverTest {
     }
 
     @Test
-    void whatHasNothingOfTheKindIsLeftAlone() throws Exception {
+    void classesWithoutSuchCallsAreUnchanged() throws Exception {
         assertNull(woven(Plain.class).bytes);
         assertNull(weaver("time").woven(Target.class.getClassLoader(), file(Target.class)).bytes);
         assertNull(weaver("process", "raw").woven(Target.class.getClassLoader(), file(Target.class)).bytes);

@@ -33,7 +33,7 @@ class ReplacedCallsTest {
     }
 
     @Test
-    void eachCallIsReplacedByOneThatIsThere() throws Exception {
+    void eachReplacementExists() throws Exception {
         int count = 0;
         for (Map.Entry<String, Map<String, ReplacedCalls.Replacement>> owner : calls().byOwner.entrySet()) {
             for (Map.Entry<String, ReplacedCalls.Replacement> each : owner.getValue().entrySet()) {
@@ -56,7 +56,7 @@ class ReplacedCallsTest {
     }
 
     @Test
-    void whatBothFamiliesHaveIsThereForEach() throws Exception {
+    void callsOfBothFamiliesAreReplacedForEach() throws Exception {
         for (String family : new String[] {"sync", "handover"}) {
             Map<String, Object> json =
                     new HashMap<>(Map.of("version", 2L, "incarnation", 1L, "observe", List.of(family)));

@@ -38,7 +38,7 @@ class WeaverTest {
     }
 
     @Test
-    void aFieldThatIsNotThere() throws IOException {
+    void aMissingField() throws IOException {
         assertFalse(isWoven("delete()Z", "files/FileHooks.delete(this.way Ljava/lang/String;)"));
         assertFalse(isWoven("delete()Z", "files/FileHooks.delete(this.path [B)"));
         assertEquals(List.of("delete (no way)", "delete (no path)"), left);

@@ -94,7 +94,7 @@ class EventFileTest {
     }
 
     @Test
-    void textsAreCutAndHalfCharactersEscaped() throws IOException {
+    void longTextsAreCutAndLoneSurrogatesEscaped() throws IOException {
         Cursor cursor = new Cursor(file);
         assertEquals(0, file.string(cursor, ""));
         assertEquals(1, file.string(cursor, "x".repeat(10_000)));
@@ -127,7 +127,7 @@ class EventFileTest {
     }
 
     @Test
-    void whatIsGivenBackIsTakenOnce() {
+    void aChunkThatIsGivenBackIsReusedOnce() {
         Cursor first = new Cursor(file);
         first.done();
         first.done();
@@ -137,7 +137,7 @@ class EventFileTest {
     }
 
     @Test
-    void veryManyThreadsShare() {
+    void veryManyThreadsShareChunks() {
         List<Chunk> chunks = new ArrayList<>();
         for (int i = 0; i < 2000; i++) {
             chunks.add(new Cursor(file).chunk);

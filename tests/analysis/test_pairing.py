@@ -6,11 +6,12 @@ import random
 from collections import Counter
 
 import pytest
-from analysis.story import Story
+from story import Story
 from wires import Clock, Network, Socket, Wire, child, known, shuffled
 
-from undermine.analysis.messages.channels import Channel, Pairing, Unpaired, pair
+from undermine.analysis.messages.channels import Channel
 from undermine.analysis.messages.connections import address, connection_name
+from undermine.analysis.messages.pairing import Pairing, Unpaired, pair
 from undermine.model.columns import Columns
 from undermine.model.event import AgentInfo, Event
 from undermine.testing import event
@@ -126,13 +127,26 @@ def test_a_child_goes_on_where_its_parent_has_closed(seed: int) -> None:
     assert known(pair(columns), columns) == sorted(network.pairs)
 
 
-OPS = ("net.send", "raw.send", "net.recv", "raw.recv", "stream.read", "net.close", "pipe.write", "pipe.read", "pipe.open", "poll")
+OPS = (
+    "net.send",
+    "raw.send",
+    "net.recv",
+    "raw.recv",
+    "stream.read",
+    "net.close",
+    "pipe.write",
+    "pipe.read",
+    "pipe.open",
+    "poll",
+)
 HOSTS = ("10.0.0.1:1", "127.0.0.1:1", "127.0.0.1:2", "[::1]:1", "0.0.0.0:1", ":", "")
 
 
 def nonsense(chance: random.Random, t: int) -> Event:
     a, b, number = chance.choice(HOSTS), chance.choice(HOSTS), chance.randrange(3)
-    name = chance.choice([f"{a}>{b}/{number}", f"{a}>{b}/{number}+tls", f"{a}>{b}/{number}+udp", f"{a}>{b}", "pipe:1>pipe:2"])
+    name = chance.choice(
+        [f"{a}>{b}/{number}", f"{a}>{b}/{number}+tls", f"{a}>{b}/{number}+udp", f"{a}>{b}", "pipe:1>pipe:2"]
+    )
     more: dict[str, object] = {
         "resource": chance.choice([name, name, name, "pipe:1", "pipe:2", "+", "/", ">"]),
         "end_ns": chance.choice([0, t, t + 5, t + 500, t - 50]),
@@ -177,8 +191,8 @@ def test_several_messages_in_one_receive_and_one_over_several() -> None:
     assert pairing.complete.tolist() == [True, False, True]
     assert pairing.channels[pairing.channel[0]] == Channel("n1", "n2", A, B, "raw")
     assert (pairing.received, pairing.paired, len(pairing.unpaired)) == (7, 7, 0)
-    assert pairing.send[pairing.sends_of(2)].tolist() == [0, 1]
-    assert pairing.recv[pairing.receives_of(1)].tolist() == [2, 3]
+    assert pairing.send[pairing.recv == 2].tolist() == [0, 1]
+    assert pairing.recv[pairing.send == 1].tolist() == [2, 3]
 
 
 def test_a_send_that_is_recorded_after_the_receive_is_paired() -> None:
@@ -191,7 +205,9 @@ def test_receives_got_their_bytes_in_the_order_in_which_they_ended() -> None:
     assert pairs == [(1, 6, 0, 3), (2, 5, 3, 7)]
 
 
-@pytest.mark.parametrize("last", [{"end_ns": 0, "result": 0}, {"error": "ECONNRESET", "result": 0}], ids=["killed", "failed"])
+@pytest.mark.parametrize(
+    "last", [{"end_ns": 0, "result": 0}, {"error": "ECONNRESET", "result": 0}], ids=["killed", "failed"]
+)
 def test_what_was_received_of_the_last_send_counts_if_it_did_not_end_well(last: dict[str, object]) -> None:
     pairing, pairs = paired(sent(1, 3), sent(2, 100, **last), got(10, 50))
     assert pairs == [(1, 10, 0, 3), (2, 10, 3, 50)]
@@ -206,7 +222,7 @@ def test_a_part_is_never_more_than_the_send_had() -> None:
 
 
 AGAIN = {"error": "EAGAIN", "result": 0}
-IN_DOUBT = "a send before these bytes failed, and it is not known how much of it was sent"
+IN_DOUBT = "an earlier send failed, and it is unknown how much of it was sent"
 
 
 def test_a_part_that_was_sent_before_others_is_what_was_received_beyond_them() -> None:
@@ -288,7 +304,9 @@ def test_nodes_with_loopbacks_of_their_own_are_not_mixed_up() -> None:
         events += [sent(start, start, node=node, pid=start), got(start + 10, start, node=node, pid=start)]
     pairing, pairs = paired(*events)
     assert pairs == [(n, n + 10, 0, n) for n in (1, 2, 3)]
-    assert {(channel.sender, channel.receiver) for channel in pairing.channels} == {(f"n{n}", f"n{n}") for n in (1, 2, 3)}
+    assert {(channel.sender, channel.receiver) for channel in pairing.channels} == {
+        (f"n{n}", f"n{n}") for n in (1, 2, 3)
+    }
 
 
 def test_a_connection_that_was_reset_is_told_from_the_next_while_it_is_still_open() -> None:
@@ -393,7 +411,13 @@ def test_datagrams_are_paired_by_size_and_order() -> None:
     out, into = f"{A}>{B}/1+udp", f"{B}>{A}/1+udp"
     pairing, pairs = paired(
         *(got(0, 0, into, error="ETIMEDOUT"), sent(1, 5, out), sent(2, 9, out), sent(3, 5, out)),
-        *(got(10, 9, into), got(11, 5, into), got(12, 5, into), sent(13, 5, out), sent(14, 8, out, error="LOST", result=0)),
+        *(
+            got(10, 9, into),
+            got(11, 5, into),
+            got(12, 5, into),
+            sent(13, 5, out),
+            sent(14, 8, out, error="LOST", result=0),
+        ),
     )
     assert pairs == [(1, 11, 0, 5), (2, 10, 0, 9), (3, 12, 0, 5)]
     assert whys(pairing) == [(5, "never received")]

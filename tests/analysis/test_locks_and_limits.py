@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from analysis.story import Story
+from story import Story
 
-from undermine.analysis.exposure.holding import holding
+from undermine.analysis.exposure.locks_and_limits import locks_and_limits
 
 
 @pytest.fixture
@@ -14,13 +14,13 @@ def story() -> Story:
 
 
 def held(story: Story) -> dict[str, list[str]]:
-    found = holding(story.tell())
+    found = locks_and_limits(story.tell())
     return {name: story.names(found.locks(row)) for name, row in story._rows.items()}
 
 
 def limits(story: Story) -> dict[str, tuple[float, str]]:
     """For each event that has one: the end of its time, and what set it."""
-    found = holding(story.tell())
+    found = locks_and_limits(story.tell())
     rows = story._rows.items()
     return {n: (found.deadline[r] / 1000, story.name(found.deadline_of[r])) for n, r in rows if found.deadline[r]}
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from undermine.model.faults import FAULT_KINDS
 from undermine.model.run import END, Op
-from undermine.report.axis import Axis
-from undermine.report.scene import Death, Health, Life, Mark, Scene
+from undermine.report.drawing.axis import Axis
+from undermine.report.drawing.scene import Death, Health, Life, Mark, Scene
 from undermine.report.text import clip, clip_middle, count, duration
 
 _WIDTH = 1000
@@ -27,21 +28,18 @@ _CHAR_WIDTH = 6.6
 _CLIENT_ROWS_MAX = 14
 _BEFORE_S_MIN = 0.05
 """What is left out before the picture and is less is not worth a word."""
-BANDS = {
-    "delay": ("held", "held"),
-    "pause": ("paused", "paused"),
-    "partition": ("cut", "cut off"),
-    "drop": ("lost", "messages lost"),
-    "error": ("failing", "operations fail"),
-}
-"""How what lasts is drawn, and its word: by the receipt's action."""
 OUTCOMES = {"ok": "ok", "fail": "fail", "unknown": "unknown", "pending": "no answer"}
+
+
+def band_of(action: str) -> tuple[str, str]:
+    """How a fault that lasts is drawn, and the word for it, by its receipt's action."""
+    return FAULT_KINDS[action].band if action in FAULT_KINDS else ("held", "held")
 
 
 def timeline(scene: Scene | None) -> str:
     """The diagram of one run around its fault."""
     if scene is None:
-        return _empty("Nothing with a time was recorded in this run.")
+        return _empty("This run recorded nothing with a time.")
     return "".join(_Drawing(scene).parts())
 
 
@@ -135,7 +133,7 @@ class _Drawing:
                 f'<g><rect class="tl-gap" x="{gap.left:.1f}" y="{self.top:.0f}" width="{width:.1f}" '
                 f'height="{y - self.top:.0f}"/><path class="tl-gap-sign" d="M{middle - 5:.1f} {y + 5:.0f}l4 -10'
                 f'm2 10l4 -10"/><text class="tl-tick" x="{middle:.1f}" y="{y + 17:.0f}" text-anchor="middle">'
-                f"{spent}</text><title>{spent} in which nothing happens, drawn short</title></g>"
+                f"{spent}</text><title>{spent} without activity, drawn short</title></g>"
             )
         yield f'<text class="tl-note" x="12" y="{y + 17:.0f}">since start</text>'
 
@@ -149,9 +147,9 @@ class _Drawing:
         since, until = self._at(life.start_ns), self._at(life.end_ns)
         guessed = "from the start" if life.incarnation == 1 else f"from about {since}"
         began = f"from {since}" if life.start_known else guessed
-        stayed = f"did not serve again: {life.unready}" if life.unready else "until the end of the run"
+        stayed = f"did not recover: {life.unready}" if life.unready else "until the end of the run"
         ended = f"ended at {until} with {life.end}" if life.end else stayed
-        by = " (expected: the tool ended it)" if life.end and life.expected else " (by itself)" if life.end else ""
+        by = " (killed by the tool)" if life.end and life.expected else " (on its own)" if life.end else ""
         title = _text(f"{life.node}, start {life.incarnation}: {began}, {ended}{by}")
         width = max(2.0, right - left)
         kind = "tl-unready" if life.unready else "tl-node" if life.incarnation == 1 else "tl-node tl-again"
@@ -179,9 +177,9 @@ class _Drawing:
     def _health(self, health: Health) -> str:
         x, y = self.axis.x(health.t_ns), self.node_y[health.node]
         kind, said = (
-            ("ill", f"says that it is not healthy: {health.answer}")
+            ("ill", f"reports that it is not healthy: {health.answer}")
             if health.answer
-            else ("well", "says that it is healthy")
+            else ("well", "reports that it is healthy")
         )
         return (
             f'<circle class="tl-{kind}" cx="{x:.1f}" cy="{y + 11:.1f}" r="3.2">'
@@ -219,7 +217,7 @@ class _Drawing:
             x = self.axis.x(self.scene.healed_ns)
             yield (
                 f'<g><line class="tl-healed" x1="{x:.1f}" y1="{self.top - 4:.0f}" x2="{x:.1f}" y2="{self.bottom:.0f}"/>'
-                f"<title>{self._at(self.scene.healed_ns)}: all faults are taken back, dead nodes are started</title></g>"
+                f"<title>{self._at(self.scene.healed_ns)}: the tool ends all faults and starts dead nodes</title></g>"
             )
 
     def _stall(self) -> Iterator[str]:
@@ -238,7 +236,7 @@ class _Drawing:
             yield self._end_of_fault(mark, x, y)
             return
         held_s = (mark.until_ns - mark.t_ns) / 1e9
-        band, words = BANDS.get(mark.action, BANDS["delay"])
+        band, words = band_of(mark.action)
         spent = f", {words} for {held_s:.3f} s" if held_s > 0 else ""
         title = _text(f"{self._at(mark.t_ns)} {mark.node}: {mark.label}{spent}. {mark.detail}", 300)
         yield f'<g><title>{title}</title><line class="tl-fault-line" x1="{x:.1f}" y1="{self.top - 4:.0f}" x2="{x:.1f}" '
@@ -249,7 +247,7 @@ class _Drawing:
         yield f'<path class="tl-fault" d="M{x:.1f} {y - 10:.1f}l9 10l-9 10l-9 -10z"/></g>'
 
     def _end_of_fault(self, mark: Mark, x: float, y: float) -> str:
-        title = _text(f"{self._at(mark.t_ns)} {mark.node}: {mark.label}, its until was met here", 300)
+        title = _text(f"{self._at(mark.t_ns)} {mark.node}: {mark.label}, its end condition occurred here", 300)
         return f'<path class="tl-over" d="M{x:.1f} {y - 10:.1f}v20l8 -10z"><title>{title}</title></path>'
 
     # --- words
@@ -302,22 +300,22 @@ def kinds(scene: Scene) -> Iterator[tuple[str, str]]:
     """What this diagram needs explained: (class, words)."""
     if any(mark.action != END for mark in scene.marks):
         yield "fault", "injected fault"
-    bands = {BANDS.get(mark.action, BANDS["delay"]) for mark in scene.marks if mark.until_ns > mark.t_ns}
+    bands = {band_of(mark.action) for mark in scene.marks if mark.until_ns > mark.t_ns}
     yield from sorted(bands)
     if any(mark.action == END for mark in scene.marks):
         yield "over", "end of a fault"
     if any(life.end and life.expected for life in scene.lives):
         yield "end", "killed by the tool"
     if any(life.end and not life.expected for life in scene.lives):
-        yield "end tl-bad", "ended by itself"
+        yield "end tl-bad", "exited on its own"
     if any(life.unready for life in scene.lives):
-        yield "unready", "does not serve again"
+        yield "unready", "did not recover"
     if scene.deaths:
         yield "death", "thread or task died"
     if any(not health.answer for health in scene.health):
-        yield "well", "says it is healthy"
+        yield "well", "reports healthy"
     if any(health.answer for health in scene.health):
-        yield "ill", "says it is not"
+        yield "ill", "reports unhealthy"
     if scene.stalled_ns:
         yield "stalled", "no progress"
     statuses = {op.status for op in scene.ops}
@@ -330,8 +328,8 @@ def _notes(scene: Scene, has_breaks: bool) -> Iterator[str]:
     left_out = scene.ops_total - len(scene.ops)
     if left_out:
         yield (
-            f"{len(scene.ops)} of {scene.ops_total} operations are shown: the nearest to the fault, and those that did "
-            f"not succeed; {left_out} left out."
+            f"{len(scene.ops)} of {scene.ops_total} operations are shown: those nearest to the fault, and those that "
+            f"did not succeed; {left_out} left out."
         )
     if scene.nodes_left_out:
         yield f"{count(scene.nodes_left_out, 'more node is', 'more nodes are')} not shown."
@@ -339,7 +337,7 @@ def _notes(scene: Scene, has_breaks: bool) -> Iterator[str]:
     if before_s >= _BEFORE_S_MIN:
         yield f"The first {duration(before_s)} of the run are not shown."
     if has_breaks:
-        yield "Times in which nothing happens are drawn short (//)."
+        yield "Idle times are drawn short (//)."
 
 
 def _summary(scene: Scene) -> str:

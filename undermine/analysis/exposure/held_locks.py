@@ -1,127 +1,36 @@
-"""What each event was done under: the locks that its thread or task held, and the time limit that was in force.
+"""The locks that the thread or task of each event held.
 
-A lock is held from the end of its acquiring to the beginning of its release. One that is taken several times is held until it
-was given back as often; what is taken for reading and what is taken for writing are each given back as such. Who waits in a
-condition has given its lock up meanwhile. Plain locks and semaphores may be given back by others. What only one can hold was
-given back, unseen, if another one gets it. An ended thread holds nothing. A task holds its own locks and those of the thread
-that runs it; it and one that it started for a limited wait are the same. A semaphore that somebody releases who has not
-acquired it is a signal, which nobody holds.
+A lock is held from the end of its acquire to the beginning of its release (`lock_table` has the rules). A task holds
+its own locks and those of the thread that runs it; a task that was started for a limited wait is the same owner as the
+task that waits. A thread that has ended holds nothing. A semaphore that somebody releases without having acquired it is
+a signal, which nobody holds.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import overload
 
 import numpy as np
 
-from undermine.analysis.exposure.deadlines import deadlines
-from undermine.analysis.reading.contexts import Contexts, contexts
+from undermine.analysis.exposure.lock_table import GIVES, TAKES, LockTable
+from undermine.analysis.reading.contexts import Contexts
 from undermine.analysis.reading.rows import NONE, Array, Groups, last_marked, resources, starts_of
 from undermine.model.columns import Columns, Ids, Numbers
 
-TAKES, GIVES = ("lock.acquire", "sem.acquire"), ("lock.release", "sem.release")
-ONCE = "lock"
-"""The target of what only one can hold, and only once."""
-ALONE = ("lock", "rlock", "monitor")
-"""The targets of what only one can hold at a time."""
 _BLOCK = 500_000
 
 
-class Hold:
-    """A lock that was taken and not given back: by whom, and with which event."""
-
-    __slots__ = ("ended", "event", "key", "owner", "target")
-
-    def __init__(self, key: int, owner: int, event: int, target: str) -> None:
-        self.key, self.owner, self.event, self.target = key, owner, event, target
-        self.ended = False
-        """The owner has ended with it."""
+def held_locks(columns: Columns, contexts: Contexts) -> tuple[Ids, LockSets]:
+    """For each event the number of its set of locks, and all sets."""
+    return _Pass(columns, contexts.lines).result()
 
 
-class Locks:
-    """Who holds which lock, while one taking or giving back follows the other. Owners, locks and events are numbers."""
-
-    def __init__(self) -> None:
-        self.of: dict[int, list[Hold]] = {}
-        """By lock, the first taken first."""
-        self.by: dict[int, list[Hold]] = {}
-        """By owner, the first taken first."""
-        self.waiting: dict[int, int] = {}
-        """How many conditions an owner waits in: what others take meanwhile, it gets back."""
-
-    def take(self, key: int, owner: int, event: int, target: str) -> list[int]:
-        """Also says who lost it."""
-        lost = [] if target not in ALONE else self._lose(key, owner, target == ONCE)
-        hold = Hold(key, owner, event, target)
-        self.of.setdefault(key, []).append(hold)
-        self.by.setdefault(owner, []).append(hold)
-        return lost
-
-    def _lose(self, key: int, owner: int, once: bool) -> list[int]:
-        holds = self.of.get(key)
-        if not holds:
-            return []
-        lost = []
-        for hold in list(holds):
-            if hold.owner == owner and not once and not hold.ended:
-                continue
-            holds.remove(hold)
-            if not self.waiting.get(hold.owner):
-                lost.append(hold.owner)
-                self._forget(hold)
-        return lost
-
-    def _forget(self, hold: Hold) -> None:
-        mine = self.by.get(hold.owner, [])
-        if hold in mine:
-            mine.remove(hold)
-
-    def give(self, key: int, owner: int, target: str) -> Hold | None:
-        """One's own, the last that was taken as this target, or the last one; or another's. Says what is given back."""
-        holds = self.of.get(key)
-        if not holds:
-            return None
-        hold = holds.pop(_given(holds, owner, target))
-        self._forget(hold)
-        return hold
-
-    def wait(self, owner: int) -> None:
-        self.waiting[owner] = self.waiting.get(owner, 0) + 1
-
-    def waited(self, owner: int) -> None:
-        """The wait is over: what was given up for it is held again."""
-        self.waiting[owner] = max(0, self.waiting.get(owner, 0) - 1)
-        for hold in self.by.get(owner, ()):
-            holds = self.of.setdefault(hold.key, [])
-            if hold not in holds:
-                holds.append(hold)
-
-    def end(self, owner: int) -> None:
-        """A thread ends: nobody holds what it held, but it was never given back."""
-        for hold in self.by.pop(owner, []):
-            hold.ended = True
-
-    def held(self, owner: int) -> tuple[int, ...]:
-        """The events with which this one took what it holds."""
-        return tuple(hold.event for hold in self.by.get(owner, ()))
-
-
-def _given(holds: list[Hold], owner: int, target: str) -> int:
-    last = 0
-    for at in range(len(holds) - 1, -1, -1):
-        if holds[at].owner == owner and not holds[at].ended:
-            if holds[at].target == target:
-                return at
-            last = last or at
-    return last
-
-
-class Sets(Sequence[tuple[int, ...]]):
-    """Sets of acquiring rows, each kept as its last one and the number of the set without it; number 0 is the empty one."""
+class LockSets(Sequence[tuple[int, ...]]):
+    """LockSets of acquiring rows, each kept as its last one and the number of the set without it; number 0 is the empty
+    one."""
 
     def __init__(self) -> None:
         self._last, self._rest = array("q", [NONE]), array("q", [0])
@@ -160,53 +69,33 @@ class Sets(Sequence[tuple[int, ...]]):
         return tuple(reversed(found))
 
 
-@dataclass(frozen=True, eq=False)
-class Holding:
-    """For each event: the locks held (a number of `sets`, which are rows of acquirings, the first taken first), and the end of
-    its time in nanoseconds (0: none) with the row that set it (NONE)."""
-
-    held: Ids
-    sets: Sequence[tuple[int, ...]]
-    deadline: Numbers
-    deadline_of: Numbers
-
-    def locks(self, row: int) -> tuple[int, ...]:
-        return self.sets[int(self.held[row])]
-
-
-def holding(columns: Columns, known: Contexts | None = None) -> Holding:
-    known = known or contexts(columns)
-    until, by = deadlines(columns, known)
-    held, sets = _Held(columns, known.lines).result()
-    return Holding(held, sets, until, by)
-
-
 _GIVE, _TAKE, _WAIT, _WAITED, _NOTIFY, _END = range(6)
 
 
-class _Held:
-    """Goes through all takings and givings back in time, and notes for each what its thread or task holds from then on."""
+class _Pass:
+    """Goes through all takings and givings back in time, and notes for each what its thread or task holds from then
+    on."""
 
-    def __init__(self, columns: Columns, known: Contexts) -> None:
-        self.columns, self.known = columns, known
-        self.locks, self.sets = Locks(), Sets()
+    def __init__(self, columns: Columns, contexts: Contexts) -> None:
+        self.columns, self.contexts = columns, contexts
+        self.locks, self.sets = LockTable(), LockSets()
         self.now: dict[int, int] = {}
         self.after = np.zeros(len(columns), np.int32)
         self.marked = np.zeros(len(columns), bool)
         self.waits: list[tuple[int, int, int]] = []
         self.conditions: dict[int, frozenset[int]] = {}
         span = len(columns) + 1
-        self._span, self._keys = span, known.context[known.order].astype(np.int64) * span + known.order
+        self._span, self._keys = span, contexts.context[contexts.order].astype(np.int64) * span + contexts.order
 
-    def result(self) -> tuple[Ids, Sets]:
-        columns, order = self.columns, self.known.order
-        for rows, codes in _blocks(*_effects(columns, self.known.context)):
-            keys, owners = resources(columns, rows).tolist(), self.known.context[rows].tolist()
+    def result(self) -> tuple[Ids, LockSets]:
+        columns, order = self.columns, self.contexts.order
+        for rows, codes in _blocks(*_effects(columns, self.contexts.context)):
+            keys, owners = resources(columns, rows).tolist(), self.contexts.context[rows].tolist()
             named = {target: columns.text(target) for target in np.unique(columns.target[rows]).tolist()}
             targets = [named[target] for target in columns.target[rows].tolist()]
             for effect in zip(rows.tolist(), codes.tolist(), keys, owners, targets, strict=True):
                 self._apply(*effect)
-        at = last_marked(self.marked[order], starts_of(self.known.context[order]))
+        at = last_marked(self.marked[order], starts_of(self.contexts.context[order]))
         held = np.empty(len(columns), np.int32)
         held[order] = np.where(at >= 0, self.after[order][at], 0)
         gives = columns.find(*GIVES)
@@ -219,10 +108,10 @@ class _Held:
 
     def _add_threads(self, held: Ids) -> None:
         """What a thread holds while it runs a task is held by the task, too."""
-        known = self.known
-        changes = np.flatnonzero(self.marked & (known.context < known.threads))
-        rows = np.flatnonzero(known.context >= known.threads) if len(changes) else changes
-        last = Groups(known.thread[changes], changes, len(self.columns)).last_before(known.thread[rows], rows)
+        contexts = self.contexts
+        changes = np.flatnonzero(self.marked & (contexts.context < contexts.threads))
+        rows = np.flatnonzero(contexts.context >= contexts.threads) if len(changes) else changes
+        last = Groups(contexts.thread[changes], changes, len(self.columns)).last_before(contexts.thread[rows], rows)
         numbers = np.where(last >= 0, self.after[last], 0)
         rows, numbers = rows[numbers > 0], numbers[numbers > 0]
         both: dict[tuple[int, int], int] = {}
@@ -260,14 +149,15 @@ class _Held:
             self.locks.waited(owner)
             return
         mine = frozenset(hold.key for hold in self.locks.by.get(owner, ()))
-        known = self.conditions.get(key)
-        self.conditions[key] = mine if known is None else known & mine
+        candidates = self.conditions.get(key)
+        self.conditions[key] = mine if candidates is None else candidates & mine
         if code == _WAIT:
             self.waits.append((row, self.now.get(owner, 0), key))
             self.locks.wait(owner)
 
     def _given_up(self, number: int, candidates: frozenset[int]) -> int:
-        """What is left of a set without the condition's lock: of several that it may be, the one that was taken last."""
+        """What is left of a set without the condition's lock: of several that it may be, the one that was taken
+        last."""
         rows = self.sets[number]
         keys = resources(self.columns, np.array(rows, np.int64)).tolist()
         lock = next((key for key in reversed(keys) if key in candidates), NONE)
@@ -282,7 +172,7 @@ class _Held:
     def _changed(self, owner: int, row: int) -> None:
         """Somebody else's doing: it counts from the next that the owner does after this row."""
         at = int(np.searchsorted(self._keys, owner * self._span + row)) - 1
-        self._note(int(self.known.order[at]), owner, self.sets.number(self.locks.held(owner)))
+        self._note(int(self.contexts.order[at]), owner, self.sets.number(self.locks.held(owner)))
 
 
 def _signals(columns: Columns, context: Ids) -> list[int]:

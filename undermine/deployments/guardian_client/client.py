@@ -1,44 +1,32 @@
-"""The tool's side of process keeping: start, freeze and kill nodes through a guardian.
+"""Starts, freezes and kills nodes through a guardian, and tells subscribers of their ends.
 
-`GuardianClient` is safe to use from several threads. It never runs a node itself: everything it starts
-belongs to the guardian, so that nothing outlives the tool, however that ends (`guardian` says who cleans up).
+`GuardianClient` is safe to use from several threads. Everything that it starts belongs to the guardian, so that nothing
+outlives the tool, however the tool ends (the package `guardian` says who cleans up).
 """
 
 from __future__ import annotations
 
-import errno
 import itertools
-import json
 import logging
 import os
 import queue
 import shutil
-import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from undermine.deployments import guardian
 from undermine.deployments.guardian import processes
+from undermine.deployments.guardian_client.link import Answer, GuardianDied, GuardianLink, wait_for
+from undermine.deployments.guardian_client.start_request import start_error, start_request, wire_text
 from undermine.deployments.sweep import note_scratch, removable
-from undermine.model.errors import UserError
 
-ANSWER_LIMIT_S = 30.0  # the slowest answer is a crash that fails after keeper.KILL_LIMIT_S
-READY_LIMIT_S = 30.0
 CLOSE_LIMIT_S = 15.0
 
 _log = logging.getLogger(__name__)
-
-
-class GuardianDied(RuntimeError):
-    """The guardian was killed; all nodes are being killed by their keepers. `restart()` makes a new one."""
 
 
 class NodeSurvived(RuntimeError):
@@ -72,22 +60,6 @@ class _Subscription:
     callback: Callable[[Exit], None]
 
 
-@dataclass(eq=False, slots=True)
-class _Link:
-    """One guardian process and what is waiting for it."""
-
-    process: subprocess.Popen[bytes]
-    sock: socket.socket
-    ready: threading.Event = field(default_factory=threading.Event)
-    ended: bool = False
-    waiting: dict[int, Future[dict[str, Any]]] = field(default_factory=dict)
-
-
-def tool_identity() -> str:
-    """This process, by pid and start time: what its helpers carry in UNDERMINE_GUARDIAN_OF."""
-    return f"{os.getpid()}:{processes.start_time(os.getpid())}"
-
-
 class GuardianClient:
     """Starts its guardian when made; `close()`, or the end of a `with`, kills all nodes and the guardian.
 
@@ -101,7 +73,6 @@ class GuardianClient:
         self._campaign_dir = campaign_dir.resolve() if campaign_dir else None
         self._owner = os.getpid()
         self._changed = threading.Condition()  # guards everything below
-        self._sending = threading.Lock()
         self._numbers = itertools.count(1)
         self._nodes: dict[str, _Node] = {}
         self._by_number: dict[int, _Node] = {}
@@ -109,7 +80,7 @@ class GuardianClient:
         self._subscriptions: list[_Subscription] = []
         self._exits: queue.SimpleQueue[Exit | None] = queue.SimpleQueue()
         self._closed = False
-        self._link = self._start_guardian()
+        self._link = GuardianLink(python, self._take_event, self._wake)
         threading.Thread(target=self._dispatch, name="undermine-exits", daemon=True).start()
 
     def __enter__(self) -> Self:
@@ -139,13 +110,13 @@ class GuardianClient:
         `netns` is the path of a network namespace to enter, `cgroup` a folder of its own in the cgroup v2 tree, `trap`
         a filter for its system calls (`slow_disk.SlowDisks.trap`).
         """
-        spec = self._spec(key, argv, env, cwd, stdout, stderr)
-        spec |= {"netns": _wire(netns), "cgroup": _wire(cgroup), "trap": dict(trap or {})}
+        request = start_request(key, argv, self._marked(key, env), cwd, stdout, stderr)
+        request |= {"netns": wire_text(netns), "cgroup": wire_text(cgroup), "trap": dict(trap or {})}
         node = self._new_node(key)
         try:
-            answer = self._ask({"op": "start", "node": node.number, **spec})
+            answer = self._link.ask({"op": "start", "node": node.number, **request})
             if "stage" in answer:
-                raise _start_error(key, argv, env, spec, answer)
+                raise start_error(key, argv, env, request, answer)
             if "pid" not in answer:
                 raise RuntimeError(f"the keeper of node {key!r} was killed while it started the node")
         except BaseException:
@@ -167,9 +138,9 @@ class GuardianClient:
         with self._changed:
             nodes = [node for node in self._nodes.values() if node.key.startswith(prefix) and not node.last_exit]
         self.freeze_all([node.key for node in nodes])
-        answers = [(node.key, self._send({"op": "crash", "node": node.number})) for node in nodes]
+        answers = [(node.key, self._link.send({"op": "crash", "node": node.number})) for node in nodes]
         for key, answer in answers:
-            self._crashed(key, self._wait_for(answer))
+            self._crashed(key, wait_for(answer))
 
     def freeze(self, key: str) -> bool:
         """Stop all of the node's processes; returns when they stand still; answers whether any was alive."""
@@ -250,7 +221,7 @@ class GuardianClient:
             note_scratch(self._campaign_dir, path, wanted=False)
         with self._changed:
             self._scratch[path] = None
-        self._ask({"op": "scratch", "path": _wire(path)})
+        self._link.ask({"op": "scratch", "path": wire_text(path)})
 
     def unscratch(self, path: Path) -> None:
         """Keep the folder after all (or: it is removed already)."""
@@ -259,13 +230,13 @@ class GuardianClient:
             self._scratch.pop(path, None)
         if self._campaign_dir:
             note_scratch(self._campaign_dir, path, wanted=True)
-        self._ask({"op": "unscratch", "path": _wire(path)})
+        self._link.ask({"op": "unscratch", "path": wire_text(path)})
 
     # ------------------------------------------------------------------------------------------ the guardian
 
     @property
     def guardian_pid(self) -> int:
-        return self._link.process.pid
+        return self._link.pid
 
     @property
     def guardian_died(self) -> bool:
@@ -281,9 +252,9 @@ class GuardianClient:
         with self._changed:
             self._nodes.clear()
             self._by_number.clear()
-        self._link = self._start_guardian()
+        self._link = GuardianLink(self._python, self._take_event, self._wake)
         for path in list(self._scratch):
-            self._ask({"op": "scratch", "path": _wire(path)})
+            self._link.ask({"op": "scratch", "path": wire_text(path)})
 
     def close(self) -> None:
         """Kill all nodes, remove the scratch folders, end the guardian; returns when that is done."""
@@ -298,38 +269,9 @@ class GuardianClient:
             if self._campaign_dir and not path.exists():
                 note_scratch(self._campaign_dir, path, wanted=True)
 
-    def _start_guardian(self) -> _Link:
-        ours, theirs = socket.socketpair()
-        env = {name: value for name, value in os.environ.items() if not name.startswith("UNDERMINE_")}
-        env["UNDERMINE_GUARDIAN_OF"] = tool_identity()
-        program = os.path.join(os.path.dirname(os.path.abspath(guardian.__file__)), "__main__.py")
-        argv = [self._python, "-I", "-S", program, str(theirs.fileno()), str(os.getpid())]
-        process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env,
-            pass_fds=[theirs.fileno()], start_new_session=True,
-        )  # fmt: skip
-        theirs.close()
-        link = _Link(process, ours)
-        threading.Thread(target=self._read, args=(link,), name="undermine-guardian", daemon=True).start()
-        link.ready.wait(READY_LIMIT_S)
-        assert process.stderr is not None
-        if link.ended or not link.ready.is_set():
-            process.kill()
-            complaint = process.stderr.read().decode(errors="replace").strip()
-            process.wait()
-            raise RuntimeError(f"the guardian ({' '.join(argv)}) did not start: {complaint[-2000:]}")
-        process.stderr.close()
-        return link
-
     def _end_guardian(self) -> None:
-        try:
-            self._link.sock.shutdown(socket.SHUT_RDWR)  # unlike close, also ends it for forks of the tool
-        except OSError:
-            pass
-        try:
-            self._link.process.wait(CLOSE_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            _log.warning("guardian %d is still killing nodes; it goes on by itself", self._link.process.pid)
+        if not self._link.end(CLOSE_LIMIT_S):
+            _log.warning("guardian %d is still killing nodes; it continues by itself", self._link.pid)
 
     def _wait_for_keepers(self) -> None:
         """Only the keepers of a guardian that was killed can outlive it, and not for long."""
@@ -341,32 +283,13 @@ class GuardianClient:
                 raise NodeSurvived("keepers of the dead guardian have not ended; run `undermine clean`")
             time.sleep(0.002)
 
-    def _read(self, link: _Link) -> None:
-        """The reader thread: answers to whom they belong, reports to the nodes they are about."""
-        try:
-            with link.sock.makefile("rb") as lines:
-                for line in lines:
-                    if line.endswith(b"\n"):
-                        self._take(link, json.loads(line))
-        except OSError:
-            pass
+    def _wake(self) -> None:
+        """The guardian has ended: nobody needs to wait for an exit any more."""
         with self._changed:
-            link.ended = True
-            for answer in link.waiting.values():
-                answer.set_exception(GuardianDied("the guardian has ended"))
-            link.waiting.clear()
             self._changed.notify_all()
-        link.ready.set()
 
-    def _take(self, link: _Link, message: dict[str, Any]) -> None:
-        if "reply" in message:
-            with self._changed:
-                answer = link.waiting.pop(message["reply"], None)
-            if answer:
-                answer.set_result(message)
-        elif message["event"] == "ready":
-            link.ready.set()
-        elif message["event"] == "fault":
+    def _take_event(self, message: dict[str, Any]) -> None:
+        if message["event"] == "fault":
             _log.error("process keeping failed:\n%s", message["trace"])
         else:
             self._take_exit(message)
@@ -398,50 +321,24 @@ class GuardianClient:
 
     # ---------------------------------------------------------------------------------------------- requests
 
-    def _send(self, request: dict[str, Any]) -> Future[dict[str, Any]]:
-        if os.getpid() != self._owner:
-            raise RuntimeError("a GuardianClient cannot be used in a fork of its process")
-        answer: Future[dict[str, Any]] = Future()
-        link = self._link
-        with self._changed:
-            if link.ended:
-                raise GuardianDied("the guardian has ended")
-            number = next(self._numbers)
-            link.waiting[number] = answer
-        try:
-            with self._sending:
-                link.sock.sendall(json.dumps({**request, "id": number}).encode() + b"\n")
-        except OSError as error:
-            raise GuardianDied("the guardian has ended") from error
-        return answer
-
-    def _wait_for(self, answer: Future[dict[str, Any]]) -> dict[str, Any]:
-        try:
-            return answer.result(ANSWER_LIMIT_S)
-        except FutureTimeout as error:
-            raise GuardianDied(f"the guardian has not answered for {ANSWER_LIMIT_S:g} s") from error
-
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        return self._wait_for(self._send(request))
-
     def _ask_node(self, op: str, key: str) -> dict[str, Any]:
-        return self._wait_for(self._send_node(op, key))
+        return wait_for(self._send_node(op, key))
 
     def _ask_nodes(self, op: str, keys: Sequence[str]) -> list[str]:
-        """Ask all before waiting for the first; the keys of those that were alive."""
+        """Ask about all nodes before waiting for the first answer; return the keys of those that were alive."""
         answers = [(key, self._send_node(op, key)) for key in keys]
-        return [key for key, answer in answers if self._wait_for(answer)["alive"]]
+        return [key for key, answer in answers if wait_for(answer)["alive"]]
 
-    def _send_node(self, op: str, key: str) -> Future[dict[str, Any]]:
+    def _send_node(self, op: str, key: str) -> Answer:
         with self._changed:
             node = self._nodes.get(key)
-        return self._send({"op": op, "node": node.number if node else 0})
+        return self._link.send({"op": op, "node": node.number if node else 0})
 
     def _node(self, key: str) -> _Node:
         with self._changed:
             if key not in self._nodes:
                 if self._link.ended:
-                    raise GuardianDied("the guardian has ended")
+                    raise GuardianDied
                 raise KeyError(f"no node {key!r} was started")
             return self._nodes[key]
 
@@ -466,61 +363,12 @@ class GuardianClient:
         with self._changed:
             self._changed.wait_for(lambda: which(node) or self._link.ended, timeout_s)
             if which(node) is None and self._link.ended:
-                raise GuardianDied("the guardian has ended")
+                raise GuardianDied
             return which(node)
 
-    def _spec(
-        self, key: str, argv: Sequence[str], env: Mapping[str, str], cwd: Path, stdout: Path, stderr: Path
-    ) -> dict[str, Any]:
-        env = dict(env)
-        if self._campaign_dir:
-            env["UNDERMINE_CAMPAIGN"] = str(self._campaign_dir)
-            env.setdefault("UNDERMINE_RUN", f"{self._campaign_dir.name}/{key.rpartition('/')[0] or key}")
-        if not argv or any("\0" in word for word in argv):
-            raise UserError(f"Cannot start node {key!r}: its command is empty or has a NUL character; mend it.")
-        for name, value in env.items():
-            if not name or "=" in name or "\0" in name + value:
-                raise UserError(f"Cannot start node {key!r}: the environment variable {name!r} is not valid.")
-        paths = {"cwd": cwd, "stdout": stdout, "stderr": stderr}
-        return {
-            "argv": [_wire(word) for word in argv],
-            "env": {_wire(name): _wire(value) for name, value in env.items()},
-            **{name: _wire(os.path.abspath(path)) for name, path in paths.items()},
-        }
-
-
-def _wire(text: str | Path) -> str:
-    """Bytes as the kernel sees them, in JSON."""
-    return os.fsencode(text).decode("latin-1")
-
-
-def _start_error(
-    key: str, argv: Sequence[str], env: Mapping[str, str], spec: dict[str, Any], answer: dict[str, Any]
-) -> Exception:
-    stage, number = answer["stage"], answer["errno"]
-    if "trace" in answer:
-        return RuntimeError(f"starting node {key!r} failed at {stage}:\n{answer['trace']}")
-    why = os.strerror(number)
-    if stage == "process":
-        return UserError(f"Cannot start node {key!r}: no new process ({why}); run fewer experiments in parallel.")
-    if stage == "command":
-        return UserError(f"Cannot start node {key!r}: the command {argv[0]!r} {_exec_advice(argv, env, number)}")
-    if stage == "trap":
-        return RuntimeError(f"the system calls of node {key!r} could not be trapped: {why}")
-    path = os.fsdecode(spec.get(stage, "/dev/null").encode("latin-1"))
-    if stage in ("netns", "cgroup"):
-        return RuntimeError(f"node {key!r} could not be put into its {stage} {path}: {why}")
-    what = "working folder" if stage == "cwd" else f"file for its {stage}"
-    return UserError(f"Cannot start node {key!r}: the {what} {path} cannot be used ({why}); create or correct it.")
-
-
-def _exec_advice(argv: Sequence[str], env: Mapping[str, str], number: int) -> str:
-    if number in (errno.ENOENT, errno.ENOTDIR) and "/" not in argv[0]:
-        return f"was not found in PATH={env.get('PATH', os.defpath)!r}; install it or give its full path."
-    if number in (errno.ENOENT, errno.ENOTDIR):
-        return "does not exist, or the interpreter in its #! line does not; correct the node's command."
-    if number == errno.EACCES:
-        return "may not be executed; make it executable (chmod +x) or correct the node's command."
-    if number == errno.ENOEXEC:
-        return "is not a program; a script needs a first line such as #!/bin/sh."
-    return f"cannot be executed ({os.strerror(number)}); correct the node's command."
+    def _marked(self, key: str, env: Mapping[str, str]) -> dict[str, str]:
+        """The environment with the campaign's markers, by which a sweep recognises a process."""
+        if not self._campaign_dir:
+            return dict(env)
+        run = f"{self._campaign_dir.name}/{key.rpartition('/')[0] or key}"
+        return {"UNDERMINE_RUN": run, **env, "UNDERMINE_CAMPAIGN": str(self._campaign_dir)}

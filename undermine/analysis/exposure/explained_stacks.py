@@ -13,13 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from undermine.analysis.exposure.holding import GIVES, TAKES, Hold, Locks
+from undermine.analysis.exposure.lock_table import GIVES, TAKES, HeldLock, LockTable
 from undermine.model.columns import Names
 from undermine.model.event import Event, Trace
-from undermine.model.stacks import ProcessStacks, ThreadState
-
-Key = tuple[str, int, str]
-"""Node, pid and thread."""
+from undermine.model.stacks import ProcessStacks, ThreadStack
 
 _WAITS = {
     "lock.acquire": "{}",
@@ -27,8 +24,8 @@ _WAITS = {
     "cond.wait": "{}",
     "event.wait": "{}",
     "barrier.wait": "{}",
-    "queue.get": "{} to have something",
-    "queue.put": "{} to have room",
+    "queue.get": "an item in {}",
+    "queue.put": "room in {}",
     "future.wait": "{}",
     "join": "{} to end",
     "process.wait": "{} to end",
@@ -46,20 +43,11 @@ _WAITING_CODE = re.compile(
 _THREAD_MAIN = re.compile(r"threading:(Thread\.)?(run|_bootstrap|_bootstrap_inner)")
 
 
-class Holding(msgspec.Struct, frozen=True):
+class ThreadState(msgspec.Struct, frozen=True):
     """What one thread holds, and what it waits for, in words."""
 
     holds: tuple[str, ...] = ()
     waits: str = ""
-
-
-def locks_at(trace: Trace, t_ns: int) -> dict[Key, Holding]:
-    """All threads that held a lock or waited for something at this moment."""
-    found: dict[Key, Holding] = {}
-    for (node, _, pid), events in _by_process(trace).items():
-        process = _Process(events, t_ns)
-        found |= {(node, pid, name): holding for name, holding in process.holdings({}).items()}
-    return {key: holding for key, holding in found.items() if holding != Holding()}
 
 
 def explained(stacks: Sequence[ProcessStacks], trace: Trace) -> tuple[ProcessStacks, ...]:
@@ -76,30 +64,30 @@ def _by_process(events: Iterable[Event]) -> dict[tuple[str, int, int], list[Even
 
 
 def _explained(stacks: ProcessStacks, events: Sequence[Event]) -> ProcessStacks:
-    process = _Process(events, stacks.t_ns)
+    process = ProcessLocks(events, stacks.t_ns)
     threads = Counter(doing.name for doing in stacks.doing if doing.kind == "thread")
     tasks = Counter(doing.own[:1] for doing in stacks.doing if doing.kind == "task")
     given_up = {doing.name: lock for doing in stacks.doing if (lock := _given_up(doing))}
-    holdings = process.holdings(given_up)
+    states = process.states(given_up)
 
-    def known(doing: ThreadState) -> Holding:
+    def known(doing: ThreadStack) -> ThreadState:
         place = "".join(doing.own[:1])
         if doing.kind == "task":
-            return Holding(waits=process.waits_at(place) if tasks[doing.own[:1]] == 1 else "")
-        if threads[doing.name] > 1 or doing.name not in holdings:
-            return Holding()
-        return Holding(holdings[doing.name].holds, process.waits_at(place, doing.name))
+            return ThreadState(waits=process.waits_at(place) if tasks[doing.own[:1]] == 1 else "")
+        if threads[doing.name] > 1 or doing.name not in states:
+            return ThreadState()
+        return ThreadState(states[doing.name].holds, process.waits_at(place, doing.name))
 
     return msgspec.structs.replace(stacks, doing=tuple(_with(one, known(one), process) for one in stacks.doing))
 
 
-def _given_up(doing: ThreadState) -> str:
+def _given_up(doing: ThreadStack) -> str:
     """The lock of the condition in which a thread waits."""
     found = _LOCK.fullmatch(doing.waits)
     return found["lock"] if found and found["condition"] and doing.kind == "thread" else ""
 
 
-def _with(doing: ThreadState, known: Holding, process: _Process) -> ThreadState:
+def _with(doing: ThreadStack, known: ThreadState, process: ProcessLocks) -> ThreadStack:
     """What the trace knows comes first, then what the agent saw, then what the stack alone says."""
     lock = _LOCK.fullmatch(doing.waits)
     seen = (process.name_of_lock(lock["lock"]) if not lock["condition"] else "") if lock else doing.waits
@@ -118,12 +106,12 @@ def waits_by_stack(stack: Sequence[str]) -> str:
     return f"in {inside}" if inside else ""
 
 
-class _Process:
+class ProcessLocks:
     """The locks of one process at one moment."""
 
     def __init__(self, events: Iterable[Event], t_ns: int) -> None:
         self._events = [event for event in events if event.t_ns <= t_ns]
-        self._locks = Locks()
+        self._locks = LockTable()
         self._threads, self._resources = Names(""), Names("")
         self._open: dict[str, list[Event]] = {}
         self._last: dict[str, Event] = {}
@@ -161,16 +149,16 @@ class _Process:
         else:
             {"end": locks.end, "wait": locks.wait, "waited": locks.waited}[what](thread)
 
-    def _holds_of(self, resource: str) -> list[Hold]:
+    def _holds_of(self, resource: str) -> list[HeldLock]:
         return self._locks.of.get(self._resources.number(resource), [])
 
-    def holdings(self, given_up: Mapping[str, str]) -> dict[str, Holding]:
+    def states(self, given_up: Mapping[str, str]) -> dict[str, ThreadState]:
         """By thread. `given_up`: the lock that a thread has lent while it waits in a condition, where that is known."""
         threads = {self._threads.all[owner] for owner, holds in self._locks.by.items() if holds} | set(self._open)
-        found: dict[str, Holding] = {}
+        found: dict[str, ThreadState] = {}
         for thread in sorted(threads):
             if thread != _UNKNOWN:
-                found[thread] = Holding(self._holds(thread, given_up.get(thread, "")), self._waits(thread))
+                found[thread] = ThreadState(self._holds(thread, given_up.get(thread, "")), self._waits(thread))
         return found
 
     def _holds(self, thread: str, given_up: str) -> tuple[str, ...]:

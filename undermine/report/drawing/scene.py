@@ -11,19 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from undermine.model.columns import Columns
-from undermine.model.plan import (
-    Crash,
-    Drop,
-    Error,
-    Fault,
-    Partition,
-    Pause,
-    Plan,
-    Reboot,
-    describe_fault,
-    fault_kind,
-    final_at,
+from undermine.model.faults import (
+    restart_after_s,
+    row_of,
+    short_fault,
 )
+from undermine.model.plan import Plan, final_at
+from undermine.model.point import Point
 from undermine.model.run import END, Op, Receipt, RunRecord, RunView
 
 OPS_MAX = 60
@@ -177,8 +171,7 @@ def _lasts_until(record: RunRecord, receipt: Receipt) -> int:
         return 0
     step = record.plan.steps[receipt.step]
     at = final_at(step.trigger)
-    lost = isinstance(step.fault, Drop) and (at is None or at.point.kind == "net")  # a stream, not one message
-    if not lost and not (isinstance(step.fault, Error) and step.fault.scope != "once"):
+    if not row_of(step.fault).lasts(step.fault, at.point if at else Point(())):
         return 0
     ends = [r.t_ns for r in record.receipts if r.step == receipt.step and r.action == END]
     return min(ends, default=record.healed_ns)
@@ -199,19 +192,6 @@ def _label(plan: Plan, receipt: Receipt) -> str:
     if 0 <= receipt.step < len(plan.steps):
         return short_fault(plan.steps[receipt.step].fault)
     return receipt.action
-
-
-def short_fault(fault: Fault) -> str:
-    """The fault without the nodes that it hits."""
-    match fault:
-        case Crash() | Reboot():
-            return fault_kind(fault)
-        case Pause(pause_s=pause_s):
-            return f"pause of {pause_s:g} s"
-        case Partition(direction=direction):
-            return {"both": "partition", "out": "partition, outgoing", "in": "partition, incoming"}[direction]
-        case _:
-            return describe_fault(fault)
 
 
 def _choose(history: Sequence[Op], struck: Sequence[int], ops_max: int) -> tuple[Op, ...]:
@@ -277,7 +257,7 @@ def _lives(
 def _reboot_after_ns(node: str, record: RunRecord) -> int:
     """How soon the plan starts the node again; for ever if it does not: then healing does."""
     steps = {r.step for r in record.receipts if r.node == node and 0 <= r.step < len(record.plan.steps)}
-    waits = [f.after_s for step in steps if isinstance(f := record.plan.steps[step].fault, Reboot)]
+    waits = [s for step in steps if (s := restart_after_s(record.plan.steps[step].fault)) is not None]
     return int(min(waits) * 1e9) if waits else 1 << 62
 
 

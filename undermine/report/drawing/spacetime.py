@@ -14,18 +14,18 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from undermine.analysis.traced import Arrows, Traced
-from undermine.model.columns import Columns, Names, Numbers
+from undermine.analysis.trace_analysis import Arrows, TraceAnalysis
+from undermine.model.columns import Names, Numbers
 from undermine.model.run import END, Op, RunView
-from undermine.report.scene import OPS_MAX as OPS_MAX_OF_STILL
-from undermine.report.scene import Life, Scene, scene_of, with_ops
+from undermine.report.drawing.event_groups import GROUPS, choose, family, group, is_late
+from undermine.report.drawing.scene import OPS_MAX as OPS_MAX_OF_STILL
+from undermine.report.drawing.scene import Life, Scene, scene_of, with_ops
+from undermine.report.drawing.timeline import OUTCOMES, band_of, end_of_op, kinds, timeline
 from undermine.report.text import clip, count
-from undermine.report.timeline import BANDS, OUTCOMES, end_of_op, kinds, timeline
 
 EVENTS_MAX = 100_000
 EVENTS_MAX_IN_REPORT = 2_500
@@ -39,54 +39,23 @@ _COMMAND_MAX = 120
 _STEPS_UP_MAX = 12
 _PROBLEMS_MAX = 3
 
-GROUPS = (
-    ("store", "stores and messages", ("db", "msg")),
-    ("net", "network", ("net", "raw")),
-    ("file", "files", ("file",)),
-    ("life", "threads, tasks, processes, pipes", ("thread", "task", "process", "pipe")),
-    ("sync", "locks and waits", ("lock", "sem", "cond", "event", "future", "queue", "barrier", "join")),
-    ("handover", "hand-overs and polls", ("handover", "poll", "stream")),
-    ("time", "clocks and limits", ("clock", "sleep", "timeout")),
-    ("other", "other", ()),
-)
-"""Key, words and families of the kinds of operations that have a colour of their own. The first are drawn above all others: a
-logical operation above the bytes that were sent and received for it."""
-_GROUP_OF = {family: number for number, (_, _, families) in enumerate(GROUPS) for family in families}
-_LEFT_OUT_FIRST = ("time", "handover", "sync")
-"""Where there are too many events: the most frequent ones that say the least."""
 _HIDDEN_FIRST = ("time", "handover")
 """Kinds that are drawn only when somebody asks for them."""
-_LATE = re.compile(r".*\.(recv|read|wait|accept|get|take|acquire)|join|poll")
-"""Operations that wait for something: what counts is when it came."""
 _TIMED = ("lock", "sem", "cond", "event", "future", "queue", "barrier", "join", "poll", "sleep", "timeout", "clock")
 """Families whose size is a time limit."""
 _NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+")
 
 
-def family(op: str) -> str:
-    return op.partition(".")[0]
-
-
-def group(op: str) -> int:
-    """The number of an operation's kind."""
-    return _GROUP_OF.get(family(op), len(GROUPS) - 1)
-
-
-def is_late(op: str) -> bool:
-    """Does it count when it ends, rather than when it begins?"""
-    return bool(_LATE.fullmatch(op)) and not op.startswith("file.") and op != "handover.take"
-
-
-def diagram(view: RunView, traced: Traced, *, page: bool = False) -> str:
+def diagram(view: RunView, analysis: TraceAnalysis, *, page: bool = False) -> str:
     """The diagram as one element of a page; `page` for one that has the page for itself."""
-    scene = scene_of(view, traced.columns, OPS_MAX if page else OPS_MAX_IN_REPORT)
+    scene = scene_of(view, analysis.columns, OPS_MAX if page else OPS_MAX_IN_REPORT)
     if scene is None:
         return timeline(None)
     still = with_ops(scene, view.history, OPS_MAX_OF_STILL)
     if page:
-        made = picture(scene, traced, EVENTS_MAX)
+        made = picture(scene, analysis, EVENTS_MAX)
     else:
-        made = picture(scene, traced, EVENTS_MAX_IN_REPORT, still)
+        made = picture(scene, analysis, EVENTS_MAX_IN_REPORT, still)
         made["notes"] += [f"undermine trace --run {view.record.id} draws more of this run."] if made["notes"] else []
     return f'<div class="st{" st-page" if page else ""}" data-picture="{packed(made)}">{timeline(still)}</div>'
 
@@ -103,44 +72,14 @@ def unpacked(text: str) -> dict[str, Any]:
 
 
 def picture(
-    scene: Scene, traced: Traced, events_max: int = EVENTS_MAX_IN_REPORT, at_first: Scene | None = None
+    scene: Scene, analysis: TraceAnalysis, events_max: int = EVENTS_MAX_IN_REPORT, at_first: Scene | None = None
 ) -> dict[str, Any]:
     """What the diagram shows, as plain data. Times are in nanoseconds since the start of the run. What one looks at first is
     the time of the whole scene, or of another one of the same run."""
-    made = _Picture(scene, traced, events_max).made()
+    made = _Picture(scene, analysis, events_max).made()
     first = at_first or scene
     made["view"] = [first.from_ns - scene.origin_ns, first.to_ns - scene.origin_ns]
     return made
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The events that are drawn, in time order, and what is said of those that are not."""
-
-    rows: Numbers
-    note: str = ""
-
-
-def choose(columns: Columns, events_max: int, centre_ns: int, centre: str = "the fault") -> Chosen:
-    """All events if there is room; else without the frequent kinds that say little; else those nearest to a moment."""
-    total = len(columns)
-    rows = np.arange(total)
-    if total <= events_max:
-        return Chosen(rows)
-    groups = np.array([group(name) for name in columns.strings], np.int32)[columns.op]
-    left_out = []
-    for key in _LEFT_OUT_FIRST:
-        number = next(i for i, (name, _, _) in enumerate(GROUPS) if name == key)
-        if len(rows) <= events_max or not len(kept := rows[groups[rows] != number]):
-            break
-        left_out += [GROUPS[number][1]] if len(kept) < len(rows) else []
-        rows = kept
-    words = f"without {'; '.join(left_out)}" if left_out else ""
-    if len(rows) > events_max:
-        near = np.argsort(np.abs(columns.t[rows] - centre_ns), kind="stable")[:events_max]
-        rows = np.sort(rows[near])
-        words = f"{words + ', ' if words else ''}those nearest to {centre}"
-    return Chosen(rows, f"{len(rows):,} of {total:,} events are drawn: {words}.")
 
 
 def _first_steps(arrows: Arrows) -> Arrows:
@@ -153,17 +92,17 @@ def _first_steps(arrows: Arrows) -> Arrows:
 class _Picture:
     """Puts the data of one diagram together."""
 
-    def __init__(self, scene: Scene, traced: Traced, events_max: int) -> None:
+    def __init__(self, scene: Scene, analysis: TraceAnalysis, events_max: int) -> None:
         self.scene = scene
-        self.traced = traced
-        self.columns = traced.columns
+        self.analysis = analysis
+        self.columns = analysis.columns
         self.origin_ns = scene.origin_ns
         self.texts = Names("")
         struck = [mark.t_ns for mark in scene.marks if mark.action != END]
         begun = scene.ops[0].start_ns if scene.ops else scene.from_ns
         around = (min(struck), "the fault") if struck else (begun, "the first operation of a client")
-        self.chosen = choose(self.columns, events_max, *around)
-        self.rows = self.chosen.rows
+        self.drawn = choose(self.columns, events_max, *around)
+        self.rows = self.drawn.rows
         self.place = np.full(len(self.columns) + 1, -1, np.int64)  # the last one stands for "none"
         self.place[self.rows] = np.arange(len(self.rows))
         self.lanes = self._lanes()
@@ -198,7 +137,7 @@ class _Picture:
             "stores": self._stores(),
             "edges": edges,
             "edgeKinds": edge_kinds,
-            "causes": list(self.traced.causes),
+            "causes": list(self.analysis.cause_kinds),
             "groups": [{"key": key, "words": words, "hidden": key in _HIDDEN_FIRST} for key, words, _ in GROUPS],
             "groupOf": {text: group(name) for text, name in ops.items()},
             "late": [text for text, name in ops.items() if is_late(name)],
@@ -242,8 +181,8 @@ class _Picture:
 
     def _subs(self) -> Numbers:
         """The sub-lane of each event that is drawn: its thread or task; those of a process that differ in a number share one."""
-        traced = self.traced
-        contexts, nodes = traced.context[self.rows], self.columns.process[self.rows]
+        analysis = self.analysis
+        contexts, nodes = analysis.context[self.rows], self.columns.process[self.rows]
         pairs, inverse = np.unique(
             np.stack([nodes.astype(np.int64), contexts.astype(np.int64)]), axis=1, return_inverse=True
         )
@@ -252,11 +191,11 @@ class _Picture:
         room = [SUBS_MAX] * len(self.lanes)
         sub_of = []
         for process, context in pairs.T.tolist():
-            lane = self.lane_of.get(traced.nodes[process], -1)
+            lane = self.lane_of.get(analysis.nodes[process], -1)
             if lane < 0:
                 sub_of.append(-1)
                 continue
-            name = _NUMBERS.sub("#", clip(traced.contexts[context], 80)) or "main"
+            name = _NUMBERS.sub("#", clip(analysis.contexts[context], 80)) or "main"
             if process not in firsts:
                 name = f"{self.columns.processes[process].pid}: {name}"
             if (lane, name) not in numbers and not room[lane]:
@@ -299,7 +238,7 @@ class _Picture:
         moved = np.where((result > 0) & (result != columns.size[rows]), result, 0)
         moved[~self._moves_bytes()] = 0
         texts = {name: self._texts_of(getattr(columns, name)[rows]) for name in ("op", "target", "resource", "error")}
-        by = self._causors()
+        by = self._causes()
         return (
             {
                 "t": np.diff(t, prepend=0).tolist(),
@@ -313,7 +252,7 @@ class _Picture:
                 "deadline": deadline,
                 "limit": limit,
                 "by": by.tolist(),
-                "why": self.traced.cause[rows].tolist(),
+                "why": self.analysis.cause_kind[rows].tolist(),
             },
             stacks,
             held_texts,
@@ -340,10 +279,10 @@ class _Picture:
 
     def _held(self) -> tuple[list[int], list[list[int]]]:
         """For each event the number of a set of locks, and the sets in words."""
-        if not len(self.traced.held):
+        if not len(self.analysis.held):
             return [0] * len(self.rows), [[]]
-        found, inverse = np.unique(self.traced.held[self.rows], return_inverse=True)
-        sets = [[self._text(self._lock(row)) for row in self.traced.held_sets[number]] for number in found.tolist()]
+        found, inverse = np.unique(self.analysis.held[self.rows], return_inverse=True)
+        sets = [[self._text(self._lock(row)) for row in self.analysis.held_sets[number]] for number in found.tolist()]
         return inverse.tolist(), sets
 
     def _lock(self, row: int) -> str:
@@ -352,32 +291,32 @@ class _Picture:
         return f"{name}, taken at {columns.stacks[int(columns.stack[row])][0]}"
 
     def _deadlines(self) -> tuple[list[int], list[int]]:
-        if not len(self.traced.deadline):
+        if not len(self.analysis.deadline):
             return [0] * len(self.rows), [0] * len(self.rows)
-        deadline = self.traced.deadline[self.rows]
+        deadline = self.analysis.deadline[self.rows]
         shown = np.where(deadline > 0, deadline - self.origin_ns, 0)
-        setters, inverse = np.unique(self.traced.deadline_of[self.rows], return_inverse=True)
+        setters, inverse = np.unique(self.analysis.deadline_of[self.rows], return_inverse=True)
         words = [self._text(self._setter(row)) if row >= 0 else 0 for row in setters.tolist()]
         return shown.tolist(), (np.array(words, np.int64)[inverse].tolist() if words else [])
 
     def _setter(self, row: int) -> str:
         return f"{self.columns.name(row)} at {self.columns.stacks[int(self.columns.stack[row])][0]}"
 
-    def _causors(self) -> Numbers:
-        """The causor of each event; where that is not drawn, what caused it in turn."""
-        causor = self.traced.causor
-        up = causor[self.rows]
+    def _causes(self) -> Numbers:
+        """The cause of each event; where that is not drawn, what caused it in turn."""
+        cause = self.analysis.cause
+        up = cause[self.rows]
         for _ in range(_STEPS_UP_MAX):
             lost = (up >= 0) & (self.place[up] < 0)
             if not lost.any():
                 break
-            up = np.where(lost, causor[np.maximum(up, 0)], up)
+            up = np.where(lost, cause[np.maximum(up, 0)], up)
         return np.asarray(np.where(up >= 0, self.place[up], -1))
 
     # --- what is between them
 
     def _messages(self) -> dict[str, list[int]]:
-        messages = self.traced.messages
+        messages = self.analysis.messages
         a, b = self.place[messages.send], self.place[messages.receive]
         wanted = np.flatnonzero((a >= 0) & (b >= 0))
         wanted = wanted[np.argsort(a[wanted], kind="stable")]
@@ -394,7 +333,7 @@ class _Picture:
     def _edges(self) -> tuple[dict[str, list[int]], list[list[str]]]:
         made: dict[str, list[int]] = {"a": [], "b": [], "kind": []}
         names: list[list[str]] = []
-        for arrows, sort in ((_first_steps(self.traced.causal()), "causal"), (self.traced.blocking, "blocking")):
+        for arrows, sort in ((_first_steps(self.analysis.causal()), "causal"), (self.analysis.blocking, "blocking")):
             a, b = self.place[arrows.source], self.place[arrows.target]
             wanted = np.flatnonzero((a >= 0) & (b >= 0))
             made["a"] += a[wanted].tolist()
@@ -405,26 +344,26 @@ class _Picture:
 
     def _stores(self) -> dict[str, list[int]]:
         """Relations of operations on stores; -1 for one that is not drawn but whose other side is, and the words for both."""
-        links = self.traced.stores
+        links = self.analysis.stores
         a, b = self.place[links.source], self.place[links.target]
         wanted = np.flatnonzero(b >= 0)
-        about = [links.about[at] for at in wanted.tolist()]
+        details = [links.details[at] for at in wanted.tolist()]
         sources, targets = links.source[wanted].tolist(), links.target[wanted].tolist()
         return {
             "a": a[wanted].tolist(),
             "b": b[wanted].tolist(),
             "kind": links.kind[wanted].tolist(),
-            "did": [self._did(row, one.source, one.key) for row, one in zip(sources, about, strict=True)],
-            "found": [self._did(row, one.target, one.key) for row, one in zip(targets, about, strict=True)],
+            "did": [self._did(row, one.source, one.key) for row, one in zip(sources, details, strict=True)],
+            "found": [self._did(row, one.target, one.key) for row, one in zip(targets, details, strict=True)],
         }
 
     def _did(self, row: int, command: str, key: str) -> int:
         """An operation in words: `SET user:17 of n1`."""
-        return self._text(f"{clip(f'{command} {key}'.rstrip(), _COMMAND_MAX)} of {self.traced.node(row)}")
+        return self._text(f"{clip(f'{command} {key}'.rstrip(), _COMMAND_MAX)} of {self.analysis.node(row)}")
 
     def _taken(self) -> list[int]:
         """Operations on stores that may have waited for what they were given, whatever their name says."""
-        links = self.traced.stores
+        links = self.analysis.stores
         places: list[int] = self.place[np.unique(links.target[links.causes])].tolist()
         return [place for place in places if place >= 0]
 
@@ -457,16 +396,16 @@ class _Picture:
         for mark in self.scene.marks:
             if mark.node not in self.lane_of:
                 continue
-            band = "" if mark.action == END else BANDS.get(mark.action, BANDS["delay"])[0]
+            band = "" if mark.action == END else band_of(mark.action)[0]
             spent = f", {(mark.until_ns - mark.t_ns) / 1e9:.3f} s" if mark.until_ns > mark.t_ns else ""
             words = f"{mark.node} at {self._at(mark.t_ns) / 1e9:.6f} s{spent}. {mark.detail}"
             at = [self.lane_of[mark.node], self._at(mark.t_ns), self._at(mark.until_ns)]
             yield [*at, clip(mark.label, 60), clip(words, 400), mark.action, band]
 
     def _notes(self) -> Iterator[str]:
-        if self.chosen.note:
-            yield self.chosen.note
-        yield from self.traced.problems[:_PROBLEMS_MAX]
+        if self.drawn.note:
+            yield self.drawn.note
+        yield from self.analysis.problems[:_PROBLEMS_MAX]
         if left_out := self.scene.ops_total - len(self.scene.ops):
             yield f"{left_out} of {self.scene.ops_total} client operations are left out."
         if self.scene.nodes_left_out:

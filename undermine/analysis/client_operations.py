@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from undermine.analysis.reading.rows import NONE, Array
-from undermine.analysis.traced import Traced
+from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Numbers
 
 ATTEMPT = "client-op-"
@@ -13,14 +13,14 @@ ATTEMPT = "client-op-"
 _STEPS_MAX = 64
 
 
-def askers(traced: Traced) -> Numbers:
+def client_operation_of(analysis: TraceAnalysis) -> Numbers:
     """For each event the row of the client's operation for which it was done, or NONE."""
-    is_attempt = _attempts(traced)
+    is_attempt = _attempts(analysis)
     if not is_attempt.any():
-        return np.full(len(traced), NONE, np.int64)
-    first = np.arange(len(traced))
-    goes_on = (traced.causor >= 0) & ~is_attempt
-    first[goes_on] = traced.causor[goes_on]
+        return np.full(len(analysis), NONE, np.int64)
+    first = np.arange(len(analysis))
+    goes_on = (analysis.cause >= 0) & ~is_attempt
+    first[goes_on] = analysis.cause[goes_on]
     for _ in range(_STEPS_MAX):  # each time twice as far; a cycle has no first one
         further = first[first]
         if np.array_equal(further, first):
@@ -29,9 +29,9 @@ def askers(traced: Traced) -> Numbers:
     return np.where(is_attempt[first], first, NONE)
 
 
-def _attempts(traced: Traced) -> Array:
+def _attempts(analysis: TraceAnalysis) -> Array:
     """Whether each row is an operation of a client."""
-    columns = traced.columns
+    columns = analysis.columns
     takes = columns.find("handover.take")
     found = np.zeros(len(columns), bool)
     found[takes] = [columns.text(number).startswith(ATTEMPT) for number in columns.resource[takes].tolist()]

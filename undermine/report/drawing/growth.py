@@ -47,7 +47,7 @@ def curves(reached: Reached, stages: Sequence[Stage]) -> tuple[Curve, ...]:
         Curve(
             f"{reached.locations_fired:,}",
             "source location hit" if reached.locations_fired == 1 else "source locations hit",
-            f"dashed: all {reached.locations:,}",
+            f"dashed line: all {reached.locations:,}",
             _chart(
                 hit, reached.runs, reached.locations, f"{count(reached.locations_fired, 'source location')} {at}", "hit"
             ),

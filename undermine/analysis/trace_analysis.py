@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from undermine.analysis.messages.channels import Unpaired
-from undermine.analysis.stores.links import KINDS, VALUE, About
+from undermine.analysis.messages.pairing import Unpaired
+from undermine.analysis.stores.links import KINDS, VALUE, LinkDetail
 from undermine.model.columns import Columns, Ids, Numbers
 
 NO_CAUSE = "none"
@@ -62,7 +62,7 @@ class StoreLinks(Arrows):
     that is read, or a key that was changed, is what the reader depends on, and no cause."""
 
     kinds: Sequence[str] = KINDS
-    about: Sequence[About] = ()
+    details: Sequence[LinkDetail] = ()
     """Of each the commands and the key."""
 
     @property
@@ -72,16 +72,16 @@ class StoreLinks(Arrows):
 
 
 @dataclass(frozen=True, eq=False)
-class Traced:
+class TraceAnalysis:
     """A trace with what the analyses say of it. Arrays named after one event have a value for each."""
 
     columns: Columns
     context: Ids
     contexts: Sequence[str]
     """Names of threads and tasks, by number."""
-    causor: Numbers
-    cause: npt.NDArray[np.uint8]
-    causes: Sequence[str]
+    cause: Numbers
+    cause_kind: npt.NDArray[np.uint8]
+    cause_kinds: Sequence[str]
     messages: Messages = field(default_factory=Messages)
     blocking: Arrows = field(default_factory=Arrows)
     stores: StoreLinks = field(default_factory=StoreLinks)
@@ -114,22 +114,22 @@ class Traced:
 
     def causal(self) -> Arrows:
         """Causal edges that are no messages, no mere membership in what a message or a start caused, and not in `stores`."""
-        wanted = [i for i, name in enumerate(self.causes) if name not in (NO_CAUSE, "extent", "message", "store")]
-        rows = np.flatnonzero((self.causor >= 0) & np.isin(self.cause, wanted))
-        return Arrows(self.causor[rows], rows, self.cause[rows].astype(np.int32), self.causes)
+        wanted = [i for i, name in enumerate(self.cause_kinds) if name not in (NO_CAUSE, "extent", "message", "store")]
+        rows = np.flatnonzero((self.cause >= 0) & np.isin(self.cause_kind, wanted))
+        return Arrows(self.cause[rows], rows, self.cause_kind[rows].astype(np.int32), self.cause_kinds)
 
 
-def plain(columns: Columns, problem: str = "") -> Traced:
+def plain(columns: Columns, problem: str = "") -> TraceAnalysis:
     """A trace of which nothing is known but its events: threads are contexts, nothing has a cause."""
     pairs = np.stack([columns.process.astype(np.int64), columns.thread.astype(np.int64)])
     found, context = np.unique(pairs, axis=1, return_inverse=True)
     names = [columns.text(int(thread)) or "main" for thread in found[1]]
-    return Traced(
+    return TraceAnalysis(
         columns=columns,
         context=np.asarray(context, np.int32).reshape(-1),
         contexts=names,
-        causor=np.full(len(columns), -1, np.int64),
-        cause=np.zeros(len(columns), np.uint8),
-        causes=(NO_CAUSE,),
+        cause=np.full(len(columns), -1, np.int64),
+        cause_kind=np.zeros(len(columns), np.uint8),
+        cause_kinds=(NO_CAUSE,),
         problems=(problem,) if problem else (),
     )

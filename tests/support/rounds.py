@@ -1,0 +1,14 @@
+"""Rounds of campaigns made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from undermine.model.plan import Plan
+from undermine.model.rounds import RoundKind
+from undermine.store.database import Slot, Store
+
+
+def written(store: Store, name: str, plans: Sequence[Plan]) -> list[Slot]:
+    """Store a round of the kind that has this name, else one of the strategy that has it."""
+    return store.write_round_of(RoundKind(name), plans) if name in set(RoundKind) else store.write_round(name, plans)

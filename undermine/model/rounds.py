@@ -1,0 +1,24 @@
+"""What a round of a campaign is for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class RoundKind(StrEnum):
+    """The purpose of the plans that were stored together. Stored by its value."""
+
+    STRATEGY = "strategy"
+    """A strategy proposed them: experiments."""
+    BASELINE = "baseline"
+    """Fault-free runs."""
+    BENIGN = "benign"
+    """One fault while the cluster is at rest."""
+    CONFIRM = "confirm"
+    """Re-runs of a plan that showed a symptom."""
+    CONTROL = "control"
+    """The same moments without the faults."""
+    REALISM = "realism"
+    """The same moments with a slow device in place of the delays."""
+    REPLAY = "replay"
+    """Plans that a user ran again, which say nothing about the campaign's findings."""
