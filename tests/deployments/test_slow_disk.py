@@ -152,7 +152,7 @@ def test_receipts_are_bounded_and_printable(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(disk_supervisor, "RECEIPTS_MAX", 2)
     node = Node()
     for _ in range(5):
-        node.note(disk_supervisor.Held(1, 0, call("fsync"), 0, "/\x1bx" * 1000), "delayed")
+        node.note(disk_supervisor.HeldCall(1, 0, call("fsync"), 0, "/\x1bx" * 1000), "delayed")
     assert len(node.slowed) == 2
     assert node.unlisted == 3
     assert len(node.slowed[0]["target"]) == disk_supervisor.PATH_MAX

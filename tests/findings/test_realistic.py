@@ -9,7 +9,7 @@ from undermine.findings.realism import check, delays_of, probe, seconds
 from undermine.model.finding import Outcome, Realism
 from undermine.model.plan import At, Crash, Delay, Fault, FirstUnseen, Hold, Plan, Step, Then
 from undermine.model.point import Point
-from undermine.model.run import Lead, SlowOp
+from undermine.model.run import AwaitedRequest, SlowOp
 from undermine.testing import point
 
 POSSIBLE = {"disk": "", "network": ""}
@@ -17,7 +17,7 @@ WRITE, SYNC = point("file.write"), point("file.fsync")
 SEND = point("net.send", target="peer:n2")
 RECV = point("net.recv", target="peer:n2")
 ACCEPT, CONNECT = point("net.accept", target="listen"), point("net.connect", target="peer:n2")
-LEAD = Lead(SEND, 3, 1)
+LEAD = AwaitedRequest(SEND, 3, 1)
 
 
 def failed(*steps: tuple[Point, Fault]) -> Outcome:

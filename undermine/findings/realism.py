@@ -5,7 +5,7 @@ more with every delay replaced by a hold, at which the device below the operatio
 decides: if it took less than the device was slower, no such device delays it, and the report is dropped.
 
 What was received without waiting says nothing if it had arrived before the network was slow. Then one more run makes it slow
-before the sending that this is the answer to (`Lead`).
+before the sending that this is the answer to (`AwaitedRequest`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from undermine.model.finding import Outcome, Realism, as_planned
 from undermine.model.plan import At, Delay, FirstUnseen, Hold, Plan, Step, Then, Trigger, capability, final_at
 from undermine.model.point import DISK, NETWORK, RECEIVES, Point
-from undermine.model.run import Lead, SlowOp
+from undermine.model.run import AwaitedRequest, SlowOp
 
 RUNS_MAX = 2
 """So many runs of a kind are made for one that fires where the first failing run did."""
@@ -39,7 +39,7 @@ def delays_of(plan: Plan) -> tuple[int, ...]:
     return tuple(number for number, step in enumerate(plan.steps) if isinstance(step.fault, Delay))
 
 
-def probe(plan: Plan, leads: Mapping[int, Lead] = {}) -> Plan:
+def probe(plan: Plan, leads: Mapping[int, AwaitedRequest] = {}) -> Plan:
     """The plan without its delays: their operations are held before they begin, so that a device can be made slow.
 
     Other faults stay: later moments may need them. Where there is a lead to a step, the device is slow from there on.
@@ -117,7 +117,7 @@ def _impossible(delays: Sequence[tuple[Step, Point]], lacking: Lacking) -> str:
 
 
 def _known(
-    first: Outcome, plan: Plan, runs: Sequence[Outcome], leads: Mapping[int, Lead]
+    first: Outcome, plan: Plan, runs: Sequence[Outcome], leads: Mapping[int, AwaitedRequest]
 ) -> tuple[tuple[SlowOp, ...], Plan | None]:
     """What the operations of the delays did in a run that counts, by the steps of the first plan; else what to run."""
     places = _places(first.plan, leads)
@@ -133,7 +133,7 @@ def _known(
     return (), plan if len(runs) < RUNS_MAX else None
 
 
-def _places(plan: Plan, leads: Mapping[int, Lead]) -> dict[int, int]:
+def _places(plan: Plan, leads: Mapping[int, AwaitedRequest]) -> dict[int, int]:
     """By step of the probe: which step of the plan that is."""
     places: dict[int, int] = {}
     number = 0

@@ -94,7 +94,7 @@ class Conditions(msgspec.Struct, frozen=True):
     """What the tool breaks behind its own back, to show that checkers can fail."""
 
 
-class Lead(msgspec.Struct, frozen=True):
+class AwaitedRequest(msgspec.Struct, frozen=True):
     """The sending that a receiving waits for an answer to: the `nth` occurrence of this point, counted as a step before the
     receiving counts it; the receiving is then the `then_nth` of its own."""
 
@@ -122,7 +122,7 @@ class SlowOp(msgspec.Struct, frozen=True):
     unblocked: bool | None = False
     """Its connection does not make its thread wait, as far as one sees: the thread polls for it, or an event loop does. None:
     that is not known."""
-    lead: Lead | None = None
+    lead: AwaitedRequest | None = None
     unknown: str = ""
     """Why its time says nothing."""
 

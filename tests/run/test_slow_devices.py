@@ -12,8 +12,9 @@ from undermine.model.event import Event
 from undermine.model.plan import At, Crash, Hold, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.run import Moment, NodeExit, SlowOp
-from undermine.run import slowing
-from undermine.run.slowing import Begun, SlowDevices, held_steps, slow_ops
+from undermine.run import slow_devices
+from undermine.run.slow_devices import SlowDevices, SlowPeriod, held_steps
+from undermine.run.slow_operations import slow_operations
 from undermine.testing import event, point
 
 SECOND = 1_000_000_000
@@ -48,8 +49,8 @@ class Run:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plan: Plan) -> None:
         self.network = FakeDevice()
-        monkeypatch.setattr(slowing, "SlowNetwork", lambda namespace: self.network)
-        monkeypatch.setattr(slowing.slow_disk, "missing", lambda: "no disks here")
+        monkeypatch.setattr(slow_devices, "SlowNetwork", lambda namespace: self.network)
+        monkeypatch.setattr(slow_devices.slow_disk, "missing", lambda: "no disks here")
         self.plan = plan
         folders = {"n1": [tmp_path]}
         self.devices = SlowDevices(plan, DELAY_S, folders, FakePlace(), tmp_path / "door", lambda: None)  # type: ignore[arg-type]
@@ -77,14 +78,14 @@ def timed(*events: Event, at: int = 0, slowed: tuple[Slowed, ...] = (), **more: 
         delay_s = DELAY_S
 
         def __init__(self) -> None:
-            self.begun = {0: Begun(0, point_of(held).devices, SECOND)}
+            self.periods = {0: SlowPeriod(0, point_of(held).devices, SECOND)}
 
         def seen(self, step: int) -> Slowness:
             return Slowness(slowed, **{k: v for k, v in more.items() if k == "blind"})  # type: ignore[arg-type]
 
     exits: tuple[NodeExit, ...] = more.get("exits", ())  # type: ignore[assignment]
     plan = holding(point_of(held))
-    (op,) = slow_ops(plan, Devices(), [moment], events, exits, HEALED)  # type: ignore[arg-type]
+    (op,) = slow_operations(plan, Devices(), [moment], events, exits, HEALED)  # type: ignore[arg-type]
     return op
 
 
@@ -107,7 +108,7 @@ def test_only_holds_that_stand_for_delays_make_devices_slow() -> None:
 def test_a_device_is_slow_from_the_moment_until_healing(run: Run) -> None:
     run.devices.begin(0, "n1", SEND, "")
     assert run.network.done == ["slow by 10"]
-    assert run.devices.begun[0].devices == ("network",)
+    assert run.devices.periods[0].devices == ("network",)
     run.devices.heal()
     run.devices.close()
     assert run.network.done == ["slow by 10", "fast", "closed"]
@@ -122,7 +123,7 @@ def test_a_device_that_cannot_be_slow_breaks_the_run_and_not_the_tool(run: Run) 
 def test_what_is_none_of_its_steps_or_nodes_makes_nothing_slow(run: Run) -> None:
     run.devices.begin(1, "n1", SEND, "")
     run.devices.begin(0, "client", SEND, "")
-    assert run.devices.begun == {}
+    assert run.devices.periods == {}
 
 
 def test_a_problem_of_a_device_is_one_of_the_run(run: Run) -> None:
@@ -157,9 +158,9 @@ class FakeDisks:
 def test_all_folders_of_a_node_are_slow_and_those_of_the_files_that_are_worked_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(slowing.slow_disk, "missing", lambda: "")
-    monkeypatch.setattr(slowing, "SlowDisks", FakeDisks)
-    monkeypatch.setattr(slowing, "SlowNetwork", lambda namespace: FakeDevice())
+    monkeypatch.setattr(slow_devices.slow_disk, "missing", lambda: "")
+    monkeypatch.setattr(slow_devices, "SlowDisks", FakeDisks)
+    monkeypatch.setattr(slow_devices, "SlowNetwork", lambda namespace: FakeDevice())
     store, sync = point("db.commit", target="COMMIT jobs"), point("file.fsync")
     own = {Path("/run/n1"), Path("/shared")}
     plan, place = holding(store, sync, sync), FakePlace()
