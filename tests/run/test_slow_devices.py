@@ -173,10 +173,20 @@ def test_all_folders_of_a_node_are_slow_and_those_of_the_files_that_are_worked_o
     assert devices.problem == ""
 
 
-def test_nothing_is_waited_for_if_nothing_began_or_all_is_over(run: Run) -> None:
-    run.devices.wait(lambda steps: False)
+def test_nothing_is_waited_for_if_nothing_began_or_all_is_over(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(slow_devices.time, "sleep", slept.append)
+    asked: list[list[int]] = []
+
+    def ended(steps: Iterable[int]) -> bool:
+        asked.append(list(steps))
+        return True
+
+    run.devices.wait(ended)
+    assert (asked, slept) == ([], [])
     run.devices.begin(0, "n1", SEND, "")
-    run.devices.wait(lambda steps: list(steps) == [0])
+    run.devices.wait(ended)
+    assert (asked, slept) == ([[0]], [])
 
 
 # --- operations
