@@ -12,7 +12,8 @@ from undermine.analysis.exposure.exposure import Spot
 from undermine.inject.compile import compile_steps
 from undermine.model.columns import Columns
 from undermine.model.event import Event
-from undermine.model.plan import At, Delay, Plan, Reboot, Step, Then, point_at
+from undermine.model.faults import Delay, Reboot
+from undermine.model.plan import At, Plan, Step, Then, point_at
 from undermine.model.point import Point, point_of
 from undermine.program import analyse
 from undermine.protocols import History, PastRun, Profile, Sources

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from undermine.analysis.possible_faults import FaultLimits, injectable, possible_faults
+from undermine.analysis.possible_faults import injectable, possible_faults
 from undermine.campaign.experiments import Experiments, Judged
 from undermine.checkers.compose import symptom_of
 from undermine.findings.baseline import learn
 from undermine.findings.benign import benign_plans
 from undermine.model.baseline import Baseline
 from undermine.model.errors import ClusterError
+from undermine.model.faults import FaultLimits
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunView, Verdict

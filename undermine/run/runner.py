@@ -43,7 +43,8 @@ from undermine.deployments.guardian_client.link import GuardianDied
 from undermine.deployments.isolation import Isolation, choose, node_infos
 from undermine.inject.compile import unsupported
 from undermine.model.event import Trace
-from undermine.model.plan import NETWORK_PARTITION, Plan
+from undermine.model.faults import NETWORK_PARTITION
+from undermine.model.plan import Plan
 from undermine.model.run import Conditions, RunRecord, RunView
 from undermine.run.agent_files import variable_slots
 from undermine.run.lateness import Lateness

@@ -19,7 +19,8 @@ from undermine.deployments.slow.device import SlowDevice, Slowness
 from undermine.deployments.slow.disk import SlowDisks
 from undermine.deployments.slow.network import SlowNetwork
 from undermine.model.errors import UserError
-from undermine.model.plan import Delay, Hold, Plan, capability, final_at
+from undermine.model.faults import FAULT_KINDS, Hold
+from undermine.model.plan import Plan, final_at
 from undermine.model.point import DISK, NETWORK, Point
 
 SLACK_S = 0.5
@@ -27,7 +28,7 @@ SLACK_S = 0.5
 _WATCH_S = 1.0
 _WAITED_MAX = 3
 _SENDS = frozenset({"net.send", "net.connect", "msg.send"})
-_HELD = frozenset(capability(Delay(mode=mode)) for mode in ("thread", "operation"))
+_HELD = frozenset(FAULT_KINDS["delay"].capabilities)
 _ALONE = frozenset({"file", "net"})
 """Operations of these kinds are done by their thread, which does nothing else meanwhile."""
 _POLL, _STREAM, _LIMIT, _TASKS = "poll", "stream.read", "timeout", "task."

@@ -10,7 +10,7 @@ import msgspec
 from undermine.deployments.slow.device import Slowed, Slowness
 from undermine.model.event import Event
 from undermine.model.plan import Plan, final_at
-from undermine.model.point import FAULT_KINDS, RECEIVES, point_of
+from undermine.model.point import INJECTABLE_FAMILIES, RECEIVES, point_of
 from undermine.model.run import AwaitedRequest, Moment, NodeExit, SlowOp
 from undermine.run.slow_devices import SlowDevices, SlowPeriod
 
@@ -94,7 +94,7 @@ def _same_thread(event: Event, events: Iterable[Event]) -> Iterator[Event]:
     """The others of its thread that faults can hit."""
     for other in events:
         same = (other.node, other.pid, other.thread) == (event.node, event.pid, event.thread)
-        if same and other.seq != event.seq and other.kind in FAULT_KINDS:
+        if same and other.seq != event.seq and other.kind in INJECTABLE_FAMILIES:
             yield other
 
 

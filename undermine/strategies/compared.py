@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.exposure.weak_spots import WeakSpot
 from undermine.model.event import functions
-from undermine.model.plan import At, Delay, Plan, Step, point_at
+from undermine.model.faults import Delay
+from undermine.model.plan import At, Plan, Step, point_at
 from undermine.protocols import History
 from undermine.strategies.slow_known import lasting, over_limit, usual_spots
 
