@@ -124,7 +124,15 @@ class Courier:
             views.append(view)
             made.append(
                 Outcome(
-                    len(made) + 1, "", todo, todo.id, record.status, "", landings(record), record.slow_ops, RoundKind.REALISM
+                    len(made) + 1,
+                    "",
+                    todo,
+                    todo.id,
+                    record.status,
+                    "",
+                    landings(record),
+                    record.slow_ops,
+                    RoundKind.REALISM,
                 )
             )
 
