@@ -21,6 +21,7 @@ import msgspec
 import undermine
 from undermine import plugins
 from undermine.analysis.possible_faults import LEAVING_TRACES, injectable, possible_faults_at
+from undermine.api.helpers import helpers
 from undermine.campaign.experiments import Judged, Listener
 from undermine.campaign.loop import Campaign
 from undermine.config.schema import Config
@@ -259,7 +260,7 @@ def open_pool(
             raise UserError(f"{folder} was begun with another configuration; name another folder")
         store.set_meta(POOL, identity)
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
-        campaign = Campaign(engine, store, (), checkers, listener)
+        campaign = Campaign(engine, store, (), checkers, listener, helpers=helpers(config))
         store.interrupted()
         campaign.preparing.run()
         _finish_special(campaign, store)

@@ -28,6 +28,7 @@ from bench.sieve_tables import NAMES, SIEVE, Cell, Points, Report, Row, State, S
 from bench.trace import without_agents
 from undermine import api, plugins
 from undermine.analysis.exposure.exposure import Spot
+from undermine.api.helpers import helpers, sources_of
 from undermine.campaign.loop import Campaign
 from undermine.config.load import load
 from undermine.config.schema import Config, parse_duration
@@ -37,8 +38,9 @@ from undermine.model.plan import Delay, Plan, point_at
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord
 from undermine.program import Named, Program
-from undermine.protocols import History, Sources, Strategy
+from undermine.protocols import History, Strategy
 from undermine.run.engine import open_engine
+from undermine.runtimes.python_sources import Sources
 from undermine.store.campaign_dirs import open_store
 from undermine.store.database import Store
 from undermine.store.rundir import RunDir, load_record
@@ -158,12 +160,14 @@ def measure(config: Config, mode: str) -> tuple[Cell, Static]:
     folder = api.campaign_dir(config)
     with open_store(folder, exclusive=True) as store, open_engine(config, folder) as engine:
         strategy = plugins.strategies(config, (STRATEGY,))[0]
-        campaign = Campaign(engine, store, (strategy,), (), print_news)
+        campaign = Campaign(engine, store, (strategy,), (), print_news, helpers=helpers(config))
         history = campaign.history_of(strategy, 1)
         sure = [run.id for run in history.runs if run.status != "broken"]
         records = [load_record(RunDir(campaign.experiments.folder(run))) for run in sure]
         found = counted_points(mode, strategy, history, records, to_come(campaign, store, strategy, mode, history))
-        cell, static = cell_of(mode, store.run_rows(), records, store.findings(), found), static_of(history.sources())
+        cell, static = cell_of(mode, store.run_rows(), records, store.findings(), found), static_of(
+            sources_of(config, campaign.preparing.newest)
+        )
     kept.write_bytes(msgspec.json.encode((basis, cell, static)))
     return cell, static
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from undermine.analysis.points import Recurrence
 from undermine.api.checking import AgentSeen, CheckResult, health_of
 from undermine.campaign.experiments import News
-from undermine.campaign.proving import SABOTAGES, Proof, Prover, Tally, write_plant
+from undermine.campaign.proving import SABOTAGES, Proof, Prover, Tally
 from undermine.checkers.registry import BUILTIN
 from undermine.cli import display
 from undermine.config.load import load
@@ -24,7 +24,7 @@ from undermine.model.injected import Stage
 from undermine.model.plan import Plan
 from undermine.model.run import Conditions, HealthSample, NodeExit, Op, RunView, Settling, Verdict, WorkloadResult
 from undermine.run.engine import Engine
-from undermine.store.rundir import RunDir, load_view, save_record
+from undermine.store.rundir import RunDir, load_view, save_record, write_altered
 from undermine.testing import run_view
 
 Check = Callable[[RunView], Verdict]
@@ -195,8 +195,9 @@ def test_a_plant_is_written_like_a_run_and_the_run_is_left_alone(tmp_path: Path)
     source.create()
     (source.logs / "n1.1.err").write_text("ready\n")
     said = next(plant for plant in plants(base) if plant.logs)
-    write_plant(said, source.path, tmp_path / "prove" / "plant")
-    view = load_view(RunDir(tmp_path / "prove" / "plant"))
+    altered = RunDir(tmp_path / "prove" / "plant")
+    write_altered(altered, source, said.record, said.history, said.logs)
+    view = load_view(altered)
     assert (view.record, view.history) == (said.record, said.history)
     assert [line.text.strip() for line in view.logs][:2] == ["ready", said.logs[0].text]
     assert (source.logs / "n1.1.err").read_text() == "ready\n"

@@ -15,7 +15,7 @@ from undermine.model.event import Event
 from undermine.model.plan import At, Delay, Plan, Reboot, Step, Then, point_at
 from undermine.model.point import Point, point_of
 from undermine.program import analyse
-from undermine.protocols import History, PastRun, Profile, Sources
+from undermine.protocols import History, PastRun, Profile, TargetProgram
 from undermine.strategies.sieve import UNDER, Sieve
 from undermine.strategies.slow_known import OVER
 from undermine.testing import event, history
@@ -192,7 +192,7 @@ def test_the_last_of_a_block_that_can_be_delayed_stands_for_it(tmp_path: Path) -
         trace.did(point.op, "put", line=point.line)
         trace.events[-1] = msgspec.structs.replace(trace.events[-1], loc=point.loc, stack=(point.loc,))
     trace.did("lock.release", "put", resource="lock@1")
-    known = msgspec.structs.replace(told(trace), sources=lambda: Sources((str(source),)))
+    known = msgspec.structs.replace(told(trace), program=lambda folders: TargetProgram(facts))
     (plan,) = Sieve().propose(known)
     assert point_at(plan.steps[0].trigger).get("op") == "file.fsync"
 

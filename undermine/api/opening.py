@@ -10,6 +10,7 @@ from typing import Any
 
 import undermine
 from undermine import plugins
+from undermine.api.helpers import helpers
 from undermine.api.stored import today
 from undermine.campaign.experiments import Listener, News
 from undermine.campaign.loop import Campaign
@@ -49,7 +50,7 @@ def opened(
     with open_store(folder, exclusive=True, fresh=fresh) as store, open_engine(config, folder) as engine:
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
         suppressed = known.matcher(config, today())
-        yield Campaign(engine, store, strategies, checkers, listener, suppressed), store, engine
+        yield Campaign(engine, store, strategies, checkers, listener, suppressed, helpers(config)), store, engine
 
 
 # --- under which conditions it was begun

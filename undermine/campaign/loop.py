@@ -28,6 +28,7 @@ import msgspec
 from undermine.analysis.possible_faults import FaultLimits, possible_faults_at
 from undermine.campaign.confirming import Confirming
 from undermine.campaign.experiments import Experiments, Judged, Listener
+from undermine.campaign.helpers import Helpers
 from undermine.campaign.preparing import Preparing
 from undermine.campaign.proposing import Proposing
 from undermine.campaign.stored_plans import note_untold
@@ -36,9 +37,19 @@ from undermine.model.finding import Finding
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
 from undermine.policies.pruning import Pruned
-from undermine.protocols import Checker, History, PointSeen, PossibleFault, Profile, Remarks, Sources, Strategy, Traced
+from undermine.program import calls_in
+from undermine.protocols import (
+    Checker,
+    History,
+    PointSeen,
+    PossibleFault,
+    Profile,
+    Remarks,
+    Strategy,
+    TargetProgram,
+    Traced,
+)
 from undermine.run.engine import Engine
-from undermine.runtimes.python_sources import sources
 from undermine.store.database import Slot, Store
 from undermine.store.rundir import tidy
 
@@ -106,9 +117,10 @@ class Campaign:
         checkers: Sequence[Checker],
         listener: Listener,
         known: Known = lambda _: "",
+        helpers: Helpers = Helpers(),  # noqa: B008 - frozen
     ) -> None:
         self.experiments = Experiments(engine, store, checkers, listener)
-        self.preparing = Preparing(engine, store, self.experiments, self.fault_limits)
+        self.preparing = Preparing(engine, store, self.experiments, self.fault_limits, helpers.catch_up)
         self.confirming = Confirming(engine, store, self.experiments, known)
         self.proposing = Proposing(engine, store)
         self._engine = engine
@@ -116,7 +128,7 @@ class Campaign:
         self._store = store
         self._strategies = list(strategies)
         self.experiments.traced = frozenset(s.name for s in strategies if isinstance(s, Traced) and s.traced)
-        self._sources: Sources | None = None
+        self._helpers = helpers
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
 
     # --- the loop
@@ -196,17 +208,15 @@ class Campaign:
             fault_free=self._store.fault_free(),
             columns=self.experiments.columns,
             fired_ns=self.experiments.fired_ns,
-            sources=self._where_sources_are,
+            program=self._program,
             delay_s=self._config.faults.delay_s,
         )
 
-    def _where_sources_are(self) -> Sources:
-        """As the nodes of the newest fault-free run that passed would find them."""
-        if self._sources is None:
-            view = self.preparing.newest
-            executables = {agent.node: agent.executable for agent in view.trace.agents}
-            self._sources = sources(self._config, view.record.nodes, executables)
-        return self._sources
+    def _program(self, folders: Sequence[str]) -> TargetProgram:
+        """The target's program, as the nodes of the newest fault-free run that passed would find it."""
+        stacks = (self.experiments.columns(run).stacks for run in self._store.fault_free())
+        observed = sorted({call for each in stacks for call in calls_in(each)})
+        return self._helpers.read_program(self.preparing.newest, folders, observed)
 
     def _from_fault_free_runs(self) -> Reachable:
         """What they showed, and the faults that are possible there; made anew only if there are more of them."""

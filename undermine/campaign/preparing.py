@@ -17,6 +17,7 @@ import msgspec
 
 from undermine.analysis.possible_faults import FaultLimits, injectable, possible_faults
 from undermine.campaign.experiments import Experiments, Judged
+from undermine.campaign.helpers import CatchUp, no_catch_up
 from undermine.checkers.compose import symptom_of
 from undermine.findings.baseline import learn
 from undermine.findings.benign import benign_plans
@@ -28,7 +29,6 @@ from undermine.model.run import RunView, Verdict
 from undermine.model.text import printable
 from undermine.protocols import PastRun
 from undermine.run.engine import Engine
-from undermine.runtimes.accelerator import catch_up
 from undermine.store.database import Slot, Store
 from undermine.store.rundir import load_baseline, save_baseline
 
@@ -40,13 +40,19 @@ class Preparing:
     """Fault-free runs and runs with a fault at rest, of one campaign. What is done is not repeated."""
 
     def __init__(
-        self, engine: Engine, store: Store, experiments: Experiments, fault_limits: Callable[[], FaultLimits]
+        self,
+        engine: Engine,
+        store: Store,
+        experiments: Experiments,
+        fault_limits: Callable[[], FaultLimits],
+        catch_up: CatchUp = no_catch_up,
     ) -> None:
         self._engine = engine
         self._config = engine.config
         self._store = store
         self._experiments = experiments
         self._fault_limits = fault_limits
+        self._catch_up = catch_up
 
     def run(self) -> list[Judged]:
         """All of it; gives back the runs with a fault at rest that failed, as suspects."""
@@ -63,7 +69,7 @@ class Preparing:
         ran = self._until_enough_pass()
         if self._store.meta("capabilities") is None:
             agents = self.newest.trace.agents
-            catch_up(agents)
+            self._catch_up(agents)
             capabilities = {agent.node: agent.capabilities for agent in agents}
             self._store.set_meta("capabilities", capabilities)
             self._warn_of_missing_agents(capabilities)

@@ -9,13 +9,25 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from undermine.config.schema import Config, Role
 from undermine.config.templates import Values, render, render_command
 from undermine.model.run import NodeInfo
-from undermine.protocols import Sources
 
 _ASK_TIMEOUT_S = 20.0
 _ASK = "import sys; print('\\n'.join(sys.path))"
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """Where the target's own code is."""
+
+    folders: tuple[str, ...] = ()
+    """Files and folders."""
+    scripts: Mapping[str, str] = {}
+    """By role: the module that is run as a script."""
+    named: tuple[tuple[str, str], ...] = ()
+    """The functions that the user has named as operations, each with its `op`."""
 
 
 def sources(config: Config, nodes: Sequence[NodeInfo], executables: Mapping[str, str]) -> Sources:

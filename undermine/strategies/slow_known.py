@@ -16,7 +16,7 @@ from undermine.analysis.possible_faults import LEAVING_TRACES, injectable
 from undermine.model.columns import Columns
 from undermine.model.plan import Delay, Reboot
 from undermine.model.point import CLIENT, Point
-from undermine.program import Facts, Named, Program, calls_in
+from undermine.program import Facts
 from undermine.protocols import History, PossibleFault
 
 OVER = 3 / 2
@@ -97,14 +97,10 @@ class Known:
     def _facts(self, history: History) -> WeakSpots:
         """Of the source; read once, told what the fault-free runs have shown."""
         if self._joined is None:
-            sources = history.sources()
+            program = history.program(self._folders)
             traces = [history.columns(run) for run in history.fault_free]
-            named = [Named(function, op) for function, op in sources.named]
-            program = Program.read(self._folders or sources.folders, named)
-            observed = {call for columns in traces for call in calls_in(columns.stacks)}
-            facts = program.with_observed(sorted(observed)).facts()
-            self._joined = WeakSpots(facts, sources, same := _same_interpreter(traces))
-            self.remarks += _remarks(facts, same, observed_in_full(traces))
+            self._joined = WeakSpots(program, same := _same_interpreter(traces))
+            self.remarks += _remarks(program.facts, same, observed_in_full(traces))
         return self._joined
 
 
