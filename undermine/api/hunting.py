@@ -20,6 +20,7 @@ from undermine.config.schema import Config
 from undermine.deployments.isolation import choose
 from undermine.exchange import suppressions as known
 from undermine.model.finding import Finding
+from undermine.protocols import Strategy
 from undermine.store.campaign_dirs import campaign_dir, new_campaign_dir, open_store, point_latest
 
 
@@ -47,7 +48,7 @@ class HuntResult(msgspec.Struct, frozen=True):
 def hunt(
     config: Config | Path | str,
     *,
-    strategies: Sequence[str] = (),
+    strategies: Sequence[str | Strategy] = (),
     budget_s: float | None = None,
     runs_max: int | None = None,
     seed: int | None = None,
@@ -57,7 +58,10 @@ def hunt(
     params: Mapping[str, str] | None = None,
     listener: Listener = silent,
 ) -> HuntResult:
-    """Run the whole loop under a budget. With `resume`, the latest campaign is continued."""
+    """Run the whole loop under a budget. With `resume`, the latest campaign is continued.
+
+    `strategies`: names, or strategies of a script that no package offers.
+    """
     config = config if isinstance(config, Config) else load(Path(config), params or {})
     begun = time.monotonic()
     chosen = plugins.strategies(config, strategies)
