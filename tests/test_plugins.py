@@ -150,7 +150,10 @@ def test_a_strategy_is_told_what_its_table_says(tmp_path: Path) -> None:
         ("[strategies.random]\nfailures = 2\n", "takes no options; remove this table"),
         ("[strategies.no-such]\nfailures = 2\n", "no-such"),
         ("[strategies]\nprefail = 3\n", "must be a table like"),
-        ('[strategies.sieve]\nmode = "fate"\n', 'strategies.sieve.mode names the unknown "fate" (known are insensitive, sieve, ungrouped)'),
+        (
+            '[strategies.sieve]\nmode = "fate"\n',
+            'strategies.sieve.mode names the unknown "fate" (known are insensitive, sieve, ungrouped)',
+        ),
     ],
 )
 def test_a_mistake_in_such_a_table_is_told_with_its_line(tmp_path: Path, more: str, said: str) -> None:
