@@ -32,7 +32,7 @@ from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.config.templates import render
 from undermine.model.run import NodeInfo
-from undermine.runtimes import jvm
+from undermine.runtimes import jvm_agent
 
 PACK = Path(__file__).parents[1] / "examples" / "zookeeper"
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
@@ -108,18 +108,18 @@ def ensemble(config: Config, folder: Path) -> list[NodeInfo]:
 def environments(config: Config, nodes: list[NodeInfo], folder: Path, kind: str) -> Callable[[NodeInfo], Env]:
     if kind == BARE:
         return lambda _: dict(os.environ)
-    jar = jvm.agent_jar()
+    jar = jvm_agent.agent_jar()
     write = agent_files(folder)
     listening = {f"{node.host}:{port}": node.id for node in nodes for port in node.ports.values()}
     common = {
-        "nodes": list(config.node_ids), "addresses": listening, "observe": [], "accelerator": jvm.helper_dir(jar),
-        "woven": jvm.woven_dir(jar),
+        "nodes": list(config.node_ids), "addresses": listening, "observe": [], "accelerator": jvm_agent.helper_dir(jar),
+        "woven": jvm_agent.woven_dir(jar),
         "packages": list(config.roles["server"].packages),
     }  # fmt: skip
 
     def environment(node: NodeInfo) -> Env:
         path = write(node.id, Path(node.dir), **common)
-        return {**os.environ, "UNDERMINE_AGENT": str(path), "JAVA_TOOL_OPTIONS": jvm.tool_options(jar)}
+        return {**os.environ, "UNDERMINE_AGENT": str(path), "JAVA_TOOL_OPTIONS": jvm_agent.tool_options(jar)}
 
     return environment
 

@@ -42,7 +42,7 @@ from undermine.model.run import RunRecord
 from undermine.program import Named, Program
 from undermine.protocols import History, Strategy
 from undermine.run.engine import open_engine
-from undermine.runtimes.python_sources import Sources
+from undermine.run.target_sources import Sources
 from undermine.store.campaign_dirs import open_store
 from undermine.store.database import Store
 from undermine.store.rundir import RunDir, load_record

@@ -23,7 +23,7 @@ import msgspec
 
 from bench import big_trace
 from bench.processes import children_cpu_s, compared, linked, peak_mb, set_up
-from undermine.analysis.analysing import analyse
+from undermine.analysis.pipeline import analyse
 from undermine.analysis.trace_summary import summary
 from undermine.api.tracing import record
 from undermine.config.load import load

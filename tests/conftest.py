@@ -1,4 +1,4 @@
-"""What tests of the loop share."""
+"""Fixtures and settings that tests of several rooms share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from undermine.store.database import Store
+
+settings.register_profile(
+    "same-everywhere",
+    derandomize=True,  # every run tries the same examples, so CI is deterministic
+    deadline=None,  # machines are slow at times
+    max_examples=200,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("same-everywhere")
 
 
 @pytest.fixture

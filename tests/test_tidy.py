@@ -20,6 +20,8 @@ ROOMS = (
     "model",
     "program",
     "protocols",
+    "resources",
+    "runtimes",
     "ledgers",
     "analysis",
     "strategies",
@@ -28,12 +30,10 @@ ROOMS = (
     "findings",
     "policies",
     "inject",
-    "resources",
     "config",
     "store",
     "report",
     "exchange",
-    "runtimes",
     "deployments",
     "userland",
     "run",
@@ -49,11 +49,10 @@ FILES_MAX = 15
 
 PAPERS = re.compile(r"\b(sieve|prefail|fcatch|deminer|cofi)\b", re.IGNORECASE)
 EXAMPLE = re.compile("granary", re.IGNORECASE)
-EXAMPLE_IS_LOCATED_BY = {"api/demo.py", "cli/commands.py", "resources.py"}
+EXAMPLE_IS_LOCATED_BY = {"api/demo.py", "resources.py"}
 
 LINES_MAX = 600
 LONG_FILES = {
-    "undermine/deployments/guardian.py": "runs alone in a process of its own and must not import the rest",
 }
 
 DANGEROUS_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
@@ -175,6 +174,28 @@ def test_only_the_table_of_plug_ins_names_concrete_ones() -> None:
 def test_only_the_api_knows_the_table_of_plug_ins() -> None:
     users = {room_of(module) for module, path in MODULES.items() if "undermine.plugins" in modules_imported(path)}
     assert users <= {"api"}
+
+
+def runtimes_named(path: Path) -> list[str]:
+    """The names of runtimes that code compares something with."""
+    found: list[ast.expr] = []
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            found += [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "startswith":
+            found += node.args
+    return [node.value for node in found if isinstance(node, ast.Constant) and node.value in ("python", "jvm")]
+
+
+def test_only_the_room_of_runtimes_asks_which_one_it_is() -> None:
+    named = {module: found for module, path in MODULES.items() if (found := runtimes_named(path))}
+    assert not {module for module in named if room_of(module) != "runtimes"}, "ask for one of its traits instead"
+
+
+def test_a_comparison_with_a_runtimes_name_would_be_seen(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text('a == "jvm" or "python" != b\nc.startswith("jvm")\nd = "jvm"\n')
+    assert sorted(runtimes_named(bad)) == ["jvm", "jvm", "python"]
 
 
 def test_there_are_no_import_cycles() -> None:

@@ -180,9 +180,9 @@ def _archive_classes(folder: Path, java: str) -> None:
 def agent_jar() -> list[Path]:
     """Undermine's agent, if there is one: it joins the boot loader's path. An archive made so fits with it and without."""
     try:
-        from undermine.runtimes import jvm
+        from undermine.runtimes import jvm_agent
 
-        return [jvm.agent_jar()]
+        return [jvm_agent.agent_jar()]
     except Exception:
         return []
 

@@ -9,7 +9,7 @@ import pytest
 from bytes_moved import ASYNCIO, BLOCKING, CONTEXTS, PAIR, SENDS, assert_balanced, ledger, moved
 from fake_tool import free_port, partition
 
-from undermine.analysis.messages.channels import pair
+from undermine.analysis.messages.pairing import pair
 from undermine.model.columns import Columns
 
 RAW = """

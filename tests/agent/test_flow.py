@@ -6,7 +6,7 @@ import pytest
 from fake_tool import minor_of
 
 from undermine.analysis.causality.causality import causality
-from undermine.analysis.messages.channels import pair
+from undermine.analysis.messages.pairing import pair
 from undermine.model.codec import read_columns
 
 STEPS = """

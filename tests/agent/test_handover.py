@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from undermine.analysis.analysing import analyse
+from undermine.analysis.pipeline import analyse
 from undermine.model.codec import read_columns
 
 
@@ -209,11 +209,11 @@ def test_what_a_loop_does_at_a_socket_for_a_task_is_done_by_the_task(tool, any_p
     assert done_by - inner == {"task serve", "task call"}
     for row in columns.find("file.mkdir").tolist():
         name, _, size = columns.text(int(columns.resource[row])).rpartition("/")[2].partition("-")
-        above = int(found.causor[row])
-        first = int(found.causor[above])
-        causors = [columns.name(above), columns.name(first)]
+        above = int(found.cause[row])
+        first = int(found.cause[above])
+        causes = [columns.name(above), columns.name(first)]
         if name == "got":
-            assert causors == ["net.recv", "net.send"]
+            assert causes == ["net.recv", "net.send"]
             assert (columns.result[above], columns.size[first]) == (int(size), int(size))
         else:
-            assert causors == ["handover.take", "task.start"], "not what was received before"
+            assert causes == ["handover.take", "task.start"], "not what was received before"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fake_tool import free_port, minor_of
 
-from undermine.analysis.analysing import analyse
+from undermine.analysis.pipeline import analyse
 from undermine.model.columns import Columns
 
 SERVER = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bytes_moved import ASYNCIO, BLOCKING, CONTEXTS, PAIR
 
 from undermine.analysis.causality.causality import causality
-from undermine.analysis.messages.channels import Pairing, pair
 from undermine.analysis.messages.messages import messages
+from undermine.analysis.messages.pairing import Pairing, pair
 from undermine.model.codec import read_columns
 
 
@@ -19,7 +19,7 @@ def paired(tool) -> Pairing:
     assert (columns.t[pairing.send] <= columns.end[pairing.recv]).all()
     known = causality(columns, pairing)
     assert known.problems() == []
-    assert len(messages(columns, pairing, known.contexts, known.causor)) > 0
+    assert len(messages(columns, pairing, known.contexts, known.cause)) > 0
     return pairing
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from undermine.analysis.analysing import analyse
 from undermine.analysis.causality.blocking import BLOCKS
+from undermine.analysis.pipeline import analyse
 from undermine.model.codec import read_columns
 
 CHILDREN = """

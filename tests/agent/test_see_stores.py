@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from undermine.analysis.stores.links import KINDS, links, uses
+from undermine.analysis.stores.links import KINDS, links
+from undermine.analysis.stores.usage import uses
 from undermine.model.codec import read_columns
 from undermine.model.event import Event
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from undermine.analysis.causality.causality import causality
-from undermine.analysis.messages.channels import pair
+from undermine.analysis.messages.pairing import pair
 from undermine.model.codec import read_columns
 
 CONTEXTS = """
@@ -162,7 +162,7 @@ def test_a_handshake_is_part_of_what_is_being_handled(tool, any_python, key):
     found = causality(columns, pair(columns))
     sent = {}
     for row in columns.find("file.mkdir").tolist():
-        send = int(found.causor[found.causor[row]])
+        send = int(found.cause[found.cause[row]])
         sent[columns.text(int(columns.target[row]))] = columns.name(send), int(columns.size[send])
     assert sent == {"handshake": ("net.send", 5), "answer": ("net.send", 6), "unwrapped": ("net.send", 6)}
     exchanged = [row for row in columns.find("net.recv").tolist() if not columns.result[row] and not columns.size[row]]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from undermine.analysis.exposure.locks import explained
+from undermine.analysis.exposure.explained_stacks import explained
 from undermine.deployments.stacks import NOT_CAUGHT, gather
 from undermine.model.codec import read_trace
 from undermine.model.stacks import STACKS_SIGNAL, Doing, ProcessStacks

@@ -51,7 +51,7 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.concurrent.locks.StampedLock;
 import java.util.function.LongSupplier;
 
-/** A program whose hand-overs, waits and bytes are known: each scenario is a method of this name. */
+/** A program whose hand-overs, waits and bytes are known. Each scenario is a method. */
 public class Causal {
     public static void main(String[] names) throws Exception {
         for (String name : names) {
@@ -59,7 +59,7 @@ public class Causal {
         }
     }
 
-    /** Something that is seen at its place: a file of this name is looked for. */
+    /** An event that marks this call site: looks for a file of this name. */
     static void mark(String name) {
         Files.exists(Paths.get(name));
     }
@@ -72,7 +72,7 @@ public class Causal {
         thread.join();
     }
 
-    /** Two at a time that have no names, virtual ones if there are any. */
+    /** Two threads at a time without names; virtual ones if the JDK has them. */
     static void nameless() throws Exception {
         CountDownLatch both = new CountDownLatch(2);
         List<Thread> threads = new ArrayList<>();
@@ -107,7 +107,7 @@ public class Causal {
         private static final long serialVersionUID = 1;
     }
 
-    /** Methods of the JDK called as those of classes of the program's own. */
+    /** Calls methods of the JDK through classes of the program that extend them. */
     static void inherited() throws Exception {
         Worker worker = new Worker();
         worker.start();
@@ -181,7 +181,7 @@ public class Causal {
         others.shutdown();
     }
 
-    /** What is done when both of two futures are complete, or one of them. */
+    /** Callbacks that run when both of two futures are complete, or one of them. */
     static void stages() throws Exception {
         CompletableFuture<Integer> one = new CompletableFuture<>();
         CompletableFuture<Integer> two = new CompletableFuture<>();
@@ -197,7 +197,7 @@ public class Causal {
         either.join();
     }
 
-    /** The second is published while somebody is still busy with the first. */
+    /** The second item is published while a subscriber still handles the first. */
     static void published() throws Exception {
         CountDownLatch both = new CountDownLatch(2);
         SubmissionPublisher<String> publisher = new SubmissionPublisher<>();
@@ -211,7 +211,7 @@ public class Causal {
         both.await();
     }
 
-    /** The same thing is published several times: dropped where there is no room, in vain to who has left, accepted late. */
+    /** The same item is published several times: dropped for lack of room, offered to a cancelled subscriber, accepted late. */
     static void refused() throws Exception {
         Asking asking = new Asking();
         SubmissionPublisher<String> publisher = new SubmissionPublisher<>(Runnable::run, 1);
@@ -236,7 +236,7 @@ public class Causal {
         publisher.submit("same");
     }
 
-    /** Gets one thing after the other, as it asks for them. */
+    /** Requests one item after the other. */
     static class Asking implements Flow.Subscriber<String> {
         Flow.Subscription from;
 
@@ -289,7 +289,7 @@ public class Causal {
         plain.poll();
     }
 
-    /** So that another thread waits by then, also on a busy machine. */
+    /** Waits until another thread waits, also on a busy machine. */
     static void longer() {
         for (int i = 0; i < 10; i++) {
             rest();
@@ -328,7 +328,7 @@ public class Causal {
         };
     }
 
-    /** What is waited for is known to the JDK alone. */
+    /** Only the JDK knows what is waited for. */
     static void invoked() throws Exception {
         ExecutorService pool = Executors.newFixedThreadPool(1);
         pool.invokeAll(Arrays.asList(slow("one"), slow("two")));
@@ -370,7 +370,7 @@ public class Causal {
         pool.shutdown();
     }
 
-    /** Both give the same. */
+    /** Both give the same object. */
     static void exchanged() throws Exception {
         Exchanger<String> meeting = new Exchanger<>();
         Thread thread = new Thread(() -> {
@@ -437,7 +437,7 @@ public class Causal {
         }
     }
 
-    /** Nothing where something is needed: it is raised as ever, and what follows is as ever. */
+    /** Null arguments: the usual exceptions are raised, and later calls work as usual. */
     static void nothing() throws Exception {
         BlockingDeque<Object> queue = new LinkedBlockingDeque<>(1), none = null;
         ExecutorService pool = Executors.newFixedThreadPool(1), noPool = null;
@@ -497,7 +497,7 @@ public class Causal {
         new Kept().kept();
     }
 
-    /** More of the program's frames than a stack has. */
+    /** More frames of the program than a recorded stack holds. */
     static void deep() throws Exception {
         mark("begun");
         synchronized (MONITOR) {
@@ -513,7 +513,7 @@ public class Causal {
         }
     }
 
-    /** Many threads, virtual ones if there are any, in monitors that others are in. */
+    /** Many threads in contended monitors; virtual ones if the JDK has them. */
     static void crowded() throws Exception {
         Object[] monitors = new Object[30];
         for (int i = 0; i < monitors.length; i++) {
@@ -534,7 +534,7 @@ public class Causal {
         }
     }
 
-    /** Some of them are kept waiting, and the collector has something to do meanwhile. */
+    /** Some threads wait while the garbage collector works. */
     static int nested(Object[] monitors, Random random, int depth) {
         if (depth == 5) {
             return random.nextInt(20) == 0 ? new byte[100_000].length : 0;
@@ -570,7 +570,7 @@ public class Causal {
         return sum;
     }
 
-    /** The flags of its methods are part of what it is when it is written to a stream. */
+    /** Its default serialVersionUID depends on the flags of its methods. */
     @SuppressWarnings("serial")
     static class Kept implements java.io.Serializable {
         synchronized void kept() {
@@ -580,7 +580,7 @@ public class Causal {
 
     static volatile boolean isIn;
 
-    /** Nothing is done in a monitor, at first by one thread alone, then by one while another one waits. */
+    /** A monitor without events: first uncontended, then while another thread waits. */
     static void idle() throws Exception {
         mark("begun");
         Thread main = Thread.currentThread();
@@ -611,7 +611,7 @@ public class Causal {
         }
     }
 
-    /** Each time in another monitor, the first of which is entered again by the last. */
+    /** Recursion with another monitor at each level; the last level enters the first one again. */
     static void entered(int deeper) {
         Object other = deeper == 1 ? Causal.class : new Object();
         synchronized (deeper == 3 ? Causal.class : other) {
@@ -623,7 +623,7 @@ public class Causal {
         }
     }
 
-    /** A thread stays in a monitor, and nothing is seen of what it does there. */
+    /** A thread stays in a monitor without any event. */
     static void stuck() throws Exception {
         Thread thread = new Thread(() -> {
             mark("first");
@@ -680,7 +680,7 @@ public class Causal {
         thread.join();
     }
 
-    /** In a monitor that is entered again it is waited for another thread, which enters it meanwhile. */
+    /** A thread that entered a monitor twice waits in it, and another thread enters it meanwhile. */
     static void reentered() throws Exception {
         Thread thread = new Thread(() -> {
             synchronized (MONITOR) {
@@ -733,7 +733,7 @@ public class Causal {
         barrier.await();
     }
 
-    /** One who writes keeps one who reads waiting; then a lock of another kind is tried. */
+    /** A writer makes a reader wait; then another kind of lock is tried. */
     static void sides() throws Exception {
         ReentrantReadWriteLock both = new ReentrantReadWriteLock();
         Thread thread = new Thread(() -> {
@@ -774,7 +774,7 @@ public class Causal {
         }
     }
 
-    /** A look at a clock in a monitor, by a method that others call too. */
+    /** A clock read in a monitor, by a method with other callers too. */
     static void clocks() {
         mark("begun");
         synchronized (MONITOR) {

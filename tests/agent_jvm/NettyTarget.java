@@ -27,7 +27,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** A client and an echo server over Netty, by epoll or by NIO, which do what their lines say: one answer for each. */
+/** A client and an echo server over Netty, with epoll or NIO. Each line is a command with one answer. */
 public class NettyTarget {
     static final int WAIT_S = 20;
     static boolean isNative;
@@ -143,7 +143,7 @@ public class NettyTarget {
         }
     }
 
-    // --- datagrams: one there and, if it is asked for, one back
+    // --- datagrams: one to the server and, on request, one back
 
     static String ask(int port, boolean isAnswered) throws Exception {
         Class<? extends Channel> type = isNative ? EpollDatagramChannel.class : NioDatagramChannel.class;

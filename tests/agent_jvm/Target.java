@@ -24,7 +24,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.Iterator;
 import java.util.stream.Stream;
 
-/** What the tests of the JVM agent run under it: each scenario is a method of this name, in the node's folder. */
+/** The program that the tests run under the JVM agent. Each scenario is a method; it works in the node's folder. */
 public class Target {
     public static void main(String[] names) throws Exception {
         for (String name : names) {
@@ -140,7 +140,7 @@ public class Target {
         Files.delete(folder);
     }
 
-    /** Numbers that methods return and that are none of bytes; and reading that fails. */
+    /** Methods that return numbers other than byte counts, and reads that fail. */
     static void counts() throws Exception {
         Files.write(Paths.get("n"), new byte[3]);
         new File("n").length();
@@ -210,7 +210,7 @@ public class Target {
         server.close();
     }
 
-    /** Both sides by one selector. */
+    /** Both sides use one selector. */
     static void selector() throws Exception {
         Selector selector = Selector.open();
         ServerSocketChannel server = ServerSocketChannel.open().bind(new InetSocketAddress("127.0.0.1", 0));
@@ -264,7 +264,7 @@ public class Target {
         }
     }
 
-    /** Several buffers are one datagram. */
+    /** Several buffers make one datagram. */
     static void gathered() throws Exception {
         try (java.nio.channels.DatagramChannel one = java.nio.channels.DatagramChannel.open();
                 java.nio.channels.DatagramChannel two = java.nio.channels.DatagramChannel.open()) {
@@ -337,7 +337,7 @@ public class Target {
         thread.join();
     }
 
-    // --- named
+    // --- logical operations
 
     enum Kind { HELLO, BYE }
 
@@ -376,7 +376,7 @@ public class Target {
         new java.util.concurrent.LinkedBlockingQueue<Object>().put("hello");
     }
 
-    /** What does something when it is initialised. */
+    /** Does something when it is initialised. */
     static class Late {
         static int value = told();
 
@@ -394,7 +394,7 @@ public class Target {
         datagrams();
     }
 
-    // --- by virtual threads
+    // --- virtual threads
 
     static void virtual() throws Exception {
         Thread thread = (Thread) Thread.class.getMethod("startVirtualThread", Runnable.class)
@@ -412,13 +412,13 @@ public class Target {
         thread.join();
     }
 
-    // --- what is answered to a fault
+    // --- answers to faults
 
     interface Action {
         Object act() throws Exception;
     }
 
-    /** Each operation has a file of its own, after which a step can ask for it. */
+    /** Each operation has its own file, which a step can name. */
     static void refusals() throws Exception {
         for (String name : new String[] {"write", "read", "sync", "truncate", "delete", "rename", "list", "stat", "nioRead",
             "nioWrite", "nioSync", "nioDelete", "nioMove", "nioOpen", "ioOpen", "close", "nioClose"}) {
@@ -466,7 +466,7 @@ public class Target {
         System.out.println(name + " -> " + answer);
     }
 
-    /** Two connections to the port of the property `port`, where somebody answers what he is told. */
+    /** Two connections to the port of the property `port`, where a server answers. */
     static void calls() throws Exception {
         InetSocketAddress there = new InetSocketAddress("127.0.0.1", Integer.getInteger("port"));
         say("connect", () -> { new Socket().connect(there); return "connected"; });
@@ -491,7 +491,7 @@ public class Target {
         channel.close();
     }
 
-    /** What could not be connected is closed, as the JDK does it. */
+    /** A channel that couldn't be connected is closed, as the JDK does it. */
     static void unconnected() throws Exception {
         InetSocketAddress there = new InetSocketAddress("127.0.0.1", Integer.getInteger("port"));
         SocketChannel channel = SocketChannel.open();

@@ -9,7 +9,7 @@ import pytest
 from fake_tool import FakeTool, Outcome
 from jdks import compile_java, jdks, run_java, why_no_jvm
 
-from undermine.runtimes import jvm
+from undermine.runtimes import jvm_agent
 
 HERE = Path(__file__).resolve().parent
 VERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+BytecodeVerificationLocal")
@@ -20,7 +20,7 @@ VERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+BytecodeVerificationLocal")
 def jar() -> Path:
     if why := why_no_jvm():
         pytest.skip(why)
-    return jvm.agent_jar()
+    return jvm_agent.agent_jar()
 
 
 @pytest.fixture(scope="session")

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from fake_tool import Outcome
 
-from undermine.analysis.analysing import analyse
 from undermine.analysis.causality.blocking import BLOCKS
 from undermine.analysis.causality.causality import causality
-from undermine.analysis.messages.channels import pair
+from undermine.analysis.messages.pairing import pair
+from undermine.analysis.pipeline import analyse
 from undermine.model.codec import read_columns
 
 FAMILIES = ["sync", "time", "handover", "process", "raw"]

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from undermine.runtimes import jvm
+from undermine.runtimes import jvm_agent
 
 FAKERS = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 
 
 @pytest.mark.skipif(not FAKERS, reason="no libfaketime here")
 def test_times_are_real_where_the_clock_is_faked(target: Any, jar: Path) -> None:
-    if not (jar.parent / jvm.HELPER).exists():
+    if not (jar.parent / jvm_agent.HELPER).exists():
         pytest.skip("the native helper was not built: there is no C compiler")
-    target.tool.accelerators = jvm.helper_dir(jar)
+    target.tool.accelerators = jvm_agent.helper_dir(jar)
     faked = {"LD_PRELOAD": str(FAKERS[0]), "FAKETIME": "+100d x10", "DONT_FAKE_MONOTONIC": "0"}
     before = time.monotonic_ns()
     outcome = target.run("clock", "streams", **faked).ok()

@@ -33,7 +33,12 @@ class Story:
         t = more.pop("t", self.now + 1)
         end = more.pop("end", t + 0.5)
         self.now = max(self.now, t)
-        fields = {"node": f"n{pid}", "incarnation": 1, "result": 1 if op.endswith(("acquire", "recv", "read")) else 0, **more}
+        fields = {
+            "node": f"n{pid}",
+            "incarnation": 1,
+            "result": 1 if op.endswith(("acquire", "recv", "read")) else 0,
+            **more,
+        }
         loc = fields.pop("at", f"app:{name}#1")
         fields.setdefault("target", resource.partition("@")[0])
         self.events[name] = Event(

@@ -10,7 +10,7 @@ import pytest
 from analysis.story import Story
 
 from undermine.analysis.causality.blocking import BLOCKS
-from undermine.analysis.causality.causality import CAUSES, Causality, causality, with_messages
+from undermine.analysis.causality.causality import CAUSE_KINDS, Causality, causality, with_messages
 
 
 @pytest.fixture
@@ -19,9 +19,11 @@ def story() -> Story:
 
 
 def causes(story: Story, *pairs: tuple[str, str], stores: Any = None) -> dict[str, tuple[str, str]]:
-    """For each event its cause and causor."""
+    """For each event the kind of its cause, and the cause."""
     found = told(story, *pairs, stores=stores)
-    return {name: (CAUSES[found.cause[row]], story.name(found.causor[row])) for name, row in story._rows.items()}
+    return {
+        name: (CAUSE_KINDS[found.cause_kind[row]], story.name(found.cause[row])) for name, row in story._rows.items()
+    }
 
 
 def told(story: Story, *pairs: tuple[str, str], stores: Any = None) -> Causality:
@@ -57,7 +59,7 @@ def test_a_name_that_comes_again_is_another_thread(story: Story) -> None:
         story.did(f"work{n}", "file.write")
         story.did(f"end{n}", "thread.end", f"T1-{n}")
     found = told(story)
-    assert story.name(found.causor[story.row("work2")]) == "begin2"
+    assert story.name(found.cause[story.row("work2")]) == "begin2"
     assert found.context[story.row("work1")] != found.context[story.row("work2")]
 
 
@@ -92,7 +94,7 @@ def test_what_began_before_the_bytes_came_is_not_caused_by_them(story: Story) ->
     assert found["work"] == ("extent", "read")
 
 
-def test_of_several_sends_in_one_receive_the_last_is_the_causor(story: Story) -> None:
+def test_the_last_of_the_sends_in_one_receive_is_its_cause(story: Story) -> None:
     for n in (1, 2):
         story.did(f"send{n}", "net.send", pid=2)
     story.did("recv", "net.recv")
@@ -243,7 +245,9 @@ def test_who_waits_within_a_limit_goes_on_with_what_its_task_received(story: Sto
     ],
     ids=["no task is made", "newer", "not wait_for", "over before", "elsewhere", "no limit"],
 )
-def test_a_task_that_is_merely_started_in_a_scope_is_another_one(story: Story, runtime: str, scope: dict[str, Any]) -> None:
+def test_a_task_that_is_merely_started_within_a_limit_is_another_one(
+    story: Story, runtime: str, scope: dict[str, Any]
+) -> None:
     found = limited_wait(story, runtime, **scope)
     assert found["last"] == ("extent", "read")
     assert found["use"] == ("extent", "step2")
@@ -495,7 +499,9 @@ def test_an_item_of_a_store_outlasts_the_receives_that_brought_it(story: Story) 
     for n in (11, 13):
         story.did(f"read{n}", "stream.read", t=n)
     story.did("handle", "file.write", t=21)
-    found = causes(story, stores=lambda story: Links(*(np.array([n]) for n in (story.row("push"), story.row("pop"), 0))))
+    found = causes(
+        story, stores=lambda story: Links(*(np.array([n]) for n in (story.row("push"), story.row("pop"), 0)))
+    )
     assert found["handle"] == ("extent", "pop")
     assert found["read13"] == ("none", "")
 
@@ -531,7 +537,11 @@ def test_what_is_done_within_a_logical_receive_is_caused_by_its_message(story: S
     found = with_messages(bytes_alone, named.send, named.recv)
     assert found.problems() == []
     chains = {name: story.names(found.chain(story.row(name))) for name in ("in1", "in2", "after")}
-    assert chains == {"in1": ["in1", "handle1", "say1"], "in2": ["in2", "handle2", "say2"], "after": ["after", "recv", "send"]}
+    assert chains == {
+        "in1": ["in1", "handle1", "say1"],
+        "in2": ["in2", "handle2", "say2"],
+        "after": ["after", "recv", "send"],
+    }
     assert story.names(bytes_alone.chain(story.row("in1"))) == ["in1", "recv", "send"]
 
 
@@ -603,7 +613,12 @@ def test_who_waits_for_the_first_of_several_futures_is_woken_by_that_alone(story
         story.did(f"set{n}", "future.set", f"future@{n}", thread="T", t=t)
     story.did("again", "future.wait", "future@3", thread="W2", target="first future", t=30, end=40)
     story.did("set3", "future.set", "future@3", thread="T", t=35)
-    found = {("result", "set1", "all1"), ("result", "set2", "all2"), ("result", "set2", "any2"), ("result", "set3", "again")}
+    found = {
+        ("result", "set1", "all1"),
+        ("result", "set2", "all2"),
+        ("result", "set2", "any2"),
+        ("result", "set3", "again"),
+    }
     assert blocks(story) == found
 
 
@@ -691,4 +706,4 @@ def test_cycles_are_found(story: Story) -> None:
 
 def test_no_events_are_no_trouble(story: Story) -> None:
     found = told(story)
-    assert len(found.causor) == len(found.blocking) == 0
+    assert len(found.cause) == len(found.blocking) == 0

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from undermine.analysis.causality.causality import causality
-from undermine.analysis.messages.channels import pair
 from undermine.analysis.messages.logical import BACKWARDS, COUNTS_DIFFER, NEVER_RECEIVED, NO_AGENT, NOT_KNOWN
 from undermine.analysis.messages.messages import Messages, messages
+from undermine.analysis.messages.pairing import pair
 from undermine.analysis.reading.naming import sent_from
 from undermine.model.columns import Columns
 from undermine.model.event import AgentInfo, Event
@@ -54,7 +54,7 @@ def found(*events: Event, agent: str = "") -> Messages:
     pairing = pair(columns)
     known = causality(columns, pairing)
     assert known.problems() == []
-    return messages(columns, pairing, known.contexts, known.causor)
+    return messages(columns, pairing, known.contexts, known.cause)
 
 
 def pairs(some: Messages) -> list[tuple[int, int]]:
@@ -197,12 +197,17 @@ def test_a_database_command_is_the_kind_of_its_bytes() -> None:
 
 
 def test_logical_operations_without_bytes_are_paired_by_order_if_they_are_as_many() -> None:
-    some = found(says(1, 2, "a"), says(3, 4, "b"), says(5, 6, "a"), hears(11, 12, "b"), hears(13, 14, "a"), hears(15, 16, "a"))
+    some = found(
+        says(1, 2, "a"), says(3, 4, "b"), says(5, 6, "a"), hears(11, 12, "b"), hears(13, 14, "a"), hears(15, 16, "a")
+    )
     assert pairs(some) == [(1, 13), (3, 11), (5, 15)]
 
 
 def test_kinds_may_have_other_names_at_the_other_end() -> None:
-    assert pairs(found(says(1, 2, "a"), says(3, 4, "b"), hears(11, 12, "on_a"), hears(13, 14, "on_b"))) == [(1, 11), (3, 13)]
+    assert pairs(found(says(1, 2, "a"), says(3, 4, "b"), hears(11, 12, "on_a"), hears(13, 14, "on_b"))) == [
+        (1, 11),
+        (3, 13),
+    ]
 
 
 def test_handling_elsewhere_is_found_by_order_though_the_bytes_are_known() -> None:
@@ -222,7 +227,9 @@ def test_who_sent_the_bytes_is_the_peer_of_a_receive_that_names_none() -> None:
 def flushed(t: int, buffered: int, port: int = 0) -> list[Event]:
     """A message that is buffered at a moment, sent at another one from elsewhere, received and handled."""
     a = A[:-1] + str(port)
-    later = did("net.send", "n1", t, resource=f"{a}>{B}/1", target="peer:n2", size=4, result=4, stack=("app:Peer.flush#1",))
+    later = did(
+        "net.send", "n1", t, resource=f"{a}>{B}/1", target="peer:n2", size=4, result=4, stack=("app:Peer.flush#1",)
+    )
     return [says(buffered, buffered + 1, "a"), later, takes(t + 2, 4, resource=f"{B}>{a}/1"), hears(t + 4, t + 5, "a")]
 
 
@@ -233,7 +240,11 @@ def test_buffered_messages_are_paired_by_order_also_if_it_is_seen_who_sends_them
 
 @pytest.mark.parametrize(
     "events",
-    [[*flushed(10, 11)], [*flushed(10, 1), *flushed(20, 3, port=1)], [*flushed(10, 1), *flushed(20, 3), says(5, 6, "a")]],
+    [
+        [*flushed(10, 11)],
+        [*flushed(10, 1), *flushed(20, 3, port=1)],
+        [*flushed(10, 1), *flushed(20, 3), says(5, 6, "a")],
+    ],
     ids=["sent before", "two connections", "one more"],
 )
 def test_what_was_sent_otherwise_is_not_what_was_buffered(events: list[Event]) -> None:
@@ -373,7 +384,9 @@ def test_once_the_function_that_polled_has_returned_the_handling_is_over() -> No
     handles = did("file.write", "n2", 13, stack=("journal:add#1", "app:on_message#1", "poller:Poller.poll#2", *tick))
     next_tick = did("file.write", "n2", 15, stack=("journal:flush#1", "app:tick#3", "app:run#1"))
     assert found(sends(1, 4), polled, got, handles, next_tick)[0].handler == "app:on_message"
-    again = [replace(one, t_ns=one.t_ns + 20, end_ns=one.end_ns + 20, seq=one.seq + 20) for one in (polled, got, next_tick)]
+    again = [
+        replace(one, t_ns=one.t_ns + 20, end_ns=one.end_ns + 20, seq=one.seq + 20) for one in (polled, got, next_tick)
+    ]
     both = found(sends(1, 4), polled, got, handles, next_tick, sends(21, 4), *again)
     assert [one.handler for one in both] == ["app:on_message", "net:Link.read"]
     assert found(sends(1, 4), polled, got, next_tick)[0].handler == "journal:flush", "a poller that only fetches"

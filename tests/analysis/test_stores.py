@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from undermine.analysis.analysing import analyse
+from undermine.analysis.pipeline import analyse
 from undermine.analysis.stores import links as stores
-from undermine.analysis.stores.commands import TABLES, Commands, Does, everything, first
+from undermine.analysis.stores.commands import TABLES, CommandEffect, Commands, everything, first
+from undermine.analysis.stores.usage import uses
 from undermine.model.columns import Columns
 from undermine.model.event import Event, ordered
 from undermine.testing import event
@@ -117,10 +118,10 @@ def test_who_waits_for_something_to_do_has_done_with_what_was_before(course: Cou
     course.did("idle", 50, ("SET", ["k"], ["v"]))
     found = analyse(course.columns())
     by_name = {course.names.get((e.pid, e.seq), "?"): row for row, e in enumerate(found.columns.events())}
-    causor = {name: found.causor[row] for name, row in by_name.items()}
-    assert causor["pop"] == by_name["push"]
-    assert causor["more"] == by_name["pop"]
-    assert causor["again"] == causor["idle"] == -1
+    cause = {name: found.cause[row] for name, row in by_name.items()}
+    assert cause["pop"] == by_name["push"]
+    assert cause["more"] == by_name["pop"]
+    assert cause["again"] == cause["idle"] == -1
 
 
 def test_of_items_that_are_fetched_together_nobody_knows_which_is_handled_next(course: Course) -> None:
@@ -131,8 +132,8 @@ def test_of_items_that_are_fetched_together_nobody_knows_which_is_handled_next(c
     assert {"push1 item pop", "push2 item pop"} <= course.links()
     found = analyse(course.columns())
     rows = {course.names.get((e.pid, e.seq)): row for row, e in enumerate(found.columns.events())}
-    assert found.causor[rows["pop"]] == -1
-    assert found.causor[rows["work"]] == rows["pop"]
+    assert found.cause[rows["pop"]] == -1
+    assert found.cause[rows["work"]] == rows["pop"]
 
 
 def test_equal_items_are_taken_once_each_in_their_order(course: Course) -> None:
@@ -200,7 +201,9 @@ def test_what_was_trimmed_away_is_not_taken(
     course.did("trim", 20, ("LTRIM", ["q"], places))
     for number, side in enumerate(pops):
         course.did(f"pop{number}", number * 2 + 30, (f"{side}POP", ["q"], []), got=[["q", ["a"]]])
-    assert {link for link in course.links() if " item " in link} == {f"{push} item pop{n}" for n, push in enumerate(gives)}
+    assert {link for link in course.links() if " item " in link} == {
+        f"{push} item pop{n}" for n, push in enumerate(gives)
+    }
 
 
 def test_equal_items_of_which_one_may_have_been_trimmed_away_have_no_giver(course: Course) -> None:
@@ -406,12 +409,12 @@ def test_of_a_pipeline_it_is_said_which_command_and_key(course: Course) -> None:
     course.did("get", 5, ("MGET", ["z", "k"], []), got=[["z", []], ["k", ["v"]]])
     course.did("ask", 7, ("EXISTS", ["k"], []))
     found = stores.links(course.columns())
-    assert [tuple(about) for about in found.about] == [
+    assert [tuple(detail) for detail in found.details] == [
         ("RPUSH", "BLPOP", "q"),
         ("SET", "MGET", "k"),
         ("EXPIRE", "EXISTS", "k"),
     ]
-    assert [tuple(about) for about in found.notifications.about] == [("RPUSH", "BLPOP", "q")]
+    assert [tuple(detail) for detail in found.notifications.details] == [("RPUSH", "BLPOP", "q")]
 
 
 def test_what_is_read_is_related_and_not_caused(course: Course) -> None:
@@ -421,19 +424,19 @@ def test_what_is_read_is_related_and_not_caused(course: Course) -> None:
     course.did("get", 5, ("GET", ["k"], []), got=[["k", ["v"]]], pid=2)
     course.did("ask", 7, ("EXISTS", ["k"], []), pid=2)
     course.did("pop", 9, ("BLPOP", ["q"], ["0"]), got=[["q", ["a"]]], pid=3)
-    traced = analyse(course.columns())
-    found = traced.stores
+    analysis = analyse(course.columns())
+    found = analysis.stores
     pairs = zip(found.source.tolist(), found.target.tolist(), found.kind.tolist(), found.causes.tolist(), strict=True)
-    name = [course.names.get((e.pid, e.seq), "got") for e in traced.columns.events()]
+    name = [course.names.get((e.pid, e.seq), "got") for e in analysis.columns.events()]
     assert [(name[a], name[b], found.kinds[kind], causes) for a, b, kind, causes in pairs] == [
         ("set", "get", "value", False),
         ("set", "ask", "key", False),
         ("push", "pop", "item", True),
     ]
-    caused = {(name[int(traced.causor[row])], name[row]) for row in range(len(name)) if traced.causor[row] >= 0}
+    caused = {(name[int(analysis.cause[row])], name[row]) for row in range(len(name)) if analysis.cause[row] >= 0}
     assert ("push", "pop") in caused
     assert not {("set", "get"), ("set", "ask")} & caused
-    assert not len(traced.causal())
+    assert not len(analysis.causal())
 
 
 def test_notifications_are_told_from_what_is_only_read(course: Course) -> None:
@@ -450,7 +453,13 @@ def test_notifications_are_told_from_what_is_only_read(course: Course) -> None:
 
 
 def test_a_store_of_its_own_table(course: Course) -> None:
-    shelf = Commands({"DEPOSIT": Does(puts=everything), "FETCH": Does(takes=True), "GET": Does(writes=first)})
+    shelf = Commands(
+        {
+            "DEPOSIT": CommandEffect(puts=everything),
+            "FETCH": CommandEffect(takes=True),
+            "GET": CommandEffect(writes=first),
+        }
+    )
     course.did("deposit", 1, ("DEPOSIT", ["box"], ["a"]), kind="shelf", op="db.write")
     course.did("fetch", 3, ("FETCH", ["box"], []), kind="shelf", op="db.write", got=[["box", ["a"]]])
     course.did("odd", 5, ("GET", ["k"], ["v", "w"]), kind="shelf", op="db.read")
@@ -480,7 +489,7 @@ def test_what_is_no_text_of_ours_is_passed(course: Course) -> None:
         course.events.append(event("db.read", resource=resource, t_ns=1, end_ns=2, seq=next(course._seq)))
     course.events.append(event("db.got", resource="[]", t_ns=3, end_ns=3, seq=next(course._seq)))
     assert len(stores.links(course.columns())) == 0
-    assert stores.uses(course.columns()) == ()
+    assert uses(course.columns()) == ()
     assert len(stores.links(Columns.of([]))) == 0
 
 
@@ -488,7 +497,7 @@ def test_the_stores_of_a_run(course: Course) -> None:
     course.did("set", 1, ("SET", ["k"], ["a"]), ("DEL", ["x"], []), pid=1, target="PIPELINE(SET,DEL) peer:redis1")
     course.did("get", 3, ("GET", ["k"], []), pid=2, target="GET k peer:redis1")
     course.did("else", 5, ("GET", ["k"], []), pid=2, store="10.0.0.1:1/0", target="GET k other")
-    other, redis = stores.uses(course.columns())
+    other, redis = uses(course.columns())
     assert (redis.store, redis.node, redis.operations, redis.users) == (STORE, "redis1", 2, ("n1", "n2"))
     assert redis.commands == {"SET": 1, "DEL": 1, "GET": 1}
     assert (other.node, other.operations) == ("", 1)

@@ -8,7 +8,7 @@ import pytest
 
 from undermine.api import opening
 from undermine.config.load import load
-from undermine.deployments.isolation import Choice
+from undermine.deployments.isolation import IsolationChoice
 from undermine.model.errors import UserError
 from undermine.store.database import Store
 
@@ -24,12 +24,12 @@ command = "true"
 def test_other_isolation_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "undermine.toml").write_text(TOML)
     config = load(tmp_path)
-    choice = Choice("namespaces", "each node has an address of its own")
+    choice = IsolationChoice("namespaces", "each node has an address of its own")
     monkeypatch.setattr(opening, "choose", lambda wanted: choice)
     store = Store(tmp_path / "campaign")
     store.set_meta("identity", opening.identity(config))
     opening.refuse_changes(store, config)
-    choice = Choice("ports", "no namespaces: not root")
+    choice = IsolationChoice("ports", "no namespaces: not root")
     with pytest.raises(UserError, match=r"kept apart by namespaces and would be by ports \(no namespaces: not root\)"):
         opening.refuse_changes(store, config)
     store.close()

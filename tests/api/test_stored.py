@@ -12,7 +12,7 @@ from undermine import api
 from undermine.api import stored
 from undermine.config.load import load
 from undermine.config.schema import Config
-from undermine.exchange import suppressions as known
+from undermine.exchange import suppressions as suppression_file
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
 from undermine.model.plan import At, Crash, Plan, Step
@@ -92,14 +92,14 @@ def test_what_is_not_suppressed_any_more_is_reported_at_once(config: Config, fol
 
 
 def test_findings_can_be_read_while_somebody_hunts(config: Config, folder: Path) -> None:
-    known.add(known.path_of(config), known.Known("lost 9 writes", "r", None))
+    suppression_file.add(suppression_file.path_of(config), suppression_file.Suppression("lost 9 writes", "r", None))
     with campaign_dirs.locked(folder):
-        assert api.findings(config)[0].suppressed == "for good: r"
+        assert api.findings(config)[0].suppressed == "forever: r"
         with api.open_store(folder) as store:
             assert store.findings() == (FOUND,), "whoever works on the campaign writes them"
     api.findings(config)
     with api.open_store(folder) as store:
-        assert store.findings()[0].suppressed == "for good: r"
+        assert store.findings()[0].suppressed == "forever: r"
 
 
 def test_nothing_is_suppressed_by_mistake(config: Config, folder: Path) -> None:
@@ -107,7 +107,7 @@ def test_nothing_is_suppressed_by_mistake(config: Config, folder: Path) -> None:
         api.suppress(config, "F2", "r")
     with pytest.raises(UserError, match="needs a reason"):
         api.suppress(config, "F1", "")
-    assert not known.path_of(config).exists()
+    assert not suppression_file.path_of(config).exists()
 
 
 def test_new_log_lines_are_those_of_the_run_that_shows_it_best(config: Config, folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from undermine.analysis.analysing import analyse
+from undermine.analysis.pipeline import analyse
 from undermine.analysis.trace_summary import summary
 from undermine.api.trace_warnings import warnings
 from undermine.model.columns import Columns

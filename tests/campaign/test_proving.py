@@ -16,7 +16,7 @@ from undermine.api.checking import AgentSeen, CheckResult, health_of
 from undermine.campaign.experiments import News
 from undermine.campaign.proving import SABOTAGES, Proof, Prover, Tally
 from undermine.checkers.registry import BUILTIN
-from undermine.cli import display
+from undermine.cli.check import show_check
 from undermine.config.load import load
 from undermine.findings.planting import plants
 from undermine.model.baseline import Baseline
@@ -235,8 +235,8 @@ def checked(**more: Any) -> CheckResult:
 
 def shown(result: CheckResult, monkeypatch: pytest.MonkeyPatch) -> str:
     out = io.StringIO()
-    monkeypatch.setattr(display, "console", lambda: Console(file=out, width=200, highlight=False))
-    display.show_check(result)
+    monkeypatch.setattr("undermine.cli.check.console", lambda: Console(file=out, width=200, highlight=False))
+    show_check(result)
     return out.getvalue()
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from causal_programs.generator import Cause, Limit, Program, Wait
 
 from undermine.analysis.causality.blocking import BLOCKS
-from undermine.analysis.causality.causality import CAUSES, EXTENT, Causality, causality
-from undermine.analysis.exposure.holding import Holding, holding
-from undermine.analysis.messages.channels import pair
+from undermine.analysis.causality.causality import CAUSE_KINDS, EXTENT, Causality, causality
+from undermine.analysis.exposure.locks_and_limits import LocksAndLimits, locks_and_limits
+from undermine.analysis.messages.pairing import pair
 from undermine.model.codec import read_columns
 
 NS = 1_000_000_000
@@ -86,13 +86,13 @@ class _Judge:
                 self._cause(verdict, name, wanted)
         for wait in self.program.waits:
             self._wait(verdict, wait)
-        under = holding(self.columns, self.found.contexts)
+        under = locks_and_limits(self.columns, self.found.contexts)
         self._held(verdict, under)
         for limit in self.program.limits:
             self._limit(verdict, limit, under)
         return verdict
 
-    def _limit(self, verdict: Verdict, limit: Limit, under: Holding) -> None:
+    def _limit(self, verdict: Verdict, limit: Limit, under: LocksAndLimits) -> None:
         """How long an operation might have taken, counted from its beginning."""
         label, row = f"limit {limit.way}", self._after(limit.mark, limit.op)
         deadline = int(under.deadline[row]) if row >= 0 else 0
@@ -104,7 +104,7 @@ class _Judge:
             found = f"found {seconds:.3f}" if row >= 0 else "it was not seen"
             verdict.missing.append(f"{label}: {limit.op} after {limit.mark} may take {limit.seconds}, {found}")
 
-    def _held(self, verdict: Verdict, under: Holding) -> None:
+    def _held(self, verdict: Verdict, under: LocksAndLimits) -> None:
         """The locks that were held at each mark, and whether there was a time limit."""
         knows_limits = len(self.columns.find("timeout")) > 0
         for name, (locks, limited) in self.program.under.items():
@@ -137,8 +137,8 @@ class _Judge:
         """The mark before the nearest operation of another one that led to it, and by what."""
         kinds: list[str] = []
         for later, earlier in zip(chain := self.found.chain(row), chain[1:], strict=False):
-            if self.found.cause[later] != EXTENT:
-                kinds.append(CAUSES[self.found.cause[later]])
+            if self.found.cause_kind[later] != EXTENT:
+                kinds.append(CAUSE_KINDS[self.found.cause_kind[later]])
                 giver = self._mark_before(earlier)
                 if giver:
                     return kinds, giver

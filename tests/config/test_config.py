@@ -225,9 +225,9 @@ def test_auto_agent(project: Path, program: str, agent: str) -> None:
     params = '[params]\njava = "/opt/jdk-25/bin/java"\ninterpreter = "pypy3"\n'
     text = params + MINIMAL.replace("{python}", program)
     (project / "undermine.toml").write_text(text)
-    assert load(project, programs=False).agent("store") == agent
+    assert load(project, programs=False).runtime("store").name == agent
     (project / "undermine.toml").write_text(text + 'agent = "none"\n')
-    assert load(project, programs=False).agent("store") == "none"
+    assert load(project, programs=False).runtime("store").name == "none"
 
 
 @pytest.mark.parametrize(

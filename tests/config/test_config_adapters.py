@@ -14,7 +14,7 @@ from undermine.config import adapters
 from undermine.config.load import load
 from undermine.config.schema import Config, LogicalOperation
 from undermine.model.errors import UserError
-from undermine.runtimes.agent_config import logical_operations
+from undermine.run.agent_files import logical_operations
 
 MINIMAL = """\
 [workload]

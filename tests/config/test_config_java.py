@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from undermine.config.java import class_path_of, is_empty
 from undermine.config.load import load
 from undermine.model.errors import UserError
+from undermine.runtimes.class_path import class_path_of, is_empty
 
 CONFIG = """
 [campaign]

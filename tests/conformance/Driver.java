@@ -39,7 +39,7 @@ import javax.net.ssl.TrustManager;
 import javax.net.ssl.X509TrustManager;
 
 /**
- * A target that does what it is told, line by line: driver.py speaks the same language and says how it goes.
+ * A target that runs commands, one per line. driver.py understands the same commands and describes them.
  * `plain` is java.io and java.net, `other` is java.nio.
  */
 public final class Driver {
@@ -50,12 +50,12 @@ public final class Driver {
     private final Map<String, BlockingQueue<String[]>> queues = new ConcurrentHashMap<>();
     private final Map<String, Thread> threads = new ConcurrentHashMap<>();
 
-    /** What must be tried again later. */
+    /** The operation has to be tried again later. */
     private static final class Again extends IOException {
         private static final long serialVersionUID = 1;
     }
 
-    /** What threads die of. */
+    /** The exception that a thread dies of. */
     private static final class Gone extends RuntimeException {
         private static final long serialVersionUID = 1;
 
@@ -212,7 +212,7 @@ public final class Driver {
         return String.join(",", names);
     }
 
-    /** Methods of java.io.File say no more than that they failed. */
+    /** Methods of java.io.File only return false if they fail. */
     private static void agreed(boolean done) throws IOException {
         if (!done) {
             throw new IOException("Input/output error");
@@ -282,7 +282,7 @@ public final class Driver {
         return null;
     }
 
-    /** Whoever the other one is. */
+    /** Accepts any certificate. */
     private String tls(String name, int port) throws Exception {
         SSLContext context = SSLContext.getInstance("TLS");
         context.init(null, new TrustManager[] {new Trusting()}, null);
@@ -345,7 +345,7 @@ public final class Driver {
         return text(room, packet.getLength());
     }
 
-    // --- what triggers and configurations name
+    // --- methods and variables that triggers and configurations name
 
     private String feel(String word) {
         mood = word;

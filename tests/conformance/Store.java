@@ -10,7 +10,7 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 
-/** A node that writes down each line that it is sent and then says so. Arguments: host, port, folder. */
+/** A node that stores each line that it receives and then acknowledges it. Arguments: host, port, folder. */
 public final class Store {
     private Store() {
     }

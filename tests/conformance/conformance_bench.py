@@ -28,7 +28,7 @@ from undermine.model.point import Point
 from undermine.model.run import Receipt
 from undermine.model.stacks import STACKS_SIGNAL
 from undermine.resources import python_agent_dir
-from undermine.runtimes import accelerator, jvm
+from undermine.runtimes import accelerator, jvm_agent
 
 HERE = Path(__file__).resolve().parent
 WAIT_S = 20.0
@@ -77,8 +77,8 @@ def jvm_kind(major: int, classes: Path, jar: Path) -> Kind:
     java = str(jdks()[major] / "bin" / "java")
     quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
     command = (java, *quick, "-cp", str(classes), "conformance.Driver")
-    options = {"JAVA_TOOL_OPTIONS": jvm.tool_options(jar)}
-    return Kind(f"jvm-{major}", command, options, ("conformance",), jvm.helper_dir(jar), str(classes), "jvm")
+    options = {"JAVA_TOOL_OPTIONS": jvm_agent.tool_options(jar)}
+    return Kind(f"jvm-{major}", command, options, ("conformance",), jvm_agent.helper_dir(jar), str(classes), "jvm")
 
 
 # --- the tool's side

@@ -10,7 +10,7 @@ import pytest
 from conformance_bench import HERE, Bench, Kind, jvm_kind, python_kind
 from jdks import compile_java, jdks, why_no_jvm
 
-from undermine.runtimes import jvm
+from undermine.runtimes import jvm_agent
 
 KINDS = ["python-pure", "python-fast", *([f"jvm-{major}" for major in sorted(jdks())] or ["jvm"])]
 
@@ -20,7 +20,7 @@ def jar() -> Path:
     """The agent's jar, built if it is not there. Not a reason to skip if it cannot be built."""
     if why := why_no_jvm():
         pytest.skip(why)
-    return jvm.agent_jar()
+    return jvm_agent.agent_jar()
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from jdks import compile_java, jdks
 
 from undermine.model.plan import Error
 from undermine.resources import python_agent_dir
-from undermine.runtimes import jvm
+from undermine.runtimes import jvm_agent
 
 GOLDEN = HERE.parents[1] / "protocol" / "golden"
 CHUNK = 65536
@@ -44,7 +44,7 @@ def written_by_python(path: Path) -> None:
 
 
 def written_by_java(path: Path, kind: Kind, process: str, folder: Path) -> None:
-    jar = jvm.agent_jar()
+    jar = jvm_agent.agent_jar()
     compile_java(folder, HERE / "Golden.java", class_path=jar)
     java = str(jdks()[int(kind.name.removeprefix("jvm-"))] / "bin" / "java")
     command = [java, "-cp", f"{folder}:{jar}", "Golden", str(path), process]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from node_helpers import Nodes, Token
 
-from undermine.deployments.client import GuardianClient
+from undermine.deployments.guardian_client.client import GuardianClient
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from undermine.deployments import guardian
-from undermine.deployments.client import GuardianClient
+from undermine.deployments.guardian import processes
+from undermine.deployments.guardian_client.client import GuardianClient
 
 DEADLINE_S = 15.0
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +32,7 @@ class Token:
 
     def pids(self) -> list[int]:
         names = [name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
-        return [int(name) for name in names if self._is_in(name) and guardian.lives(int(name))]
+        return [int(name) for name in names if self._is_in(name) and processes.lives(int(name))]
 
     def _is_in(self, name: str) -> bool:
         try:
@@ -50,7 +50,7 @@ class Token:
     def kill_all(self) -> None:
         while pids := self.pids():
             for pid in pids:
-                guardian.send_signal(pid, 9)
+                processes.send_signal(pid, 9)
 
 
 class Nodes:

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from node_helpers import Nodes, Token, family, family_size, spawn_tool, until
 
-from undermine.deployments import guardian
-from undermine.deployments.client import GuardianClient, GuardianDied
+from undermine.deployments.guardian import processes
+from undermine.deployments.guardian_client.client import GuardianClient, GuardianDied
 from undermine.deployments.sweep import sweep
 
 # Starts and kills nodes for ever; says so after the first of them.
 TOOL = """
 import itertools, os, sys
 from pathlib import Path
-from undermine.deployments.client import GuardianClient
+from undermine.deployments.guardian_client.client import GuardianClient
 
 folder, scratch, script, forked = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4] == "forked"
 client = GuardianClient(campaign_dir=folder)
@@ -72,7 +72,7 @@ def test_a_fork_of_the_tool_that_lives_on_does_not_keep_the_nodes(tmp_path: Path
     command = Path(f"/proc/{tool.pid}/cmdline").read_bytes()
     tool.kill()
     tool.wait()
-    until(lambda: not guardian.lives(guardian_pid), "the guardian ends")
+    until(lambda: not processes.lives(guardian_pid), "the guardian ends")
     until(lambda: not scratch.exists(), "the scratch folder is removed")
     forks = [pid for pid in token.pids() if Path(f"/proc/{pid}/cmdline").read_bytes() == command]
     assert len(forks) == 1  # it did live on
@@ -179,7 +179,7 @@ def test_a_stopped_keeper_does_not_save_its_node(tmp_path: Path, token: Token) -
         assert keeper is not None
         os.kill(keeper, signal.SIGSTOP)
     assert token.pids() == []
-    assert not guardian.lives(keeper)
+    assert not processes.lives(keeper)
 
 
 def test_guardian_and_tool_are_killed_together(tmp_path: Path, token: Token) -> None:
@@ -208,12 +208,12 @@ def test_tool_guardian_and_keeper_are_killed_together(tmp_path: Path, token: Tok
     tool_and_others = [tool.pid, guardian_pid]
     for pid in tool_and_others:
         os.kill(pid, signal.SIGSTOP)
-    tool_and_others += guardian._children_by_file(guardian_pid)
+    tool_and_others += processes.children_by_file(guardian_pid)
     for pid in reversed(tool_and_others):
         os.kill(pid, signal.SIGKILL)
     tool.wait()
     tool.stdout.close()
-    assert any(guardian.lives(pid) for pid in token.pids())  # nobody was left to kill these
+    assert any(processes.lives(pid) for pid in token.pids())  # nobody was left to kill these
     done = sweep(tmp_path)
     assert any(line.startswith("killed process") for line in done)
     assert f"removed folder {scratch}" in done

@@ -25,7 +25,8 @@ from network_helpers import (
 )
 from node_helpers import Nodes, Token, family, family_size, spawn_tool, until
 
-from undermine.deployments import cgroups, guardian
+from undermine.deployments import cgroups
+from undermine.deployments.guardian import processes
 from undermine.deployments.network import Network, find_nft
 from undermine.deployments.sweep import sweep
 
@@ -193,7 +194,7 @@ TOOL = """
 import itertools, os, sys
 from pathlib import Path
 from undermine.deployments import cgroups
-from undermine.deployments.client import GuardianClient
+from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.network import Network, find_nft
 
 folder, script = Path(sys.argv[1]), sys.argv[2]
@@ -286,7 +287,7 @@ def test_all_are_killed_at_once(tmp_path: Path, token: Token) -> None:
     tool.started()
     for pid in (tool.process.pid, tool.guardian):
         os.kill(pid, signal.SIGSTOP)
-    for pid in reversed([tool.process.pid, tool.guardian, *guardian._children_by_file(tool.guardian)]):
+    for pid in reversed([tool.process.pid, tool.guardian, *processes.children_by_file(tool.guardian)]):
         os.kill(pid, signal.SIGKILL)
     tool.ended()
     assert tool.cgroup.is_dir()  # nobody was left to remove it
@@ -316,7 +317,7 @@ def test_a_keeper_is_killed(keeper_of_nodes: Nodes, token: Token, network: Netwo
 def test_empty_cgroups_of_dead_tools_are_swept_and_no_others(tmp_path: Path, keeper_of_nodes: Nodes) -> None:
     top = cgroups.mount()
     assert top is not None
-    start_of_test = guardian.start_time(os.getpid())
+    start_of_test = processes.start_time(os.getpid())
     dead, busy, living = (
         top / f"undermine-{2**22 + 1}-1-dead",
         top / f"undermine-{os.getpid()}-{(start_of_test or 0) - 1}-busy",  # the pid of another, later process

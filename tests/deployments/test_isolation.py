@@ -15,8 +15,8 @@ from node_helpers import Token, until
 from undermine.config.load import load
 from undermine.config.schema import Isolation as Wanted
 from undermine.deployments import cgroups, isolation
-from undermine.deployments.client import GuardianClient
-from undermine.deployments.isolation import Apart, Choice, Isolation, Loopback, choose
+from undermine.deployments.guardian_client.client import GuardianClient
+from undermine.deployments.isolation import Isolation, IsolationChoice, LoopbackNetwork, NamespaceNetwork, choose
 from undermine.deployments.local import AgentFile, LocalCluster
 from undermine.deployments.ports import PortPool
 from undermine.model.errors import UserError
@@ -47,7 +47,7 @@ def cluster(
     grouped: bool = False,
     agent_file: AgentFile | None = None,
     program: str = ECHO,
-) -> Iterator[tuple[LocalCluster, Loopback | Apart]]:
+) -> Iterator[tuple[LocalCluster, LoopbackNetwork | NamespaceNetwork]]:
     (folder / "echo.py").write_text(program)
     toml = (
         TOML.replace("LISTEN", listen)
@@ -59,11 +59,11 @@ def cluster(
     config = load(folder)
     run = RunDir(folder / "run")
     run.create()
-    place = Isolation(choose(mode)).place(config.node_ids, 2)
-    assert isinstance(place, Loopback | Apart)
+    network = Isolation(choose(mode)).network(config.node_ids, 2)
+    assert isinstance(network, LoopbackNetwork | NamespaceNetwork)
     nodes = [
-        NodeInfo(node, "echo", place.hosts[node], port, {"main": port}, str(run.node(node)))
-        for node, port in zip(config.node_ids, place.ports, strict=True)
+        NodeInfo(node, "echo", network.hosts[node], port, {"main": port}, str(run.node(node)))
+        for node, port in zip(config.node_ids, network.ports, strict=True)
     ]
     group = cgroups.new_folder() if grouped else None
     with GuardianClient() as guardian:
@@ -75,14 +75,14 @@ def cluster(
             nodes,
             agent_file or (lambda *_: {}),
             lambda *_: "",
-            place,
+            network,
             group and group / "run-1",
         )
         try:
-            yield made, place
+            yield made, network
         finally:
             made.close()
-            place.close()
+            network.close()
             if group:
                 assert not (group / "run-1").exists()
                 cgroups.remove(group)
@@ -100,7 +100,7 @@ def forget() -> Iterator[None]:
 
 def test_without_root_there_are_ports(forget: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert choose("auto") == Choice("ports", "no namespaces: not root")
+    assert choose("auto") == IsolationChoice("ports", "no namespaces: not root")
     with pytest.raises(UserError, match=r"not possible here: not root; run as root, or set"):
         choose("namespaces")
     assert cgroups.missing() == "not root"
@@ -121,7 +121,7 @@ def test_without_nft_there_are_namespaces_but_no_partitions(forget: None, monkey
     choice = choose("auto")
     assert (choice.mode, choice.nft) == ("namespaces", None)
     assert "nft is not installed" in choice.why
-    assert Isolation(choice).features == frozenset()
+    assert not Isolation(choice).can_partition
 
 
 @needs_namespaces
@@ -132,28 +132,27 @@ def test_an_nft_that_fails_is_none(forget: None, monkeypatch: pytest.MonkeyPatch
 
 def test_ports_can_be_asked_for() -> None:
     assert choose("ports").mode == "ports"
-    assert Isolation(choose("ports")).features == frozenset()
+    assert not Isolation(choose("ports")).can_partition
 
 
 def test_ports_are_given_back() -> None:
     pool = PortPool([20_001, 20_002])
     for _ in range(3):
-        place = Loopback(["a"], 2, pool)
-        assert sorted(place.ports) == [20_001, 20_002]
-        assert place.inside("a", lambda: 5) == 5
-        assert place.namespace("a") == ""
-        with pytest.raises(ValueError, match="cannot be partitioned"):
-            place.cut(0, {("a", "client")})
-        place.close()
+        network = LoopbackNetwork(["a"], 2, pool)
+        assert sorted(network.ports) == [20_001, 20_002]
+        assert network.inside("a", lambda: 5) == 5
+        assert network.namespace("a") == ""
+        assert network.partition is None
+        network.close()
 
 
 @both_modes
 def test_a_cluster_starts_and_its_nodes_answer(tmp_path: Path, mode: Wanted) -> None:
-    with cluster(tmp_path, mode) as (made, place):
+    with cluster(tmp_path, mode) as (made, network):
         assert made.start_all(lambda: False) == {}
         assert len({info.host for info in made.nodes}) == (2 if mode == "namespaces" else 1)
         for info in made.nodes:
-            assert place.inside("client", lambda at=info: _says(at)) == "hello"
+            assert network.inside("client", lambda at=info: _says(at)) == "hello"
 
 
 def _says(info: NodeInfo) -> str:
@@ -169,20 +168,20 @@ def test_two_clusters_side_by_side_have_the_same_addresses_and_ports(tmp_path: P
     folders = [tmp_path / name for name in "12"]
     for folder in folders:
         folder.mkdir()
-    with cluster(folders[0], "namespaces") as (one, _), cluster(folders[1], "namespaces") as (two, place):
+    with cluster(folders[0], "namespaces") as (one, _), cluster(folders[1], "namespaces") as (two, network):
         assert one.start_all(lambda: False) == {}
         assert two.start_all(lambda: False) == {}
         where = [[(info.host, info.port) for info in made.nodes] for made in (one, two)]
         assert where[0] == where[1]
         one.close()
-        assert place.inside("client", lambda: _says(two.nodes[0])) == "hello"
+        assert network.inside("client", lambda: _says(two.nodes[0])) == "hello"
 
 
 @needs_namespaces
 @pytest.mark.parametrize("ready", [TCP, '{log = "up", timeout_s = TIMEOUT}'])
 def test_a_node_that_listens_on_its_loopback_is_told_apart(tmp_path: Path, ready: str) -> None:
     """By a probe nobody reaches it; by its log it seems ready, but the others could not reach it."""
-    with cluster(tmp_path, "namespaces", listen="127.0.0.1", ready=ready, timeout_s=2) as (made, place):
+    with cluster(tmp_path, "namespaces", listen="127.0.0.1", ready=ready, timeout_s=2) as (made, network):
         if "log" in ready:
             (tmp_path / "echo.py").write_text(
                 ECHO.replace("while True:\n    data, s", "print('up')\nwhile True:\n    data, s")
@@ -190,7 +189,7 @@ def test_a_node_that_listens_on_its_loopback_is_told_apart(tmp_path: Path, ready
         unready = made.start_all(lambda: False)
         assert set(unready) == {"a", "b"}
         assert unready["a"] == (
-            f"it listens on 127.0.0.1:{place.ports[0]}, where nobody else can reach it: "
+            f"it listens on 127.0.0.1:{network.ports[0]}, where nobody else can reach it: "
             'let it listen on {host}, or set run.isolation = "ports"'
         )
 
@@ -198,7 +197,7 @@ def test_a_node_that_listens_on_its_loopback_is_told_apart(tmp_path: Path, ready
 @both_modes
 @pytest.mark.parametrize("grouped", [False, pytest.param(True, marks=needs_cgroups)])
 def test_nodes_are_frozen_killed_and_started_again(tmp_path: Path, mode: Wanted, grouped: bool) -> None:
-    with cluster(tmp_path, mode, grouped=grouped) as (made, place):
+    with cluster(tmp_path, mode, grouped=grouped) as (made, network):
         made.start_all(lambda: False)
         assert made.freeze(["a", "b"]) == ["a", "b"]
         assert made.crash("a", None)
@@ -208,19 +207,19 @@ def test_nodes_are_frozen_killed_and_started_again(tmp_path: Path, mode: Wanted,
         assert made.restart_dead() == ["a"]
         assert made.wait_ready(["a", "b"], lambda: False) == {}
         for info in made.nodes:
-            assert place.inside("client", lambda at=info: _says(at)) == "hello"
+            assert network.inside("client", lambda at=info: _says(at)) == "hello"
 
 
 def test_a_reboot_that_comes_too_late_leaves_the_next_start_alone(tmp_path: Path) -> None:
     """Its time is over at the moment of healing, which starts the node before the thread of the reboot gets on."""
-    with cluster(tmp_path, "ports") as (made, place):
+    with cluster(tmp_path, "ports") as (made, network):
         made.start_all(lambda: False)
         assert made.crash("a", None)
         until(lambda: not made.alive("a"), "the end of a is known")
         assert made.restart_dead() == ["a"]
         made._reboot("a", 1)
         assert made.wait_ready(["a"], lambda: False) == {}
-        assert place.inside("client", lambda: _says(made.nodes[0])) == "hello"
+        assert network.inside("client", lambda: _says(made.nodes[0])) == "hello"
         assert [(end.node, end.incarnation) for end in made.exits] == [("a", 1)]
 
 
@@ -241,22 +240,22 @@ def test_each_start_has_a_cgroup_and_its_agent_is_told(tmp_path: Path) -> None:
 
 @needs_nft
 def test_a_cluster_is_cut_and_joined(tmp_path: Path) -> None:
-    with cluster(tmp_path, "namespaces") as (made, place):
-        assert made.features == {"network-partition"}
-        assert isinstance(place, Apart)
+    with cluster(tmp_path, "namespaces") as (made, network):
+        assert isinstance(network, NamespaceNetwork)
         made.start_all(lambda: False)
-        made.cut(0, {("a", "client")})
-        assert place.inside("client", lambda: made._probe_ready(made.nodes[0], made._config.roles["echo"].ready))
-        made.join(0)
+        assert made.partition is not None
+        made.partition.cut(0, {("a", "client")})
+        assert network.inside("client", lambda: made._probe_ready(made.nodes[0], made._config.roles["echo"].ready))
+        made.partition.join(0)
         assert made.wait_ready(["a"], lambda: False) == {}
 
 
 @needs_namespaces
 def test_nothing_keeps_the_namespaces_when_the_run_is_over(tmp_path: Path) -> None:
-    with cluster(tmp_path, "namespaces") as (made, place):
+    with cluster(tmp_path, "namespaces") as (made, network):
         made.start_all(lambda: False)
-        assert isinstance(place, Apart)
-        names = inodes(place)
+        assert isinstance(network, NamespaceNetwork)
+        names = inodes(network)
         assert held(names) == names
     until(lambda: not held(names), "the namespaces are gone")
 

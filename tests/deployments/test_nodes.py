@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from node_helpers import Nodes, Token, family, family_size, until
 
-from undermine.deployments import guardian
-from undermine.deployments.client import Exit, GuardianClient
+from undermine.deployments.guardian import processes
+from undermine.deployments.guardian_client.client import Exit, GuardianClient
 from undermine.model.errors import UserError
 
 
@@ -185,7 +185,7 @@ def test_freeze_and_thaw(keeper_of_nodes: Nodes, token: Token) -> None:
     assert g.thaw("7/s1")
     until(lambda: out.stat().st_size > size + 20, "it runs on")
     [sleeper] = [pid for pid in token.pids() if pid != g.main_pid("7/s1")]
-    assert guardian._states(sleeper) == {b"T"}  # the node had stopped it, so it stays stopped
+    assert processes.thread_states(sleeper) == {b"T"}  # the node had stopped it, so it stays stopped
     assert g.freeze("7/s1")
     assert g.crash("7/s1")
     assert token.pids() == []
@@ -296,7 +296,7 @@ def test_close_kills_all(tmp_path: Path, token: Token) -> None:
         family_size(token)
         pid = client.guardian_pid
     assert token.pids() == []
-    assert not guardian.lives(pid)
+    assert not processes.lives(pid)
     client.close()
 
 
@@ -308,7 +308,7 @@ def test_descendants_are_found_without_the_kernels_children_files(
     keeper_of_nodes.client.freeze("7/s1")  # so that both ways see the same
     keeper = keeper_of_nodes.client.keeper_pid("7/s1")
     assert keeper is not None
-    by_file = guardian.descendants(keeper)
-    monkeypatch.setattr(guardian, "_HAS_CHILDREN_FILES", False)
-    assert sorted(guardian.descendants(keeper)) == sorted(by_file)
+    by_file = processes.descendants(keeper)
+    monkeypatch.setattr(processes, "_HAS_CHILDREN_FILES", False)
+    assert sorted(processes.descendants(keeper)) == sorted(by_file)
     assert len(by_file) >= 5

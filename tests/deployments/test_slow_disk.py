@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from node_helpers import DEADLINE_S, Nodes, Token, spawn_tool, until
 
-from undermine.deployments import guardian
+from undermine.deployments.guardian import processes
 from undermine.deployments.slow import disk as slow_disk
 from undermine.deployments.slow import disk_supervisor
 from undermine.deployments.slow.disk import SlowDisk, SlowDisks, program
@@ -300,7 +300,7 @@ def test_a_signal_does_not_end_the_wait(node: Obedient) -> None:
     node.disk.start(DELAY_S)
     result = node.begin(FSYNC)
     node.until_held()
-    guardian.send_signal(node.pid, 12)
+    processes.send_signal(node.pid, 12)
     until(result, "it went on")
     assert float(result()) >= DELAY_S
     assert node.slowed() == [("fsync", "data", "delayed")]
@@ -372,7 +372,7 @@ def test_if_the_supervisor_dies_calls_wait_and_do_not_fail(door: Path, keeper_of
         node.disk.start(LONG_S)
         waiting = node.begin(FSYNC)
         node.until_held()
-        guardian.send_signal(disks.supervisor_pid, 9)
+        processes.send_signal(disks.supervisor_pid, 9)
         until(lambda: lost, "the tool knows")
         assert "died" in node.disk.receipts().problem
         assert waiting() == ""
@@ -385,16 +385,16 @@ def test_the_supervisor_ends_when_it_is_closed_and_the_nodes_are_dead(door: Path
     disks = SlowDisks(door)
     Obedient(keeper_of_nodes, disks)
     keeper_of_nodes.client.crash("a")
-    assert guardian.lives(disks.supervisor_pid)
+    assert processes.lives(disks.supervisor_pid)
     disks.close()
-    assert not guardian.lives(disks.supervisor_pid)
+    assert not processes.lives(disks.supervisor_pid)
     assert not door.exists()
 
 
 TOOL = """
 import sys, time
 from pathlib import Path
-from undermine.deployments.client import GuardianClient
+from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.slow.disk import SlowDisks
 door, folder, token = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 client, disks = GuardianClient(), SlowDisks(door)
@@ -416,7 +416,7 @@ def test_if_the_tool_dies_node_and_supervisor_go(door: Path, tmp_path: Path, tok
         until((tmp_path / "begun").exists, "the node is about to wait")
         tool.kill()
         token.until_none()
-        until(lambda: not guardian.lives(supervisor), "the supervisor is gone")
+        until(lambda: not processes.lives(supervisor), "the supervisor is gone")
 
 
 @needs_seccomp
@@ -432,5 +432,5 @@ def test_a_supervisor_that_was_closed_serves_what_still_lives(door: Path, keeper
     assert float(waiting()) < DEADLINE_S
     assert node.took_s(FSYNC) < DEADLINE_S
     keeper_of_nodes.client.crash("a")
-    until(lambda: not guardian.lives(disks.supervisor_pid), "the supervisor is gone")
+    until(lambda: not processes.lives(disks.supervisor_pid), "the supervisor is gone")
     disks.close()

@@ -13,8 +13,8 @@ from network_helpers import needs_namespaces
 from node_helpers import until
 
 from undermine.config.load import load
-from undermine.deployments.client import GuardianClient
-from undermine.deployments.isolation import Isolation, Place, choose
+from undermine.deployments.guardian_client.client import GuardianClient
+from undermine.deployments.isolation import Isolation, NodeNetwork, choose
 from undermine.deployments.local import LocalCluster
 from undermine.deployments.slow import disk as slow_disk
 from undermine.deployments.slow import network as slow_network
@@ -58,16 +58,16 @@ command = "true"
 class Cluster:
     """One node that stores, and what is around it."""
 
-    def __init__(self, local: LocalCluster, place: Place, disks: SlowDisks, info: NodeInfo) -> None:
+    def __init__(self, local: LocalCluster, network: NodeNetwork, disks: SlowDisks, info: NodeInfo) -> None:
         self.local = local
-        self.place = place
+        self.network = network
         self.disk = disks.disk("a", [Path(info.dir)])
         self._info = info
 
     def ask(self) -> socket.socket:
         """Have something stored; the answer comes by this connection."""
         address = self._info.host, self._info.port
-        connection = self.place.inside(CLIENT, lambda: socket.create_connection(address, 15))
+        connection = self.network.inside(CLIENT, lambda: socket.create_connection(address, 15))
         connection.sendall(b"word")
         return connection
 
@@ -87,17 +87,17 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
     run = RunDir(tmp_path / "run")
     run.create()
     with (
-        closing(Isolation(choose(request.param)).place(config.node_ids, 1)) as place,
+        closing(Isolation(choose(request.param)).network(config.node_ids, 1)) as network,
         tempfile.TemporaryDirectory(prefix="um-") as folder,
         SlowDisks(Path(folder, "door")) as disks,
         GuardianClient() as client,
     ):
-        info = NodeInfo("a", "store", place.hosts["a"], place.ports[0], {"main": place.ports[0]}, str(run.node("a")))
+        info = NodeInfo("a", "store", network.hosts["a"], network.ports[0], {"main": network.ports[0]}, str(run.node("a")))
         with closing(
-            LocalCluster(config, run, "run", client, [info], lambda *_: {}, lambda *_: "", place, disks=disks)
+            LocalCluster(config, run, "run", client, [info], lambda *_: {}, lambda *_: "", network, disks=disks)
         ) as local:
             assert local.start_all(lambda: False) == {}
-            yield Cluster(local, place, disks, info)
+            yield Cluster(local, network, disks, info)
 
 
 def test_a_node_has_a_slow_disk_also_after_its_crash(cluster: Cluster) -> None:
@@ -116,7 +116,7 @@ def test_a_node_has_a_slow_disk_also_after_its_crash(cluster: Cluster) -> None:
 
 
 def test_a_node_has_a_slow_network_where_it_has_one_of_its_own(cluster: Cluster) -> None:
-    namespace = cluster.place.namespace("a")
+    namespace = cluster.network.namespace("a")
     if lacking := slow_network.missing(namespace):
         with pytest.raises(UserError, match=lacking[:20]):
             SlowNetwork(namespace)

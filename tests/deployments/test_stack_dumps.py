@@ -15,7 +15,8 @@ import pytest
 from network_helpers import needs_cgroups
 from node_helpers import until
 
-from undermine.deployments import cgroups, guardian, stacks
+from undermine.deployments import cgroups, stacks
+from undermine.deployments.guardian.processes import stat_fields
 from undermine.deployments.stacks import gather
 from undermine.model.stacks import STACKS_SIGNAL, Doing
 
@@ -117,7 +118,7 @@ def test_the_dead_are_not_asked(processes: Processes) -> None:
 def test_who_stands_still_is_not_waited_for(processes: Processes) -> None:
     process = processes.start("catch")
     process.send_signal(signal.SIGSTOP)
-    until(lambda: guardian.stat_fields(f"/proc/{process.pid}/stat")[0] == b"T", "it has stopped")
+    until(lambda: stat_fields(f"/proc/{process.pid}/stat")[0] == b"T", "it has stopped")
     assert [one.problem for one in gather(processes.folder, timeout_s=60)] == [stacks.STANDS_STILL]
 
 

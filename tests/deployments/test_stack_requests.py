@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from undermine.deployments.stacks import JVM_NO_ANSWER, NOT_CAUGHT, gather
+from undermine.deployments.stacks import NOT_CAUGHT, gather
 from undermine.inject.server import SharedState
 from undermine.model.codec import CHUNK, MAGIC, read_agent
+from undermine.runtimes.jvm import NO_STACKS
 
 HOLDS_ITS_FILE = """
 import mmap, sys
@@ -84,7 +85,7 @@ def test_a_jvm_is_asked_by_the_shared_state_and_lives(jvm: Mapped) -> None:
 
 def test_a_jvm_that_does_not_answer_is_said_to(jvm: Mapped) -> None:
     (stacks,) = gather(jvm.folder, timeout_s=0.1)
-    assert stacks.problem == JVM_NO_ANSWER
+    assert stacks.problem == NO_STACKS
     assert jvm.lives()
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from node_helpers import Nodes, Token
 
-from undermine.deployments import guardian
-from undermine.deployments.client import GuardianClient
+from undermine.deployments.guardian import processes
+from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.sweep import REGISTRY, note_scratch, removable, sweep
 
 DEAD_TOOL = {"pid": 2**22 + 1, "start": 1}  # no such pid can be
@@ -129,7 +129,7 @@ def test_dangerous_registry_lines_do_nothing(tmp_path: Path) -> None:
 def test_start_time_tells_a_reused_pid(tmp_path: Path) -> None:
     path = tmp_path / "runs" / "1"
     path.mkdir(parents=True)
-    start = guardian.start_time(os.getpid())
+    start = processes.start_time(os.getpid())
     assert start is not None
     _register(tmp_path, path, pid=os.getpid(), start=start - 1)
     assert sweep(tmp_path) == [f"removed folder {path}"]

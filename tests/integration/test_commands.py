@@ -12,7 +12,7 @@ import pytest
 from integration_project import LOST, TOML
 
 from undermine.api import CheckResult
-from undermine.cli import display
+from undermine.cli.check import show_check
 from undermine.runtimes import accelerator
 from undermine.store.campaign_dirs import open_store
 
@@ -68,7 +68,7 @@ def test_check_says_what_can_be_seen(project, capsys: pytest.CaptureFixture[str]
     assert result["recurrence"]["points"] > 5
     assert result["possible_faults"] > 20
     assert {a["name"] for a in result["abilities"]} >= {"root", "namespaces", "nftables", "compiler"}
-    display.show_check(msgspec.convert(result, CheckResult))
+    show_check(msgspec.convert(result, CheckResult))
     assert "not seen: " not in capsys.readouterr().out, "that is for who asks for it"
 
 
@@ -151,7 +151,8 @@ def test_every_command_has_help_with_an_example(project) -> None:
 
 QUICK_DEMO = """
 import sys
-from undermine import api, cli
+from undermine import api
+from undermine.cli.commands import main
 def quick(home, whole=api.demo_config):
     file = whole(home) / "undermine.toml"
     fewer = "[hunt]\\nbaseline_runs = 1\\nbenign_runs = 0\\n"
@@ -159,7 +160,7 @@ def quick(home, whole=api.demo_config):
     assert fewer in file.read_text()
     return home
 api.demo_config = quick
-cli.main()
+main()
 """
 """The demo as it is, but for the runs before the hunt and after it."""
 

@@ -116,7 +116,7 @@ def test_side_by_side_runs_are_interrupted_too(project) -> None:
 def test_a_killed_guardian_breaks_the_run_and_the_hunt_says_so(project) -> None:
     process = project.start(*HUNT, "--max-runs", "4")
     wait_for_a_run(project, process)
-    guardians = [pid for pid in children(process.pid) if b"guardian.py" in command_line(pid)]
+    guardians = [pid for pid in children(process.pid) if b"guardian/__main__.py" in command_line(pid)]
     assert len(guardians) == 1
     os.kill(guardians[0], signal.SIGKILL)
     output, _ = process.communicate(timeout=120)

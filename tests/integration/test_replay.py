@@ -180,7 +180,7 @@ def test_a_known_finding_is_kept_quiet_until_its_day(project: Project, hunted: t
     hunt = project.run("hunt", "-s", "exhaustive", "--max-runs", "3")
     assert hunt.returncode == 0, hunt.stdout + hunt.stderr
     assert "suppressed until 2999-01-31: issue 12" in hunt.stdout
-    path = project.folder / "undermine-known.toml"
+    path = project.folder / "undermine-suppressions.toml"
     path.write_text(path.read_text().replace("2999-01-31", "2020-01-31"))
     again = project.run("report")
     assert again.returncode == 1
@@ -188,7 +188,7 @@ def test_a_known_finding_is_kept_quiet_until_its_day(project: Project, hunted: t
     (listed,) = project.json("suppress", "--list")
     assert project.run("suppress", "--remove", listed["id"]).returncode == 0
     assert "was suppressed" not in project.run("report").stdout
-    path.write_text("[[known]]\nsymptom = 5\n")
+    path.write_text("[[suppression]]\nsymptom = 5\n")
     broken = project.run_here("hunt")
     assert broken.returncode == 2
-    assert "undermine-known.toml:2: known.symptom must be text" in broken.stderr
+    assert "undermine-suppressions.toml:2: suppression.symptom must be non-empty text" in broken.stderr

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from ledger_simulator import Story
 
 from undermine.ledgers import Ledger, runs_of_jobs
@@ -141,25 +141,27 @@ def test_nonsense_is_refused(times: str, options: dict[str, str], word: str) -> 
         runs_of_jobs(times, **options)  # type: ignore[arg-type]
 
 
-def test_no_failure_on_queues_that_keep_their_promise_and_failure_once_they_do_not() -> None:
-    for seed in range(2000):
-        rng, story, done, sure = random.Random(seed), Story(), [], []
-        for number in range(rng.randrange(1, 8)):
-            status = rng.choice(("ok", "ok", "unknown", "pending", "fail"))
-            story.add("submit", job=number, status=status)
-            if status == "ok" or (status != "fail" and rng.random() < 0.5):
-                done.append(number)
-            sure += [number] if status == "ok" else []
-        rng.shuffle(done)
-        early = [job for job in done if rng.random() < 0.5]
-        story.add("outputs", value=early, final=True).add("outputs", value=done, final=True)
-        assert listed("exactly once")(story.view).answer == "pass", seed
-        if done:
-            doubled = Story()
-            doubled.ops = [*story.ops]
-            doubled.add("outputs", value=[*done, rng.choice(done)], final=True)
-            assert listed("at most once")(doubled.view).symptom == "job run twice", seed
-        if sure:
-            gone = rng.choice(sure)
-            story.add("outputs", value=[job for job in done if job != gone], final=True)
-            assert listed("at least once")(story.view).symptom == "job never done", seed
+SUBMITTED = st.lists(
+    st.tuples(st.sampled_from(("ok", "unknown", "pending", "fail")), st.booleans()), min_size=1, max_size=8
+)
+"""For each job: how its submission ended, and whether it is done if that is not certain."""
+
+
+@given(SUBMITTED, st.data())
+def test_no_failure_on_queues_that_keep_their_promise_and_failure_once_they_do_not(
+    submitted: list[tuple[str, bool]], data: st.DataObject
+) -> None:
+    story = Story()
+    for job, (status, _) in enumerate(submitted):
+        story.add("submit", job=job, status=status)
+    done = [job for job, (status, late) in enumerate(submitted) if status == "ok" or (status != "fail" and late)]
+    done = data.draw(st.permutations(done))
+    early = done[: data.draw(st.integers(0, len(done)))]
+    story.add("outputs", value=early, final=True).add("outputs", value=done, final=True)
+    assert listed("exactly once")(story.view).answer == "pass"
+    for job in done:
+        doubled = Story(story.ops).add("outputs", value=[*done, job], final=True)
+        assert listed("at most once")(doubled.view).symptom == "job run twice"
+    for job in (job for job, (status, _) in enumerate(submitted) if status == "ok"):
+        lost = Story(story.ops).add("outputs", value=[other for other in done if other != job], final=True)
+        assert listed("at least once")(lost.view).symptom == "job never done"

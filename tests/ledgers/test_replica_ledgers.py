@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from ledger_simulator import Story
+from hypothesis import given
+from ledger_simulator import RANDOM, Story
 
 from undermine.ledgers import replicas_agree
 
@@ -85,23 +86,29 @@ def test_several_things_are_compared_each_for_itself() -> None:
 
 
 @pytest.mark.parametrize("raises_at_once", [True, False])
-def test_no_failure_if_all_agree_from_some_try_on(raises_at_once: bool) -> None:
+@given(rng=RANDOM)
+def test_no_failure_if_all_agree_from_some_try_on(raises_at_once: bool, rng: random.Random) -> None:
     """Tries of a final function that reads in order, retries, gives up or is cut off; the last begins in agreement."""
-    passed = 0
-    for seed in range(1500):
-        rng, story = random.Random(seed), Story()
-        tries = rng.randrange(1, 5)
-        for number in range(tries):
-            settled = number == tries - 1
-            cut = rng.randrange(1, 4) if settled and rng.random() < 0.3 else len(NODES)
-            for node in NODES[:cut]:
-                ok = one_read(story, rng, node, "new" if settled else rng.choice(("old", "new")))
-                if not ok and raises_at_once:
-                    break
-        verdict = LEDGER(story.view)
-        assert verdict.answer != "fail", (seed, verdict)
-        passed += verdict.answer == "pass"
-    assert passed > 300
+    assert LEDGER(final_reads(rng, raises_at_once).view).answer != "fail"
+
+
+@pytest.mark.parametrize("raises_at_once", [True, False])
+def test_the_simulated_final_reads_are_interesting(raises_at_once: bool) -> None:
+    answers = [LEDGER(final_reads(random.Random(seed), raises_at_once).view).answer for seed in range(200)]
+    assert answers.count("pass") > 40
+
+
+def final_reads(rng: random.Random, raises_at_once: bool) -> Story:
+    story = Story()
+    tries = rng.randrange(1, 5)
+    for number in range(tries):
+        settled = number == tries - 1
+        cut = rng.randrange(1, 4) if settled and rng.random() < 0.3 else len(NODES)
+        for node in NODES[:cut]:
+            ok = one_read(story, rng, node, "new" if settled else rng.choice(("old", "new")))
+            if not ok and raises_at_once:
+                break
+    return story
 
 
 def one_read(story: Story, rng: random.Random, node: str, value: str) -> bool:

@@ -88,7 +88,7 @@ def test_a_version_that_is_there_is_not_fetched_again(monkeypatch: pytest.Monkey
 def test_the_configuration_is_sound(pack: str) -> None:
     config = load(EXAMPLES / pack)
     assert config.params["version"]
-    assert [config.agent(role) for role in config.roles] == (
+    assert [config.runtime(role).name for role in config.roles] == (
         ["none", "python"] if pack == "rq" else ["python", "python"]
     )
 

@@ -33,7 +33,7 @@ HARD = {
     "put": case("self.x.put(1)", "return self.x.get()", "queue.Queue()"),
     "release as a signal": case("self.x.release()", "self.x.acquire()", "threading.Semaphore(0)"),
     "a future": case("self.x.set_result(1)", "pass", "asyncio.Future()"),
-    "by way of a small function": """
+    "through a small function": """
 class A:
     def __init__(self):
         self.x = threading.Event()

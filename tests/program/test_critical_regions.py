@@ -401,7 +401,7 @@ def test_a_lock_and_its_way_are_told() -> None:
             def g(self):
                 os.fsync(1)  # IO
     """
-    assert why(text) == "under the lock self.lock (threading.Lock), taken in A.f; reached by way of A.g"
+    assert why(text) == "under the lock self.lock (threading.Lock), taken in A.f; reached through A.g"
 
 
 def test_two_modules() -> None:

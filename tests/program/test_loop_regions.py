@@ -179,7 +179,7 @@ def test_what_is_awaited_does_not_block_the_loop() -> None:
 
 
 def test_it_says_why() -> None:
-    assert "serves everything one after the other in one thread (a queue, in a loop)" in why(HEAD + SERVES["a queue"])
+    assert "serves all requests in one thread (a queue, in a loop)" in why(HEAD + SERVES["a queue"])
     assert "it blocks the event loop: f is a coroutine" in why(HEAD + SERVES["a coroutine that does not await it"])
 
 
@@ -196,4 +196,4 @@ def test_what_an_event_loop_receives_is_met_where_it_is_run() -> None:
         async def work(): ...
     """
     assert kinds(text) == {"loop"}
-    assert "everything that the event loop receives" in why(text)
+    assert "the event loop receives everything here" in why(text)

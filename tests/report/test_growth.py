@@ -7,7 +7,7 @@ import re
 import pytest
 
 from undermine.analysis.coverage import Reached, Stage
-from undermine.report.growth import Curve, curves, ticks
+from undermine.report.drawing.growth import Curve, curves, ticks
 
 REACHED = Reached(
     runs=20, locations=8, locations_fired=3, recovery_classes=2, recovery_classes_by_location=5, runs_since_new=4
@@ -23,7 +23,7 @@ def line(curve: Curve) -> list[tuple[float, float]]:
 
 def test_there_are_two_with_their_captions() -> None:
     hit, classes = curves(REACHED, STAGES)
-    assert (hit.number, hit.words, hit.note) == ("3", "source locations hit", "dashed: all 8")
+    assert (hit.number, hit.words, hit.note) == ("3", "source locations hit", "dashed line: all 8")
     assert (classes.number, classes.words) == ("2", "recovery classes")
     assert classes.note == "last new one 4 runs ago; 5 by source location"
     assert 'aria-label="3 source locations after 20 experiments"' in hit.picture

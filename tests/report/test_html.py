@@ -21,7 +21,7 @@ from undermine.model.point import CLIENT, Point
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
 from undermine.model.stacks import Doing, ProcessStacks
 from undermine.protocols import PointSeen
-from undermine.report import data, html
+from undermine.report import data, head, html
 from undermine.report.html import write_report
 from undermine.report.stacks import process_rows
 from undermine.store.database import Store
@@ -105,7 +105,7 @@ def test_the_head_says_it_in_one_sentence(good: Page) -> None:
     assert "seed 7" in good.text
     assert "undermine 0.1.0" in good.text
     assert (
-        "3 bugs, 1 confirmed with controls, 1 reproduced at times, 1 not re-run; 1 suspicion could not be reproduced."
+        "3 bugs, 1 confirmed with controls, 1 reproduced sometimes, 1 not re-run; 1 suspicion could not be reproduced."
         in good.text
     )
 
@@ -161,7 +161,7 @@ def test_the_growth_of_coverage_is_drawn(good: Page) -> None:
     assert len(labels) == 2
     assert re.fullmatch(r"8 source locations after \d+ experiments", labels[0])
     assert re.fullmatch(r"\d+ recovery class(es)? after \d+ experiments", labels[1])
-    assert "8 source locations hit dashed: all 9" in good.text
+    assert "8 source locations hit dashed line: all 9" in good.text
 
 
 def test_the_parts_come_in_order(good: Page) -> None:
@@ -213,7 +213,7 @@ def test_recovery_is_counted_and_drawn(tmp_path: Path) -> None:
 def test_what_each_strategy_gave_is_a_table(tmp_path: Path) -> None:
     shown = page(recovering(tmp_path).close())
     assert (
-        "Strategy Experiments Points Locations Recovery classes Seen first random 2 1 1 2 1 exhaustive 2 1 1 2 1"
+        "Strategy Experiments Points Locations Recovery classes First to show random 2 1 1 2 1 exhaustive 2 1 1 2 1"
         in spaced(shown.raw)
     )
 
@@ -395,7 +395,7 @@ def test_hostile_text_everywhere(tmp_path: Path) -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", shown.raw)
     assert "49" not in shown.text.split("<script>alert")[1][:80]  # templates in text are not run
     assert "more characters" in shown.text
-    assert "bytes stand before it" in shown.text
+    assert "bytes come before it" in shown.text
     assert len(shown.raw.encode()) < 2_000_000
 
 
@@ -507,7 +507,7 @@ def test_control_characters_never_leave_the_templates() -> None:
     ],
 )
 def test_the_name_of_the_system(config: str, folder: str, name: str) -> None:
-    assert data._system_name(config, Path(folder)) == name
+    assert head._system_name(config, Path(folder)) == name
 
 
 def finding(**more: Any) -> Finding:
@@ -538,13 +538,13 @@ RAN = [{"plan": plan(Crash(), WHERE), "status": "fired"}]
         ),
         (
             [finding(tries=3, hits=3, control_tries=3, control_hits=1), finding(elsewhere=2)],
-            "No confirmed bug; 1 suspicion could not be reproduced; 1 suspicion came without the fault too.",
+            "No confirmed bug; 1 suspicion could not be reproduced; 1 suspicion also appeared without the fault.",
         ),
         ([], "Nothing found in 1 run, 1 of them with a fault that fired."),
     ],
 )
 def test_the_sentence(findings: list[Finding], words: str) -> None:
-    assert data.sentence(findings, RAN) == words
+    assert head.sentence(findings, RAN) == words
 
 
 def test_certain_before_worst_before_frequent() -> None:
@@ -580,9 +580,9 @@ def test_why_a_finding_is_doubted_is_said(tmp_path: Path) -> None:
     )
     shown = page(made.close())
     assert "Suppressed: known since ticket 7, until 2030-01-01" in shown.text
-    assert "It came without the fault too, in 1 of 3 controls" in shown.text
+    assert "It also appeared without the fault, in 1 of 3 controls" in shown.text
     assert "flaky, 1 of 3 without the fault" in shown.text
-    assert "in 3 re-runs the fault did not fire there" in shown.text
+    assert "in 3 re-runs the fault did not fire at that point" in shown.text
     assert "No confirmed bug" in shown.text
 
 
@@ -593,9 +593,9 @@ def test_what_no_device_causes_is_in_a_section_of_its_own(tmp_path: Path) -> Non
     made.findings(unreal, real)
     shown = page(made.close())
     assert "Slow deviceit took <10> s" in shown.text
-    assert shown.text.index("Dropped These came back") > shown.text.index("Slow deviceit took")
+    assert shown.text.index("Dropped The symptom returned") > shown.text.index("Slow deviceit took")
     assert "Dropped: it took 0.4 ms." in shown.text
-    assert "1 dropped, since no slow device causes the delay" in shown.text
+    assert "1 dropped: no slow device causes the delay" in shown.text
 
 
 def test_who_waits_for_whom_comes_before_who_is_idle() -> None:
@@ -629,7 +629,7 @@ def test_else_it_is_the_last_one_of_a_node_before_the_fault(tmp_path: Path) -> N
     seen = [("s2", 1.0, "early"), ("s2", 1.1, "struck"), (CLIENT, 1.15, "asked"), ("s2", 1.4, "late")]
     events = [event(node, n, at, "file.write", "x:y#1", thread=name) for n, (node, at, name) in enumerate(seen, 1)]
     made, _ = one_finding(tmp_path, made=made_record, events=events)
-    assert "thread struck of s2; the last operation that fits, since no receipt names one" in page(made.close()).text
+    assert "thread struck of s2; the last matching operation, since no receipt names one" in page(made.close()).text
 
 
 def test_a_flaky_workload_is_said_first(tmp_path: Path) -> None:

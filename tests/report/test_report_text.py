@@ -43,7 +43,7 @@ def test_the_tail_of_a_log(tmp_path: Path) -> None:
     tail = tail_of(path)
     assert tail.lines[-1] == "line 99"
     assert len(tail.lines) == LOG_LINES_MAX
-    assert tail.note == "70 lines stand before these"
+    assert tail.note == "70 earlier lines are not shown"
 
 
 def test_the_tail_of_one_endless_line_that_is_no_text(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_the_tail_of_one_endless_line_that_is_no_text(tmp_path: Path) -> None:
     tail = tail_of(path)
     assert len(tail.lines) == 1
     assert len(tail.lines[0]) < 500
-    assert "bytes stand before it" in tail.note
+    assert "bytes come before it" in tail.note
 
 
 def test_a_line_whose_beginning_was_not_read_is_left_out(tmp_path: Path) -> None:

@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 from browser import CHROMIUM, Page, browsing
 from report_campaigns import at_s, op, plan, point, record
-from traced_samples import done, events, stored, traced
+from traced_samples import analysis, done, events, stored
 
+from undermine.analysis.trace_analysis import TraceAnalysis, plain
 from undermine.analysis.trace_summary import summary
-from undermine.analysis.traced import Traced, plain
 from undermine.model.columns import Columns
 from undermine.model.event import Event, Trace
 from undermine.model.plan import Crash
 from undermine.model.run import NodeExit, Receipt, RunView
-from undermine.report.scene import scene_of
-from undermine.report.spacetime import GROUPS, choose, diagram, group, is_late, picture, unpacked
+from undermine.report.drawing.event_groups import GROUPS, choose, group, is_late
+from undermine.report.drawing.scene import scene_of
+from undermine.report.drawing.spacetime import diagram, picture, unpacked
 from undermine.report.trace_page import page
 
 HOSTILE = '"><script>alert(1)</script></div>\x00\x1b[31m\u202e&{{ 7*7 }}'
@@ -34,8 +35,8 @@ def view(**more: Any) -> RunView:
     return RunView(made, (op(0, "c1", "put", 1.0, 1.2, node="s1"), op(1, "c2", "put", 1.1, 0, "pending")), Trace)
 
 
-def drawn(some: Traced | None = None, **more: Any) -> dict[str, Any]:
-    some = traced() if some is None else some
+def drawn(some: TraceAnalysis | None = None, **more: Any) -> dict[str, Any]:
+    some = analysis() if some is None else some
     scene = scene_of(view(), some.columns)
     assert scene is not None
     return picture(scene, some, **more)
@@ -78,7 +79,7 @@ def test_events_are_in_time_order_with_what_they_took() -> None:
 
 def test_an_operation_that_never_returned_has_no_duration() -> None:
     some = [*events(), msgspec.structs.replace(done("s3", 1, 1.2, "net.recv"), end_ns=0)]
-    made = drawn(traced(some))
+    made = drawn(analysis(some))
     assert made["events"]["d"][row_of(made, "net.recv", "s3")] == -1
 
 
@@ -154,7 +155,7 @@ def test_the_fault_the_healing_and_the_clients_are_there() -> None:
     assert ["fault", "injected fault"] in made["signs"]
 
 
-def test_causors_that_are_not_drawn_are_skipped_over() -> None:
+def test_a_cause_that_is_not_drawn_is_replaced_by_its_own_cause() -> None:
     """Hand-overs are left out first: what they caused was caused by what caused them."""
     made = drawn(events_max=8)
     assert "handover.take" not in texts(made, "op")
@@ -201,7 +202,9 @@ def test_many_threads_share_lanes() -> None:
 
 def test_processes_of_a_node_have_lanes_of_their_own_and_a_restarted_one_has_its_old_ones() -> None:
     started = [(8, 1), (9, 1), (7, 1), (5, 2)]
-    some = [done("s1", 1, 1 + n / 9, "file.read", thread="main", pid=p, incarnation=i) for n, (p, i) in enumerate(started)]
+    some = [
+        done("s1", 1, 1 + n / 9, "file.read", thread="main", pid=p, incarnation=i) for n, (p, i) in enumerate(started)
+    ]
     made = drawn(plain(Columns.of(some)))
     assert sorted(made["subs"][sub][1] for sub in made["lanes"][1]["subs"]) == ["7: main", "9: main", "main"]
     assert [made["subs"][sub][1] for sub in made["events"]["s"]] == ["main", "9: main", "7: main", "main"]
@@ -228,7 +231,7 @@ def hostile() -> list[Event]:
 
 
 def test_what_a_target_wrote_is_only_ever_data() -> None:
-    some = traced(hostile())
+    some = analysis(hostile())
     shown = page(view(), some, summary(some), HOSTILE, [HOSTILE])
     assert "alert(1)" not in shown.replace(html.escape("<script>alert(1)</script>"), "")
     assert shown.count("<script") == 1
@@ -242,7 +245,7 @@ def test_what_a_target_wrote_is_only_ever_data() -> None:
 
 
 def test_the_page_needs_no_network() -> None:
-    some = traced()
+    some = analysis()
     shown = page(view(), some, summary(some), "a run")
     assert "default-src 'none'" in shown
     assert not re.search(r'(?:src|href)="?(?:https?:)?//', shown)
@@ -257,7 +260,7 @@ def drawn_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     if not CHROMIUM:
         pytest.skip("no browser here")
     folder = tmp_path_factory.mktemp("trace")
-    some = traced(hostile())
+    some = analysis(hostile())
     path = folder / "trace.html"
     path.write_text(page(view(), some, summary(some), HOSTILE))
     with browsing(path.as_uri(), folder / "profile") as shown:
@@ -280,8 +283,8 @@ def test_what_is_beyond_the_window_is_said(drawn_page: Page) -> None:
     drawn_page.ask("D.p.span = [0, 6e9]; D.look(3.1e9, 5.5e9)")
     drawn_page.frames()
     left, right = drawn_page.ask(beyond)
-    assert left == "◂ the first 3.1 s are to the left: zoom out"
-    assert right == "the last 500 ms are to the right ▸"
+    assert left == "◂ first 3.1 s not shown: zoom out"
+    assert right == "last 500 ms not shown ▸"
     drawn_page.ask("D.fit()")
     drawn_page.frames()
     assert drawn_page.ask(beyond) == []
@@ -320,7 +323,7 @@ def test_hovering_says_what_it_is_and_a_click_what_led_to_it(drawn_page: Page) -
     drawn_page.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
     drawn_page.mouse("mouseReleased", x, y, button="left", clickCount=1)
     drawn_page.frames()
-    assert "What led to it" in drawn_page.ask("D.panel.textContent")
+    assert "Causes, the nearest first" in drawn_page.ask("D.panel.textContent")
     assert drawn_page.ask("document.querySelectorAll('.st-chain').length") == 1
     assert drawn_page.errors == []
 
@@ -356,7 +359,7 @@ def target(shown: Page, name: str) -> int:
 def test_a_read_names_the_write_and_a_write_its_readers(page_of_stores: Page) -> None:
     shown = page_of_stores
     shown.ask(f"D.pin({target(shown, 'GET')}); 1")
-    assert "reads what SET k:x14 of s1 wrote" in shown.ask("D.panel.textContent")
+    assert "reads the value written by SET k:x14 of s1" in shown.ask("D.panel.textContent")
     assert "1.000000 s" in shown.ask("D.panel.querySelector('.st-causes').textContent")
     shown.ask("D.panel.querySelector('.st-causes button').click(); 1")
     assert shown.ask("D.pinned") == target(shown, "PIPELINE")
@@ -364,7 +367,7 @@ def test_a_read_names_the_write_and_a_write_its_readers(page_of_stores: Page) ->
     for words in ("taken by BLPOP jobs of s2", "read by GET k:x14 of s2", "followed by EXISTS k:x14 of s2"):
         assert words in said
     shown.ask(f"D.pin({target(shown, 'BLPOP')}); 1")
-    assert "takes what RPUSH jobs of s1 put there" in shown.ask("D.panel.textContent")
+    assert "takes the item put by RPUSH jobs of s1" in shown.ask("D.panel.textContent")
     shown.ask(f"D.pin({target(shown, 'EXISTS')}); 1")
     assert "follows the change by SET k:x14 of s1" in shown.ask("D.panel.textContent")
     shown.frames()
@@ -403,6 +406,6 @@ def test_a_trace_without_stores_has_no_such_kind(drawn_page: Page) -> None:
 
 
 def test_without_a_script_the_still_picture_is_there() -> None:
-    shown = diagram(view(), traced())
+    shown = diagram(view(), analysis())
     assert shown.startswith('<div class="st" data-picture="')
     assert '<svg class="tl"' in shown

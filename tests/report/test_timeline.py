@@ -16,9 +16,9 @@ from undermine.model.event import Event, Trace
 from undermine.model.plan import Crash, Delay, Drop, Error, Fault, Partition, Pause, Plan, Reboot, fault_kind
 from undermine.model.point import Point
 from undermine.model.run import END, HealthSample, NodeExit, Op, Receipt, RunRecord, RunView, Settling, Timing
-from undermine.report.axis import Axis
-from undermine.report.scene import OPS_MAX, Scene, scene_of, with_ops
-from undermine.report.timeline import timeline
+from undermine.report.drawing.axis import Axis
+from undermine.report.drawing.scene import OPS_MAX, Scene, scene_of, with_ops
+from undermine.report.drawing.timeline import timeline
 
 WHERE = point("s2", "file.write", "granary.disk:append#1", "log")
 HOSTILE = '"><script>alert(1)</script>\x00\x1b[31m\u202e&'
@@ -96,13 +96,13 @@ def test_a_node_that_ended_after_healing_stays_gone() -> None:
     exits = [NodeExit("s2", 1, 1, at_s(0.1), at_s(3.4), False)]
     svg = drawn(view(record(1, plan(Crash(), WHERE), (), exits)))
     assert len([b for b in bars(svg, "tl-node") if title(b).startswith("s2")]) == 1
-    assert "by itself" in title(bars(svg, "tl-bad")[0])
+    assert "on its own" in title(bars(svg, "tl-bad")[0])
 
 
 def test_a_node_that_does_not_serve_again_looks_different() -> None:
     svg = drawn(view(rebooted(settling=Settling({"s2": "connection refused"}))))
     (bar,) = bars(svg, "tl-unready")
-    assert "did not serve again: connection refused" in title(bar)
+    assert "did not recover: connection refused" in title(bar)
 
 
 def test_a_delay_is_drawn_from_its_beginning() -> None:
@@ -172,11 +172,11 @@ def test_what_nodes_say_of_themselves_is_on_their_lanes() -> None:
         HealthSample("x", at_s(1)),
     ]
     svg = drawn(view(rebooted(health=tuple(health), stalled_ns=at_s(2)), [op(0, "kv1", "put", 0.7, 2.9)]))
-    assert [title(e) for e in bars(svg, "tl-well")] == ["1.500 s: s1 says that it is healthy"]
-    assert [title(e) for e in bars(svg, "tl-ill")] == ["1.500 s: s2 says that it is not healthy: my disk is slow"]
+    assert [title(e) for e in bars(svg, "tl-well")] == ["1.500 s: s1 reports that it is healthy"]
+    assert [title(e) for e in bars(svg, "tl-ill")] == ["1.500 s: s2 reports that it is not healthy: my disk is slow"]
     assert any("the workload makes no progress" in title(e) for e in svg.iter("g"))
     words = [e.text for e in marked(svg, "tl-note")]
-    assert {"says it is healthy", "says it is not", "no progress"} <= set(words)
+    assert {"reports healthy", "reports unhealthy", "no progress"} <= set(words)
 
 
 def test_of_many_answers_those_that_change_are_shown() -> None:
@@ -207,7 +207,7 @@ def test_the_end_of_a_fault_is_marked_where_it_was_met() -> None:
     receipts = [Receipt(0, "s2", "partition", at_s(1.9), held_ns=10**9), Receipt(0, "s3", END, at_s(1.9))]
     svg = drawn(view(record(1, plan(Partition(), WHERE), receipts), [op(0, "kv1", "put", 0.7, 2.9)]))
     (end,) = bars(svg, "tl-over")
-    assert "s3: end of step 1, its until was met here" in title(end)
+    assert "s3: end of step 1, its end condition occurred here" in title(end)
     assert [e.text for e in marked(svg, "tl-label")] == ["partition · s2", "end of step 1 · s3", "healed"]
 
 
@@ -271,7 +271,7 @@ def test_what_a_target_wrote_is_escaped() -> None:
 
 
 def test_a_run_without_any_time_says_so() -> None:
-    assert "Nothing with a time was recorded" in timeline(scene_from(view(RunRecord(1, Plan(), "broken"))))
+    assert "This run recorded nothing with a time" in timeline(scene_from(view(RunRecord(1, Plan(), "broken"))))
 
 
 @pytest.mark.parametrize("absurd", [0, -5, 1, 1 << 62, T0 * 1000])

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from report_campaigns import CampaignMaker, at_s, op, plan, point, record
 from test_spacetime import HOSTILE
-from traced_samples import done, stored, traced
+from traced_samples import analysis, done, stored
 
 from undermine.analysis.trace_summary import summary
 from undermine.cli import commands as cli
@@ -26,7 +26,7 @@ from undermine.model.finding import Finding
 from undermine.model.plan import Crash, Plan
 from undermine.model.run import Conditions, NodeExit, Receipt
 from undermine.report import trace_page
-from undermine.report.spacetime import unpacked
+from undermine.report.drawing.spacetime import unpacked
 from undermine.store.campaign_dirs import TRACES
 
 TOML = """
@@ -134,7 +134,9 @@ def test_a_finding_is_drawn_with_its_fault(project: Project, tmp_path: Path) -> 
 
 def test_a_stored_run_that_went_wrong_is_only_drawn(project: Project) -> None:
     campaign = CampaignMaker(project.folder / ".undermine" / "campaigns" / "2026-01-01")
-    made = record(3, Plan(), exits=[NodeExit("s2", 1, 7, at_s(0), at_s(1.5), False)], conditions=Conditions(observe_all=True))
+    made = record(
+        3, Plan(), exits=[NodeExit("s2", 1, 7, at_s(0), at_s(1.5), False)], conditions=Conditions(observe_all=True)
+    )
     number = campaign.run("baseline", Plan(), made=made, events=exchanged())
     campaign.close()
     code, out, err = project.run("--run", str(number))
@@ -174,7 +176,7 @@ def test_mistakes_are_said_in_a_sentence(project: Project, args: list[str], said
 
 
 def test_where_nothing_was_received_no_share_of_it_is_said() -> None:
-    told = msgspec.structs.replace(summary(traced()), bytes_received=0, bytes_paired=0)
+    told = msgspec.structs.replace(summary(analysis()), bytes_received=0, bytes_paired=0)
     assert next(iter(trace_cli._lines(told))) == "\npaired: nothing was received between processes with an agent"
     assert ("0", "bytes between nodes") in trace_page._facts(told)
 
@@ -185,13 +187,20 @@ def test_relations_of_operations_on_stores_are_told_apart_from_causes() -> None:
     assert (cells[0][-1], cells[1][-1], cells[2][-1]) == ("of stores", "item 1, key 1, value 1", "3")
     cells = [list(column.cells) for column in trace_cli._store_pairs(told).columns]
     assert ("value", "SET k:x<n> → GET k:x<n>", "s1 → s2", "1") in list(zip(*cells, strict=True))
-    assert ("3", "relations by stores") in trace_page._facts(told)
-    assert not trace_cli._store_pairs(summary(traced())).row_count
+    assert ("3", "links through stores") in trace_page._facts(told)
+    assert not trace_cli._store_pairs(summary(analysis())).row_count
 
 
 def test_one_is_not_said_in_the_plural() -> None:
     told = msgspec.structs.replace(
-        summary(traced()), events=1, nodes=("s1",), processes=1, contexts=1, messages_total=1, bytes_received=1, holding_locks=1
+        summary(analysis()),
+        events=1,
+        nodes=("s1",),
+        processes=1,
+        contexts=1,
+        messages_total=1,
+        bytes_received=1,
+        holding_locks=1,
     )
     lines = list(trace_cli._lines(told))
     assert "of the 1 byte received" in lines[0]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from report_campaigns import at_s, op, plan, point, record
 from test_spacetime import HOSTILE, hostile
-from traced_samples import done, stored, traced
+from traced_samples import analysis, done, stored
 
-from undermine.analysis.analysing import analyse
+from undermine.analysis.pipeline import analyse
+from undermine.analysis.trace_analysis import TraceAnalysis, plain
 from undermine.analysis.trace_summary import ClientCount, summary
-from undermine.analysis.traced import Traced, plain
 from undermine.model.columns import Columns
 from undermine.model.event import Trace
 from undermine.model.plan import Crash
@@ -31,7 +31,7 @@ def view() -> RunView:
 # --- Perfetto
 
 
-def written(some: Traced, **more: Any) -> list[dict[str, Any]]:
+def written(some: TraceAnalysis, **more: Any) -> list[dict[str, Any]]:
     out = io.StringIO()
     perfetto.write(out, view(), some, at_s(0.0), **more)
     document = json.loads(out.getvalue())
@@ -50,7 +50,7 @@ def test_every_record_has_what_the_format_wants() -> None:
         "b": "ts id cat",
         "e": "ts id cat",
     }
-    for made in written(traced(hostile())):
+    for made in written(analysis(hostile())):
         for key in ("name", "pid", "tid", *needed[made["ph"]].split()):
             assert key in made, made
         assert made.get("ts", 0) >= 0
@@ -58,7 +58,7 @@ def test_every_record_has_what_the_format_wants() -> None:
 
 
 def test_processes_tracks_and_slices() -> None:
-    records = written(traced())
+    records = written(analysis())
     names = {r["pid"]: r["args"]["name"] for r in records if r["name"] == "process_name"}
     assert sorted(names.values()) == ["c1 (client 100)", "s1 (store 100)", "s2 (store 100)", "undermine"]
     threads = {r["args"]["name"] for r in records if r["name"] == "thread_name"}
@@ -69,7 +69,7 @@ def test_processes_tracks_and_slices() -> None:
 
 
 def test_messages_and_hand_overs_are_flows_from_slice_to_slice() -> None:
-    records = written(traced())
+    records = written(analysis())
     slices = [(r["pid"], r["tid"], r["ts"], r["ts"] + r["dur"], r["name"]) for r in records if r["ph"] == "X"]
 
     def at(flow: dict[str, Any]) -> set[str]:
@@ -94,7 +94,7 @@ def test_what_is_found_in_a_store_is_a_flow_once() -> None:
 
 
 def test_the_fault_and_the_clients_are_on_a_track_of_their_own() -> None:
-    records = written(traced())
+    records = written(analysis())
     assert [r["name"] for r in records if r["ph"] == "i"] == ["crash on s2", "healed"]
     assert [r["ph"] for r in records if r.get("cat") == "client"] == ["b", "e"]
 
@@ -118,7 +118,7 @@ def test_slices_of_one_track_nest() -> None:
 # --- ShiViz
 
 
-def log(some: Traced, **more: Any) -> list[tuple[str, dict[str, int], str]]:
+def log(some: TraceAnalysis, **more: Any) -> list[tuple[str, dict[str, int], str]]:
     """The log as ShiViz reads it: the expression of the first line, for whole lines, the delimiter of the second."""
     out = io.StringIO()
     shiviz.write(out, view(), some, at_s(0.0), **more)
@@ -146,7 +146,7 @@ def consistent(found: list[tuple[str, dict[str, int], str]]) -> None:
 
 
 def test_the_clocks_are_consistent_and_follow_messages() -> None:
-    found = log(traced())
+    found = log(analysis())
     consistent(found)
     by_host = {host: clock for host, clock, _ in found}  # the last of each
     assert set(by_host["s1"]) == {"c1", "s1", "s2"}
@@ -167,13 +167,13 @@ def test_who_finds_something_in_a_store_knows_what_the_other_knew() -> None:
 
 
 def test_hostile_texts_are_lines() -> None:
-    found = log(traced(hostile()))
+    found = log(analysis(hostile()))
     consistent(found)
     assert all("\x1b" not in event for _, _, event in found)
 
 
 def test_too_many_events_keep_the_ends_of_messages() -> None:
-    found = log(traced(), events_max=6)
+    found = log(analysis(), events_max=6)
     consistent(found)
     assert [event.split()[0] for host, _, event in found if host != "undermine"] == [
         "net.send",
@@ -189,7 +189,7 @@ def test_too_many_events_keep_the_ends_of_messages() -> None:
 
 
 def test_the_summary_counts() -> None:
-    told = summary(traced())
+    told = summary(analysis())
     assert told.operations["net.send"] == 3
     assert told.nodes == ("c1", "s1", "s2")
     assert {(m.kind, m.sender, m.receiver, m.count, m.bytes) for m in told.messages} == {
@@ -217,7 +217,7 @@ def test_relations_of_operations_on_stores_are_counted_by_kind() -> None:
         ("value", "SET k:x<n>", "GET k:x<n>", "s1", "s2", 1),
         ("key", "SET k:x<n>", "EXISTS k:x<n>", "s1", "s2", 1),
     ]
-    assert (summary(traced()).store_links, summary(traced()).store_pairs) == ({}, ())
+    assert (summary(analysis()).store_links, summary(analysis()).store_pairs) == ({}, ())
 
 
 def test_the_summary_says_what_was_done_for_operations_of_clients() -> None:
@@ -237,7 +237,7 @@ def test_the_summary_says_what_was_done_for_operations_of_clients() -> None:
     ]
     told = summary(analyse(Columns.of(sorted(events, key=lambda event: event.t_ns))))
     assert told.clients == (ClientCount("get", (), 1, 0, 0), ClientCount("put", ("s2",), 1, 1, 2))
-    assert summary(traced()).clients == ()
+    assert summary(analysis()).clients == ()
 
 
 def test_an_empty_trace_has_a_summary() -> None:

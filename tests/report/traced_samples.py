@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from report_campaigns import at_s, event
 
-from undermine.analysis.analysing import analyse
-from undermine.analysis.messages.channels import Unpaired
-from undermine.analysis.traced import Arrows, Messages, Traced
+from undermine.analysis.messages.pairing import Unpaired
+from undermine.analysis.pipeline import analyse
+from undermine.analysis.trace_analysis import Arrows, Messages, TraceAnalysis
 from undermine.model.columns import Columns
 from undermine.model.event import Event
 
-CAUSES = ("none", "start", "handover", "message", "extent")
+CAUSE_KINDS = ("none", "start", "handover", "message", "extent")
 LOCK = "app:Store.put#2"
 
 
@@ -52,7 +52,7 @@ def got(node: str, seq: int, seconds: float, of: int, key: str, value: str) -> E
     return done(node, seq, seconds, "db.got", 0, size=of, resource=json.dumps(said, separators=(",", ":")))
 
 
-def stored() -> Traced:
+def stored() -> TraceAnalysis:
     """What s1 puts into a store s2 waits for, takes, reads and asks for; the bytes of the read arrive as it ends."""
     both = [["SET", ["k:x14"], ["v"]], ["RPUSH", ["jobs"], ["x14"]]]
     made = [
@@ -67,7 +67,7 @@ def stored() -> Traced:
     return analyse(Columns.of(sorted(made, key=lambda event: event.t_ns)))
 
 
-def traced(some: list[Event] | None = None) -> Traced:
+def analysis(some: list[Event] | None = None) -> TraceAnalysis:
     """By (node, seq) what is known, put where the columns have it."""
     made = events() if some is None else some
     columns = Columns.of(made)
@@ -75,7 +75,7 @@ def traced(some: list[Event] | None = None) -> Traced:
     contexts: dict[tuple[int, int], int] = {}
     pairs = zip(columns.process.tolist(), columns.thread.tolist(), strict=True)
     context = np.array([contexts.setdefault(pair, len(contexts)) for pair in pairs], np.int32)
-    causor, cause = np.full(len(columns), -1, np.int64), np.zeros(len(columns), np.uint8)
+    cause, cause_kind = np.full(len(columns), -1, np.int64), np.zeros(len(columns), np.uint8)
     held, deadline = np.zeros(len(columns), np.int32), np.zeros(len(columns), np.int64)
     deadline_of = np.full(len(columns), -1, np.int64)
     for target, source, name in (
@@ -89,17 +89,17 @@ def traced(some: list[Event] | None = None) -> Traced:
         (("s2", 2), ("s2", 1), "extent"),
         (("s1", 7), ("s2", 2), "message"),
     ):
-        causor[row[target]], cause[row[target]] = row[source], CAUSES.index(name)
+        cause[row[target]], cause_kind[row[target]] = row[source], CAUSE_KINDS.index(name)
     held[row["s1", 3]] = 1
     deadline[row["s1", 7]], deadline_of[row["s1", 7]] = at_s(2.0), row["s1", 4]
     ends = [(("c1", 1), ("s1", 1)), (("s1", 6), ("s2", 1)), (("s2", 2), ("s1", 7))]
-    return Traced(
+    return TraceAnalysis(
         columns=columns,
         context=context,
         contexts=[columns.text(thread) for _, thread in contexts],
-        causor=causor,
         cause=cause,
-        causes=CAUSES,
+        cause_kind=cause_kind,
+        cause_kinds=CAUSE_KINDS,
         messages=Messages(
             np.array([row[a] for a, _ in ends]),
             np.array([row[b] for _, b in ends]),

@@ -42,6 +42,9 @@ class FakeCluster:
         self.dead.add(node)
         return True
 
+    def expect_crash(self, node: str, reboot_after_s: float | None) -> None:
+        self.done.append(f"expect {node}")
+
     def start_again(self, nodes: Iterable[str]) -> list[str]:
         self.dead -= set(nodes)
         return list(nodes)
@@ -56,6 +59,10 @@ class FakeCluster:
         self.done.append("start")
         return {}
 
+    @property
+    def partition(self) -> FakeCluster:
+        return self
+
     def cut(self, step: int, pairs: object) -> None:
         self.cuts.add(step)
 
@@ -69,7 +76,7 @@ def cluster() -> FakeCluster:
 
 
 def faults_of(cluster: FakeCluster, *faults: Fault) -> ToolFaults:
-    return ToolFaults(Plan(tuple(Step(At(point()), fault) for fault in faults)), cluster)  # type: ignore[arg-type]
+    return ToolFaults(Plan(tuple(Step(At(point()), fault) for fault in faults)), cluster)
 
 
 def shown(receipts: list[Receipt]) -> list[tuple[str, str, str]]:
@@ -196,7 +203,7 @@ def test_a_hold_has_a_receipt_of_its_moment(cluster: FakeCluster) -> None:
 def test_what_is_broken_unseen_is_broken_once(
     cluster: FakeCluster, kind: Sabotage, within: list[str], after: list[str], in_force: bool
 ) -> None:
-    saboteur = Saboteur(kind, cluster)  # type: ignore[arg-type]
+    saboteur = Saboteur(kind, cluster)
     assert not saboteur.in_force
     for _ in range(2):
         saboteur.within_workload()

@@ -24,9 +24,9 @@ from undermine.model.errors import UserError
 from undermine.model.event import AgentInfo
 from undermine.model.plan import At, Corrupt, Delay, Drop, Plan, Step, fault_kind
 from undermine.model.run import NodeInfo
-from undermine.runtimes import accelerator, jvm
-from undermine.runtimes.agent_config import AgentFiles
-from undermine.runtimes.jvm import JAR, ensure
+from undermine.run.agent_files import AgentFiles
+from undermine.runtimes import accelerator, jvm_agent, table
+from undermine.runtimes.jvm_agent import JAR, ensure
 from undermine.store.rundir import RunDir
 from undermine.testing import point
 
@@ -52,7 +52,7 @@ class Machine:
         monkeypatch.setenv("PATH", f"{self.bin}:/usr/bin:/bin")
         monkeypatch.setenv("LOG", str(self.log))
         monkeypatch.setenv("XDG_CACHE_HOME", str(self.cache))
-        for name in ("JAVA_HOME", jvm.OVERRIDE, "UNDERMINE_ACCELERATOR"):
+        for name in ("JAVA_HOME", jvm_agent.OVERRIDE, "UNDERMINE_ACCELERATOR"):
             monkeypatch.delenv(name, raising=False)
         self.program("javac", "#!/bin/sh\necho javac 17.0.9\n")
         self.maven("")
@@ -77,7 +77,7 @@ class Machine:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
     def build(self, tell: Any = lambda text: None) -> Path:
-        jvm._digest.cache_clear()
+        jvm_agent._digest.cache_clear()
         return ensure(self.sources, self.cache, tell)
 
 
@@ -133,7 +133,7 @@ def test_what_a_killed_tool_left_is_removed(machine: Machine) -> None:
 def test_two_that_build_at_once_build_once(machine: Machine) -> None:
     machine.maven("touch $LOG.begun; while [ ! -e $LOG.go ]; do sleep 0.02; done")
     told: list[str] = []
-    jvm._digest.cache_clear()
+    jvm_agent._digest.cache_clear()
     builders = [threading.Thread(target=ensure, args=(machine.sources, machine.cache, told.append)) for _ in range(2)]
     for builder in builders:
         builder.start()
@@ -148,8 +148,10 @@ def test_two_that_build_at_once_build_once(machine: Machine) -> None:
 
 def test_another_process_waits_too(machine: Machine) -> None:
     machine.maven("sleep 0.3")
-    code = "import sys; from pathlib import Path; "
-    code += "from undermine.runtimes.jvm import ensure; print(ensure(*map(Path, sys.argv[1:])))"
+    code = (
+        "import sys; from pathlib import Path; from undermine.runtimes.jvm_agent import ensure; "
+        "print(ensure(*map(Path, sys.argv[1:])))"
+    )
     command = [sys.executable, "-c", code, str(machine.sources), str(machine.cache)]
     tools = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert len({tool.communicate(timeout=60)[0] for tool in tools}) == 1
@@ -203,22 +205,22 @@ def test_the_native_helper_lies_beside_the_jar_if_it_can_be_built(machine: Machi
     source.write_text("int one(void) { return 1; }\n")
     machine.program("cc", '#!/bin/sh\nfor last; do :; done\necho "$@" > "$last"\n')
     folder = machine.build().parent
-    assert "undermine_jvm.c" in (folder / jvm.HELPER).read_text()
+    assert "undermine_jvm.c" in (folder / jvm_agent.HELPER).read_text()
     machine.program("cc", "#!/bin/sh\nexit 1\n")
     source.write_text("broken")
     folder = machine.build().parent
     assert (folder / JAR).exists()
-    assert not (folder / jvm.HELPER).exists()
+    assert not (folder / jvm_agent.HELPER).exists()
 
 
 def test_a_jar_built_elsewhere_is_taken(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.alone(monkeypatch)
     jar = machine.folder / "my.jar"
-    monkeypatch.setenv(jvm.OVERRIDE, str(jar))
+    monkeypatch.setenv(jvm_agent.OVERRIDE, str(jar))
     with pytest.raises(UserError, match="which is no file"):
-        jvm.agent_jar()
+        jvm_agent.agent_jar()
     jar.touch()
-    assert jvm.agent_jar() == jar
+    assert jvm_agent.agent_jar() == jar
     assert machine.calls == []
 
 
@@ -235,12 +237,12 @@ def test_a_jar_built_elsewhere_is_taken(machine: Machine, monkeypatch: pytest.Mo
     ],
 )
 def test_the_agent_comes_after_what_the_user_says(given: str, jar: str, options: str) -> None:
-    assert jvm.tool_options(Path(jar), given) == options
+    assert jvm_agent.tool_options(Path(jar), given) == options
 
 
 def test_a_path_that_cannot_be_quoted_is_refused() -> None:
     with pytest.raises(UserError, match="both kinds of quotes"):
-        jvm.tool_options(Path("/a'b\"c/x.jar"))
+        jvm_agent.tool_options(Path("/a'b\"c/x.jar"))
 
 
 def test_java_is_that_of_java_home_or_of_the_path(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +286,7 @@ class NoGuardian:
 def test_each_agent_gets_into_its_own_runtime_only(machine: Machine, monkeypatch: pytest.MonkeyPatch, agent: str) -> None:
     jar = machine.folder / "my.jar"
     jar.touch()
-    monkeypatch.setenv(jvm.OVERRIDE, str(jar))
+    monkeypatch.setenv(jvm_agent.OVERRIDE, str(jar))
     (machine.folder / "undermine.toml").write_text(TOML.replace("AGENT", agent))
     (machine.folder / "hunt.py").write_text("")
     config = load(machine.folder, programs=False)
@@ -293,15 +295,15 @@ def test_each_agent_gets_into_its_own_runtime_only(machine: Machine, monkeypatch
     node = NodeInfo("s1", "store", "127.0.0.1", 1, {"main": 1}, str(run.node("s1")))
     files = AgentFiles(config, run, [node], Plan(()), machine.folder / "s.sock")
     guardian = NoGuardian()
-    place = Isolation(choose("ports")).place(["s1"], 1)
+    network = Isolation(choose("ports")).network(["s1"], 1)
     try:
-        cluster = LocalCluster(config, run, "run-1", guardian, [node], files.make, lambda *_: "", place)  # type: ignore[arg-type]
+        cluster = LocalCluster(config, run, "run-1", guardian, [node], files.make, lambda *_: "", network)  # type: ignore[arg-type]
         cluster._start("s1")
     finally:
-        place.close()
+        network.close()
     env = guardian.started[0]["env"]
     wanted = {"auto": "jvm"}.get(agent, agent)
-    assert config.agent("store") == wanted
+    assert config.runtime("store").name == wanted
     assert env["JAVA_TOOL_OPTIONS"] == ("-Xss1m -javaagent:" + str(jar) if wanted == "jvm" else "-Xss1m")
     assert ("UNDERMINE_AGENT" in env) == (wanted != "none")
     assert ("agents/python" in env.get("PYTHONPATH", "")) == (wanted == "python")
@@ -314,33 +316,33 @@ def test_a_jvm_is_never_taken_for_a_python(machine: Machine, monkeypatch: pytest
     agent = AgentInfo("s1", 1, 1, "jvm/1", "OpenJDK 17", 2, executable="/nowhere/java", why_slow=accelerator.NOT_BUILT)
     asked: list[str] = []
     monkeypatch.setattr(accelerator, "ensure", asked.append)
-    monkeypatch.setattr(jvm, "jvm_agent_dir", lambda: machine.sources)
-    accelerator.catch_up([agent])
+    monkeypatch.setattr(jvm_agent, "jvm_agent_dir", lambda: machine.sources)
+    table.catch_up([agent])
     assert asked == []
-    assert jvm.why_no_helper(agent) == accelerator.NOT_BUILT  # what the agent says itself goes first
+    assert jvm_agent.why_no_helper(agent) == accelerator.NOT_BUILT  # what the agent says itself goes first
 
 
 def test_a_missing_helper_is_explained(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = AgentInfo("s1", 1, 1, "jvm/1", "OpenJDK 17", 2)
-    monkeypatch.setattr(jvm, "jvm_agent_dir", lambda: machine.sources)
+    monkeypatch.setattr(jvm_agent, "jvm_agent_dir", lambda: machine.sources)
     machine.program("cc", "#!/bin/sh\nexit 1\n")
-    assert jvm.why_no_helper(agent) == "it could not be compiled"
+    assert jvm_agent.why_no_helper(agent) == "it could not be compiled"
     machine.alone(monkeypatch)
     (machine.bin / "cc").unlink()
-    assert jvm.why_no_helper(agent) == "no C compiler (cc, gcc or clang)"
-    (jvm.agent_jar().parent / jvm.HELPER).touch()
-    assert jvm.why_no_helper(agent) == ""
+    assert jvm_agent.why_no_helper(agent) == "no C compiler (cc, gcc or clang)"
+    (jvm_agent.agent_jar().parent / jvm_agent.HELPER).touch()
+    assert jvm_agent.why_no_helper(agent) == ""
     jar = machine.folder / "my.jar"
     jar.touch()
-    monkeypatch.setenv(jvm.OVERRIDE, str(jar))
-    assert jvm.why_no_helper(agent) == f"there is no {jvm.HELPER} beside {jar}"
+    monkeypatch.setenv(jvm_agent.OVERRIDE, str(jar))
+    assert jvm_agent.why_no_helper(agent) == f"there is no {jvm_agent.HELPER} beside {jar}"
     monkeypatch.setenv("UNDERMINE_ACCELERATOR", "0")
-    assert jvm.why_no_helper(agent) == "UNDERMINE_ACCELERATOR=0"
-    assert jvm.helper_dir(jar) == ""
+    assert jvm_agent.why_no_helper(agent) == "UNDERMINE_ACCELERATOR=0"
+    assert jvm_agent.helper_dir(jar) == ""
 
 
 def test_what_cannot_be_built_is_said_before_a_campaign_is_made(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jvm, "jvm_agent_dir", lambda: machine.sources)
+    monkeypatch.setattr(jvm_agent, "jvm_agent_dir", lambda: machine.sources)
     (machine.folder / "undermine.toml").write_text(TOML.replace("AGENT", "auto"))
     (machine.folder / "hunt.py").write_text("import undermine\n\n@undermine.workload\ndef workload(s): ...\n")
     config = load(machine.folder, programs=False)
@@ -385,7 +387,7 @@ def test_a_plan_with_what_a_jvm_cannot_do_is_skipped(fault: Any, word: str) -> N
 def test_the_wheel_has_what_the_jar_is_made_of_and_nothing_that_was_built() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     packed = {source: target for source, target in wheel["force-include"].items() if source.startswith("agents/jvm")}
-    assert packed == {f"agents/jvm/{name}": f"undermine/_agents/jvm/{name}" for name in jvm.SOURCES}
+    assert packed == {f"agents/jvm/{name}": f"undermine/_agents/jvm/{name}" for name in jvm_agent.SOURCES}
     for source in packed:
         assert (ROOT / source).exists(), f"{source} is to be packed and not there"
         built = [path for path in (ROOT / source).rglob("*") if path.suffix in (".class", ".jar", ".so", ".o")]

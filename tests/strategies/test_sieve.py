@@ -32,7 +32,7 @@ def test_what_is_synchronized_is_delayed_for_long_and_what_has_a_limit_for_longe
     assert sorted(places(plans)) == [("app:ask#1", pytest.approx(0.4 * OVER)), ("app:save#1", 300.0)]
     assert all(isinstance(plan.steps[0].trigger, Then) for plan in plans), "not while nodes start"
     by_place = {place: plan.why for (place, _), plan in zip(places(plans), plans, strict=True)}
-    assert "lock of app:put#1" in by_place["app:save#1"]
+    assert "lock taken at app:put#1" in by_place["app:save#1"]
     assert "limit of 0.4 s" in by_place["app:ask#1"]
 
 

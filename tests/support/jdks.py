@@ -12,7 +12,7 @@ from pathlib import Path
 from fake_tool import FakeTool, Outcome
 
 from undermine.resources import java_home_program
-from undermine.runtimes import jvm
+from undermine.runtimes import jvm_agent
 
 
 @cache
@@ -26,7 +26,7 @@ def jdks() -> dict[int, Path]:
     for home in homes:
         release = home / "release"
         told = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', release.read_text()) if release.is_file() else None
-        if told and int(told[1]) >= jvm.JDK_OLDEST and (home / "bin" / "javac").exists():
+        if told and int(told[1]) >= jvm_agent.JDK_OLDEST and (home / "bin" / "javac").exists():
             versions.setdefault(int(told[1]), home)
     return versions
 
@@ -34,9 +34,9 @@ def jdks() -> dict[int, Path]:
 def why_no_jvm() -> str:
     """What is missing here to run the JVM agent, if anything is."""
     if not jdks():
-        return f"no JDK {jvm.JDK_OLDEST} or newer here"
-    if jvm.OVERRIDE not in os.environ and shutil.which("mvn") is None:
-        return f"no Maven here to build the JVM agent with, and no {jvm.OVERRIDE}"
+        return f"no JDK {jvm_agent.JDK_OLDEST} or newer here"
+    if jvm_agent.OVERRIDE not in os.environ and shutil.which("mvn") is None:
+        return f"no Maven here to build the JVM agent with, and no {jvm_agent.OVERRIDE}"
     return ""
 
 
@@ -54,7 +54,7 @@ def run_java(
     tool: FakeTool, java: Path, classes: Path, main: str, *arguments: str, options: tuple[str, ...] = (), **more: str
 ) -> Outcome:
     """A program under the agent, with these options of the JVM, and with `more` in its environment."""
-    agent = f"-javaagent:{jvm.agent_jar()}"
+    agent = f"-javaagent:{jvm_agent.agent_jar()}"
     command = [java, *options, agent, "-XX:TieredStopAtLevel=1", "-cp", classes, main, *arguments]
     env = tool.environment() | more
     done = subprocess.run(command, env=env, cwd=tool.data, capture_output=True, text=True, timeout=120)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from undermine.analysis.messages.channels import Pairing
+from undermine.analysis.messages.pairing import Pairing
 from undermine.model.columns import Columns
 from undermine.model.event import AgentInfo, Event
 from undermine.testing import event

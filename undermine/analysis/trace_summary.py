@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from undermine.analysis.client_work import askers
-from undermine.analysis.stores.links import StoreUse, uses
-from undermine.analysis.traced import NO_CAUSE, Traced
+from undermine.analysis.client_operations import client_operation_of
+from undermine.analysis.stores.usage import StoreUse, uses
+from undermine.analysis.trace_analysis import NO_CAUSE, TraceAnalysis
 from undermine.model.columns import Ids
 from undermine.model.point import CLIENT
 
@@ -119,34 +119,34 @@ class Summary(msgspec.Struct, frozen=True):
         return self.events / self.analysis_s if self.analysis_s else 0.0
 
 
-def summary(traced: Traced) -> Summary:
-    columns = traced.columns
+def summary(analysis: TraceAnalysis) -> Summary:
+    columns = analysis.columns
     last = int(max(columns.t.max(), columns.end.max())) if len(columns) else 0
     return Summary(
         events=len(columns),
-        nodes=tuple(sorted(set(traced.nodes))),
+        nodes=tuple(sorted(set(analysis.nodes))),
         processes=len(columns.processes),
-        contexts=len(np.unique(traced.context)),
+        contexts=len(np.unique(analysis.context)),
         duration_s=(last - int(columns.t[0])) / 1e9 if len(columns) else 0.0,
         operations=_counted(columns.op, columns.strings),
-        messages=tuple(_messages(traced)),
-        messages_total=len(traced.messages),
-        handlers=tuple(_handlers(traced)),
-        clients=tuple(_clients(traced)),
-        bytes_received=traced.bytes_received,
-        bytes_paired=traced.bytes_paired,
-        unpaired=tuple(_unpaired(traced)),
-        causal={name: n for name, n in _counted(traced.cause, traced.causes).items() if name != NO_CAUSE},
-        blocking=_counted(traced.blocking.kind, traced.blocking.kinds),
-        holding_locks=int((traced.held > 0).sum()),
-        under_deadline=int((traced.deadline > 0).sum()),
+        messages=tuple(_messages(analysis)),
+        messages_total=len(analysis.messages),
+        handlers=tuple(_handlers(analysis)),
+        clients=tuple(_clients(analysis)),
+        bytes_received=analysis.bytes_received,
+        bytes_paired=analysis.bytes_paired,
+        unpaired=tuple(_unpaired(analysis)),
+        causal={name: n for name, n in _counted(analysis.cause_kind, analysis.cause_kinds).items() if name != NO_CAUSE},
+        blocking=_counted(analysis.blocking.kind, analysis.blocking.kinds),
+        holding_locks=int((analysis.held > 0).sum()),
+        under_deadline=int((analysis.deadline > 0).sum()),
         stores=uses(columns),
-        store_links=_counted(traced.stores.kind, traced.stores.kinds),
-        store_pairs=tuple(_store_pairs(traced)),
-        gaps=tuple(_gaps(traced)),
-        problems=traced.problems,
+        store_links=_counted(analysis.stores.kind, analysis.stores.kinds),
+        store_pairs=tuple(_store_pairs(analysis)),
+        gaps=tuple(_gaps(analysis)),
+        problems=analysis.problems,
         unread=tuple(columns.problems),
-        analysis_s=traced.analysis_s,
+        analysis_s=analysis.analysis_s,
     )
 
 
@@ -157,14 +157,14 @@ def _counted(ids: Any, names: Any) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _messages(traced: Traced) -> Iterator[MessageCount]:
-    messages = traced.messages
+def _messages(analysis: TraceAnalysis) -> Iterator[MessageCount]:
+    messages = analysis.messages
     if not len(messages):
         return
-    names = sorted(set(traced.nodes))
-    numbers = np.array([names.index(node) for node in traced.nodes], np.int64)
-    sender = numbers[traced.columns.process[messages.send]]
-    receiver = numbers[traced.columns.process[messages.receive]]
+    names = sorted(set(analysis.nodes))
+    numbers = np.array([names.index(node) for node in analysis.nodes], np.int64)
+    sender = numbers[analysis.columns.process[messages.send]]
+    receiver = numbers[analysis.columns.process[messages.receive]]
     keys = np.stack([messages.kind.astype(np.int64), sender, receiver])
     found, inverse, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
     sizes = np.bincount(np.asarray(inverse).reshape(-1), weights=messages.bytes)
@@ -174,64 +174,64 @@ def _messages(traced: Traced) -> Iterator[MessageCount]:
         yield MessageCount(messages.texts[kind] or "?", names[a], names[b], int(counts[at]), int(sizes[at]))
 
 
-def _handlers(traced: Traced) -> Iterator[HandlerCount]:
+def _handlers(analysis: TraceAnalysis) -> Iterator[HandlerCount]:
     """By name: receives that took several messages are handled once."""
-    messages = traced.messages
+    messages = analysis.messages
     receives, first = np.unique(messages.receive, return_index=True)
     handlers: Ids = messages.handler[first]
-    caused = traced.causor[traced.causor >= 0]
-    operations = np.bincount(caused, minlength=len(traced))[receives] if len(receives) else np.zeros(0, np.int64)
+    caused = analysis.cause[analysis.cause >= 0]
+    operations = np.bincount(caused, minlength=len(analysis))[receives] if len(receives) else np.zeros(0, np.int64)
     by_handler: Counter[int] = Counter(messages.handler.tolist())
     for number, count in by_handler.most_common():
         if messages.texts[number]:
             yield HandlerCount(messages.texts[number], count, int(operations[handlers == number].sum()))
 
 
-def _clients(traced: Traced) -> Iterator[ClientCount]:
-    columns, asker = traced.columns, askers(traced)
+def _clients(analysis: TraceAnalysis) -> Iterator[ClientCount]:
+    columns, asker = analysis.columns, client_operation_of(analysis)
     attempts = np.unique(asker[asker >= 0])
-    clients = np.array([node == CLIENT for node in traced.nodes], bool)
+    clients = np.array([node == CLIENT for node in analysis.nodes], bool)
     rows = np.flatnonzero((asker >= 0) & ~clients[columns.process])
-    sends = traced.messages.send[asker[traced.messages.send] >= 0]
+    sends = analysis.messages.send[asker[analysis.messages.send] >= 0]
     times = _counted(columns.target[attempts], columns.strings)
     done = _counted(columns.target[asker[rows]], columns.strings)
     sent = _counted(columns.target[asker[sends]], columns.strings)
     pairs = np.unique(np.stack((columns.target[asker[rows]], columns.process[rows])), axis=1).T.tolist()
     for name, count in times.items():
-        nodes = {traced.nodes[process] for target, process in pairs if columns.text(target) == name}
+        nodes = {analysis.nodes[process] for target, process in pairs if columns.text(target) == name}
         yield ClientCount(name, tuple(sorted(nodes)), count, sent.get(name, 0), done.get(name, 0))
 
 
-def _unpaired(traced: Traced) -> Iterator[UnpairedCount]:
+def _unpaired(analysis: TraceAnalysis) -> Iterator[UnpairedCount]:
     events: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     places: dict[str, Counter[tuple[int, str]]] = {}
-    columns = traced.columns
-    for one in itertools.chain(traced.unpaired, traced.unpaired_messages):
+    columns = analysis.columns
+    for one in itertools.chain(analysis.unpaired, analysis.unpaired_messages):
         events[one.why] += 1
         sizes[one.why] += one.bytes
-        places.setdefault(one.why, Counter())[int(columns.stack[one.index]), traced.node(one.index)] += one.bytes
+        places.setdefault(one.why, Counter())[int(columns.stack[one.index]), analysis.node(one.index)] += one.bytes
     for why, _ in sizes.most_common():
         most = places[why].most_common(_PLACES_MAX)
         shown = tuple(f"{node}: {columns.stacks[stack][0]}" for (stack, node), _ in most)
         yield UnpairedCount(why, events[why], sizes[why], shown)
 
 
-def _store_pairs(traced: Traced) -> Iterator[StoreLinkCount]:
-    links = traced.stores
+def _store_pairs(analysis: TraceAnalysis) -> Iterator[StoreLinkCount]:
+    links = analysis.stores
     found: Counter[tuple[str, str, str, str, str]] = Counter()
-    rows = zip(links.source.tolist(), links.target.tolist(), links.kind.tolist(), links.about, strict=True)
-    for source, target, kind, about in rows:
-        key = _NUMBER.sub("<n>", _HEX.sub("<hex>", about.key))
-        did, does = f"{about.source} {key}".rstrip(), f"{about.target} {key}".rstrip()
-        found[links.kinds[kind], did, does, traced.node(source), traced.node(target)] += 1
+    rows = zip(links.source.tolist(), links.target.tolist(), links.kind.tolist(), links.details, strict=True)
+    for source, target, kind, detail in rows:
+        key = _NUMBER.sub("<n>", _HEX.sub("<hex>", detail.key))
+        did, does = f"{detail.source} {key}".rstrip(), f"{detail.target} {key}".rstrip()
+        found[links.kinds[kind], did, does, analysis.node(source), analysis.node(target)] += 1
     for names, count in found.most_common():
         yield StoreLinkCount(*names, count=count)
 
 
-def _gaps(traced: Traced) -> Iterator[Gap]:
+def _gaps(analysis: TraceAnalysis) -> Iterator[Gap]:
     by_gaps: dict[tuple[str, ...], set[str]] = {}
-    for process in traced.columns.processes:
+    for process in analysis.columns.processes:
         by_gaps.setdefault(tuple(process.gaps), set()).add(process.node)
     for gaps, nodes in sorted(by_gaps.items()):
         if gaps:

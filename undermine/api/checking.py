@@ -17,8 +17,7 @@ from undermine.deployments.machine import Ability, abilities
 from undermine.model.baseline import Baseline
 from undermine.model.event import AgentInfo, Event
 from undermine.model.run import RunView
-from undermine.runtimes import jvm
-from undermine.runtimes.accelerator import why_slow
+from undermine.runtimes.table import runtime_of
 
 _BASELINE_RUNS_MIN = 3
 _UNSTABLE_SHOWN = 8
@@ -124,15 +123,11 @@ def _agents(config: Config, agents: Sequence[AgentInfo], events: Sequence[Event]
         loaded = [agent for agent in agents if agent.node == node]
         yield AgentSeen(
             node=node,
-            wanted=config.agent(config.role_of(node).name),
+            wanted=config.runtime(config.role_of(node).name).name,
             loaded=", ".join(sorted({agent.agent for agent in loaded})) or "none",
             runtime=loaded[0].runtime if loaded else "",
             processes=len(loaded),
             operations=operations_by_kind(event for event in events if event.node == node),
-            why_slow=next((why for agent in loaded if (why := _why_slow(agent))), ""),
+            why_slow=next((why for agent in loaded if (why := runtime_of(agent).why_slow(agent))), ""),
             gaps=loaded[0].gaps if loaded else (),
         )
-
-
-def _why_slow(agent: AgentInfo) -> str:
-    return jvm.why_no_helper(agent) if agent.is_jvm else why_slow(agent)

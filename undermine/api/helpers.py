@@ -9,8 +9,8 @@ from undermine.config.schema import Config
 from undermine.model.run import RunView
 from undermine.program import Named, Program
 from undermine.protocols import TargetProgram
-from undermine.runtimes.accelerator import catch_up
-from undermine.runtimes.python_sources import Sources, sources
+from undermine.run.target_sources import Sources, target_sources
+from undermine.runtimes.table import catch_up
 
 
 def helpers(config: Config) -> Helpers:
@@ -27,4 +27,4 @@ def helpers(config: Config) -> Helpers:
 def sources_of(config: Config, run: RunView) -> Sources:
     """Where the target's source lies, as the nodes of a run would find it."""
     executables = {agent.node: agent.executable for agent in run.trace.agents}
-    return sources(config, run.record.nodes, executables)
+    return target_sources(config, run.record.nodes, executables)

@@ -18,7 +18,7 @@ from undermine.campaign.loop import Limits
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.deployments.isolation import choose
-from undermine.exchange import suppressions as known
+from undermine.exchange import suppressions
 from undermine.model.finding import Finding
 from undermine.protocols import Strategy
 from undermine.store.campaign_dirs import campaign_dir, new_campaign_dir, open_store, point_latest
@@ -66,7 +66,7 @@ def hunt(
     begun = time.monotonic()
     chosen = plugins.strategies(config, strategies)
     choose(config.run.isolation)  # before a folder is made for a campaign that could not run
-    known.matcher(config, today())
+    suppressions.matcher(config, today())
     build_agents(config, listener)
     folder = campaign_dir(config) if resume else new_campaign_dir(config)
     seed = _first_seed(folder) if seed is None and resume else seed

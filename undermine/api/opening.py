@@ -17,11 +17,11 @@ from undermine.campaign.loop import Campaign
 from undermine.config.schema import Config, changes
 from undermine.deployments.isolation import choose
 from undermine.deployments.sweep import sweep
-from undermine.exchange import suppressions as known
+from undermine.exchange import suppressions
 from undermine.model.errors import UserError
 from undermine.protocols import Strategy
+from undermine.run.agent_files import prepare_agents
 from undermine.run.engine import Engine, open_engine
-from undermine.runtimes import jvm
 from undermine.store.campaign_dirs import open_store
 from undermine.store.database import Store
 
@@ -34,8 +34,7 @@ def silent(_: News) -> None:
 
 def build_agents(config: Config, listener: Listener) -> None:
     """Build the agents that must be built, before the first run; the listener hears how long that may take."""
-    if any(config.agent(role) == "jvm" for role in config.roles):
-        jvm.agent_jar(lambda text: listener(News("building", text)))
+    prepare_agents(config, lambda text: listener(News("building", text)))
 
 
 @contextlib.contextmanager
@@ -49,7 +48,7 @@ def opened(
     sweep(config.dir)
     with open_store(folder, exclusive=True, fresh=fresh) as store, open_engine(config, folder) as engine:
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
-        suppressed = known.matcher(config, today())
+        suppressed = suppressions.matcher(config, today())
         yield Campaign(engine, store, strategies, checkers, listener, suppressed, helpers(config)), store, engine
 
 

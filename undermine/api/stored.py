@@ -1,4 +1,4 @@
-"""What a campaign left behind, for scripts: findings, bundles of them, plans, logs, and what is known and not reported.
+"""What a campaign left behind, for scripts: findings, bundles of them, plans, logs and suppressions.
 
 Runs nothing. All of it is offered by `undermine.api`.
 """
@@ -17,7 +17,7 @@ from undermine.config.schema import Config
 from undermine.deployments.sweep import sweep
 from undermine.exchange import bundle as bundles
 from undermine.exchange import manifest
-from undermine.exchange import suppressions as known
+from undermine.exchange import suppressions as suppression_file
 from undermine.exchange.evidence import Seen
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, landings
@@ -49,17 +49,17 @@ def bundle(
     return bundles.write(config, identity, seen, output or Path(found.id + manifest.SUFFIX), include)
 
 
-# --- findings, and those that are known
+# --- findings and suppressions
 
 
 def findings(config: Config, campaign: str = "") -> tuple[Finding, ...]:
-    """The campaign's findings, with what `undermine-known.toml` says of them today."""
+    """The campaign's findings, each with the suppression that holds today."""
     folder = campaign_dir(config, campaign)
-    suppressed = known.matcher(config, today())
+    suppressed = suppression_file.matcher(config, today())
     with open_store(folder) as store:
         with contextlib.suppress(UserError), locked(folder):  # a hunt that is under way writes them itself
-            store.write_findings(known.mark(store.findings(), suppressed))
-        return known.mark(store.findings(), suppressed)
+            store.write_findings(suppression_file.mark(store.findings(), suppressed))
+        return suppression_file.mark(store.findings(), suppressed)
 
 
 def new_logs(store: Store, found: Sequence[Finding]) -> dict[str, tuple[str, ...]]:
@@ -73,7 +73,7 @@ def new_logs(store: Store, found: Sequence[Finding]) -> dict[str, tuple[str, ...
 
 def remarks(config: Config, found: Sequence[Finding]) -> dict[str, str]:
     """By id: how a finding was suppressed, if that is over."""
-    was = known.lapsed(config, today())
+    was = suppression_file.lapsed(config, today())
     return {finding.id: text for finding in found if (text := was(finding))}
 
 
@@ -86,24 +86,24 @@ def suppress(
     lasts_s: float | None = None,
     fault: str = "",
     campaign: str = "",
-) -> known.Known:
-    """Do not report this finding until a day (`until`, or "never"), or for so many seconds; 90 days by default."""
+) -> suppression_file.Suppression:
+    """Do not report this finding until a day (`until`, or "never") or for `lasts_s` seconds; 90 days by default."""
     with open_store(campaign_dir(config, campaign)) as store:
         found = find_finding(store, finding)
-    entry = known.new_entry(found, reason, until, lasts_s, today(), fault)
-    known.add(known.path_of(config), entry)
+    entry = suppression_file.new_entry(found, reason, until, lasts_s, today(), fault)
+    suppression_file.add(suppression_file.path_of(config), entry)
     findings(config, campaign)
     return entry
 
 
-def suppressions(config: Config) -> tuple[known.Known, ...]:
-    """What `undermine-known.toml` says."""
-    return known.read(known.path_of(config))
+def suppressions(config: Config) -> tuple[suppression_file.Suppression, ...]:
+    """The entries of `undermine-suppressions.toml`."""
+    return suppression_file.read(suppression_file.path_of(config))
 
 
-def unsuppress(config: Config, entry_id: str) -> known.Known:
+def unsuppress(config: Config, entry_id: str) -> suppression_file.Suppression:
     """Report it again from now on."""
-    gone = known.remove(known.path_of(config), entry_id)
+    gone = suppression_file.remove(suppression_file.path_of(config), entry_id)
     with contextlib.suppress(UserError):  # there may be no campaign
         findings(config)
     return gone

@@ -12,7 +12,7 @@ from undermine.checkers.allowed import exit_allowed
 from undermine.checkers.text import telling_line
 from undermine.model.columns import Columns
 from undermine.model.run import RunView, Verdict
-from undermine.report.scene import origin_of
+from undermine.report.drawing.scene import origin_of
 from undermine.report.text import clip, count
 
 _SHOWN_MAX = 8

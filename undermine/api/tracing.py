@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from undermine import plugins
-from undermine.analysis.analysing import analyse
+from undermine.analysis.pipeline import analyse
 from undermine.analysis.trace_summary import Summary, summary
 from undermine.api.opening import build_agents
 from undermine.api.trace_warnings import warnings
@@ -34,8 +34,8 @@ from undermine.model.plan import Plan
 from undermine.model.run import Conditions, Verdict
 from undermine.protocols import Checker
 from undermine.report import perfetto, shiviz
+from undermine.report.drawing.scene import origin_of
 from undermine.report.html import write_file
-from undermine.report.scene import origin_of
 from undermine.report.text import count
 from undermine.report.trace_page import page
 from undermine.run.engine import open_engine

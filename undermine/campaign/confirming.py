@@ -25,8 +25,8 @@ from undermine.inject.compile import unsupported
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
+from undermine.run.agent_files import variable_slots
 from undermine.run.engine import Engine
-from undermine.runtimes.agent_config import variable_slots
 from undermine.store.database import Store
 
 

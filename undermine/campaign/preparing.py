@@ -115,7 +115,7 @@ class Preparing:
     def _warn_of_missing_agents(self, capabilities: Mapping[str, tuple[str, ...]]) -> None:
         for role in self._config.roles.values():
             missing = [node for node in role.nodes if node not in capabilities]
-            if missing and self._config.agent(role.name) != "none":
+            if missing and self._config.runtime(role.name).has_agent:
                 self._warn(
                     f"the agent did not load in {', '.join(missing)}: only process faults there (see `undermine check`)"
                 )

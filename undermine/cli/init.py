@@ -1,9 +1,17 @@
-"""The texts that `undermine init` writes: a commented `undermine.toml` and a `hunt.py` to go with it."""
+"""The command `undermine init` and the files that it writes."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from undermine.cli.options import (
+    JsonOption,
+    print_json,
+)
+from undermine.config.schema import FILE_NAME
 from undermine.model.errors import UserError
 
 TEMPLATE = """\
@@ -160,6 +168,25 @@ undermine.check(ledgers.no_acknowledged_write_lost(write="put", read="get", key=
 '''
 
 FILES = {"undermine.toml": TEMPLATE, "hunt.py": PLUGINS}
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to write the files.")] = Path("."),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    json: JsonOption = False,
+) -> int:
+    """Write a commented undermine.toml and hunt.py to start from.
+
+    Example: `undermine init my-system`
+    """
+    written = write(folder, force=force)
+    if json:
+        print_json({"written": [str(path) for path in written]})
+    else:
+        for path in written:
+            typer.echo(f"wrote {path}")
+        typer.echo(f"next: set the command in {folder / FILE_NAME}, then `undermine check -c {folder}`")
+    return 0
 
 
 def write(dir: Path, force: bool = False) -> list[Path]:

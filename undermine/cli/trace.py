@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -14,73 +13,66 @@ from rich.table import Table
 
 from undermine import api
 from undermine.analysis.trace_summary import Summary
-from undermine.campaign.experiments import Listener
-from undermine.cli.display import console, plain
-from undermine.config.schema import FILE_NAME, Config
+from undermine.cli.console import console, plain
+from undermine.cli.options import (
+    HERE,
+    ConfigOption,
+    JsonOption,
+    SetOption,
+    listening,
+    load_config,
+    print_json,
+)
 from undermine.model.errors import ClusterError, UserError
 from undermine.report.text import count
 
 _ROWS_MAX = 12
 
-Load = Callable[..., Config]
-Listening = Callable[..., AbstractContextManager[Listener]]
 
+def trace(
+    config: ConfigOption = HERE,
+    run: Annotated[
+        str,
+        typer.Option(
+            "--run",
+            help="Draw this stored run, with its fault: a run's number or a finding's id. Runs nothing.",
+            metavar="ID",
+            show_default=False,
+        ),
+    ] = "",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Where to write the files; the run's folder by default.", show_default=False),
+    ] = None,
+    campaign: Annotated[
+        str,
+        typer.Option("--campaign", help="With --run: of this campaign, not the latest one.", show_default=False),
+    ] = "",
+    params: SetOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Record one run without faults, everything observed: who caused what, across threads, tasks and nodes.
 
-def register(app: typer.Typer, load: Load, listening: Listening, print_json: Callable[[Any], None]) -> None:
-    """Add the command to the application, with the means of all commands."""
+    Prints what was seen and writes `trace.html` (the space-time diagram, one file), `trace.perfetto.json` (open it at
+    ui.perfetto.dev) and `trace.shiviz.log`. With `--run` it draws a stored run instead, with its fault.
+    Exits with 3 if the run without faults fails; it is drawn all the same.
 
-    @app.command("trace")
-    def trace_command(
-        config: Annotated[
-            Path, typer.Option("--config", "-c", help="The undermine.toml, or its folder.", metavar="PATH")
-        ] = Path(FILE_NAME),
-        run: Annotated[
-            str,
-            typer.Option(
-                "--run",
-                help="Draw this stored run, with its fault: a run's number or a finding's id. Runs nothing.",
-                metavar="ID",
-                show_default=False,
-            ),
-        ] = "",
-        out: Annotated[
-            Path | None,
-            typer.Option(
-                "--out", "-o", help="Where to write the files; the run's folder by default.", show_default=False
-            ),
-        ] = None,
-        campaign: Annotated[
-            str,
-            typer.Option("--campaign", help="With --run: of this campaign, not the latest one.", show_default=False),
-        ] = "",
-        params: Annotated[
-            list[str] | None,
-            typer.Option("--set", help="Override a value of [params].", metavar="NAME=VALUE", show_default=False),
-        ] = None,
-        json: Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")] = False,
-    ) -> int:
-        """Record one run without faults, everything observed: who caused what, across threads, tasks and nodes.
-
-        Prints what was seen and writes `trace.html` (the space-time diagram, one file), `trace.perfetto.json` (open it at
-        ui.perfetto.dev) and `trace.shiviz.log`. With `--run` it draws a stored run instead, with its fault.
-        Exits with 3 if the run without faults fails; it is drawn all the same.
-
-        Examples: `undermine trace`, `undermine trace --run F1`, `undermine trace --run 17 -o drawn`
-        """
-        if campaign and not run:
-            raise UserError("--campaign says where a stored run is; say which one with --run, or leave it out")
-        with listening(json, title="trace") as listener:
-            if run:
-                result = api.trace_stored(load(config, params, programs=False), run, listener, out, campaign)
-            else:
-                result = api.trace(load(config, params), listener, out)
-        if json:
-            told = result.summary
-            numbers = {"paired_percent": told.paired_percent, "events_per_s": told.events_per_s}
-            print_json({**msgspec.to_builtins(result), "summary": {**msgspec.to_builtins(told), **numbers}})
+    Examples: `undermine trace`, `undermine trace --run F1`, `undermine trace --run 17 -o drawn`
+    """
+    if campaign and not run:
+        raise UserError("--campaign says where a stored run is; say which one with --run, or leave it out")
+    with listening(json, title="trace") as listener:
+        if run:
+            result = api.trace_stored(load_config(config, params, programs=False), run, listener, out, campaign)
         else:
-            show(result)
-        return ClusterError.exit_code if result.symptom else 0
+            result = api.trace(load_config(config, params), listener, out)
+    if json:
+        told = result.summary
+        numbers = {"paired_percent": told.paired_percent, "events_per_s": told.events_per_s}
+        print_json({**msgspec.to_builtins(result), "summary": {**msgspec.to_builtins(told), **numbers}})
+    else:
+        show(result)
+    return ClusterError.exit_code if result.symptom else 0
 
 
 def show(result: api.TraceResult) -> None:
@@ -147,7 +139,9 @@ def _handlers(told: Summary) -> Table:
 
 
 def _clients(told: Summary) -> Table:
-    rows = [(c.operation, ", ".join(c.nodes), f"{c.count:,}", f"{c.messages:,}", f"{c.operations:,}") for c in told.clients]
+    rows = [
+        (c.operation, ", ".join(c.nodes), f"{c.count:,}", f"{c.messages:,}", f"{c.operations:,}") for c in told.clients
+    ]
     title = "\nOperations of clients, and what was done for them"
     return _fill(_table(title, "operation", "by", "times", "messages", "operations", numbers=3), rows, "operations")
 

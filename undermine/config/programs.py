@@ -7,10 +7,11 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from undermine.config.java import class_path_of, is_empty
 from undermine.config.lines import KeyPath, Source, show
-from undermine.config.schema import Config, Param, Role, names_python
+from undermine.config.schema import Config, Param, Role
 from undermine.config.templates import Values, placeholders, render
+from undermine.runtimes.class_path import is_empty
+from undermine.runtimes.python import names_python
 
 _FIXED = ("project", "python", "java")
 
@@ -95,8 +96,8 @@ def _check_script(source: Source, path: KeyPath, role: Role, cwd: Path | None, c
 
 def _check_class_path(source: Source, path: KeyPath, role: Role, cwd: Path | None, config: Config) -> None:
     """A release that was never fetched."""
-    class_path = _rendered_if_fixed(class_path_of(role.command), config.project, config.params)
-    if config.agent(role.name) == "jvm" and class_path and is_empty(class_path, cwd):
+    class_path = _rendered_if_fixed(config.runtime(role.name).class_path(role.command), config.project, config.params)
+    if class_path and is_empty(class_path, cwd):
         wanted = _rendered_if_fixed(config.campaign.setup, config.project, config.params)
         hint = f"run `{wanted}` in {config.project}" if wanted else "build or fetch it, or correct the path"
         raise source.error(path, f"names the class path {show(class_path)}, where there is nothing; {hint}")

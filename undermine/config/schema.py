@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -33,6 +32,8 @@ from undermine.config.templates import (
 from undermine.model.errors import UserError
 from undermine.model.plan import DelayMode, Direction, Level, Loss
 from undermine.model.run import NodeInfo
+from undermine.runtimes.base import Runtime
+from undermine.runtimes.table import RUNTIMES, runtime_for
 
 FILE_NAME = "undermine.toml"
 NODES_MAX = 64
@@ -42,6 +43,7 @@ SECONDS_MAX = 86_400
 BUDGET_S_MAX = 30 * SECONDS_MAX
 
 Agent = Literal["auto", "python", "jvm", "none"]
+"""The names of all runtimes, and `auto`."""
 Isolation = Literal["auto", "namespaces", "ports"]
 Observe = Literal["auto", "all", "io"]
 FaultKind = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt"]
@@ -304,15 +306,13 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         facts = tuple(NodeFacts.of(info, self.role_of(info.id).nodes.index(info.id) + 1) for info in nodes)
         return values_of(facts, node, run, self.project, self.params, self.roles)
 
-    def agent(self, role: str) -> Literal["python", "jvm", "none"]:
-        """The agent that nodes of this role get; `auto` looks at the program."""
+    def runtime(self, role: str) -> Runtime:
+        """The runtime of this role's nodes; `agent = "auto"` looks at the program."""
         wanted = self.roles[role].agent
         if wanted != "auto":
-            return wanted
-        program = _filled(_program_of(self.roles[role].command), Values((), project=self.project, params=self.params))
-        if names_java(program):
-            return "jvm"
-        return "python" if _is_python(program) else "none"
+            return RUNTIMES[wanted]
+        program = _program_of(self.roles[role].command)
+        return runtime_for(_filled(program, Values((), project=self.project, params=self.params)))
 
     def where(self, key: str) -> str:
         """`FILE:LINE` of a dotted key, or of the table that it would be in."""
@@ -401,17 +401,6 @@ def values_of(
     return Values(facts, own, run, project, params=params, entries=entries)
 
 
-def names_python(program: str) -> bool:
-    if program == "{python}":
-        return True
-    return re.fullmatch(r"(python|pypy)[\d.]*", Path(program).name) is not None
-
-
-def names_java(program: str) -> bool:
-    """True for `java` itself, wherever it lies; a script that starts one may do anything else before."""
-    return program == "{java}" or Path(program).name == "java"
-
-
 def _program_of(command: Sequence[str]) -> str:
     """The word that names the program, also behind `env` and its variables."""
     if Path(command[0]).name != "env":
@@ -423,20 +412,3 @@ def _filled(program: str, values: Values) -> str:
     """The program without placeholders, if they mean the same for all nodes; else as it stands."""
     same = all(name == "project" or name.startswith("params.") for name in placeholders(program))
     return render(program, values) if same else program
-
-
-def _is_python(program: str) -> bool:
-    """True if the program is an interpreter, a .py file or a script whose first line names Python."""
-    if names_python(program) or program.endswith(".py"):
-        return True
-    found = shutil.which(program)
-    return found is not None and _shebang_is_python(Path(found))
-
-
-def _shebang_is_python(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            first = file.readline(300)
-    except OSError:
-        return False
-    return first.startswith(b"#!") and re.search(rb"\b(python|pypy)[\d.]*\b", first) is not None

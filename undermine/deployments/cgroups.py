@@ -2,9 +2,9 @@
 
     MOUNT/undermine-PID-START-TOKEN/RUN/NODE.INCARNATION
 
-PID and START (see `guardian.start_time`) name the tool.
+PID and START (see `processes.start_time`) name the tool.
 
-No controller is used: nothing limits the nodes. Processes are put in by the keeper (`guardian.py`); the folder of the
+No controller is used: nothing limits the nodes. Processes are put in by the keeper (`guardian/keeper.py`); the folder of the
 tool is registered as scratch, so that it goes when the tool ends in any way.
 """
 
@@ -17,7 +17,7 @@ import time
 from functools import cache
 from pathlib import Path
 
-from undermine.deployments.guardian import start_time
+from undermine.deployments.guardian.processes import start_time
 
 PREFIX = "undermine-"
 _REMOVE_LIMIT_S = 2.0

@@ -1,6 +1,6 @@
 """How the nodes of a run are kept apart: by network namespaces where the tool is root, else by ports of the loopback.
 
-`choose` tries once in a process what this machine allows; an `Isolation` then makes a `Place` for each run.
+`choose` tries once in a process what this machine allows; an `Isolation` then makes a `NodeNetwork` for each run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import msgspec
 
 from undermine.config.schema import Config
 from undermine.config.schema import Isolation as Wanted
-from undermine.deployments.network import PARTITION, Network, Pair, find_nft
+from undermine.deployments.abilities import Partition
+from undermine.deployments.network import Network, find_nft
 from undermine.deployments.ports import LOWEST, PortPool
 from undermine.model.errors import UserError
 from undermine.model.point import CLIENT
@@ -28,8 +29,8 @@ LOOPBACK_HOST = "127.0.0.1"
 T = TypeVar("T")
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """What was decided, and why the other way was not taken."""
+class IsolationChoice(msgspec.Struct, frozen=True):
+    """The chosen way to keep nodes apart, and why it is not the other one."""
 
     mode: Literal["namespaces", "ports"]
     why: str
@@ -39,17 +40,17 @@ class Choice(msgspec.Struct, frozen=True):
         return f"{self.mode} ({self.why})"
 
 
-def choose(wanted: Wanted) -> Choice:
+def choose(wanted: Wanted) -> IsolationChoice:
     """The mode for this configuration on this machine; a UserError if it wants what is not possible."""
     if wanted == "ports":
-        return Choice("ports", 'run.isolation = "ports"')
+        return IsolationChoice("ports", 'run.isolation = "ports"')
     lacking = _namespaces_missing()
     if not lacking:
         nft, without_nft = _usable_nft()
-        return Choice("namespaces", without_nft or "each node has an address of its own", nft)
+        return IsolationChoice("namespaces", without_nft or "each node has an address of its own", nft)
     if wanted == "namespaces":
         raise UserError(f'run.isolation = "namespaces" is not possible here: {lacking}; run as root, or set "auto"')
-    return Choice("ports", f"no namespaces: {lacking}")
+    return IsolationChoice("ports", f"no namespaces: {lacking}")
 
 
 @cache
@@ -80,14 +81,17 @@ def _usable_nft() -> tuple[str | None, str]:
     return nft, ""
 
 
-class Place(Protocol):
-    """Where the nodes of one run live. `close` ends it; its processes must be dead by then."""
+class NodeNetwork(Protocol):
+    """The network that the nodes and the clients of one run are in. Close it when all their processes are dead."""
 
     hosts: Mapping[str, str]
     """The address of every node; equal ones if they share it."""
     ports: Sequence[int]
-    features: frozenset[str]
-    """What can be done to the network here: `network-partition`."""
+    """Free ports for the nodes, as many as were asked for."""
+
+    @property
+    def partition(self) -> Partition | None:
+        """None if packets cannot be lost between members."""
 
     def namespace(self, member: str) -> str:
         """The path of the network namespace of a node or of the clients; "": the tool's own."""
@@ -95,22 +99,18 @@ class Place(Protocol):
     def inside(self, member: str, function: Callable[[], T]) -> T:
         """Call it where this node, or the clients, are in the network."""
 
-    def cut(self, step: int, pairs: Iterable[Pair]) -> None: ...
-
-    def join(self, step: int) -> None: ...
-
     def hint(self, node: str, ports: Iterable[int]) -> str:
-        """Why others cannot reach these ports of the node, if its place in the network is the reason."""
+        """Why others cannot reach these ports of the node, if the address that it listens on is the reason."""
 
     def close(self) -> None: ...
 
 
-class Loopback:
+class LoopbackNetwork:
     """All nodes on 127.0.0.1, with ports of their own."""
 
     def __init__(self, nodes: Sequence[str], ports: int, pool: PortPool) -> None:
         self.hosts: Mapping[str, str] = dict.fromkeys(nodes, LOOPBACK_HOST)
-        self.features: frozenset[str] = frozenset()
+        self.partition: Partition | None = None
         self._pool = pool
         self.ports: Sequence[int] = pool.acquire(ports)
 
@@ -120,12 +120,6 @@ class Loopback:
     def inside(self, member: str, function: Callable[[], T]) -> T:
         return function()
 
-    def cut(self, step: int, pairs: Iterable[Pair]) -> None:
-        raise ValueError("nodes that share the loopback cannot be partitioned at the network")
-
-    def join(self, step: int) -> None:
-        pass
-
     def hint(self, node: str, ports: Iterable[int]) -> str:
         return ""
 
@@ -133,7 +127,7 @@ class Loopback:
         self._pool.release(self.ports)
 
 
-class Apart(Network):
+class NamespaceNetwork(Network):
     """Each node in a namespace of its own; the same addresses and ports in every run."""
 
     def __init__(self, nodes: Sequence[str], ports: int, nft: str | None) -> None:
@@ -171,30 +165,31 @@ def _listening() -> list[tuple[str, int]]:
 
 
 class Isolation:
-    """Makes the places of all runs of one tool."""
+    """Makes the networks of all runs of one tool."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: IsolationChoice) -> None:
         self.choice = choice
         self._pool = PortPool()
 
     @property
-    def features(self) -> frozenset[str]:
-        """What can be done to the network in every place."""
-        return frozenset([PARTITION] if self.choice.nft else [])
+    def can_partition(self) -> bool:
+        """Can every network of this kind lose packets between its members?"""
+        return bool(self.choice.nft)
 
-    def place(self, nodes: Sequence[str], ports: int) -> Place:
+    def network(self, nodes: Sequence[str], ports: int) -> NodeNetwork:
+        """A network for the nodes of one run, with this number of free ports."""
         if self.choice.mode == "namespaces":
-            return Apart(nodes, ports, self.choice.nft)
-        return Loopback(nodes, ports, self._pool)
+            return NamespaceNetwork(nodes, ports, self.choice.nft)
+        return LoopbackNetwork(nodes, ports, self._pool)
 
 
-def place_nodes(config: Config, run: RunDir, place: Place) -> tuple[NodeInfo, ...]:
+def node_infos(config: Config, run: RunDir, network: NodeNetwork) -> tuple[NodeInfo, ...]:
     """Where each node of the run listens and keeps its data."""
-    free = iter(place.ports)
+    free = iter(network.ports)
     nodes = []
     for role in config.roles.values():
         for node in role.nodes:
             named = {name: next(free) for name in role.ports}
             first = next(iter(named.values()), 0)
-            nodes.append(NodeInfo(node, role.name, place.hosts[node], first, named, str(run.node(node))))
+            nodes.append(NodeInfo(node, role.name, network.hosts[node], first, named, str(run.node(node))))
     return tuple(nodes)

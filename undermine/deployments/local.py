@@ -20,14 +20,12 @@ from typing import Any
 from undermine.config.schema import Config, Health, Ready, Role
 from undermine.config.templates import Values, render, render_command
 from undermine.deployments import cgroups, probes
-from undermine.deployments.client import Exit, GuardianClient
-from undermine.deployments.isolation import Place
-from undermine.deployments.network import Pair
+from undermine.deployments.abilities import Partition
+from undermine.deployments.guardian_client.client import Exit, GuardianClient
+from undermine.deployments.isolation import NodeNetwork
 from undermine.deployments.slow.disk import SlowDisks
 from undermine.model.point import CLIENT
 from undermine.model.run import NodeExit, NodeInfo
-from undermine.resources import python_agent_dir
-from undermine.runtimes import jvm
 from undermine.store.rundir import RunDir
 
 _LOG_TAIL_BYTES = 6000
@@ -71,7 +69,7 @@ class LocalCluster:
         nodes: Sequence[NodeInfo],
         agent_file: AgentFile,
         ask_user: AskUser,
-        place: Place,
+        network: NodeNetwork,
         cgroup: Path | None = None,
         disks: SlowDisks | None = None,
     ) -> None:
@@ -83,7 +81,7 @@ class LocalCluster:
         self._by_id = {info.id: info for info in nodes}
         self._agent_file = agent_file
         self._ask_user = ask_user
-        self._place = place
+        self._network = network
         self._cgroup = cgroup
         self._disks = disks
         self._states = {info.id: _State() for info in nodes}
@@ -112,7 +110,7 @@ class LocalCluster:
 
     def _hint(self, node: str) -> str:
         """Why nobody can reach a node, though it lives: only known where its place in the network is the reason."""
-        return self._place.hint(node, self._by_id[node].ports.values()) if self.alive(node) else ""
+        return self._network.hint(node, self._by_id[node].ports.values()) if self.alive(node) else ""
 
     def _start(self, node: str) -> None:
         """Start a node unless it lives. The guardian is asked without our lock: its answer and its word of an
@@ -142,7 +140,7 @@ class LocalCluster:
                 cwd=Path(self._config.project, render(role.cwd, values)),
                 stdout=self._run.log(node, incarnation, "out"),
                 stderr=self._run.log(node, incarnation, "err"),
-                netns=self._place.namespace(node),
+                netns=self._network.namespace(node),
                 cgroup=cgroup,
                 trap=self._disks.trap(node) if self._disks else None,
             )
@@ -173,16 +171,12 @@ class LocalCluster:
     def _environment(self, info: NodeInfo, role: Role, incarnation: int, values: Values, cgroup: str) -> dict[str, str]:
         env = self._role_environment(role, values)
         env["PYTHONUNBUFFERED"] = "1"
-        agent = self._config.agent(info.role)
-        if agent != "none":
+        runtime = self._config.runtime(info.role)
+        if runtime.has_agent:
             path = self._run.agent_config(info.id, incarnation)
             path.write_text(json.dumps(self._agent_file(info, incarnation, cgroup)))
             env["UNDERMINE_AGENT"] = str(path)
-        if agent == "python":
-            env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(python_agent_dir()), env.get("PYTHONPATH", ""))))
-        elif agent == "jvm":
-            env["JAVA_TOOL_OPTIONS"] = jvm.tool_options(jvm.agent_jar(), env.get("JAVA_TOOL_OPTIONS", ""))
-        return env
+        return runtime.environment(env)
 
     def _role_environment(self, role: Role, values: Values) -> dict[str, str]:
         return {**role.environment(values), **markers(self._config.dir, self._run.path)}
@@ -227,7 +221,7 @@ class LocalCluster:
 
     def _ask(self, probe: Callable[[], str]) -> str:
         """Ask a node as a client would."""
-        return self._place.inside(CLIENT, probe)
+        return self._network.inside(CLIENT, probe)
 
     @property
     def asked_nodes(self) -> list[str]:
@@ -342,16 +336,8 @@ class LocalCluster:
             return {self._guardian_key(node, state.incarnation): node for node, state in living}
 
     @property
-    def features(self) -> frozenset[str]:
-        return self._place.features
-
-    def cut(self, step: int, pairs: Iterable[Pair]) -> None:
-        """Lose the packets from the first to the second of each pair; clients are `client`."""
-        self._place.cut(step, pairs)
-
-    def join(self, step: int) -> None:
-        """Lose no more packets for this step."""
-        self._place.join(step)
+    def partition(self) -> Partition | None:
+        return self._network.partition
 
     def _on_exit(self, event: Exit) -> None:
         """The guardian's word that a main process ended; it runs in a thread of the guardian's client."""

@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from undermine.deployments import netns
+from undermine.deployments.abilities import Pair, Partition
 from undermine.deployments.netlink import LOOPBACK, Netlink
 from undermine.model.point import CLIENT
 
 CLIENT_HOST = "198.18.0.1"
-PARTITION = "network-partition"
 
 _NODE_HOST = "198.18.{}.{}"
 _FIRST = 10
@@ -35,7 +35,6 @@ _NFT_LIMIT_S = 10.0
 _CARRIER_LIMIT_S = 10.0
 
 T = TypeVar("T")
-Pair = tuple[str, str]
 
 
 def find_nft() -> str | None:
@@ -52,7 +51,6 @@ class Network:
 
     def __init__(self, nodes: Sequence[str], nft: str | None) -> None:
         self.hosts: Mapping[str, str] = {node: host_of(index) for index, node in enumerate(nodes)}
-        self.features = frozenset([PARTITION] if nft else [])
         self._nft = nft
         self._members = (CLIENT, *nodes)
         self._fds: dict[str, int] = {}
@@ -73,6 +71,11 @@ class Network:
         return netns.inside(self.namespace(member), function)
 
     # --- partitions
+
+    @property
+    def partition(self) -> Partition | None:
+        """Itself, if the program nft is there."""
+        return self if self._nft else None
 
     def cut(self, step: int, pairs: Iterable[Pair]) -> None:
         """From now on packets from the first to the second of each pair are lost."""

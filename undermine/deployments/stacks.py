@@ -19,10 +19,12 @@ from pathlib import Path
 import msgspec
 
 from undermine.deployments import cgroups
-from undermine.deployments.guardian import lives, stat_fields
+from undermine.deployments.guardian.processes import lives, stat_fields
 from undermine.model.codec import read_agent
 from undermine.model.stacks import STACKS_SIGNAL, Doing, ProcessStacks
 from undermine.model.text import printable
+from undermine.runtimes.base import Traits
+from undermine.runtimes.table import NONE, runtime_of
 
 BYTES_MAX = 1 << 20
 _DOING_MAX, _FRAMES_MAX, _TEXT_MAX = 1000, 60, 300
@@ -32,10 +34,7 @@ _EVENTS = re.compile(r"(?P<node>.+)\.(?P<incarnation>\d{1,9})\.(?P<pid>\d{1,9})(
 STANDS_STILL = "it stands still"
 NOT_CAUGHT = f"it does not catch signal {STACKS_SIGNAL}: it ends, uses it itself, or its agent is off"
 BLOCKED = f"no answer: its main thread blocks signal {STACKS_SIGNAL}"
-NO_ANSWER = "no answer: its main thread runs no Python code"
-JVM_NO_ANSWER = "no answer: its agent's thread does not get to run"
-_ASKED_BY_STATE = "jvm"
-"""The agents whose names begin so look at the shared state: their runtime leaves no signal to them."""
+NO_ANSWER = NONE.traits.no_stacks
 
 
 class _Dumped(msgspec.Struct, frozen=True):
@@ -112,7 +111,7 @@ def _ask(process: _Process, trace_dir: Path) -> str | None:
             return None
         if _stands_still(process.pid):
             return STANDS_STILL
-        if _looks_at_state(process, trace_dir):
+        if _traits(process, trace_dir).stacks_asked_by == "state":
             return ""
         if not _in_set(process.pid, "SigCgt"):
             return NOT_CAUGHT
@@ -126,9 +125,9 @@ def _ask(process: _Process, trace_dir: Path) -> str | None:
     return ""
 
 
-def _looks_at_state(process: _Process, trace_dir: Path) -> bool:
+def _traits(process: _Process, trace_dir: Path) -> Traits:
     agent = read_agent(trace_dir / f"{process.stem}.events")
-    return agent is not None and agent.agent.startswith(_ASKED_BY_STATE)
+    return runtime_of(agent).traits if agent else NONE.traits
 
 
 def _has_mapped(process: _Process, trace_dir: Path) -> bool:
@@ -199,9 +198,9 @@ def _without_answer(process: _Process, trace_dir: Path) -> ProcessStacks:
             return process.with_problem("it ended before it answered")
         if _stands_still(process.pid):
             return process.with_problem(STANDS_STILL)
-        if _looks_at_state(process, trace_dir):
-            return process.with_problem(JVM_NO_ANSWER)
-        return process.with_problem(BLOCKED if _in_set(process.pid, "SigBlk") else NO_ANSWER)
+        traits = _traits(process, trace_dir)
+        blocked = traits.stacks_asked_by == "signal" and _in_set(process.pid, "SigBlk")
+        return process.with_problem(BLOCKED if blocked else traits.no_stacks)
     except OSError:
         return process.with_problem(NO_ANSWER)
 

@@ -23,7 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from undermine.deployments import cgroups, guardian
+from undermine.deployments import cgroups
+from undermine.deployments.guardian import processes
 
 REGISTRY = "scratch.jsonl"
 KILL_LIMIT_S = 5.0
@@ -44,7 +45,7 @@ def removable(path: Path, campaign_dir: Path | None) -> bool:
 
 def note_scratch(campaign_dir: Path, path: Path, wanted: bool) -> None:
     """Write to the registry that this process will leave `path` to be removed, or (`wanted`) no longer so."""
-    entry: dict[str, Any] = {"path": str(path), "pid": os.getpid(), "start": guardian.start_time(os.getpid())}
+    entry: dict[str, Any] = {"path": str(path), "pid": os.getpid(), "start": processes.start_time(os.getpid())}
     if wanted:
         entry["kept"] = True
     campaign_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -75,9 +76,9 @@ def _sweep_processes(campaign_dir: Path) -> list[str]:
         for pid in left:
             killed.setdefault(pid, f"killed process {pid} ({_name(pid)})")
         for pid in left:  # one by one, never by group: only of a keeper's node is it known who is in a group
-            guardian.send_signal(pid, signal.SIGSTOP)
+            processes.send_signal(pid, signal.SIGSTOP)
         for pid in reversed(left):
-            guardian.send_signal(pid, signal.SIGKILL)
+            processes.send_signal(pid, signal.SIGKILL)
         if time.monotonic() > deadline:
             return [*killed.values(), f"processes {left} are left: they do not die"]
         time.sleep(0.002)
@@ -90,8 +91,8 @@ def _leftovers(markers: set[bytes]) -> list[int]:
     found: dict[int, None] = {}
     for pid in _own_processes():
         if pid not in spared and not markers.isdisjoint(_environ(pid)) and not _is_kept(pid):
-            family = [pid, *guardian.descendants(pid)]
-            found.update(dict.fromkeys(p for p in family if p not in spared and guardian.lives(p)))
+            family = [pid, *processes.descendants(pid)]
+            found.update(dict.fromkeys(p for p in family if p not in spared and processes.lives(p)))
     return list(found)
 
 
@@ -112,7 +113,7 @@ def _environ(pid: int) -> list[bytes]:
 
 
 def _name(pid: int) -> str:
-    words = guardian._read(f"/proc/{pid}/cmdline").split(b"\0")
+    words = processes.read_file(f"/proc/{pid}/cmdline").split(b"\0")
     return b" ".join(words).decode(errors="replace").strip()[:80] or "?"
 
 
@@ -120,7 +121,7 @@ def ancestors(pid: int) -> list[int] | None:
     """Parents up to the first process; None if one of them died while we looked."""
     found: list[int] = []
     while pid > 1:
-        fields = guardian.stat_fields(f"/proc/{pid}/stat")
+        fields = processes.stat_fields(f"/proc/{pid}/stat")
         if not fields:
             return None
         pid = int(fields[1])
@@ -141,7 +142,7 @@ def _tool_lives(guardian_or_keeper: int) -> bool:
     for entry in _environ(guardian_or_keeper):
         if entry.startswith(b"UNDERMINE_GUARDIAN_OF="):
             pid, _, start = entry.partition(b"=")[2].partition(b":")
-            return pid.isdigit() and str(guardian.start_time(int(pid))).encode() == start
+            return pid.isdigit() and str(processes.start_time(int(pid))).encode() == start
     return False
 
 
@@ -156,7 +157,7 @@ def _sweep_folders(campaign_dir: Path) -> list[str]:
         entries = {(entry["path"], entry["pid"], entry["start"]): entry for entry in _entries(file)}
         keep = []
         for entry in entries.values():
-            if guardian.start_time(entry["pid"]) == entry["start"]:
+            if processes.start_time(entry["pid"]) == entry["start"]:
                 keep.append(entry)
             elif not entry.get("kept") and not _claimed(entry["path"], entries.values()):
                 done += _remove(Path(entry["path"]), campaign_dir)
@@ -176,7 +177,7 @@ def _sweep_cgroups() -> list[str]:
 
 def _claimed(path: str, entries: Any) -> bool:
     """Whether a living tool uses this very folder (a resumed run)."""
-    return any(e["path"] == path and guardian.start_time(e["pid"]) == e["start"] for e in entries)
+    return any(e["path"] == path and processes.start_time(e["pid"]) == e["start"] for e in entries)
 
 
 def _remove(path: Path, campaign_dir: Path) -> list[str]:

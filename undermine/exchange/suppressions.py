@@ -1,7 +1,7 @@
-"""Findings that the user knows of and does not want to hear of for a while: the file `undermine-known.toml`.
+"""Suppressions: findings that the user does not want reported until a date, in the file `undermine-suppressions.toml`.
 
-It lies beside `undermine.toml` and is meant to be committed. Each entry has a reason and a day on which it ends. Text is
-only appended to the file or cut out of it, so that comments stay.
+The file is beside `undermine.toml` and is meant to be committed. Each suppression has a reason and a last day. Commands append
+text to the file or cut text out of it, so that comments stay.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from undermine.model.errors import UserError
 from undermine.model.finding import Finding
 from undermine.model.plan import fault_kind
 
-FILE_NAME = "undermine-known.toml"
+FILE_NAME = "undermine-suppressions.toml"
+TABLE = "suppression"
 NEVER = "never"
 DAYS = 90
-"""How long a suppression lasts if nothing is said."""
+"""How long a suppression lasts by default."""
+_OLD_FILE_NAME, _OLD_TABLE = "undermine-known.toml", "known"
 
 _KEYS = ("symptom", "reason", "until", "added", "fault")
 _HEADER = """\
-# Findings that we know of: `undermine hunt` lists them dimly and exits as if they were not there, until their day.
-# `undermine suppress --list` shows them; commit this file.
+# Suppressed findings are shown dimmed and ignored by the exit code until they expire.
+# `undermine suppress --list` shows these entries. Commit this file.
 """
 _TEXT_MAX = 2000
 
 
-class Known(msgspec.Struct, frozen=True):
-    """One suppression. `until` is the last day on which it holds; None: for good."""
+class Suppression(msgspec.Struct, frozen=True):
+    """One entry of the file. `until` is the last day on which it holds; None means that it never ends."""
 
     symptom: str
     reason: str
@@ -48,56 +50,57 @@ class Known(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """A short name that stays when others come and go."""
+        """A short name that does not depend on the other entries."""
         text = f"{_normal(self.symptom)}\n{self.fault}"
         return hashlib.blake2b(text.encode(errors="replace"), digest_size=3).hexdigest()
 
     def matches(self, finding: Finding) -> bool:
-        """The same symptom; where a fault is named, as long as no other one leads to it: that may be another bug."""
+        """True for the same symptom. With a `fault`, only if no other fault led to it, since that may be another bug."""
         if _normal(finding.symptom) != _normal(self.symptom):
             return False
         return not self.fault or _kinds(finding) == {self.fault}
 
     def holds(self, today: datetime.date) -> bool:
+        """True until the end of the last day."""
         return self.until is None or today <= self.until
 
     @property
     def words(self) -> str:
         """`until 2027-01-31: REASON`"""
-        return f"{f'until {self.until}' if self.until else 'for good'}: {self.reason}"
+        return f"{f'until {self.until}' if self.until else 'forever'}: {self.reason}"
 
 
 Remark = Callable[[Finding], str]
 
 
 def matcher(config: Config, today: datetime.date) -> Remark:
-    """For a finding: why and until when the user does not want to hear of it; "" if that is not so."""
+    """Return a function from a finding to the reason and the last day of its suppression; "" if it is not suppressed."""
     entries = [entry for entry in read(path_of(config)) if entry.holds(today)]
     return lambda finding: next((entry.words for entry in entries if entry.matches(finding)), "")
 
 
 def lapsed(config: Config, today: datetime.date) -> Remark:
-    """For a finding that is reported again: how it was suppressed; "" if it never was, or still is."""
+    """Return a function from a finding to the suppression that ended; "" if there was none or another one still holds."""
     entries = read(path_of(config))
-    over = [entry for entry in entries if not entry.holds(today)]
+    ended = [entry for entry in entries if not entry.holds(today)]
     still = matcher(config, today)
     return lambda finding: (
-        "" if still(finding) else next((f"was suppressed {e.words}" for e in over if e.matches(finding)), "")
+        "" if still(finding) else next((f"was suppressed {e.words}" for e in ended if e.matches(finding)), "")
     )
 
 
 def mark(findings: Iterable[Finding], suppressed: Remark) -> tuple[Finding, ...]:
-    """The same findings with what the file says of them today."""
+    """Return the findings, each with the suppression that holds today."""
     return tuple(msgspec.structs.replace(finding, suppressed=suppressed(finding)) for finding in findings)
 
 
 def _kinds(finding: Finding) -> set[str]:
-    """Of all faults that led to it."""
+    """The kinds of all faults that led to the finding."""
     return {*finding.faults, *(fault_kind(step.fault) for step in finding.plan.steps)}
 
 
 def _normal(symptom: str) -> str:
-    """As findings are told apart: numbers, paths and quoted text differ from run to run."""
+    """The symptom without numbers, paths and quoted text, which differ from run to run."""
     return template(symptom)
 
 
@@ -108,34 +111,42 @@ def path_of(config: Config) -> Path:
     return Path(config.project, FILE_NAME)
 
 
-def read(path: Path) -> tuple[Known, ...]:
-    """What the file says; no file says nothing. A mistake in it is told with its line."""
+def read(path: Path) -> tuple[Suppression, ...]:
+    """The entries of the file; none if there is no file. Raises a `UserError` with the line of a mistake."""
     if not path.exists():
+        _refuse_old_file(path.with_name(_OLD_FILE_NAME))
         return ()
     return _entries(Source.load(path))
 
 
-def _entries(source: Source) -> tuple[Known, ...]:
-    refuse_unknown(source, (), source.data, ("known",), {})
-    tables = source.data.get("known", [])
+def _refuse_old_file(old: Path) -> None:
+    if old.exists():
+        tables = f"each [[{_OLD_TABLE}]] in it to [[{TABLE}]]"
+        raise UserError(f"{old} is not read any more; rename the file to {FILE_NAME} and {tables}")
+
+
+def _entries(source: Source) -> tuple[Suppression, ...]:
+    refuse_unknown(source, (), source.data, (TABLE,), {_OLD_TABLE: TABLE})
+    tables = source.data.get(TABLE, [])
     if not isinstance(tables, list):
-        raise source.error(("known",), f"must be tables that begin with [[known]], not {show(tables)}")
+        raise source.error((TABLE,), f"must be tables that begin with [[{TABLE}]], not {show(tables)}")
     return tuple(_entry(source, index, table) for index, table in enumerate(tables))
 
 
-def _entry(source: Source, index: int, table: Any) -> Known:
-    path = ("known", index)
+def _entry(source: Source, index: int, table: Any) -> Suppression:
+    path = (TABLE, index)
     if not isinstance(table, dict):
-        raise source.error(path, f"must be a table that begins with [[known]], not {show(table)}")
+        raise source.error(path, f"must be a table that begins with [[{TABLE}]], not {show(table)}")
     refuse_unknown(source, path, table, _KEYS, {})
     for name in ("symptom", "reason"):
         if not isinstance(value := table.get(name), str) or not value.strip():
-            said = f"not {show(value)}" if name in table else "and it is missing"
-            raise source.error((*path, name), f"must be text in quotes that is not empty, {said}")
+            said = "must be" if name in table else "is missing; it must be"
+            given = f", not {show(value)}" if name in table else ""
+            raise source.error((*path, name), f"{said} non-empty text in quotes{given}")
     fault = table.get("fault", "")
     if fault and fault not in get_args(FaultKind):
         raise source.error((*path, "fault"), f"must be one of {', '.join(get_args(FaultKind))}, not {show(fault)}")
-    return Known(
+    return Suppression(
         symptom=table["symptom"],
         reason=" ".join(table["reason"].split()),
         until=_until(source, (*path, "until"), table.get("until")),
@@ -146,7 +157,7 @@ def _entry(source: Source, index: int, table: Any) -> Known:
 
 def _until(source: Source, path: tuple[str | int, ...], value: Any) -> datetime.date | None:
     if value is None:
-        raise source.error(path, f'is missing; write a day like 2027-01-31, or "{NEVER}" if it must never end')
+        raise source.error(path, f'is missing; write a day like 2027-01-31, or "{NEVER}" if it never ends')
     return None if value == NEVER else _day(source, path, value)
 
 
@@ -163,26 +174,26 @@ def _day(source: Source, path: tuple[str | int, ...], value: Any) -> datetime.da
 # --- writing
 
 
-def add(path: Path, entry: Known) -> bool:
-    """Append an entry; one for the same symptom is replaced, and then this is true."""
+def add(path: Path, entry: Suppression) -> bool:
+    """Append an entry. Return True if it replaced one for the same symptom."""
     before = read(path)
     text = _text(path)
-    replaced = entry.id in [known.id for known in before]
+    replaced = entry.id in [one.id for one in before]
     if replaced:
         text = _without(path, text, entry.id)
     text = (text.rstrip("\n") + "\n\n" if text.strip() else _HEADER + "\n") + _written(entry)
-    _write(path, text, [*(known for known in before if known.id != entry.id), entry])
+    _write(path, text, [*(one for one in before if one.id != entry.id), entry])
     return replaced
 
 
-def remove(path: Path, entry_id: str) -> Known:
-    """Cut the entry out of the file."""
+def remove(path: Path, entry_id: str) -> Suppression:
+    """Cut the entry out of the file and return it."""
     before = read(path)
-    gone = next((known for known in before if known.id == entry_id.lower()), None)
+    gone = next((one for one in before if one.id == entry_id.lower()), None)
     if gone is None:
-        listed = ", ".join(f"{known.id} ({known.symptom})" for known in before) or "none"
-        raise UserError(f"{path} has no entry {entry_id!r}; there are: {listed}")
-    _write(path, _without(path, _text(path), gone.id), [known for known in before if known.id != gone.id])
+        listed = ", ".join(f"{one.id} ({one.symptom})" for one in before) or "none"
+        raise UserError(f"{path} has no entry {entry_id!r}; its entries are: {listed}")
+    _write(path, _without(path, _text(path), gone.id), [one for one in before if one.id != gone.id])
     return gone
 
 
@@ -191,12 +202,12 @@ def _text(path: Path) -> str:
 
 
 def _without(path: Path, text: str, entry_id: str) -> str:
-    """The text without the lines of these entries; comments above the next table are its own and stay."""
+    """The text without the lines of this entry. Comments above the next table belong to that table and stay."""
     source = Source(path, text)
     lines = text.splitlines(keepends=True)
-    starts = [source.lines.of(("known", index)) - 1 for index in range(len(source.data.get("known", [])))]
-    for index, known in reversed(list(enumerate(_entries(source)))):
-        if known.id != entry_id:
+    starts = [source.lines.of((TABLE, index)) - 1 for index in range(len(source.data.get(TABLE, [])))]
+    for index, one in reversed(list(enumerate(_entries(source)))):
+        if one.id != entry_id:
             continue
         end = starts[index + 1] if index + 1 < len(starts) else len(lines)
         while index + 1 < len(starts) and end > starts[index] + 1 and re.match(r"\s*(#|$)", lines[end - 1]):
@@ -205,14 +216,14 @@ def _without(path: Path, text: str, entry_id: str) -> str:
     return "".join(lines)
 
 
-def _write(path: Path, text: str, expected: Sequence[Known]) -> None:
-    """Replace the file as a whole, if the text says what it should: a file written by hand may be laid out otherwise."""
+def _write(path: Path, text: str, expected: Sequence[Suppression]) -> None:
+    """Replace the whole file, unless the new text does not hold the expected entries: people may lay a file out differently."""
     try:
         said = _entries(Source(path, text))
     except UserError:
         said = ()
     if sorted(said, key=str) != sorted(expected, key=str):
-        raise UserError(f"{path} is not laid out as [[known]] tables, so it was left alone; edit it by hand")
+        raise UserError(f"{path} does not use [[{TABLE}]] tables, so it was not changed; edit it by hand")
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -222,8 +233,8 @@ def _write(path: Path, text: str, expected: Sequence[Known]) -> None:
         raise UserError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _written(entry: Known) -> str:
-    lines = ["[[known]]", f"symptom = {_quoted(entry.symptom)}", f"reason = {_quoted(entry.reason)}"]
+def _written(entry: Suppression) -> str:
+    lines = [f"[[{TABLE}]]", f"symptom = {_quoted(entry.symptom)}", f"reason = {_quoted(entry.reason)}"]
     lines.append(f"until = {entry.until}" if entry.until else f'until = "{NEVER}"')
     if entry.added:
         lines.append(f"added = {entry.added}")
@@ -238,27 +249,29 @@ def _quoted(text: str) -> str:
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in escaped) + '"'
 
 
-# --- from what the user says
+# --- from the command line
 
 
 def new_entry(
     finding: Finding, reason: str, until: str, lasts_s: float | None, today: datetime.date, fault: str = ""
-) -> Known:
-    """A suppression of this finding; refuses what makes no sense."""
+) -> Suppression:
+    """Return a suppression of this finding, or raise a `UserError` if the options make no sense."""
     reason = " ".join(reason.split())
     if not reason:
-        raise UserError('a suppression needs a reason; say --reason "why it need not be reported"')
+        raise UserError('a suppression needs a reason; write --reason "see issue 12"')
     if len(reason) > _TEXT_MAX:
-        raise UserError(f"the reason is longer than {_TEXT_MAX} characters; put the rest where it can be linked to")
+        raise UserError(f"--reason is longer than {_TEXT_MAX} characters; shorten it and link to the rest")
     if until and lasts_s is not None:
-        raise UserError("--until and --for say the same thing twice; keep one of them")
+        raise UserError("--until and --for cannot be used together; remove one of them")
     if fault and fault not in get_args(FaultKind):
-        raise UserError(f"--fault {fault!r} is no fault; known are {', '.join(get_args(FaultKind))}")
+        raise UserError(f"--fault {fault!r} is not a fault; it must be one of {', '.join(get_args(FaultKind))}")
     last = None if until == NEVER else _last_day(until, lasts_s, today)
-    entry = Known(finding.symptom, reason, last, today, fault)
+    entry = Suppression(finding.symptom, reason, last, today, fault)
     if not entry.matches(finding):
         seen = ", ".join(sorted(_kinds(finding))) or "none"
-        raise UserError(f"--fault {fault} does not cover {finding.id}, which came with: {seen}; leave --fault out")
+        raise UserError(
+            f"--fault {fault} does not match {finding.id}, which these faults led to: {seen}; remove --fault"
+        )
     return entry
 
 
@@ -267,13 +280,13 @@ def _last_day(until: str, lasts_s: float | None, today: datetime.date) -> dateti
         try:
             last = datetime.date.fromisoformat(until)
         except ValueError:
-            raise UserError(f"--until {until!r} is not a day like 2027-01-31, nor {NEVER}") from None
+            raise UserError(f"--until {until!r} must be a day like 2027-01-31, or {NEVER}") from None
     else:
         days = DAYS if lasts_s is None else max(1, round(lasts_s / 86_400))
         try:
             last = today + datetime.timedelta(days=days)
         except OverflowError:
-            raise UserError(f"--for is too long; say --until {NEVER} if it must never end") from None
+            raise UserError(f"--for is too long; use --until {NEVER} if it must never end") from None
     if last < today:
-        raise UserError(f"--until {last} is over already; name a day to come")
+        raise UserError(f"--until {last} is in the past; give a later day")
     return last

@@ -66,10 +66,6 @@ class AgentInfo(msgspec.Struct, frozen=True):
     ppid: int = 0
     """The process that started it."""
 
-    @property
-    def is_jvm(self) -> bool:
-        return self.agent.startswith("jvm")
-
 
 class Trace(msgspec.Struct, frozen=True):
     """All events of one run, ordered by time, and what could not be read of them."""

@@ -1,7 +1,7 @@
-"""Facts from the source of a target: its I/O operations, and the regions in which a slow one hurts (docs/regions.md).
+"""Facts from the source of a target: its I/O operations, and the regions in which a slow one hurts.
 
-Never imports or runs any code of the target. `analyse(folders)` returns the facts; `Program.read(folders)` also takes the
-calls that runs have shown.
+Never imports or runs any code of the target. `analyse(folders)` returns the facts. `Program.read(folders)` also takes the
+calls that runs have shown. See docs/program-facts.md.
 """
 
 from undermine.program.facts import SYNCHRONIZED, TIMED, Counts, Facts, Region, StaticPoint, Trouble

@@ -1,4 +1,5 @@
-"""What the analysis of a program's source says: its I/O operations, and the regions in which a slow one hurts. Data only."""
+"""The facts that the analysis of a program's source yields: I/O operations, and the regions that they lie in. Data
+only."""
 
 from __future__ import annotations
 
@@ -17,16 +18,17 @@ TIMEOUT: Kind = "timeout"
 LEASE: Kind = "lease"
 
 SYNCHRONIZED: tuple[Kind, ...] = (CRITICAL, LOOP, HARD)
-"""Others wait for as long as it takes."""
+"""Kinds of regions in which others wait for as long as the operation takes."""
 TIMED: tuple[Kind, ...] = (SOFT, TIMEOUT, LEASE)
-"""Somebody gives up after a while."""
+"""Kinds of regions in which somebody gives up after a while."""
 _WITHOUT_FAULTS = ("process.", "pipe.")
 
 
 class Region(msgspec.Struct, frozen=True, order=True):
-    """One reason why a slow operation hurts: what it is within, where that begins (`file:line`), and why, in words.
+    """One reason why a slow operation hurts: the kind of region, where it begins (`file:line`), and why it hurts, in
+    words.
 
-    `depth` is how many calls lie between the function with the region and the operation.
+    `depth` is the number of calls between the function with the region and the operation.
     """
 
     kind: Kind
@@ -36,18 +38,21 @@ class Region(msgspec.Struct, frozen=True, order=True):
 
 
 class StaticPoint(msgspec.Struct, frozen=True):
-    """An I/O operation in the source. `loc` is what events have; the operation may also be met at the places in `also`
-    (the compiler has copied a `finally`, an awaited call does its work in the `await`)."""
+    """An I/O operation in the source. `loc` is the call site that events name.
+
+    The operation may also occur at the call sites in `also`: the compiler copies a `finally`, and an awaited call does
+    its work in the `await`.
+    """
 
     loc: str
     file: str
     line: int
     op: str
     call: str
-    """What is called, as far as it is known."""
+    """The name of the called function, as far as it is known."""
     regions: tuple[Region, ...] = ()
     group: str = ""
-    """The `loc` of the point that stands for this one: the last one of its basic block in the same regions."""
+    """The `loc` of the representative: the last point of the same basic block and the same regions."""
     also: tuple[str, ...] = ()
 
     @property
@@ -56,7 +61,7 @@ class StaticPoint(msgspec.Struct, frozen=True):
 
     @property
     def stands(self) -> bool:
-        """It stands for its group, or alone."""
+        """Is it the representative of its group, or has it no group?"""
         return self.group in ("", self.loc)
 
     @property
@@ -69,17 +74,17 @@ class StaticPoint(msgspec.Struct, frozen=True):
 
     @property
     def can_be_delayed(self) -> bool:
-        """Agents can hold operations of this kind."""
+        """Can agents delay operations of this kind?"""
         return not self.op.startswith(_WITHOUT_FAULTS)
 
     @property
     def why(self) -> str:
-        """All reasons in words."""
+        """All reasons, in words."""
         return "; ".join(region.why for region in self.regions) or "in no region"
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How much was read, and how many points are left after each action."""
+    """The size of the program, and how many points remain after each stage of the selection."""
 
     files: int = 0
     lines: int = 0
@@ -94,22 +99,23 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """A file of which nothing is known, and why."""
+    """A file that could not be analysed, and why."""
 
     file: str
     why: str
 
 
 class Facts(msgspec.Struct, frozen=True, dict=True):
-    """Everything that is known, in the order of files and lines."""
+    """All facts about one program, ordered by file and line."""
 
     points: tuple[StaticPoint, ...] = ()
     counts: Counts = Counts()
     troubles: tuple[Trouble, ...] = ()
     sites: Mapping[str, tuple[Region, ...]] = {}
-    """The regions that calls are directly in, by `loc`; and functions all of which are in one, by `module:qualname`."""
+    """By `loc`, the regions that a call lies in directly; by `module:qualname`, the regions that contain a whole
+    function."""
     served: Mapping[str, Region] = {}
-    """The functions that an event loop calls: what blocks in them blocks everything."""
+    """Functions that an event loop calls: a blocking call in them blocks the whole loop."""
 
     @cached_property
     def _by_loc(self) -> dict[str, StaticPoint]:
@@ -122,7 +128,7 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
         return found
 
     def at(self, loc: str) -> StaticPoint | None:
-        """The point that an event with this `loc` has met."""
+        """The point at this call site."""
         return self._by_loc.get(loc)
 
     @cached_property
@@ -134,12 +140,14 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
         return found
 
     def near(self, loc: str, line: int) -> tuple[StaticPoint, ...]:
-        """The points of that function and line: for targets whose interpreter counts other ordinals than this one."""
+        """The points of that function and line. For targets whose Python version counts ordinals differently."""
         return self._by_line.get((loc.rpartition("#")[0], line), ())
 
     def on(self, stack: Sequence[str]) -> tuple[Region, ...]:
-        """The regions that this very call stack (`loc`s, innermost first) is in, the nearest first: whatever else its functions
-        may be called from. No call graph is needed where a run shows who called whom."""
+        """The regions that this call stack (`loc`s, innermost first) lies in, the nearest first.
+
+        Needs no call graph: a stack from a run shows who called whom.
+        """
         found: dict[tuple[str, str], Region] = {}
         blocking = self._blocks_loops(stack[0]) if stack else False
         for depth, loc in enumerate(stack):
@@ -152,12 +160,12 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
         return tuple(found.values())
 
     def _blocks_loops(self, loc: str) -> bool:
-        """Would an event loop stand still here? Where nothing is known of the operation, it may."""
+        """Would this operation block an event loop? True for an unknown operation."""
         point = self.at(loc)
         return point is None or any(region.kind == LOOP for region in point.regions)
 
     def candidates(self, *, grouped: bool = True) -> tuple[StaticPoint, ...]:
-        """The points that are in a region; only those that stand for their group, unless all are wanted."""
+        """The points that lie in a region; with `grouped`, only the representatives."""
         return tuple(point for point in self.points if point.regions and (point.stands or not grouped))
 
 

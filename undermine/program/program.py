@@ -1,8 +1,10 @@
-"""From source folders to facts. Pure: files are read and parsed, never imported or run; the same files give the same facts.
+"""From source folders to facts. Files are read and parsed, never imported or run; the same files give the same facts.
 
-1. read and parse all files (`sources`), 2. find out what each name may be (`index`, `values`) and who calls whom (`calls`),
-3. search for the regions (`locking`, `serving`, `signals`, `clocks`, `limits`), 4. find the I/O operations and the regions that
-each is in, directly or by calls (`spread`), 5. name their places (`places`), group them by basic block and count.
+1. `sources` reads and parses all files.
+2. `index`, `inference` and `values` find what each name may be, and `calls` who calls whom.
+3. `locking`, `serving`, `signals`, `clocks` and `limits` search for regions.
+4. `operations` finds the I/O operations, and `spread` the regions that each lies in, directly or through calls.
+5. `call_sites` names their call sites. Points are grouped by basic block and counted.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class Operation(NamedTuple):
 
 @contextlib.contextmanager
 def _without_collecting() -> Iterator[None]:
-    """All that is made stays until the end: looking for garbage meanwhile would take a third of the time."""
+    """Pause garbage collection: all objects live until the end, and collecting would take a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -56,7 +58,7 @@ def _without_collecting() -> Iterator[None]:
 
 
 class Program:
-    """A program that was read. `facts()` says what is known; `with_observed` adds what runs have shown."""
+    """A parsed program. `with_observed` adds calls that runs have shown; `facts()` returns the facts."""
 
     def __init__(
         self, sources: Iterable[Source], troubles: Iterable[Trouble] = (), named: Iterable[Named] = ()
@@ -79,10 +81,10 @@ class Program:
     # --- what runs have shown
 
     def with_observed(self, edges: Iterable[tuple[str, str]]) -> Program:
-        """Also take these calls for true: pairs of caller and callee, as `module:qualname`, with `#ordinal` or without.
+        """Add calls that runs have shown: pairs of caller and callee, as `module:qualname`, with `#ordinal` or without.
 
-        With the caller's ordinal the edge belongs to that very call, so what is held there is known. What is not in the program
-        is passed over.
+        With the caller's ordinal, the edge belongs to that one call, so the locks held there are known. Functions that
+        are not part of the program are ignored.
         """
         for caller, callee in edges:
             above = self._function(caller)
@@ -133,7 +135,7 @@ class Program:
         return Facts(tuple(points), counts, (*self.troubles, *self.code.troubles), sites, served)
 
     def _sites(self, spread: Spread) -> dict[str, tuple[Region, ...]]:
-        """The regions of each call by itself, and of whole functions, without what is known of callers."""
+        """The regions of each call and of whole functions, without the regions of their callers."""
         sites: dict[str, tuple[Region, ...]] = {}
         for id, whole in spread.whole_functions.items():
             sites[id] = tuple(whole)
@@ -170,7 +172,7 @@ class Program:
                     yield Operation(function, action, op, "with" if action.kind == "exit" else "for")
 
     def _on_pipe(self, function: Function, call: ast.Call, op: str) -> str:
-        """`os.read` and `os.write` say nothing of what they are on: a pipe has operations of its own."""
+        """Replace the file operation by the pipe's, if `os.read` or `os.write` is called on a pipe."""
         if op in ("file.read", "file.write") and call.args and "os.pipe" in self.code.made(function, call.args[0]):
             return op.replace("file", "pipe")
         return op
@@ -189,7 +191,7 @@ class Program:
                 if runs_a_loop(each.call):
                     where, why = (
                         self.code.where(function, each.action.node),
-                        "everything that the event loop receives, it receives here",
+                        "the event loop receives everything here",
                     )
                     regions = (*regions, Region(LOOP, where, why))
                 elif loop is not None and blocks_the_loop(each.call, each.action.awaited is not None):
@@ -233,7 +235,7 @@ def _by_function(operations: list[Operation]) -> Iterator[tuple[Function, list[O
 
 
 def _grouped(points: list[StaticPoint], blocks: list[int]) -> Iterator[StaticPoint]:
-    """The last point of a basic block stands for all that are in the same regions there."""
+    """Set the group of each point: the last point of a basic block represents those in the same regions."""
     regions = [tuple((region.kind, region.where) for region in point.regions) for point in points]
     keys = list(zip(blocks, regions, strict=True))
     last = {key: point.loc for key, point in zip(keys, points, strict=True)}
@@ -247,12 +249,12 @@ def analyse(
     observed: Iterable[tuple[str, str]] = (),
     skip: Iterable[str] = TESTS,
 ) -> Facts:
-    """All facts of a program, from its source folders."""
+    """All facts of the program in these source folders."""
     return Program.read(folders, named, skip).with_observed(observed).facts()
 
 
 def calls_in(stacks: Iterable[Iterable[str]]) -> Iterator[tuple[str, str]]:
-    """The calls that stacks of events show (`loc`s, innermost first), for `with_observed`."""
+    """The pairs of caller and callee in these stacks (`loc`s, innermost first), for `with_observed`."""
     for stack in stacks:
         locs = list(stack)
         yield from ((caller, callee) for callee, caller in pairwise(locs))

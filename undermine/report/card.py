@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from undermine.analysis.analysing import analyse
-from undermine.analysis.traced import plain
+from undermine.analysis.pipeline import analyse
+from undermine.analysis.trace_analysis import plain
 from undermine.checkers.compose import news_of
 from undermine.model.codec import read_columns
 from undermine.model.columns import Columns
@@ -20,8 +20,8 @@ from undermine.model.plan import final_at
 from undermine.model.point import CLIENT, point_of
 from undermine.model.run import Receipt, RunView, Verdict
 from undermine.report.data import Injection, Row, injections, main_verdict, run_dir, seen_by
-from undermine.report.scene import origin_of
-from undermine.report.spacetime import diagram
+from undermine.report.drawing.scene import origin_of
+from undermine.report.drawing.spacetime import diagram
 from undermine.report.stacks import ProcessRow, process_rows
 from undermine.report.text import Tail, clean_lines, clip, count, held, tail_of, tail_of_text
 from undermine.store.database import Store
@@ -176,7 +176,7 @@ def control_of(finding: Finding) -> str:
     elif finding.hits:
         parts.append("no control was run")
     if finding.elsewhere:
-        parts.append(f"{count(finding.elsewhere, 're-run')} in which the fault did not fire there")
+        parts.append(f"{count(finding.elsewhere, 're-run')} in which the fault did not fire at that point")
     return ", ".join(parts)
 
 
@@ -188,13 +188,13 @@ def doubts_of(finding: Finding) -> Iterator[str]:
         yield f"Dropped: {clip(finding.realism.text, 400)}."
     if finding.flaky:
         yield (
-            f"It came without the fault too, in {finding.control_hits} of {count(finding.control_tries, 'control')}: "
-            "it says something about the workload or the system at rest, not about this fault."
+            f"It also appeared without the fault, in {finding.control_hits} of {count(finding.control_tries, 'control')}: "
+            "it is a property of the workload or of the system at rest, not of this fault."
         )
     if finding.tries and not finding.hits:
         yield f"None of {count(finding.tries, 're-run')} with the long wait showed it again."
     elif finding.elsewhere and not finding.tries:
-        yield f"It could not be tried again: in {count(finding.elsewhere, 're-run')} the fault did not fire there."
+        yield f"It could not be re-run: in {count(finding.elsewhere, 're-run')} the fault did not fire at that point."
 
 
 def _variant_rows(finding: Finding) -> Iterator[VariantRow]:
@@ -241,7 +241,7 @@ def _picture(view: RunView, columns: Columns) -> str:
     try:
         return diagram(view, analyse(columns))
     except Exception as error:
-        return diagram(view, plain(columns, f"what caused what is not known: {type(error).__name__}: {error}"))
+        return diagram(view, plain(columns, f"causes are unknown: {type(error).__name__}: {error}"))
 
 
 def _run_note(finding: Finding, view: RunView | None) -> str:
@@ -280,7 +280,7 @@ def _stack_note(event: Event | None, view: RunView | None) -> str:
         return ""
     exact = (event.node, event.pid, event.seq) in _named(view)
     where = f"thread {event.thread} of {event.node}" if event.thread else event.node
-    return clip(where if exact else f"{where}; the last operation that fits, since no receipt names one", 200)
+    return clip(where if exact else f"{where}; the last matching operation, since no receipt names one", 200)
 
 
 def _receipt_rows(view: RunView, receipts: Sequence[Receipt]) -> Iterator[ReceiptRow]:

@@ -21,6 +21,9 @@ from undermine.model.errors import UserError
 from undermine.model.finding import Finding
 from undermine.report import data
 from undermine.report.card import card_of, certainty_of
+from undermine.report.coverage_view import coverage_of
+from undermine.report.head import head_of
+from undermine.report.run_table import choose_runs, run_rows_of
 from undermine.report.text import clean, clip, count
 from undermine.store.database import Store
 
@@ -47,16 +50,16 @@ def render(store: Store) -> str:
     rows = store.run_rows()
     findings = data.ranked(store.findings())
     cards = _cards(env, store, findings[:FINDINGS_MAX], rows)
-    shown = data.choose_runs(rows)
+    shown = choose_runs(rows)
     return env.get_template("page.html").render(
         **look(env, ("style.css", "spacetime.css"), ("copy.js", "spacetime.js")),
-        head=data.head_of(store, rows, findings),
+        head=head_of(store, rows, findings),
         contents=[(f.id, clip(f.title, 160), *certainty_of(f)) for f in findings[:FINDINGS_MAX]],
         cards=[card for finding, card in zip(findings, cards, strict=False) if not _is_dropped(finding)],
         dropped=[card for finding, card in zip(findings, cards, strict=False) if _is_dropped(finding)],
         findings_left_out=len(findings) - len(cards),
-        coverage=data.coverage_of(store, rows),
-        runs=list(data.run_rows_of(store, shown, findings[:FINDINGS_MAX])),
+        coverage=coverage_of(store, rows),
+        runs=list(run_rows_of(store, shown, findings[:FINDINGS_MAX])),
         runs_total=len(rows),
     )
 

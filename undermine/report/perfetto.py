@@ -13,24 +13,26 @@ from typing import IO, Any
 
 import numpy as np
 
-from undermine.analysis.traced import Traced
+from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Numbers
 from undermine.model.run import RunView
-from undermine.report.scene import short_fault
-from undermine.report.spacetime import GROUPS, choose, group
+from undermine.report.drawing.event_groups import GROUPS, choose, group
+from undermine.report.drawing.scene import short_fault
 from undermine.report.text import clip
 
 EVENTS_MAX = 300_000
-"""About 100 MB, which a browser still reads."""
+"""LinkDetail 100 MB, which a browser still reads."""
 _TOOL_PID = 1
 _STACK_MAX = 12
 
 Record = dict[str, Any]
 
 
-def write(stream: IO[str], view: RunView | None, traced: Traced, origin_ns: int, events_max: int = EVENTS_MAX) -> int:
+def write(
+    stream: IO[str], view: RunView | None, analysis: TraceAnalysis, origin_ns: int, events_max: int = EVENTS_MAX
+) -> int:
     """Write the whole document; how many slices are in it."""
-    export = _Export(traced, origin_ns, events_max)
+    export = _Export(analysis, origin_ns, events_max)
     stream.write('{"displayTimeUnit":"ms","otherData":{"tool":"undermine"},"traceEvents":[\n')
     first = True
     for record in (*export.names(), *export.faults(view)):
@@ -46,15 +48,15 @@ def write(stream: IO[str], view: RunView | None, traced: Traced, origin_ns: int,
 class _Export:
     """Numbers of processes and tracks, and everything on them."""
 
-    def __init__(self, traced: Traced, origin_ns: int, events_max: int) -> None:
-        self.traced = traced
-        self.columns = traced.columns
+    def __init__(self, analysis: TraceAnalysis, origin_ns: int, events_max: int) -> None:
+        self.analysis = analysis
+        self.columns = analysis.columns
         self.origin_ns = origin_ns
         self.rows = choose(self.columns, events_max, origin_ns).rows
         self.pids = {number: number + 10 for number in range(len(self.columns.processes))}
         last = int(max(self.columns.end.max(), self.columns.t.max())) if len(self.columns) else origin_ns
         self.end = np.where(self.columns.end > 0, np.maximum(self.columns.end, self.columns.t), last)
-        self.track, self.tracks = tracks(traced, self.rows, self.end)
+        self.track, self.tracks = tracks(analysis, self.rows, self.end)
 
     def _us(self, t_ns: int) -> float:
         return round((int(t_ns) - self.origin_ns) / 1000, 3)
@@ -66,7 +68,7 @@ class _Export:
             yield _meta("process_name", self.pids[number], 0, {"name": name})
             yield _meta("process_sort_index", self.pids[number], 0, {"sort_index": number})
         for tid, (owner, context, copy) in enumerate(self.tracks, 1):
-            name = clip(self.traced.contexts[context], 100) or "main"
+            name = clip(self.analysis.contexts[context], 100) or "main"
             yield _meta("thread_name", self.pids[owner], tid, {"name": f"{name} ({copy + 1})" if copy else name})
 
     def faults(self, view: RunView | None) -> Iterator[Record]:
@@ -127,7 +129,7 @@ class _Export:
         return {"pid": self.pids[int(self.columns.process[row])], "tid": int(self.track[row]), "ts": self._us(t_ns)}
 
     def _flows(self) -> Iterator[Record]:
-        messages, causal, stores, number = self.traced.messages, self.traced.causal(), self.traced.stores, 0
+        messages, causal, stores, number = self.analysis.messages, self.analysis.causal(), self.analysis.stores, 0
         kinds = [clip(messages.texts[kind], 80) or "message" for kind in messages.kind.tolist()]
         edges: list[tuple[str, Iterable[int], Iterable[int], list[str]]] = [
             ("message", messages.send.tolist(), messages.receive.tolist(), kinds),
@@ -152,17 +154,17 @@ def _meta(name: str, pid: int, tid: int, args: Record) -> Record:
     return {"name": name, "ph": "M", "pid": pid, "tid": tid, "args": args}
 
 
-def tracks(traced: Traced, rows: Numbers, end: Numbers) -> tuple[Numbers, list[tuple[int, int, int]]]:
+def tracks(analysis: TraceAnalysis, rows: Numbers, end: Numbers) -> tuple[Numbers, list[tuple[int, int, int]]]:
     """The track (from 1) of each event that is written, 0 for the others; and what each track is: process, context, copy.
 
     Slices of one track must nest: what overlaps without nesting, as operations under way in one event loop do, goes to a copy.
     """
-    columns = traced.columns
+    columns = analysis.columns
     track = np.zeros(len(columns), np.int64)
     numbers: dict[tuple[int, int, int], int] = {}
     under_way: dict[tuple[int, int], list[list[int]]] = {}
     order = rows[np.lexsort((-end[rows], columns.t[rows]))]
-    values = zip(order.tolist(), columns.process[order].tolist(), traced.context[order].tolist(), strict=True)
+    values = zip(order.tolist(), columns.process[order].tolist(), analysis.context[order].tolist(), strict=True)
     for row, process, context in values:
         copies = under_way.setdefault((process, context), [])
         copy = _copy_with_room(copies, int(columns.t[row]), int(end[row]))

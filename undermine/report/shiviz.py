@@ -16,10 +16,10 @@ from typing import IO
 import numpy as np
 
 from undermine.analysis.stores.links import KEY
-from undermine.analysis.traced import Traced
+from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Numbers
 from undermine.model.run import RunView
-from undermine.report.spacetime import GROUPS, group, is_late
+from undermine.report.drawing.event_groups import GROUPS, group, is_late
 from undermine.report.text import clip
 
 REGEX = r"(?<host>\S+) (?<at>\S+) (?<clock>{.*})\n(?<event>.*)"
@@ -32,12 +32,12 @@ Clock = dict[str, int]
 
 
 def write(
-    stream: IO[str], view: RunView | None, traced: Traced, origin_ns: int, events_max: int = EVENTS_MAX
+    stream: IO[str], view: RunView | None, analysis: TraceAnalysis, origin_ns: int, events_max: int = EVENTS_MAX
 ) -> tuple[int, int]:
     """Write the log; how many events are in it, and how many messages."""
     stream.write(f"{REGEX}\n\n")
-    rows, moments = chosen(traced, events_max)
-    sends = _sends(traced, rows)
+    rows, moments = chosen(analysis, events_max)
+    sends = _sends(analysis, rows)
     lines = sorted(
         [(int(moment), 1, int(row), "") for row, moment in zip(rows, moments, strict=True)]
         + [(t_ns, 0, -1, text) for t_ns, text in _faults(view)]
@@ -46,7 +46,7 @@ def write(
     known: dict[int, Clock] = {}
     messages = 0
     for t_ns, _, row, text in lines:
-        host = _host(traced.node(row)) if row >= 0 else "undermine"
+        host = _host(analysis.node(row)) if row >= 0 else "undermine"
         clock = clocks.setdefault(host, {})
         for send in sends.get(row, ()):
             if send in known:
@@ -56,16 +56,16 @@ def write(
         clock[host] = clock.get(host, 0) + 1
         known[row] = dict(clock)
         ordered = {host: clock[host], **{name: time for name, time in clock.items() if name != host}}
-        stream.write(f"{host} {(t_ns - origin_ns) / 1e9:.6f}s {json.dumps(ordered)}\n{text or _event(traced, row)}\n")
+        stream.write(f"{host} {(t_ns - origin_ns) / 1e9:.6f}s {json.dumps(ordered)}\n{text or _event(analysis, row)}\n")
     return len(lines), messages
 
 
-def chosen(traced: Traced, events_max: int) -> tuple[Numbers, Numbers]:
+def chosen(analysis: TraceAnalysis, events_max: int) -> tuple[Numbers, Numbers]:
     """The events that are written and their moments: the ends of messages first, then what is worth it, the earliest first."""
-    columns = traced.columns
+    columns = analysis.columns
     names = columns.strings
     ends = np.zeros(len(columns), bool)
-    sends, receives = _pairs(traced)
+    sends, receives = _pairs(analysis)
     ends[sends] = ends[receives] = True
     wanted = np.array([GROUPS[group(name)][0] in _WORTH_IT for name in names])[columns.op] | ends
     late = np.array([is_late(name) for name in names])[columns.op]
@@ -78,10 +78,10 @@ def chosen(traced: Traced, events_max: int) -> tuple[Numbers, Numbers]:
     return rows, moments[rows]
 
 
-def _pairs(traced: Traced) -> tuple[Numbers, Numbers]:
+def _pairs(analysis: TraceAnalysis) -> tuple[Numbers, Numbers]:
     """Who told and who heard: by messages, and by what was left in a store. A key that somebody has changed tells nothing
     for certain."""
-    stores, messages = traced.stores, traced.messages
+    stores, messages = analysis.stores, analysis.messages
     told = stores.kind != KEY
     return (
         np.concatenate([messages.send, stores.source[told]]),
@@ -89,13 +89,13 @@ def _pairs(traced: Traced) -> tuple[Numbers, Numbers]:
     )
 
 
-def _sends(traced: Traced, rows: Numbers) -> dict[int, list[int]]:
+def _sends(analysis: TraceAnalysis, rows: Numbers) -> dict[int, list[int]]:
     """What each receive took."""
-    here = np.zeros(len(traced), bool)
+    here = np.zeros(len(analysis), bool)
     here[rows] = True
     found: dict[int, list[int]] = {}
-    for send, receive in np.stack(_pairs(traced), axis=1).tolist():
-        if here[send] and here[receive] and traced.node(send) != traced.node(receive):
+    for send, receive in np.stack(_pairs(analysis), axis=1).tolist():
+        if here[send] and here[receive] and analysis.node(send) != analysis.node(receive):
             found.setdefault(receive, []).append(send)
     return found
 
@@ -108,12 +108,12 @@ def _faults(view: RunView | None) -> Iterator[tuple[int, str]]:
             yield view.record.healed_ns, "healed"
 
 
-def _event(traced: Traced, row: int) -> str:
-    columns = traced.columns
+def _event(analysis: TraceAnalysis, row: int) -> str:
+    columns = analysis.columns
     target, error = columns.text(int(columns.target[row])), columns.text(int(columns.error[row]))
     loc = columns.stacks[int(columns.stack[row])][0]
     failed = f" failed with {error}" if error else ""
-    return _line(f"{columns.name(row)} {target}{failed} at {loc} [{traced.contexts[int(traced.context[row])]}]")
+    return _line(f"{columns.name(row)} {target}{failed} at {loc} [{analysis.contexts[int(analysis.context[row])]}]")
 
 
 def _line(text: str) -> str:

@@ -77,9 +77,9 @@ def tail_of_text(text: str, bytes_before: int = 0) -> Tail:
         del lines[0]  # it is the end of a line whose beginning was not read
     kept = tuple(clean(line.rstrip("\r"), LINE_CHARS_MAX) for line in lines[-LOG_LINES_MAX:])
     if bytes_before:
-        return Tail(kept, f"only its end was read; {bytes_before:,} bytes stand before it")
+        return Tail(kept, f"only the end is shown; {bytes_before:,} bytes come before it")
     left_out = len(lines) - len(kept)
-    return Tail(kept, f"{left_out:,} lines stand before these" if left_out else "")
+    return Tail(kept, f"{left_out:,} earlier lines are not shown" if left_out else "")
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

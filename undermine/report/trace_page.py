@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.analysis.trace_summary import Summary
-from undermine.analysis.traced import Traced
 from undermine.model.run import RunView
+from undermine.report.drawing.spacetime import diagram
 from undermine.report.html import environment, look
-from undermine.report.spacetime import diagram
 from undermine.report.text import count
 
 _ROWS_MAX = 40
 
 
-def page(view: RunView, traced: Traced, told: Summary, words: str, warnings: Sequence[str] = ()) -> str:
+def page(view: RunView, analysis: TraceAnalysis, told: Summary, words: str, warnings: Sequence[str] = ()) -> str:
     env = environment()
     return env.get_template("trace.html").render(
         **look(env, ("style.css", "spacetime.css"), ("spacetime.js",)),
@@ -26,7 +26,7 @@ def page(view: RunView, traced: Traced, told: Summary, words: str, warnings: Seq
         warnings=warnings,
         told=told,
         rows_max=_ROWS_MAX,
-        diagram=Markup(diagram(view, traced, page=True)),
+        diagram=Markup(diagram(view, analysis, page=True)),
     )
 
 
@@ -41,7 +41,11 @@ def _facts(told: Summary) -> list[tuple[str, str]]:
         paired if told.bytes_received else ("0", "bytes between nodes"),
         _counted(sum(told.causal.values()), "causal edge"),
         _counted(sum(told.blocking.values()), "blocking edge"),
-        *([_counted(sum(told.store_links.values()), "relation by stores", "relations by stores")] if told.store_links else []),
+        *(
+            [_counted(sum(told.store_links.values()), "link through stores", "links through stores")]
+            if told.store_links
+            else []
+        ),
         _counted(len(told.problems), "contradiction"),
     ]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from undermine.config.schema import Config
-from undermine.deployments.client import GuardianClient, tool_identity
+from undermine.deployments.guardian_client.client import GuardianClient
+from undermine.deployments.guardian_client.link import tool_identity
 from undermine.deployments.local import markers
 from undermine.model.errors import UserError
 from undermine.model.injected import Stage

@@ -41,12 +41,13 @@ from typing import Any
 
 import msgspec
 
-from undermine.analysis.exposure.locks import explained
+from undermine.analysis.exposure.explained_stacks import explained
 from undermine.config.schema import Config
 from undermine.config.templates import render_command
 from undermine.deployments import cgroups
-from undermine.deployments.client import GuardianClient, GuardianDied, NodeSurvived
-from undermine.deployments.isolation import Isolation, Place, choose, place_nodes
+from undermine.deployments.guardian_client.client import GuardianClient, NodeSurvived
+from undermine.deployments.guardian_client.link import GuardianDied
+from undermine.deployments.isolation import Isolation, NodeNetwork, choose, node_infos
 from undermine.deployments.local import LocalCluster, tail
 from undermine.deployments.stacks import gather
 from undermine.inject.compile import compile_steps, meets_phases, unsupported
@@ -54,7 +55,7 @@ from undermine.inject.controller import Controller, Note
 from undermine.inject.server import Server, SharedState
 from undermine.model.errors import UserError
 from undermine.model.event import Trace
-from undermine.model.plan import FirstUnseen, Plan
+from undermine.model.plan import NETWORK_PARTITION, FirstUnseen, Plan
 from undermine.model.point import CLIENT, REST, Point, phase_point
 from undermine.model.run import (
     Conditions,
@@ -68,11 +69,11 @@ from undermine.model.run import (
     WorkloadResult,
 )
 from undermine.model.stacks import ProcessStacks
+from undermine.run.agent_files import AgentFiles, variable_slots
 from undermine.run.lateness import Lateness
 from undermine.run.slowing import SlowDevices, lacking_devices, slow_ops
 from undermine.run.tool_faults import Saboteur, ToolFaults
 from undermine.run.watching import HealthLog, Operations
-from undermine.runtimes.agent_config import AgentFiles, variable_slots
 from undermine.store.rundir import RunDir, load_trace, save_record, view_of
 from undermine.userland.client import Call, UserlandClient
 from undermine.userland.workloads import SessionFile, Triggers
@@ -120,8 +121,8 @@ class Runner:
 
     @property
     def features(self) -> frozenset[str]:
-        """What this deployment can do beyond starting, freezing and killing nodes."""
-        return self._isolation.features
+        """The optional abilities of this deployment, by the names that plans are checked against."""
+        return frozenset([NETWORK_PARTITION] if self._isolation.can_partition else [])
 
     @cached_property
     def lacking_devices(self) -> Mapping[str, str]:
@@ -158,7 +159,7 @@ class Runner:
     def _experiment(self, run: RunDir, run_id: int, plan: Plan, conditions: Conditions) -> Iterator[_Experiment]:
         run.create()
         count = sum(len(role.nodes) * len(role.ports) for role in self._config.roles.values())
-        place = self._isolation.place(self._config.node_ids, count)
+        network = self._isolation.network(self._config.node_ids, count)
         experiment = None
         try:
             experiment = _Experiment(
@@ -167,8 +168,8 @@ class Runner:
                 run_id,
                 plan,
                 conditions,
-                place_nodes(self._config, run, place),
-                place,
+                node_infos(self._config, run, network),
+                network,
                 self._cgroup / _KEY.format(run_id) if self._cgroup else None,
                 self._guardian,
                 self._userland,
@@ -178,7 +179,7 @@ class Runner:
         finally:
             if experiment:
                 experiment.tear_down()
-            place.close()
+            network.close()
 
 
 class _Experiment:
@@ -192,7 +193,7 @@ class _Experiment:
         plan: Plan,
         conditions: Conditions,
         nodes: tuple[NodeInfo, ...],
-        place: Place,
+        network: NodeNetwork,
         cgroup: Path | None,
         guardian: GuardianClient,
         userland: UserlandClient,
@@ -204,7 +205,7 @@ class _Experiment:
         self._plan = plan
         self._conditions = conditions
         self._nodes = nodes
-        self._place = place
+        self._network = network
         self._guardian = guardian
         self._userland = userland
         self._socket_path = socket_path
@@ -228,7 +229,7 @@ class _Experiment:
                 ends.callback(self._devices.close)
             disks = self._devices.disks if self._devices else None
             self._cluster = LocalCluster(
-                config, run, _KEY.format(run_id), guardian, nodes, files.make, self._ask_user, place, cgroup, disks
+                config, run, _KEY.format(run_id), guardian, nodes, files.make, self._ask_user, network, cgroup, disks
             )
             self._faults = ToolFaults(plan, self._cluster, self._slow_down)
             self._saboteur = Saboteur(conditions.sabotage, self._cluster)
@@ -241,7 +242,7 @@ class _Experiment:
     def _slow_devices(self, files: AgentFiles) -> SlowDevices:
         folders = {info.id: [*map(Path, files.folders(info))] for info in self._nodes}
         door = self._socket_path.with_suffix(".disk")
-        return SlowDevices(self._plan, self._conditions.slow_s, folders, self._place, door, self._kill_all)
+        return SlowDevices(self._plan, self._conditions.slow_s, folders, self._network, door, self._kill_all)
 
     def _kill_all(self) -> None:
         """Nodes whose disks nobody answers for hang, and cannot be asked to end."""
@@ -466,7 +467,7 @@ class _Experiment:
             kind,
             out=str(out or self._out(kind)),
             log=str(self._run.logs / f"{kind}.log"),
-            netns=self._place.namespace(CLIENT),
+            netns=self._network.namespace(CLIENT),
             **parameters,
         )
 

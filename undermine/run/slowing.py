@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from undermine.deployments.isolation import Place
+from undermine.deployments.isolation import NodeNetwork
 from undermine.deployments.slow import disk as slow_disk
 from undermine.deployments.slow import network as slow_network
 from undermine.deployments.slow.device import SlowDevice, Slowed, Slowness
@@ -64,14 +64,14 @@ class SlowDevices:
         plan: Plan,
         delay_s: float,
         folders: Mapping[str, Iterable[Path]],
-        place: Place,
+        network: NodeNetwork,
         door: Path,
         lost: Callable[[], None],
     ) -> None:
         self.delay_s = delay_s
         self._steps = held_steps(plan)
         self._folders = {node: set(named) for node, named in folders.items()}
-        self._place = place
+        self._network = network
         self._lock = threading.RLock()
         self._devices: dict[tuple[str, str], SlowDevice] = {}
         self._nodes: dict[int, str] = {}
@@ -110,7 +110,7 @@ class SlowDevices:
                 raise UserError(slow_disk.missing() or "no operation of the plan was known to need a disk")
             self._devices[key] = self.disks.disk(node, self._folders[node])  # the same one, of more folders perhaps
         elif key not in self._devices:
-            self._devices[key] = SlowNetwork(self._place.namespace(node))
+            self._devices[key] = SlowNetwork(self._network.namespace(node))
         return self._devices[key]
 
     def wait(self, ended: Callable[[Iterable[int]], bool]) -> None:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from undermine.deployments.local import LocalCluster
+from undermine.deployments.abilities import Breakable, Cluster, Partition
 from undermine.inject.controller import (
     CutNetwork,
     EndFault,
@@ -37,7 +37,7 @@ class ToolFaults:
     """What the server asks the tool to do for one run. One thing at a time; after healing nothing begins. `held` is called at
     each moment that is only held, before the operation goes on."""
 
-    def __init__(self, plan: Plan, cluster: LocalCluster, held: Callable[[Note], None] = lambda _: None) -> None:
+    def __init__(self, plan: Plan, cluster: Cluster, held: Callable[[Note], None] = lambda _: None) -> None:
         self._held = held
         self._kinds = [fault_kind(step.fault) for step in plan.steps]
         self._cluster = cluster
@@ -75,10 +75,17 @@ class ToolFaults:
 
     def cut(self, instruction: CutNetwork) -> None:
         with self._lock:
+            partition = self._partition()
             if not self._healed:
-                self._cluster.cut(instruction.step, instruction.cuts)
+                partition.cut(instruction.step, instruction.cuts)
             nodes = () if self._healed else instruction.nodes
-            self._begin(instruction.step, nodes, lambda: self._cluster.join(instruction.step))
+            self._begin(instruction.step, nodes, lambda: partition.join(instruction.step))
+
+    def _partition(self) -> Partition:
+        found = self._cluster.partition
+        if found is None:
+            raise ValueError("these nodes cannot be partitioned at the network")
+        return found
 
     def lose(self, instruction: LoseMessages) -> None:
         with self._lock:
@@ -138,7 +145,7 @@ class ToolFaults:
 class Saboteur:
     """Breaks a run behind the record's back, without a receipt: checkers that then pass cannot fail at all."""
 
-    def __init__(self, kind: Sabotage, cluster: LocalCluster) -> None:
+    def __init__(self, kind: Sabotage, cluster: Breakable) -> None:
         self._kind = kind
         self._cluster = cluster
         self._done = False

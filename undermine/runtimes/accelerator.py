@@ -80,13 +80,9 @@ def _prepared(python: str | None) -> Path | None:
 
 
 def catch_up(agents: Iterable[AgentInfo]) -> None:
-    """Build for those that found no accelerator because their commands do not name their interpreter."""
-    for executable in {agent.executable for agent in agents if _is_python(agent) and agent.why_slow == NOT_BUILT}:
+    """Build for those Python agents that found no accelerator because their commands do not name their interpreter."""
+    for executable in {agent.executable for agent in agents if agent.why_slow == NOT_BUILT}:
         ensure(executable)
-
-
-def _is_python(agent: AgentInfo) -> bool:
-    return agent.agent.startswith("python")
 
 
 def why_slow(agent: AgentInfo) -> str:

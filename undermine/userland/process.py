@@ -39,6 +39,7 @@ from undermine.policies.library import parse_policy
 from undermine.policies.pruning import Policy, cluster_policy, compose, filter_policy, refusals
 from undermine.policies.sequences import CampaignProfiles, StoredProfiles, using
 from undermine.resources import python_agent_dir
+from undermine.runtimes.table import PYTHON
 from undermine.store.database import Store
 from undermine.store.rundir import RunDir, load_view, read_history
 from undermine.userland import registry
@@ -188,10 +189,10 @@ def carry_agent(config: str, *, load: bool) -> None:
 
     The agent never raises: what it cannot observe goes on without it.
     """
-    folder = str(python_agent_dir())
     os.environ["UNDERMINE_AGENT"] = config
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH", ""))))
+    os.environ.update(PYTHON.environment(os.environ))
     if load:
+        folder = str(python_agent_dir())
         sys.path.insert(0, folder)
         agent = importlib.import_module("undermine_agent")
         sys.path.remove(folder)

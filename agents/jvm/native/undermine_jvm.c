@@ -1,8 +1,8 @@
-/* The native helper of the JVM agent. Optional; without jni.h, so that a C compiler alone can build it:
+/* The native helper of the JVM agent. It is optional, and a C compiler alone can build it, since it doesn't need jni.h:
  *
  *     cc -O2 -shared -fPIC -o undermine_jvm.so undermine_jvm.c
  *
- * Of the table of functions that the JVM hands over, two are used. Their places are part of the specification of JNI.
+ * The JVM passes a table of functions. Their indexes are part of the JNI specification.
  */
 
 #define _GNU_SOURCE
@@ -21,7 +21,7 @@ enum { GET_ARRAY_LENGTH = 171, GET_BYTE_ARRAY_REGION = 200, PATH_BYTES_MAX = 409
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* By the system call itself: a library that fakes the time for the target does not reach it. */
+/* Uses the system call, which a library that fakes the time for the target can't intercept. */
 EXPORTED int64_t
 Java_undermine_agent_process_NativeHelper_clock(environment env, void *class)
 {
@@ -34,7 +34,7 @@ Java_undermine_agent_process_NativeHelper_clock(environment env, void *class)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Our own process is in the cgroup, too: what comes after the writing may never be done. */
+/* This process is in the cgroup too, so code after the write may never run. */
 static void
 kill_cgroup(const char *kill_file)
 {

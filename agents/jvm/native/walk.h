@@ -1,13 +1,13 @@
-/* Walking the stack of a thread, for undermine.agent.stacks.NativeWalker: which method each frame is in, and where.
+/* Walks the stack of a thread for undermine.agent.stacks.NativeWalker: the method of each frame, and the index in it.
  *
- * The JVM's tool interface (JVMTI) answers in a third of the time that a StackWalker takes. Like those of JNI, the places
- * of its functions are part of its specification. No capability is asked for, so nothing gets slower by it. What profilers use
- * (AsyncGetCallTrace) would be faster still, but may not be called while a garbage collection or another safepoint can begin.
+ * The JVM's tool interface (JVMTI) needs a third of the time of a StackWalker. The indexes of its functions are part of its
+ * specification. The helper requests no capability, so the JVM doesn't get slower. AsyncGetCallTrace, which profilers use,
+ * would be faster still, but must not be called while a garbage collection or another safepoint can begin.
  */
 
 typedef struct {
     void *method;
-    int64_t place;
+    int64_t index;
 } frame;
 
 typedef void *const *const *tools;
@@ -26,7 +26,7 @@ enum { FRAMES_MAX = 64, NAME_BYTES_MAX = 8192 };
 
 static tools walking_tools;
 
-/* 0 if stacks can be walked. */
+/* Returns 0 if stacks can be walked. */
 EXPORTED int32_t
 Java_undermine_agent_stacks_NativeWalker_open(environment env, void *class)
 {
@@ -38,7 +38,7 @@ Java_undermine_agent_stacks_NativeWalker_open(environment env, void *class)
     return ((get_env)(*vm)[GET_ENV])(vm, &walking_tools, TOOLS_VERSION);
 }
 
-/* Puts methods and places by turns into the array; returns how many frames there were, or less than 0. */
+/* Stores pairs of method and index in the array; returns the number of frames, or less than 0. */
 EXPORTED int32_t
 Java_undermine_agent_stacks_NativeWalker_walk(environment env, void *class, void *into, int32_t from, int32_t max)
 {
@@ -51,13 +51,13 @@ Java_undermine_agent_stacks_NativeWalker_walk(environment env, void *class, void
     }
     for (i = 0; i < count; i++) {
         numbers[2 * i] = (int64_t)(intptr_t)found[i].method;
-        numbers[2 * i + 1] = found[i].place;
+        numbers[2 * i + 1] = found[i].index;
     }
     ((put_longs)(*env)[PUT_LONGS])(env, into, 0, 2 * count, numbers);
     return count;
 }
 
-/* The class of a method that was just found in a stack, so it is still there; or null. */
+/* Returns the class of a method, or null. The method was just found in a stack, so it still exists. */
 EXPORTED void *
 Java_undermine_agent_stacks_NativeWalker_owner(environment env, void *class, int64_t method)
 {
@@ -79,7 +79,7 @@ copy_text(char *into, size_t at, const char *text)
     return at;
 }
 
-/* Its name and descriptor, in one text; or null. */
+/* Returns the method's name and descriptor as one text, or null. */
 EXPORTED void *
 Java_undermine_agent_stacks_NativeWalker_name(environment env, void *class, int64_t method)
 {

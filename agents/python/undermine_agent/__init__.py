@@ -54,7 +54,7 @@ def attempt(name: str, function):
 
 def _in_main_interpreter() -> bool:
     """C types are shared with sub-interpreters: the agent of the main one is enough, and two would be too many."""
-    import _signal
+    import _signal  # type: ignore[import-not-found]
 
     try:
         _signal.set_wakeup_fd(-1)

@@ -22,6 +22,10 @@ from undermine_agent.wire import tinyjson
 from undermine_agent.wire.link import Link
 from undermine_agent.wire.writer import Writer
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 VERSION = 2
 CAPABILITIES = (
     "crash", "reboot", "delay", "delay-operation", "error", "drop", "corrupt", "pause", "partition",
@@ -45,7 +49,7 @@ GAPS = (
 )
 
 
-class Agent(fast.base("Core", Core)):
+class Agent(fast.base("Core", Core)):  # type: ignore[misc]
     def __init__(self, config: dict):
         if config["version"] != VERSION:
             raise ValueError("protocol version %r" % config["version"])
@@ -54,7 +58,7 @@ class Agent(fast.base("Core", Core)):
         self.covered = None  # asked, while a logical operation is under way, whether another operation is part of it
         self.trouble = 0
         self.lost_tasks: list = []
-        self.check_tasks = None
+        self.check_tasks: Any = None  # set by the hooks of tasks
         self.thread_names = ThreadNames()
         self.paths = Paths(config["dir"], config["paths"])
         self.state = State(native.map_file(config["state"]))

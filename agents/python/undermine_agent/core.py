@@ -14,6 +14,13 @@ from time import monotonic_ns
 
 from undermine_agent.wire.writer import Cursor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from undermine_agent.names.sites import Sites
+    from undermine_agent.wire.writer import Writer
+
 LOST = "LOST"
 _frame = sys._getframe
 _open, _write, _close = os.open, os.write, os.close
@@ -52,7 +59,20 @@ class ThreadState:
 
 
 class Core:
-    """The part of an agent that each operation passes."""
+    """The part of an agent that each operation passes. The rest of it is in `agent`."""
+
+    off: bool
+    writer: Writer
+    sites: Sites
+    lost_tasks: list
+    check_tasks: Any
+    covered: Any
+    refuse: Any
+    carry_out: Any
+    _note: Any
+    _decide_before: Any
+    _decide_after: Any
+    _thread_name: Any
 
     def begin_work(self, sites, shared, lasting, agent_dir, name_of_error) -> None:
         """An event file is there: from now on operations are recorded."""
@@ -172,7 +192,7 @@ def error_name(error) -> str:
     if type(error) is str:
         return error
     if isinstance(error, OSError) and error.errno in errno.errorcode and type(error).__module__ != "ssl":
-        return errno.errorcode[error.errno]
+        return errno.errorcode[error.errno]  # type: ignore[index]
     return type(error).__name__
 
 

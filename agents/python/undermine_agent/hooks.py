@@ -24,17 +24,17 @@ def install(agent) -> None:
 
         agent.pipes = Pipes(agent)
 
-    def on(*places: str):
+    def on(*names: str):
         """Hooks for one module, each a "room.module.function" of ours; one that fails keeps no other away.
 
         What stands before a colon is the family that must be observed for it.
         """
-        chosen = [place.rpartition(": ") for place in places]
-        chosen = [place for family, _, place in chosen if not family or family in observed]
+        split = [name.rpartition(": ") for name in names]
+        chosen = [name for family, _, name in split if not family or family in observed]
 
         def hook(*imported):
-            for place in chosen:
-                module, _, function = place.rpartition(".")
+            for name in chosen:
+                module, _, function = name.rpartition(".")
                 install_one(module, function, imported)
 
         return hook

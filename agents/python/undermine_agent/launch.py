@@ -85,7 +85,7 @@ def _run_module(name: str) -> None:
         sys.path.insert(0, os.getcwd())
     _new_main()
     sys.argv[0] = "-m"
-    runpy._run_module_as_main(name)
+    runpy._run_module_as_main(name)  # type: ignore[attr-defined]
 
 
 def _run_script(path: str) -> None:
@@ -94,7 +94,7 @@ def _run_script(path: str) -> None:
 
         sys.path.insert(0, os.path.abspath(path))
         _new_main()
-        runpy._run_module_as_main("__main__", False)
+        runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
         return
     from _frozen_importlib_external import SourceFileLoader, SourcelessFileLoader
 
@@ -102,6 +102,7 @@ def _run_script(path: str) -> None:
         sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
     absolute = os.path.abspath(path)
     try:
+        loader: SourcelessFileLoader | SourceFileLoader
         if path.endswith(".pyc"):
             loader = SourcelessFileLoader("__main__", absolute)
             code = loader.get_code("__main__")
@@ -113,7 +114,7 @@ def _run_script(path: str) -> None:
         sys.exit(2)
     main = _new_main()
     main.__dict__.update(__file__=absolute, __cached__=None, __loader__=loader)
-    exec(code, main.__dict__)
+    exec(code, main.__dict__)  # type: ignore[arg-type]
 
 
 def _is_zipfile(path: str) -> bool:

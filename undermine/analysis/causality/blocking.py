@@ -96,7 +96,9 @@ class _Finder:
         waits = rows[awaited]
         takes = columns.find("handover.take")
         takes = takes[contexts.take[takes] == takes]
-        takes = takes[columns.target[takes] == columns.target[givers(columns, takes)]]  # parts of the task go on meanwhile
+        takes = takes[
+            columns.target[takes] == columns.target[givers(columns, takes)]
+        ]  # parts of the task go on meanwhile
         steps = Groups(contexts.context[takes], takes, len(columns))
         following = steps.first_after(contexts.context[waits], waits)
         current = contexts.take[waits]

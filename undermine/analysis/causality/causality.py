@@ -1,7 +1,7 @@
-"""Who caused what: for each operation at most one causor, and apart from that who ended whose wait.
+"""Who caused what: for each operation at most one cause, and apart from that who ended whose wait.
 
-The causor of an operation is the *opener* of the extent that it is in: a receive, a read of a stream or pipe, an item, callback,
-call or step that was taken, the beginning of its thread or process. The causor of an opener is its other side: the
+The cause of an operation is the *opener* of the extent that it is in: a receive, a read of a stream or pipe, an item, callback,
+call or step that was taken, the beginning of its thread or process. The cause of an opener is its other side: the
 send, the giving, the start. The extent of what is taken as an interval ends with it; that of a receive at the next poll or
 receive of the same thread, task or callback; a handshake is none. See docs/causality.md.
 """
@@ -20,14 +20,14 @@ from undermine.analysis.causality.blocking import Edges, blocking
 from undermine.analysis.causality.cycles import Graph
 from undermine.analysis.causality.mailboxes import mailboxes
 from undermine.analysis.messages.transfers import exchanges
-from undermine.analysis.reading.contexts import Contexts, contexts, givers
+from undermine.analysis.reading.contexts import Contexts, contexts_of, givers
 from undermine.analysis.reading.rows import NONE, Array, Groups, last_marked, starts_of, until
 from undermine.analysis.stores.links import ITEM
 from undermine.analysis.stores.links import MESSAGE as MESSAGE_OF_STORE
 from undermine.model.columns import Columns, Ids, Numbers
 
-CAUSES = ("none", "start", "handover", "message", "extent", "store", "mailbox")
-NO_CAUSE, START, HANDOVER, MESSAGE, EXTENT, STORE, MAILBOX = range(len(CAUSES))
+CAUSE_KINDS = ("none", "start", "handover", "message", "extent", "store", "mailbox")
+NO_CAUSE, START, HANDOVER, MESSAGE, EXTENT, STORE, MAILBOX = range(len(CAUSE_KINDS))
 
 _RECEIVES = ("net.recv", "stream.read", "pipe.read")
 _PAUSES = ("poll", "net.accept", "queue.get")
@@ -61,13 +61,13 @@ class Linked(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Causality:
-    """For each event its causor (a row, or NONE) and what kind of cause that is; and the blocking edges."""
+    """For each event its cause (a row, or NONE) and what kind of cause that is; and the blocking edges."""
 
     columns: Columns
     pairing: Paired | None
     contexts: Contexts
-    causor: Numbers
-    cause: npt.NDArray[np.uint8]
+    cause: Numbers
+    cause_kind: npt.NDArray[np.uint8]
     blocking: Edges
 
     @property
@@ -75,42 +75,42 @@ class Causality:
         return self.contexts.context
 
     def chain(self, row: int) -> list[int]:
-        """The row, its causor, that one's causor, and so on to the first."""
+        """The row, its cause, that one's cause, and so on to the first."""
         found = {row: None}
-        while (row := int(self.causor[row])) >= 0 and row not in found:
+        while (row := int(self.cause[row])) >= 0 and row not in found:
             found[row] = None
         return list(found)
 
     def extent(self, row: int) -> Numbers:
         """The rows that are in the extent which this one opened, in time order; none if it opened none."""
         rows = self.effects(row)
-        found: Numbers = rows[self.cause[rows] == EXTENT]
+        found: Numbers = rows[self.cause_kind[rows] == EXTENT]
         return found
 
     def effects(self, row: int) -> Numbers:
-        """The rows whose causor this one is, in time order: its extent, and what took what it sent, gave or started."""
+        """The rows whose cause this one is, in time order: its extent, and what took what it sent, gave or started."""
         low, high = np.searchsorted(self._sorted, [row, row + 1])
-        rows: Numbers = np.sort(self._by_causor[low:high])
+        rows: Numbers = np.sort(self._by_cause[low:high])
         return rows
 
     @cached_property
-    def _by_causor(self) -> Numbers:
-        return np.argsort(self.causor, kind="stable")
+    def _by_cause(self) -> Numbers:
+        return np.argsort(self.cause, kind="stable")
 
     @cached_property
     def _sorted(self) -> Numbers:
-        return self.causor[self._by_causor]
+        return self.cause[self._by_cause]
 
     def problems(self) -> list[str]:
         """Cycles, and edges that go backwards in time: there should be none."""
         ends = self.columns.end.copy()
         ends[self.blocking.target] = self.blocking.ended
         graph = Graph(self.columns, self.contexts, ends)
-        rows = np.flatnonzero(self.causor >= 0)
-        causes = self.cause[rows]
+        rows = np.flatnonzero(self.cause >= 0)
+        causes = self.cause_kind[rows]
         by_end = np.isin(causes, (MESSAGE, STORE, MAILBOX))
-        graph.add(self.causor[rows[by_end]], rows[by_end], True)
-        graph.add(self.causor[rows[~by_end]], rows[~by_end], False)
+        graph.add(self.cause[rows[by_end]], rows[by_end], True)
+        graph.add(self.cause[rows[~by_end]], rows[~by_end], False)
         graph.add(self.blocking.source, self.blocking.target, True)
         if self.pairing is not None:
             graph.add(self.pairing.send, self.pairing.recv, True)
@@ -130,8 +130,8 @@ def _first_ones(problems: Iterator[str]) -> Iterator[str]:
 
 def causality(columns: Columns, pairing: Paired | None = None, stores: Linked | None = None) -> Causality:
     """Everything about causes that the events of a run say."""
-    known = contexts(columns)
-    maker = _Maker(columns, known)
+    contexts = contexts_of(columns)
+    maker = _Maker(columns, contexts)
     maker.take()
     if pairing is not None:
         maker.link(pairing.send, pairing.recv, MESSAGE)
@@ -141,7 +141,7 @@ def causality(columns: Columns, pairing: Paired | None = None, stores: Linked | 
     maker.fill()
     children = starts(columns)
     maker.start(children)
-    return Causality(columns, pairing, known, maker.causor, maker.cause, blocking(columns, known, children))
+    return Causality(columns, pairing, contexts, maker.cause, maker.cause_kind, blocking(columns, contexts, children))
 
 
 def with_messages(found: Causality, send: Numbers, receive: Numbers) -> Causality:
@@ -149,31 +149,31 @@ def with_messages(found: Causality, send: Numbers, receive: Numbers) -> Causalit
 
     What follows it has the cause that it had: a function that only fetches a message has a receive in it, which tells.
     """
-    columns, known = found.columns, found.contexts
+    columns, contexts = found.columns, found.contexts
     named = columns.op[receive] == columns.id_of("msg.recv")
     send, receive = send[named], receive[named]
-    causor, cause = found.causor.copy(), found.cause.copy()
-    order = np.argsort(known.frame, kind="stable")
+    cause, cause_kind = found.cause.copy(), found.cause_kind.copy()
+    order = np.argsort(contexts.frame, kind="stable")
     span = len(columns) + 1
-    keys = known.frame[order].astype(np.int64) * span + order
-    frames = known.frame[receive].astype(np.int64) * span
+    keys = contexts.frame[order].astype(np.int64) * span + order
+    frames = contexts.frame[receive].astype(np.int64) * span
     begins = np.searchsorted(keys, frames + receive, side="right")
     behind = np.searchsorted(keys, frames + until(columns, receive, side="left"))
     for at in np.argsort(receive, kind="stable").tolist():  # the outer ones first
         rows = order[begins[at] : behind[at]]
-        rows = rows[(cause[rows] == EXTENT) & (causor[rows] < receive[at])]
-        causor[rows] = receive[at]
-    causor[receive], cause[receive] = send, MESSAGE
-    return replace(found, causor=causor, cause=cause)
+        rows = rows[(cause_kind[rows] == EXTENT) & (cause[rows] < receive[at])]
+        cause[rows] = receive[at]
+    cause[receive], cause_kind[receive] = send, MESSAGE
+    return replace(found, cause=cause, cause_kind=cause_kind)
 
 
 class _Maker:
-    """Finds the causors: first those of openers, then those of all that is in their extents."""
+    """Finds the causes: first those of openers, then those of all that is in their extents."""
 
-    def __init__(self, columns: Columns, known: Contexts) -> None:
-        self.columns, self.known = columns, known
-        self.causor = np.full(len(columns), NONE, np.int64)
-        self.cause = np.zeros(len(columns), np.uint8)
+    def __init__(self, columns: Columns, contexts: Contexts) -> None:
+        self.columns, self.contexts = columns, contexts
+        self.cause = np.full(len(columns), NONE, np.int64)
+        self.cause_kind = np.zeros(len(columns), np.uint8)
         self.opens = np.zeros(len(columns), bool)
         self.mail = np.zeros(len(columns), bool)
         self.ends = np.zeros(len(columns), bool)
@@ -185,30 +185,30 @@ class _Maker:
         gives = givers(columns, takes)
         given = columns.op[gives] == columns.id_of("handover.give")
         self._set(takes, gives, np.where(given, HANDOVER, START))
-        self.opens[self.known.moments] = True
+        self.opens[self.contexts.moments] = True
         received = np.setdiff1d(columns.find(*_RECEIVES), self._answers())
         self.opens[received[(columns.result[received] > 0) & (columns.error[received] == 0)]] = True
         self.ends[np.setdiff1d(np.union1d(received, columns.find(*_PAUSES)), exchanges(columns))] = True
 
     def _answers(self) -> Numbers:
         """What is received in the midst of an operation on a store: its answer, of which that operation tells."""
-        columns, frame = self.columns, self.known.frame
-        asked = columns.find("db.read", "db.write", "db.commit")
-        if not len(asked):
-            return asked
+        columns, frame = self.columns, self.contexts.frame
+        store_operations = columns.find("db.read", "db.write", "db.commit")
+        if not len(store_operations):
+            return store_operations
         rows = columns.find(*_RECEIVES)
-        around = Groups(frame[asked], asked, len(columns)).last_before(frame[rows], rows)
+        around = Groups(frame[store_operations], store_operations, len(columns)).last_before(frame[rows], rows)
         within = (around >= 0) & ((columns.end[around] == 0) | (columns.t[rows] < columns.end[around]))
         found: Numbers = rows[within]
         return found
 
-    def link(self, sources: Array, targets: Array, cause: int) -> None:
+    def link(self, sources: Array, targets: Array, cause_kind: int) -> None:
         """What was received, by the last that was sent of it."""
         order = np.lexsort((sources, targets))
         sources, targets = np.asarray(sources, np.int64)[order], np.asarray(targets, np.int64)[order]
         last = np.ones(len(targets), bool)
         last[:-1] = targets[1:] != targets[:-1]
-        self._set(targets[last], sources[last], np.full(int(last.sum()), cause))
+        self._set(targets[last], sources[last], np.full(int(last.sum()), cause_kind))
         self.opens[targets] = True
 
     def ask(self, stores: Linked) -> None:
@@ -222,25 +222,25 @@ class _Maker:
         self.ends[np.asarray(stores.waits, np.int64)] = True
 
     def find_mail(self) -> None:
-        sources, targets = mailboxes(self.columns, self.known.thread)
+        sources, targets = mailboxes(self.columns, self.contexts.thread)
         self._set(targets, sources, np.full(len(targets), MAILBOX))
         self.mail[targets] = True
 
-    def _set(self, rows: Array, causors: Array, causes: Array) -> None:
-        self.causor[rows] = causors
-        self.cause[rows] = np.where(causors >= 0, causes, NO_CAUSE)
+    def _set(self, rows: Array, causes: Array, cause_kinds: Array) -> None:
+        self.cause[rows] = causes
+        self.cause_kind[rows] = np.where(causes >= 0, cause_kinds, NO_CAUSE)
 
     def fill(self) -> None:
         """All that has no other side: by the opener of its extent."""
-        columns, known = self.columns, self.known
+        columns, contexts = self.columns, self.contexts
         openers = self._openers()
-        base = np.where(known.take >= 0, known.take, known.first[known.thread])
+        base = np.where(contexts.take >= 0, contexts.take, contexts.first[contexts.thread])
         rows = np.arange(len(columns))
         found = np.where(openers >= 0, openers, base)
         taken = columns.op == columns.id_of("handover.take")
-        free = (self.causor < 0) & ~taken & (found >= 0) & (found < rows)
-        self.causor[free] = found[free]
-        self.cause[free] = EXTENT
+        free = (self.cause < 0) & ~taken & (found >= 0) & (found < rows)
+        self.cause[free] = found[free]
+        self.cause_kind[free] = EXTENT
 
     def _openers(self) -> Numbers:
         """For each row the last opener of its frame that no poll, receive or other opener has followed, or NONE.
@@ -248,9 +248,9 @@ class _Maker:
         A file that came by rename opens an extent only where there is no other: who looks it up while handling a message, or in
         a callback, still does what that asked for. Such an extent also ends where its thread looks for more files, or sleeps.
         """
-        columns, known = self.columns, self.known
-        order = np.argsort(known.frame, kind="stable")
-        first = starts_of(known.frame[order])
+        columns, contexts = self.columns, self.contexts
+        order = np.argsort(contexts.frame, kind="stable")
+        first = starts_of(contexts.frame[order])
         ends = self.opens | self.ends
         at = last_marked(ends[order], first)
         opener = np.where((at >= 0) & self.opens[order][at], order[at], NONE)
@@ -259,7 +259,7 @@ class _Maker:
             looks = self.mail.copy()
             looks[columns.find("file.list", "sleep")] = True
             mail_at = last_marked(looks[order], first)
-            free = (opener < 0) & (known.frame[order] < known.count)
+            free = (opener < 0) & (contexts.frame[order] < contexts.count)
             newer = free & (mail_at > at) & self.mail[order][mail_at]
             opener = np.where(newer, order[mail_at], opener)
         found = np.empty(len(columns), np.int64)
@@ -272,7 +272,7 @@ class _Maker:
 
         `marks`: the places that end extents; `at`: for each place the last of them. Changes `opener`.
         """
-        columns, frame = self.columns, self.known.frame
+        columns, frame = self.columns, self.contexts.frame
         rows, following = order[marks[:-1]], order[marks[1:]]
         overlap = self.opens[rows] & (frame[rows] == frame[following]) & (columns.end[rows] > columns.t[following])
         if not overlap.any():
@@ -296,30 +296,30 @@ class _Maker:
 
     def _within_loops(self, openers: Numbers) -> Numbers:
         """What an event loop itself received has no extent beyond the next step of a task: its polls are not seen."""
-        columns, known = self.columns, self.known
-        rows = np.flatnonzero((openers >= 0) & (known.frame >= known.loops))
+        columns, contexts = self.columns, self.contexts
+        rows = np.flatnonzero((openers >= 0) & (contexts.frame >= contexts.loops))
         if not len(rows):
             return openers
         steps = columns.find("handover.take")
-        steps = steps[(known.frame[steps] >= known.threads) & (known.frame[steps] < known.count)]
-        last = Groups(known.thread[steps], steps, len(columns)).last_before(known.thread[rows], rows)
+        steps = steps[(contexts.frame[steps] >= contexts.threads) & (contexts.frame[steps] < contexts.count)]
+        last = Groups(contexts.thread[steps], steps, len(columns)).last_before(contexts.thread[rows], rows)
         openers[rows[last > openers[rows]]] = NONE
         return openers
 
     def start(self, children: dict[int, int]) -> None:
         """What a process does in the thread with which it began, by what started it."""
-        known = self.known
+        contexts = self.contexts
         if not children:
             return
         firsts = np.full(len(self.columns.processes), NONE, np.int64)
         firsts[self.columns.process[::-1]] = np.arange(len(self.columns))[::-1]
-        by_thread = np.full(known.threads, NONE, np.int64)
+        by_thread = np.full(contexts.threads, NONE, np.int64)
         for process, row in children.items():
-            by_thread[known.thread[firsts[process]]] = row
-        causors = np.where(known.take >= 0, NONE, by_thread[known.thread])
-        free = (self.causor < 0) & (causors >= 0)
-        self.causor[free] = causors[free]
-        self.cause[free] = START
+            by_thread[contexts.thread[firsts[process]]] = row
+        causes = np.where(contexts.take >= 0, NONE, by_thread[contexts.thread])
+        free = (self.cause < 0) & (causes >= 0)
+        self.cause[free] = causes[free]
+        self.cause_kind[free] = START
 
 
 def starts(columns: Columns) -> dict[int, int]:

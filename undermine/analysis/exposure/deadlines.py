@@ -1,9 +1,9 @@
 """Time limits: until when each event had to be over, and which event said so.
 
-A wait has its own limit; one that does not wait has none. A scope with a time limit (`timeout`) is in force for all that its
-thread or task does until it ends, also for the task that a limited wait starts to await it. A socket's limit counts anew for
-each operation on the connection, on the JVM only for those that receive; a logical operation has that of the bytes that move
-within it. Of several the earliest is the one in force.
+A wait has its own limit; one that does not wait has none. A scope with a time limit (`timeout`) is in force for all
+that its thread or task does until it ends, also for the task that a limited wait starts to await it. A socket's limit
+counts anew for each operation on the connection, on the JVM only for those that receive; a logical operation has that
+of the bytes that move within it. Of several the earliest is the one in force.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from undermine.analysis.messages.logical import LOGICAL
 from undermine.analysis.reading.contexts import Contexts
 from undermine.analysis.reading.rows import AT_ONCE, NONE, Array, Groups, until
 from undermine.model.columns import Columns, Numbers
+from undermine.runtimes.table import runtime_of
 
 LIMITED = (
     "lock.acquire",
@@ -39,18 +40,18 @@ _NESTED_MAX = 3
 _FAR = np.iinfo(np.int64).max
 
 
-def deadlines(columns: Columns, known: Contexts) -> tuple[Numbers, Numbers]:
+def deadlines(columns: Columns, contexts: Contexts) -> tuple[Numbers, Numbers]:
     """For each event the end of its time (0: it has any) and the row that set it (NONE)."""
-    found = _Deadlines(columns, known)
-    found.scopes()
+    found = _Deadlines(columns, contexts)
+    found.timeouts()
     found.waits()
     found.sockets()
     return found.result()
 
 
 class _Deadlines:
-    def __init__(self, columns: Columns, known: Contexts) -> None:
-        self.columns, self.known = columns, known
+    def __init__(self, columns: Columns, contexts: Contexts) -> None:
+        self.columns, self.contexts = columns, contexts
         self.until = np.full(len(columns), _FAR, np.int64)
         self.by = np.full(len(columns), NONE, np.int64)
 
@@ -69,17 +70,17 @@ class _Deadlines:
         rows = rows[self.columns.size[rows] > AT_ONCE]
         self._limit(rows, rows)
 
-    def scopes(self) -> None:
+    def timeouts(self) -> None:
         """The later a scope's time is over, the earlier it is written, so that the others go over it."""
-        columns, known = self.columns, self.known.lines
+        columns, contexts = self.columns, self.contexts.lines
         rows = self._timeouts(socket=False)
         rows = rows[columns.size[rows] > 0]
         if not len(rows):
             return
-        context = known.context[rows]
+        context = contexts.context[rows]
         last = until(columns, rows, side="left")
         span = len(columns) + 1
-        keys = known.context[known.order].astype(np.int64) * span + known.order
+        keys = contexts.context[contexts.order].astype(np.int64) * span + contexts.order
         begin = np.searchsorted(keys, context.astype(np.int64) * span + rows)
         end = np.searchsorted(keys, context.astype(np.int64) * span + last)
         times = _sum(columns.t[rows], columns.size[rows])
@@ -87,7 +88,7 @@ class _Deadlines:
         for n in np.argsort(-times, kind="stable").tolist():
             latest[begin[n] : end[n]] = times[n]
             by[begin[n] : end[n]] = rows[n]
-        self.until[known.order], self.by[known.order] = latest, by
+        self.until[contexts.order], self.by[contexts.order] = latest, by
 
     def _timeouts(self, socket: bool) -> Numbers:
         rows = self.columns.find("timeout")
@@ -136,10 +137,11 @@ class _Deadlines:
         return plain
 
     def _is_limited(self, uses: Numbers) -> Array:
-        """Does a socket's limit count for this? SO_TIMEOUT, which Java sets, is one of receiving alone."""
+        """Does the time limit of its socket apply to each of these? In some runtimes it limits receives alone."""
         columns = self.columns
-        jvms = np.array([process.is_jvm for process in columns.processes] or [False], bool)
-        return ~jvms[columns.process[uses]] | np.isin(columns.op[uses], [columns.id_of(op) for op in _RECEIVES])
+        traits = [runtime_of(process).traits for process in columns.processes]
+        sends_too = np.array([one.socket_timeout_limits_sends for one in traits] or [True], bool)
+        return sends_too[columns.process[uses]] | np.isin(columns.op[uses], [columns.id_of(op) for op in _RECEIVES])
 
     def _logical(self, uses: Numbers, by: Numbers) -> None:
         """A logical operation has the limit of the bytes that move within it, of several the shortest."""
@@ -152,7 +154,7 @@ class _Deadlines:
 
     def _around(self, rows: Numbers) -> Numbers:
         """The innermost logical operation in which each row happened, or NONE."""
-        columns, context = self.columns, self.known.context
+        columns, context = self.columns, self.contexts.context
         logical = columns.find(*LOGICAL)
         groups = Groups(context[logical], logical, len(columns))
         found, at = np.full(len(rows), NONE, np.int64), rows
@@ -165,13 +167,16 @@ class _Deadlines:
     def _unconnected(self, limits: Numbers) -> dict[int, int]:
         """Limits of sockets before they were connected, by the connecting that followed.
 
-        A connecting within a logical operation is no event, but the connection has its limit then, which is told once more.
+        A connecting within a logical operation is no event, but the connection has its limit then, which is told once
+        more.
         """
-        columns, known = self.columns, self.known
+        columns, contexts = self.columns, self.contexts
         nameless = columns.resource[limits] == columns.id_of("")
         early, named, connects = limits[nameless], limits[~nameless], columns.find("net.connect")
-        following = Groups(known.context[connects], connects, len(columns)).first_after(known.context[early], early)
-        again = Groups(known.context[named], named, len(columns)).first_after(known.context[early], early)
+        following = Groups(contexts.context[connects], connects, len(columns)).first_after(
+            contexts.context[early], early
+        )
+        again = Groups(contexts.context[named], named, len(columns)).first_after(contexts.context[early], early)
         unseen = (again >= 0) & (again < following) & (columns.size[again] == columns.size[early])
         pairs = zip(early[~unseen].tolist(), following[~unseen].tolist(), strict=True)
         return {connect: limit for limit, connect in pairs if connect >= 0}
@@ -190,10 +195,10 @@ class _Deadlines:
     def _use(self, connect: int, firsts: dict[tuple[int, str], list[int]]) -> int:
         """The first use of the connection that this one made; each is given once."""
         columns = self.columns
-        known = firsts.get((int(columns.process[connect]), columns.text(int(columns.resource[connect]))), [])
-        for row in known:
+        uses = firsts.get((int(columns.process[connect]), columns.text(int(columns.resource[connect]))), [])
+        for row in uses:
             if row > connect:
-                known.remove(row)
+                uses.remove(row)
                 return row
         return NONE
 

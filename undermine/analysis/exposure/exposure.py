@@ -1,7 +1,9 @@
-"""What runs say of each operation at which slow I/O may hurt: locks that were held, time limits in force, and who waited for it.
+"""What runs say of each operation at which slow I/O may hurt: locks that were held, time limits in force, and who
+waited for it.
 
-A *spot* is an operation and what led to it, on whichever node of a role. Of all its occurrences in a run it is kept which locks
-were held in one of them, the shortest limit, and whether a thread waited for the end of the very work that it had asked for.
+A *spot* is an operation and what led to it, on whichever node of a role. Of all its occurrences in a run it is kept
+which locks were held in one of them, the shortest limit, and whether a thread waited for the end of the very work that
+it had asked for.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from undermine.analysis.analysing import analyse
-from undermine.analysis.exposure.holding import TAKES
+from undermine.analysis.exposure.lock_table import TAKES
+from undermine.analysis.pipeline import analyse
 from undermine.analysis.reading.rows import AT_ONCE
-from undermine.analysis.traced import Traced
+from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Columns, Numbers
 from undermine.model.point import CLIENT, FAULT_KINDS, Point, stack_id
 
@@ -74,9 +76,9 @@ class Exposure(msgspec.Struct, frozen=True):
     @property
     def why(self) -> str:
         """In words."""
-        said = [f"runs hold the lock of {lock}" for lock in self.locks[:2]]
-        said += [f"runs wait for it at {wait}" for wait in self.waits[:2]]
-        said += [f"runs have a limit of {self.limit_s:.3g} s, set by {self.limit_by}"] if self.limit_s else []
+        said = [f"runs held a lock taken at {lock}" for lock in self.locks[:2]]
+        said += [f"runs waited for it at {wait}" for wait in self.waits[:2]]
+        said += [f"runs had a time limit of {self.limit_s:.3g} s, set by {self.limit_by}"] if self.limit_s else []
         return "; ".join(said)
 
 
@@ -113,12 +115,12 @@ def _both(one: Exposure, other: Exposure) -> Exposure:
 class _Run:
     """One analysed run."""
 
-    def __init__(self, traced: Traced, before_ns: int = 0) -> None:
-        self._traced = traced
+    def __init__(self, analysis: TraceAnalysis, before_ns: int = 0) -> None:
+        self._analysis = analysis
         self._before_ns = before_ns
-        self._columns = traced.columns
-        edges = traced.blocking
-        owner = traced.context[edges.source] if len(edges) else np.empty(0, np.int32)
+        self._columns = analysis.columns
+        edges = analysis.blocking
+        owner = analysis.context[edges.source] if len(edges) else np.empty(0, np.int32)
         order = np.lexsort((edges.source, owner))
         self._sources, self._targets, self._owners = edges.source[order], edges.target[order], owner[order]
         self._served_ns = self._first_of_clients()
@@ -161,7 +163,7 @@ class _Run:
                 )
 
     def _exposure(self, rows: Numbers, order: int) -> Exposure:
-        columns, traced = self._columns, self._traced
+        columns, analysis = self._columns, self._analysis
         stack, moves = int(columns.stack[rows[0]]), columns.name(int(rows[0])) in _MOVES
         serving = bool((columns.t[rows] >= self._served_ns).any())
         rows = rows[:: max(1, len(rows) // _OCCURRENCES_MAX)]
@@ -171,8 +173,8 @@ class _Run:
         for _, limit_s, name in waits:
             if limit_s and (not shortest or limit_s < shortest):
                 shortest, by = limit_s, name
-        numbers = np.unique(traced.held[rows]).tolist() if len(traced.held) else []
-        held = dict.fromkeys(row for number in numbers for row in traced.held_sets[number])
+        numbers = np.unique(analysis.held[rows]).tolist() if len(analysis.held) else []
+        held = dict.fromkeys(row for number in numbers for row in analysis.held_sets[number])
         return Exposure(
             locks=tuple(dict.fromkeys(self._place(row) for row in held)),
             rivals=max((len(self._wanted[self._key(row)]) for row in held), default=0),
@@ -199,9 +201,9 @@ class _Run:
         return int(self._columns.process[row]), int(self._columns.resource[row])
 
     def _limits(self, rows: Numbers) -> list[tuple[float, str]]:
-        if not len(self._traced.deadline_of):
+        if not len(self._analysis.deadline_of):
             return []
-        by = np.unique(self._traced.deadline_of[rows])
+        by = np.unique(self._analysis.deadline_of[rows])
         return [(self._limit(row), self._name(row)) for row in by.tolist() if row >= 0 and self._limit(row)]
 
     def _limit(self, row: int) -> float:
@@ -210,28 +212,29 @@ class _Run:
         return size / _NS if size > AT_ONCE else 0.0
 
     def _waits(self, row: int) -> Iterator[int]:
-        """The waits under way that the same thread or task ended later, if the waiter has asked for what is done here."""
-        columns, context = self._columns, int(self._traced.context[row])
+        """The waits under way that the same thread or task ended later, if the waiter has asked for what is done
+        here."""
+        columns, context = self._columns, int(self._analysis.context[row])
         low = np.searchsorted(self._owners, context)
         high = np.searchsorted(self._owners, context, side="right")
         at = low + np.searchsorted(self._sources[low:high], row, side="right")
-        asked: set[int] | None = None
+        requesters: set[int] | None = None
         for n in range(int(at), min(int(high), int(at) + _CAUSES_MAX)):
             wait = int(self._targets[n])
             if columns.t[wait] < columns.t[row]:
-                asked = self._askers(row) if asked is None else asked
-                if int(self._traced.context[wait]) in asked:
+                requesters = self._requesters(row) if requesters is None else requesters
+                if int(self._analysis.context[wait]) in requesters:
                     yield wait
 
-    def _askers(self, row: int) -> set[int]:
+    def _requesters(self, row: int) -> set[int]:
         """The threads and tasks that caused it, directly or not, in the same process."""
-        traced, found = self._traced, set[int]()
-        process, here = self._columns.process[row], int(traced.context[row])
+        analysis, found = self._analysis, set[int]()
+        process, here = self._columns.process[row], int(analysis.context[row])
         for _ in range(_CAUSES_MAX):
-            row = int(traced.causor[row])
+            row = int(analysis.cause[row])
             if row < 0 or self._columns.process[row] != process:
                 break
-            found.add(int(traced.context[row]))
+            found.add(int(analysis.context[row]))
         return found - {here}
 
     def _place(self, row: int) -> str:

@@ -1,7 +1,8 @@
-"""Where a slow operation may hurt: what the source says of each call stack that runs have shown, joined with what runs say.
+"""Where a slow operation may hurt: what the source says of each call stack that runs have shown, joined with what runs
+say.
 
-The source knows locks, loops, barriers and clocks that no agent sees; a run knows who called whom, which locks were held and
-which limits were in force. A spot is weak by either, and says by which.
+The source knows locks, loops, barriers and clocks that no agent sees; a run knows who called whom, which locks were
+held and which limits were in force. A spot is weak by either, and says by which.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """Which sockets are the two ends of one connection: by their addresses, and by when each was in use.
 
-Ports are used again, sockets are inherited by children or passed to other processes, and the two ends may not be in use at
-the same time: a client can have sent everything and gone before the server looks. What is known of a connection:
+Ports are used again, sockets are inherited by children or passed to other processes, and the two ends may not be in use
+at the same time: a client can have sent everything and gone before the server looks. What is known of a connection:
 
 - a socket object (address pair, process and number) belongs to one connection;
-- sockets of one node with the same addresses and overlapping lives belong to one connection, and so do those that a child
+- sockets of one node with the same addresses and overlapping lives belong to one connection, and so do those that a
+child
   has inherited from an ancestor, by their number;
-- other sockets with the same addresses belong to connections that follow each other, at both ends in the same order: the
+- other sockets with the same addresses belong to connections that follow each other, at both ends in the same order:
+the
   system gives an address pair to a new connection only when the old one is gone at both ends.
 """
 
@@ -79,7 +81,8 @@ def is_anywhere(name: str) -> bool:
 
 @dataclass(eq=False)
 class User:
-    """One socket object of one process, with the life in which it was seen. `lineage`: the process and its ancestors."""
+    """One socket object of one process, with the life in which it was seen. `lineage`: the process and its
+    ancestors."""
 
     index: int
     name: Name
@@ -190,7 +193,8 @@ def _families(users: list[User]) -> list[list[User]]:
 
 
 def _matched(some: list[End], others: list[End], loopback: bool) -> list[Connection]:
-    """Ends of both sides as connections. Each node may have a loopback of its own: there, ends of one node come first."""
+    """Ends of both sides as connections. Each node may have a loopback of its own: there, ends of one node come
+    first."""
     if len(some) == len(others) == 1:
         return [(some[0], others[0])]
     found: list[Connection] = []

@@ -1,9 +1,9 @@
 """Which datagram that was sent is which that was received.
 
 Nothing numbers datagrams. On one flow (a socket's sends to an address, a socket's receives from one) the first that was
-received with a size is the first that was sent with it, and so on. Datagrams that got lost without anybody's notice make the
-later ones of their size wrong; so what is certain to be lost is left out: what was dropped or failed, and what was sent
-before the receiving node was there.
+received with a size is the first that was sent with it, and so on. Datagrams that got lost without anybody's notice
+make the later ones of their size wrong; so what is certain to be lost is left out: what was dropped or failed, and what
+was sent before the receiving node was there.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Which function handled what was received: the first one that the program called because of it.
 
-Of the operations in the extent of a receive, the first that says who acted decides. It does so if it was done outside the
-module that receives: there, by a function that was not under way at the receive (the outermost of them), or by one that was and
-goes on with what it got. Within that module, framing and pools are not the handler: a function there counts if it does more
-than to send, lock or close. A function that users have named as a `msg.recv` is a handler wherever it is. A callback
-(`data_received`) is a handler itself: nothing of the program is under way when its event loop receives. To set a future or give
-a call over counts only where nothing more is done: libraries pass on what they read. Clocks say something only where nothing
-else does, and nothing where their place is all that is known. Once the thread sleeps, or the function that polled and calls the
-handlers has returned, the handling is over. A task that was started for a limited wait was called by who waits: what is under
-way there is under way in it.
+Of the operations in the extent of a receive, the first that says who acted decides. It does so if it was done outside
+the module that receives: there, by a function that was not under way at the receive (the outermost of them), or by one
+that was and goes on with what it got. Within that module, framing and pools are not the handler: a function there
+counts if it does more than to send, lock or close. A function that users have named as a `msg.recv` is a handler
+wherever it is. A callback (`data_received`) is a handler itself: nothing of the program is under way when its event
+loop receives. To set a future or give a call over counts only where nothing more is done: libraries pass on what they
+read. Clocks say something only where nothing else does, and nothing where their place is all that is known. Once the
+thread sleeps, or the function that polled and calls the handlers has returned, the handling is over. A task that was
+started for a limited wait was called by who waits: what is under way there is under way in it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from undermine.analysis.reading.naming import has_own_name, module, telling
 from undermine.analysis.reading.rows import NONE, Groups
 from undermine.model.columns import Columns, Ids, Names, Numbers
 from undermine.model.event import functions
+from undermine.runtimes.table import runtime_of
 
 _LOOKED_AT = 16
 """How many operations after a receive are looked at."""
@@ -50,51 +51,54 @@ _NOTHING, _AT_LEAST, _GOES_ON, _MAYBE, _LIKELY, _DECIDED = range(6)
 """How much an operation says of the handler."""
 
 
-def handlers(columns: Columns, known: Contexts, causor: Numbers, receives: Numbers, texts: Names) -> Ids:
+def handlers(columns: Columns, contexts: Contexts, cause: Numbers, receives: Numbers, texts: Names) -> Ids:
     """For each receive the number of its handler's name in `texts`."""
     rows, inverse = np.unique(receives, return_inverse=True)
-    finder = _Finder(columns, known, rows, texts)
-    _search(columns, known.lines, causor, finder, np.arange(len(rows)))
-    _search(columns, known.lines, causor, finder, finder.handled_later())
+    finder = _Finder(columns, contexts, rows, texts)
+    _search(columns, contexts.lines, cause, finder, np.arange(len(rows)))
+    _search(columns, contexts.lines, cause, finder, finder.handled_later())
     return finder.names()[inverse.reshape(-1)].astype(np.int32)
 
 
-def _search(columns: Columns, known: Contexts, causor: Numbers, finder: _Finder, open_: Numbers) -> None:
+def _search(columns: Columns, contexts: Contexts, cause: Numbers, finder: _Finder, open_: Numbers) -> None:
     """Look at the operations that followed the receives with these numbers, one after the other."""
     rows = finder.rows
     silent, ends, brings = (_marked(columns, ops)[columns.op] for ops in (_SILENT, _ENDS, _BRINGS))
-    silent[known.inner], ends[exchanges(columns)] = True, False
+    silent[contexts.inner], ends[exchanges(columns)] = True, False
     place = np.empty(len(columns), np.int64)
-    place[known.order] = np.arange(len(columns))
+    place[contexts.order] = np.arange(len(columns))
     places = place[rows]
-    brought = _brought(columns, known, rows, np.flatnonzero(brings))
+    brought = _brought(columns, contexts, rows, np.flatnonzero(brings))
     for step in range(1, _LOOKED_AT + 1):
         open_ = open_[places[open_] + step < len(columns)]
-        after, mine = known.order[places[open_] + step], rows[open_]
+        after, mine = contexts.order[places[open_] + step], rows[open_]
         again = brings[after] & (_on_same(columns, brought[open_], after) | _part_of(columns, mine, after))
-        goes_on = (known.context[after] == known.context[mine]) & (again | ~ends[after])
+        goes_on = (contexts.context[after] == contexts.context[mine]) & (again | ~ends[after])
         open_, after, mine = open_[goes_on], after[goes_on], mine[goes_on]
         if not len(open_):
             break
-        by_more = brings[causor[after]] & _on_same(columns, brought[open_], causor[after])
-        part = ((causor[after] == mine) | _within(columns, mine, after) | by_more) & ~silent[after]
+        by_more = brings[cause[after]] & _on_same(columns, brought[open_], cause[after])
+        part = ((cause[after] == mine) | _within(columns, mine, after) | by_more) & ~silent[after]
         finder.look(open_[part], after[part])
         open_ = open_[~finder.done[open_]]
 
 
-def whole_stacks(columns: Columns, known: Contexts) -> tuple[Numbers, list[tuple[str, ...]]]:
-    """For each row the number of its stack, and all stacks: those of a task that was started for a limited wait go on with the
-    functions that wait for it, in place of the event loop's.
-    """
+def whole_stacks(columns: Columns, contexts: Contexts) -> tuple[Numbers, list[tuple[str, ...]]]:
+    """For each row the number of its stack, and all stacks: those of a task that was started for a limited wait go on
+    with the functions that wait for it, in place of the event loop's."""
     stack, stacks = columns.stack.astype(np.int64), [tuple(each) for each in columns.stacks]
-    inner = np.flatnonzero((known.scope[known.context] >= 0) & (known.take >= 0)) if known.count else stack[:0]
+    inner = (
+        np.flatnonzero((contexts.limited_wait[contexts.context] >= 0) & (contexts.take >= 0))
+        if contexts.count
+        else stack[:0]
+    )
     while len(inner):  # once for all that are not in another one, then for those in these
-        scope = known.scope[known.context[inner]]
-        ready = ~np.isin(known.context[scope], known.context[inner])
+        wait = contexts.limited_wait[contexts.context[inner]]
+        ready = ~np.isin(contexts.context[wait], contexts.context[inner])
         if not ready.any():
             break
         rows = inner[ready]
-        triples = np.stack((stack[rows], columns.stack[known.take[rows]], stack[scope[ready]]), axis=1)
+        triples = np.stack((stack[rows], columns.stack[contexts.take[rows]], stack[wait[ready]]), axis=1)
         used, inverse = np.unique(triples, axis=0, return_inverse=True)
         stack[rows] = (len(stacks) + np.arange(len(used)))[inverse.reshape(-1)]
         stacks += [_joined(*(stacks[number] for number in triple)) for triple in used.tolist()]
@@ -103,7 +107,8 @@ def whole_stacks(columns: Columns, known: Contexts) -> tuple[Numbers, list[tuple
 
 
 def _joined(own: tuple[str, ...], loop: tuple[str, ...], waits: tuple[str, ...]) -> tuple[str, ...]:
-    """Innermost first: the task's own functions, without those in which its event loop runs, and those that wait for it."""
+    """Innermost first: the task's own functions, without those in which its event loop runs, and those that wait for
+    it."""
     if own[len(own) - len(loop) :] == loop:
         own = own[: len(own) - len(loop)]
     elif len(own) == 1 and module(own[0]).startswith(_LIBRARY):
@@ -131,15 +136,17 @@ def _part_of(columns: Columns, around: Numbers, rows: Numbers) -> Numbers:
     return inside
 
 
-def _brought(columns: Columns, known: Contexts, rows: Numbers, brings: Numbers) -> Numbers:
-    """What brought the bytes of each logical receive (one that only parses is over before anything is done); of others NONE."""
+def _brought(columns: Columns, contexts: Contexts, rows: Numbers, brings: Numbers) -> Numbers:
+    """What brought the bytes of each logical receive (one that only parses is over before anything is done); of others
+    NONE."""
     brings = brings[columns.resource[brings] > 0]
-    last = Groups(known.context[brings], brings, len(columns)).last_before(known.context[rows], rows)
+    last = Groups(contexts.context[brings], brings, len(columns)).last_before(contexts.context[rows], rows)
     return np.where(columns.op[rows] == columns.id_of("msg.recv"), last, NONE)
 
 
 def _on_same(columns: Columns, brought: Numbers, rows: Numbers) -> Numbers:
-    """Whether each row (NONE: no row) was done on the same connection as that one: if it received, what it brought or more."""
+    """Whether each row (NONE: no row) was done on the same connection as that one: if it received, what it brought or
+    more."""
     same: Numbers = (brought != NONE) & (rows >= brought) & (columns.resource[rows] == columns.resource[brought])
     return same
 
@@ -157,27 +164,29 @@ def _class_of(op: str) -> int:
 class _Finder:
     """What is known so far of the handler of each receive. Stacks are compared once: there are few different ones."""
 
-    def __init__(self, columns: Columns, known: Contexts, rows: Numbers, texts: Names) -> None:
+    def __init__(self, columns: Columns, contexts: Contexts, rows: Numbers, texts: Names) -> None:
         self.columns, self.rows, self.texts = columns, rows, texts
-        self._stack, self._stacks = whole_stacks(columns, known)
+        self._stack, self._stacks = whole_stacks(columns, contexts)
         self.done = np.zeros(len(rows), bool)
         self._says = np.full(len(rows), _NOTHING, np.int8)
         self._name = np.zeros(len(rows), np.int32)
         self._class_of = np.array([_class_of(text) for text in columns.strings], np.int64)
-        jvms = np.array([process.is_jvm for process in columns.processes] or [False], bool)
-        self._is_place = jvms[columns.process] & (columns.op == columns.id_of("clock"))
+        cut = np.array([runtime_of(p).traits.clock_stack_may_be_cut for p in columns.processes] or [False], bool)
+        self._is_place = cut[columns.process] & (columns.op == columns.id_of("clock"))
         polls = columns.find("poll")
-        line = known.lines.context
+        line = contexts.lines.context
         before = Groups(line[polls], polls, len(columns)).last_before(line[rows], rows)
         poll = np.where(before == NONE, len(self._stacks), self._stack[before])
         places = self._stack[rows] * (len(self._stacks) + 1) + poll
-        hows, number = np.unique(places * 2 + (known.frame[rows] >= known.loops), return_inverse=True)
+        hows, number = np.unique(places * 2 + (contexts.frame[rows] >= contexts.loops), return_inverse=True)
         self._hows, self._how = hows.tolist(), number.reshape(-1)
-        """Where receives were done, where their threads polled before, and whether an event loop did it; by receive which."""
+        """Where receives were done, where their threads polled before, and whether an event loop did it; by receive
+        which."""
         self._compare = cache(self._compared)
 
     def handled_later(self) -> Numbers:
-        """Receives by pollers that only fetch: nothing was ever handled before they returned. Their polls are forgotten."""
+        """Receives by pollers that only fetch: nothing was ever handled before they returned. Their polls are
+        forgotten."""
         nowhere = len(self._stacks)
         poll = np.array([how // 2 % (nowhere + 1) for how in self._hows] or [0], np.int64)
         handles = np.zeros(nowhere + 1, bool)

@@ -1,7 +1,8 @@
-"""Logical operations: which transfers are part of which, and which of those that send and receive messages belong together.
+"""Logical operations: which transfers are part of which, and which of those that send and receive messages belong
+together.
 
-Bytes say it where they were moved within a logical operation or led to one. What somebody else sent later is paired by order.
-See docs/causality.md.
+Bytes say it where they were moved within a logical operation or led to one. What somebody else sent later is paired by
+order. See docs/causality.md.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from functools import cached_property
 
 import numpy as np
 
-from undermine.analysis.messages.channels import Flags, Unpaired
+from undermine.analysis.messages.channels import Flags
 from undermine.analysis.messages.connections import address, connection_name
+from undermine.analysis.messages.pairing import Unpaired
 from undermine.analysis.reading.contexts import Contexts
 from undermine.analysis.reading.rows import NONE, Groups, resources
 from undermine.model.columns import Columns, Ids, Names, Numbers
@@ -27,13 +29,13 @@ _HANDED_MAX = 8
 
 NEVER_RECEIVED = "never received"
 NO_AGENT = "the other end has no agent"
-NOT_KNOWN = "its peer is not known"
+NOT_KNOWN = "the peer is unknown"
 COUNTS_DIFFER = "the numbers of messages sent and received differ"
-BACKWARDS = "in their order, a message would have been received before it was sent"
+BACKWARDS = "pairing by order would mean that a message was received before it was sent"
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class Deliveries:
     """Sends, or logical operations with all their sends; and what took the last byte of each."""
 
     send: Numbers
@@ -44,8 +46,8 @@ class Units:
 class Logical:
     """The logical operations of a run: which transfers are part of which, and which belong together."""
 
-    def __init__(self, columns: Columns, known: Contexts, causor: Numbers) -> None:
-        self.columns, self.context, self.causor = columns, known.lines.context, causor
+    def __init__(self, columns: Columns, known: Contexts, cause: Numbers) -> None:
+        self.columns, self.context, self.cause = columns, known.lines.context, cause
         self.rows = columns.find(*LOGICAL)
         self.groups = Groups(self.context[self.rows], self.rows, len(columns))
         self.unpaired: list[Unpaired] = []
@@ -66,8 +68,8 @@ class Logical:
         return found
 
     def _has_peer(self, rows: Numbers, around: Numbers) -> Flags:
-        """What is recorded as hidden is part of the operation; other transfers are if they go to its peer: by the address,
-        where that has no name (a client)."""
+        """What is recorded as hidden is part of the operation; other transfers are if they go to its peer: by the
+        address, where that has no name (a client)."""
         columns = self.columns
         hidden: Flags = np.isin(columns.op[rows], [columns.id_of("raw.send"), columns.id_of("raw.recv")])
         peers, named = self._peers[columns.target[rows]], self._peers[columns.target[around]]
@@ -78,7 +80,8 @@ class Logical:
 
     @cached_property
     def _remotes(self) -> Ids:
-        """The number of the address at which each text ends, a connection's name or a logical operation's resource; 0: none."""
+        """The number of the address at which each text ends, a connection's name or a logical operation's resource; 0:
+        none."""
         found, names = np.zeros(len(self.columns.strings), np.int32), Names("")
         nameless = self.rows[self._peers[self.columns.target[self.rows]] == 0]
         for number in np.unique(self.columns.resource[nameless]).tolist():
@@ -161,9 +164,10 @@ class Logical:
         return np.where(goes_on, last, NONE)
 
     def _opener(self, row: int, receives: Container[int]) -> int:
-        """The receive that led to a row in its process, maybe by way of a queue or a call that was handed over; or NONE."""
+        """The receive that led to a row in its process, maybe by way of a queue or a call that was handed over; or
+        NONE."""
         for _ in range(_HANDED_MAX):
-            above = int(self.causor[row])
+            above = int(self.cause[row])
             if above < 0 or self.columns.process[above] != self.columns.process[row]:
                 break
             if above in receives:
@@ -177,43 +181,45 @@ class Logical:
         found: Numbers = rows[self.columns.error[rows] == 0]
         return found
 
-    def handled(self, units: Units) -> tuple[Numbers, Numbers, Numbers]:
-        """All messages: rows of sends and receives, and bytes. Where a receive belongs to logical ones, those receive."""
+    def handled(self, deliveries: Deliveries) -> tuple[Numbers, Numbers, Numbers]:
+        """All messages: rows of sends and receives, and bytes. Where a receive belongs to logical ones, those
+        receive."""
         if not len(self.rows):
-            return units.send, units.receive, units.bytes
-        self._find_senders(units)
-        late = self._buffered(units)
+            return deliveries.send, deliveries.receive, deliveries.bytes
+        self._find_senders(deliveries)
+        late = self._buffered(deliveries)
         sent, heard = np.array(late, np.int64).reshape(-1, 2).T
-        units = self._without_flushes(units, heard)
-        receive = units.receive.copy()
-        self._give_to_owners(units, receive)
-        waiting = self._is(units.send, "msg.send") & ~self._is(receive, "msg.recv")
-        number_of = {int(units.send[at]): at for at in np.flatnonzero(waiting).tolist()}
-        left = self._without_end(np.concatenate((units.send, sent)), number_of)
+        deliveries = self._without_flushes(deliveries, heard)
+        receive = deliveries.receive.copy()
+        self._give_to_owners(deliveries, receive)
+        waiting = self._is(deliveries.send, "msg.send") & ~self._is(receive, "msg.recv")
+        number_of = {int(deliveries.send[at]): at for at in np.flatnonzero(waiting).tolist()}
+        left = self._without_end(np.concatenate((deliveries.send, sent)), number_of)
         for pair in self._by_order(left, np.concatenate((receive, heard)), number_of):
             if pair[0] in number_of:
                 receive[number_of[pair[0]]] = pair[1]
             else:
                 late.append(pair)
         table = np.array(late, np.int64).reshape(-1, 2)
-        sends, receives = np.concatenate((units.send, table[:, 0])), np.concatenate((receive, table[:, 1]))
-        return sends, receives, np.concatenate((units.bytes, self.columns.size[table[:, 0]]))
+        sends, receives = np.concatenate((deliveries.send, table[:, 0])), np.concatenate((receive, table[:, 1]))
+        return sends, receives, np.concatenate((deliveries.bytes, self.columns.size[table[:, 0]]))
 
-    def _find_senders(self, units: Units) -> None:
+    def _find_senders(self, deliveries: Deliveries) -> None:
         """Whose bytes led to each `msg.recv`: users need not name the peer of those."""
-        sender = dict(zip(units.receive.tolist(), self.columns.process[units.send].tolist(), strict=True))
+        sender = dict(zip(deliveries.receive.tolist(), self.columns.process[deliveries.send].tolist(), strict=True))
         for receive, rows in self.owners.items():
             if receive in sender:
                 self._sender.update(dict.fromkeys(rows, self.columns.processes[sender[receive]].node))
 
-    def _buffered(self, units: Units) -> list[tuple[int, int]]:
-        """Logical operations whose bytes somebody else was seen to send later: by order, as many from one node to another.
+    def _buffered(self, deliveries: Deliveries) -> list[tuple[int, int]]:
+        """Logical operations whose bytes somebody else was seen to send later: by order, as many from one node to
+        another.
 
         All of them came on one connection, each with what its sender's process sent after the message was buffered.
         """
         sends, receives = self._good("msg.send"), self._good("msg.recv")
         silent = set(self._without(sends, self._sent_in[self._sent_in >= 0]).tolist())
-        flush = self._flushes(units) if silent else {}
+        flush = self._flushes(deliveries) if silent else {}
         found: list[tuple[int, int]] = []
         for with_kind in (True, False) if flush else ():
             some, others = (self._by_peers(rows, with_kind, {}) for rows in (sends, receives))
@@ -226,10 +232,10 @@ class Logical:
             sends, receives = self._without(sends, paired), self._without(receives, paired)
         return found
 
-    def _flushes(self, units: Units) -> dict[int, tuple[int, int]]:
+    def _flushes(self, deliveries: Deliveries) -> dict[int, tuple[int, int]]:
         """By `msg.recv` the last send that brought it, if no logical operation sent that; and the receive."""
-        at = np.flatnonzero(np.isin(units.receive, list(self.owners)) & ~self._is(units.send, "msg.send"))
-        pairs = sorted(zip(units.receive[at].tolist(), units.send[at].tolist(), strict=True))
+        at = np.flatnonzero(np.isin(deliveries.receive, list(self.owners)) & ~self._is(deliveries.send, "msg.send"))
+        pairs = sorted(zip(deliveries.receive[at].tolist(), deliveries.send[at].tolist(), strict=True))
         return {row: (send, receive) for receive, send in pairs for row in self.owners[receive]}
 
     def _followed(self, sends: list[int], flushes: list[tuple[int, int]]) -> bool:
@@ -239,14 +245,14 @@ class Logical:
         connections = set(zip(columns.process[receives].tolist(), columns.resource[receives].tolist(), strict=True))
         return bool((same & (later > sends)).all()) and len(connections) == 1
 
-    def _without_flushes(self, units: Units, heard: Numbers) -> Units:
-        """The units without those that brought nothing but messages which have been heard."""
+    def _without_flushes(self, deliveries: Deliveries, heard: Numbers) -> Deliveries:
+        """The deliveries without those that brought nothing but messages which have been heard."""
         if not len(heard):
-            return units
+            return deliveries
         known = set(heard.tolist())
         over = [receive for receive, rows in self.owners.items() if known.issuperset(rows)]
-        keep = ~np.isin(units.receive, over) | self._is(units.send, "msg.send")
-        return Units(units.send[keep], units.receive[keep], units.bytes[keep])
+        keep = ~np.isin(deliveries.receive, over) | self._is(deliveries.send, "msg.send")
+        return Deliveries(deliveries.send[keep], deliveries.receive[keep], deliveries.bytes[keep])
 
     def _without_end(self, sent: Numbers, waiting: Iterable[int]) -> Numbers:
         """The `msg.send`s that no `msg.recv` has yet, without those whose bytes were sent and never received."""
@@ -267,13 +273,13 @@ class Logical:
         found: Numbers = rows[~marks[rows]]
         return found
 
-    def _give_to_owners(self, units: Units, receive: Numbers) -> None:
+    def _give_to_owners(self, deliveries: Deliveries, receive: Numbers) -> None:
         """Of as many messages as a receive has owners, each one has its own; one owner has all that are mere sends."""
         if not self.owners:
             return
         at = np.flatnonzero(np.isin(receive, list(self.owners)))
-        at = at[np.argsort(units.send[at], kind="stable")]
-        mere = ~self._is(units.send, "msg.send")
+        at = at[np.argsort(deliveries.send[at], kind="stable")]
+        mere = ~self._is(deliveries.send, "msg.send")
         by_receive: dict[int, list[int]] = defaultdict(list)
         for number in at.tolist():
             by_receive[int(receive[number])].append(number)
@@ -285,8 +291,8 @@ class Logical:
                 receive[numbers] = owners[0]
 
     def _by_order(self, sends: Numbers, received: Numbers, known: Container[int]) -> Iterator[tuple[int, int]]:
-        """Logical operations of which bytes do not say it: as many from one node to another, in their order; those of one
-        kind first. `known`: those that were received, if by no logical operation."""
+        """Logical operations of which bytes do not say it: as many from one node to another, in their order; those of
+        one kind first. `known`: those that were received, if by no logical operation."""
         receives = self._without(self._good("msg.recv"), received)
         whys: dict[int, str] = {}
         for with_kind in (True, False):

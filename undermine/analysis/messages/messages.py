@@ -1,8 +1,8 @@
 """Messages: what was sent, what received it whole, of which kind it is, and which function handled it.
 
-A message is one send, or one logical operation (`msg.send`) with all that was sent within it. It is received by what took its
-last byte: a receive, a read at a stream, or the logical operation (`msg.recv`) that this belongs to. Logical operations
-whose bytes are not known (somebody else sent them later) are paired by their order. See docs/causality.md.
+A message is one send, or one logical operation (`msg.send`) with all that was sent within it. It is received by what
+took its last byte: a receive, a read at a stream, or the logical operation (`msg.recv`) that this belongs to. Logical
+operations whose bytes are not known (somebody else sent them later) are paired by their order. See docs/causality.md.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undermine.analysis.messages.channels import STREAM, Flags, Pairing, Unpaired
+from undermine.analysis.messages.channels import STREAM, Flags
 from undermine.analysis.messages.connections import UDP
 from undermine.analysis.messages.handlers import handlers
-from undermine.analysis.messages.logical import LOGICAL, Logical, Units, kind_of
+from undermine.analysis.messages.logical import LOGICAL, Deliveries, Logical, kind_of
+from undermine.analysis.messages.pairing import Pairing, Unpaired
 from undermine.analysis.reading.contexts import Contexts
 from undermine.analysis.reading.naming import sent_from
 from undermine.analysis.reading.rows import NONE
@@ -59,14 +60,14 @@ class Messages(Sequence[Message]):
         return Message(send, receive, kind, sender, receiver, handler)
 
 
-def messages(columns: Columns, pairing: Pairing, known: Contexts, causor: Numbers) -> Messages:
-    """All messages of a run. `causor`: for each event the row whose extent it is in, or NONE."""
-    logical = Logical(columns, known, causor)
-    units = _units(columns, pairing, logical)
-    send, receive, size = logical.handled(units)
+def messages(columns: Columns, pairing: Pairing, contexts: Contexts, cause: Numbers) -> Messages:
+    """All messages of a run. `cause`: for each event the row whose extent it is in, or NONE."""
+    logical = Logical(columns, contexts, cause)
+    deliveries = _deliveries(columns, pairing, logical)
+    send, receive, size = logical.handled(deliveries)
     texts = Names("")
     kind = _kinds(columns, logical, send, receive, texts)
-    handler = handlers(columns, known, causor, receive, texts)
+    handler = handlers(columns, contexts, cause, receive, texts)
     order = np.lexsort((receive, send))
     left = tuple(sorted(logical.unpaired, key=lambda one: one.index))
     return Messages(columns, send[order], receive[order], size[order], kind[order], handler[order], texts.all, left)
@@ -75,7 +76,7 @@ def messages(columns: Columns, pairing: Pairing, known: Contexts, causor: Number
 # --- what was sent
 
 
-def _units(columns: Columns, pairing: Pairing, logical: Logical) -> Units:
+def _deliveries(columns: Columns, pairing: Pairing, logical: Logical) -> Deliveries:
     """Messages as far as bytes tell. Of the layers at which a send was received, that nearest to the program counts."""
     pairs = _nearest(pairing)
     owner = logical.sender_of(pairing.send[pairs])
@@ -85,20 +86,20 @@ def _units(columns: Columns, pairing: Pairing, logical: Logical) -> Units:
     mere = _mere(columns, pairing, pairs[owner < 0])
     more = _together(pairing, pairs[owned], owner[owned], logical)
     both = ((getattr(mere, name), getattr(more, name)) for name in ("send", "receive", "bytes"))
-    return Units(*map(np.concatenate, both))
+    return Deliveries(*map(np.concatenate, both))
 
 
-def _mere(columns: Columns, pairing: Pairing, pairs: Numbers) -> Units:
+def _mere(columns: Columns, pairing: Pairing, pairs: Numbers) -> Deliveries:
     """A message for each send; a datagram can be received by several."""
     totals = np.zeros(len(columns), np.int64)
     np.add.at(totals, pairing.send[pairs], pairing.last[pairs] - pairing.first[pairs])
     pairs = pairs[pairing.complete[pairs]]
     send, last = pairing.send[pairs], pairing.last[pairs]
     datagrams = np.array([channel.layer == UDP for channel in pairing.channels] or [False])
-    return Units(send, pairing.recv[pairs], np.where(datagrams[pairing.channel[pairs]], last, totals[send]))
+    return Deliveries(send, pairing.recv[pairs], np.where(datagrams[pairing.channel[pairs]], last, totals[send]))
 
 
-def _together(pairing: Pairing, pairs: Numbers, owner: Numbers, logical: Logical) -> Units:
+def _together(pairing: Pairing, pairs: Numbers, owner: Numbers, logical: Logical) -> Deliveries:
     """A message for each logical operation that sent something: it is whole with the last byte of its last send."""
     order = np.lexsort((pairing.last[pairs], pairing.send[pairs], owner))
     pairs, owner = pairs[order], owner[order]
@@ -107,7 +108,7 @@ def _together(pairing: Pairing, pairs: Numbers, owner: Numbers, logical: Logical
     last = np.append(starts[1:], len(owner)) - 1
     whole = pairing.complete[pairs[last]] & (pairing.send[pairs[last]] == logical.last_send(owner[last]))
     last = last[whole]
-    return Units(owner[last], pairing.recv[pairs[last]], totals[whole])
+    return Deliveries(owner[last], pairing.recv[pairs[last]], totals[whole])
 
 
 def _nearest(pairing: Pairing) -> Numbers:
@@ -125,7 +126,8 @@ def _nearest(pairing: Pairing) -> Numbers:
 
 
 def _kinds(columns: Columns, logical: Logical, send: Numbers, receive: Numbers, texts: Names) -> Ids:
-    """What the logical operation says that sent the message, or else handled it or its beginning; else the sender's stack."""
+    """What the logical operation says that sent the message, or else handled it or its beginning; else the sender's
+    stack."""
     around = logical.around(send)
     named = np.where(np.isin(columns.op[send], _ids(columns, LOGICAL)), send, around)
     handled = np.isin(columns.op[receive], _ids(columns, ("msg.recv",)))

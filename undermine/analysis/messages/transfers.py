@@ -29,7 +29,8 @@ ANY = 1 << 40
 
 
 def exchanges(columns: Columns) -> Numbers:
-    """The receives that ask for no payload of an encrypted connection: handshakes, ends of encryption. They are no messages."""
+    """The receives that ask for no payload of an encrypted connection: handshakes, ends of encryption. They are no
+    messages."""
     rows = columns.find("net.recv")
     rows = rows[(columns.size[rows] == 0) & (columns.result[rows] == 0)]
     used, inverse = np.unique(columns.resource[rows], return_inverse=True)
@@ -43,7 +44,8 @@ def exchanges(columns: Columns) -> Numbers:
 class Transfers:
     """What moved bytes, or closed, in the order of time; `rows` are those of the columns.
 
-    A *user* is a resource in a process; `user` has its number, `keys` and `firsts` the two and the first transfer of each.
+    A *user* is a resource in a process; `user` has its number, `keys` and `firsts` the two and the first transfer of
+    each.
     """
 
     rows: Numbers

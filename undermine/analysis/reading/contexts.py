@@ -45,13 +45,11 @@ class Contexts:
     """By thread: its `handover.take`, with which it began, or NONE."""
     moments: Numbers
     """Rows that took something without being an interval, but for the beginnings of threads."""
-    task_of: dict[tuple[int, int], int]
-    """The context of each task, by process and resource."""
     order: Numbers
     """All rows by context, each in time order."""
     line: Ids
     """By context the one whose line of control it is part of: itself, or the task that waits for it within a limit."""
-    scope: Numbers
+    limited_wait: Numbers
     """By context the row of the limited wait for which the task was started, or NONE."""
     inner: Numbers
     """The rows that started those tasks: nothing that the program did itself."""
@@ -66,7 +64,7 @@ class Contexts:
         return context >= self.threads
 
 
-def contexts(columns: Columns) -> Contexts:
+def contexts_of(columns: Columns) -> Contexts:
     thread, threads = _threads(columns)
     by_thread = stable_order(thread, threads)
     takes = columns.find("handover.take")
@@ -90,9 +88,10 @@ def contexts(columns: Columns) -> Contexts:
     ends, steps = _ends_of_tasks(columns, thread, by_thread, intervals)
     context[ends], frame[ends], take[ends] = context[steps], frame[steps], steps
     order = stable_order(context, count)
-    line, scope, inner_starts = _lines(columns, context, order, count, tasks)
+    line, limited_wait, inner_starts = _lines(columns, context, order, count, tasks)
     frame = np.where(frame < count, line[np.minimum(frame, count - 1)], frame) if count else frame
-    return Contexts(context, threads, count, frame, loops, take, thread, first, moments, tasks, order, line, scope, inner_starts)
+    lines = line, limited_wait, inner_starts
+    return Contexts(context, threads, count, frame, loops, take, thread, first, moments, order, *lines)
 
 
 def _ends_of_tasks(columns: Columns, thread: Ids, by_thread: Numbers, intervals: Numbers) -> tuple[Numbers, Numbers]:
@@ -105,7 +104,11 @@ def _ends_of_tasks(columns: Columns, thread: Ids, by_thread: Numbers, intervals:
     places = np.empty(len(columns), np.int64)
     places[by_thread] = np.arange(len(columns))
     following = by_thread[np.minimum(places[ends] + 1, len(columns) - 1)]
-    sets = (thread[following] == thread[ends]) & (columns.op[following] == columns.id_of("future.set")) & (following > ends)
+    sets = (
+        (thread[following] == thread[ends])
+        & (columns.op[following] == columns.id_of("future.set"))
+        & (following > ends)
+    )
     return np.concatenate((ends, following[sets])), np.concatenate((steps, steps[sets]))
 
 
@@ -113,13 +116,13 @@ def _lines(
     columns: Columns, context: Ids, order: Numbers, count: int, tasks: dict[tuple[int, int], int]
 ) -> tuple[Ids, Numbers, Numbers]:
     """By context its line, and the limited wait for which it was started, if it is the task of one; and all such starts."""
-    line, scope = np.arange(count, dtype=np.int32), np.full(count, NONE, np.int64)
-    scopes, starts = _limited(columns, context, order)
+    line, limited_wait = np.arange(count, dtype=np.int32), np.full(count, NONE, np.int64)
+    waits, starts = _limited(columns, context, order)
     names = zip(columns.process[starts].tolist(), columns.resource[starts].tolist(), strict=True)
-    for wait, name in zip(scopes.tolist(), names, strict=True):  # in time order: who waits has its line already
+    for wait, name in zip(waits.tolist(), names, strict=True):  # in time order: who waits has its line already
         if name in tasks:
-            line[tasks[name]], scope[tasks[name]] = line[context[wait]], wait
-    return line, scope, starts
+            line[tasks[name]], limited_wait[tasks[name]] = line[context[wait]], wait
+    return line, limited_wait, starts
 
 
 def _limited(columns: Columns, context: Ids, order: Numbers) -> tuple[Numbers, Numbers]:

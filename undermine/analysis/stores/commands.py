@@ -1,7 +1,7 @@
 """What the commands of external stores do with their keys and values: tables, by the names of the commands.
 
-`stores.py` relates operations with their help. Another kind of store is another entry of `TABLES`; a command that no table knows
-does what its operation says (`BY_OPERATION`), which is enough for most. Pure.
+`stores.py` relates operations with their help. Another kind of store is another entry of `TABLES`; a command that no
+table knows does what its operation says (`BY_OPERATION`), which is enough for most. Pure.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def even(values: Texts) -> Texts:
     return values[1::2]
 
 
-class Does(msgspec.Struct, frozen=True):
+class CommandEffect(msgspec.Struct, frozen=True):
     """What one command does."""
 
     puts: Pick = nothing
@@ -111,20 +111,20 @@ class Does(msgspec.Struct, frozen=True):
 class Commands:
     """The commands of one kind of store. `shared_channels`: channels belong to all databases of a store together."""
 
-    def __init__(self, table: Mapping[str, Does], *, shared_channels: bool = False) -> None:
+    def __init__(self, table: Mapping[str, CommandEffect], *, shared_channels: bool = False) -> None:
         self.table = table
         self.shared_channels = shared_channels
 
-    def does(self, name: str) -> Does | None:
+    def effect_of(self, name: str) -> CommandEffect | None:
         return self.table.get(name)
 
 
 BY_OPERATION = {
-    "db.read": Does(reads=True),
-    "db.write": Does(writes=everything),
-    "db.commit": Does(writes=everything),
-    "msg.send": Does(publishes=True),
-    "msg.recv": Does(arrives=True),
+    "db.read": CommandEffect(reads=True),
+    "db.write": CommandEffect(writes=everything),
+    "db.commit": CommandEffect(writes=everything),
+    "msg.send": CommandEffect(publishes=True),
+    "msg.recv": CommandEffect(arrives=True),
 }
 """What a command does that no table knows."""
 
@@ -140,78 +140,80 @@ def _members(values: Texts) -> Texts:
     return values[start + 1 :: 2]
 
 
-def _all_of(names: str, does: Does) -> dict[str, Does]:
-    return dict.fromkeys(names.split(), does)
+def _all_of(names: str, effect: CommandEffect) -> dict[str, CommandEffect]:
+    return dict.fromkeys(names.split(), effect)
 
 
-def _waiting_too(names: str, does: Does) -> dict[str, Does]:
+def _waiting_too(names: str, effect: CommandEffect) -> dict[str, CommandEffect]:
     """Each with the one that waits, whose name begins with a B."""
-    waiting = msgspec.structs.replace(does, waits=True)
-    return {**_all_of(names, does), **{f"B{name}": waiting for name in names.split()}}
+    waiting = msgspec.structs.replace(effect, waits=True)
+    return {**_all_of(names, effect), **{f"B{name}": waiting for name in names.split()}}
 
 
 LEFT, RIGHT = "left", "right"
 _TABLE = {
     # lists and sets
-    **_all_of("LPUSH LPUSHX", Does(puts=everything, side=LEFT)),
-    **_all_of("RPUSH RPUSHX", Does(puts=everything, side=RIGHT)),
-    **_all_of("SADD", Does(puts=everything)),
-    **_all_of("LINSERT", Does(puts=last)),
-    **_all_of("ZADD", Does(puts=_members)),
-    **_all_of("ZINCRBY", Does(puts=last)),
-    **_waiting_too("LPOP", Does(takes=True, side=LEFT)),
-    **_waiting_too("RPOP", Does(takes=True, side=RIGHT)),
-    **_waiting_too("LMPOP ZPOPMIN ZPOPMAX ZMPOP", Does(takes=True)),
-    **_waiting_too("RPOPLPUSH LMOVE", Does(takes=True, moves=True)),
-    "SPOP": Does(takes=True),
-    **_all_of("SMOVE", Does(puts=everything)),
-    **_all_of("LREM", Does(drops=last)),
-    **_all_of("SREM ZREM", Does(drops=everything)),
-    "LTRIM": Does(trims=True),
+    **_all_of("LPUSH LPUSHX", CommandEffect(puts=everything, side=LEFT)),
+    **_all_of("RPUSH RPUSHX", CommandEffect(puts=everything, side=RIGHT)),
+    **_all_of("SADD", CommandEffect(puts=everything)),
+    **_all_of("LINSERT", CommandEffect(puts=last)),
+    **_all_of("ZADD", CommandEffect(puts=_members)),
+    **_all_of("ZINCRBY", CommandEffect(puts=last)),
+    **_waiting_too("LPOP", CommandEffect(takes=True, side=LEFT)),
+    **_waiting_too("RPOP", CommandEffect(takes=True, side=RIGHT)),
+    **_waiting_too("LMPOP ZPOPMIN ZPOPMAX ZMPOP", CommandEffect(takes=True)),
+    **_waiting_too("RPOPLPUSH LMOVE", CommandEffect(takes=True, moves=True)),
+    "SPOP": CommandEffect(takes=True),
+    **_all_of("SMOVE", CommandEffect(puts=everything)),
+    **_all_of("LREM", CommandEffect(drops=last)),
+    **_all_of("SREM ZREM", CommandEffect(drops=everything)),
+    "LTRIM": CommandEffect(trims=True),
     # streams
-    "XADD": Does(makes=True),
-    **_all_of("XREADGROUP XREAD", Does(reads=True, as_items=True, waits=True)),
-    **_all_of("XCLAIM XAUTOCLAIM", Does(reads=True, as_items=True)),
-    **_all_of("XRANGE XREVRANGE", Does(reads=True)),
+    "XADD": CommandEffect(makes=True),
+    **_all_of("XREADGROUP XREAD", CommandEffect(reads=True, as_items=True, waits=True)),
+    **_all_of("XCLAIM XAUTOCLAIM", CommandEffect(reads=True, as_items=True)),
+    **_all_of("XRANGE XREVRANGE", CommandEffect(reads=True)),
     # values
-    **_all_of("SET SETNX APPEND", Does(writes=first)),
-    **_all_of("GETSET", Does(writes=first, reads=True)),
-    **_all_of("MSET MSETNX", Does(writes=everything)),
-    **_all_of("SETEX PSETEX SETRANGE LSET", Does(writes=last)),
-    **_all_of("HSET HMSET HSETNX", Does(writes=even, parts=odd)),
-    "HGET": Does(reads=True, parts=first),
-    "GETDEL": Does(takes=True, ends=True),
-    **_all_of("INCR INCRBY INCRBYFLOAT DECR DECRBY", Does(makes=True)),
-    **_all_of("HINCRBY HINCRBYFLOAT", Does(makes=True, parts=first)),
+    **_all_of("SET SETNX APPEND", CommandEffect(writes=first)),
+    **_all_of("GETSET", CommandEffect(writes=first, reads=True)),
+    **_all_of("MSET MSETNX", CommandEffect(writes=everything)),
+    **_all_of("SETEX PSETEX SETRANGE LSET", CommandEffect(writes=last)),
+    **_all_of("HSET HMSET HSETNX", CommandEffect(writes=even, parts=odd)),
+    "HGET": CommandEffect(reads=True, parts=first),
+    "GETDEL": CommandEffect(takes=True, ends=True),
+    **_all_of("INCR INCRBY INCRBYFLOAT DECR DECRBY", CommandEffect(makes=True)),
+    **_all_of("HINCRBY HINCRBYFLOAT", CommandEffect(makes=True, parts=first)),
     **_all_of(
         "GET GETEX GETRANGE SUBSTR MGET HGETALL HMGET HVALS HKEYS HRANDFIELD HSCAN LINDEX LRANGE SMEMBERS SRANDMEMBER SDIFF "
         "SINTER SUNION SSCAN SORT SORT_RO ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANDMEMBER ZREVRANGE ZREVRANGEBYLEX "
         "ZREVRANGEBYSCORE ZDIFF ZINTER ZUNION ZSCAN",
-        Does(reads=True),
+        CommandEffect(reads=True),
     ),
     # about keys
     **_all_of(
         "EXISTS TYPE TTL PTTL EXPIRETIME PEXPIRETIME DUMP STRLEN HLEN HEXISTS HSTRLEN LLEN LPOS SISMEMBER SMISMEMBER SCARD "
         "SINTERCARD XLEN XPENDING XINFO ZRANK ZREVRANK ZSCORE ZMSCORE ZCARD ZCOUNT ZLEXCOUNT ZINTERCARD WATCH OBJECT "
         "BITCOUNT BITPOS GETBIT PFCOUNT",
-        Does(asks=True),
+        CommandEffect(asks=True),
     ),
-    **_all_of("DEL UNLINK", Does(ends=True)),
-    **_all_of("FLUSHDB FLUSHALL", Does(clears=True)),
+    **_all_of("DEL UNLINK", CommandEffect(ends=True)),
+    **_all_of("FLUSHDB FLUSHALL", CommandEffect(clears=True)),
     **_all_of(
         "EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST RENAME RENAMENX COPY RESTORE HDEL SETBIT BITOP BITFIELD PFADD "
         "PFMERGE XACK XDEL XTRIM XGROUP SDIFFSTORE SINTERSTORE SUNIONSTORE ZDIFFSTORE ZINTERSTORE ZUNIONSTORE ZRANGESTORE "
         "ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREMRANGEBYLEX GEOADD GEOSEARCHSTORE",
-        Does(touches=True),
+        CommandEffect(touches=True),
     ),
     # channels and scripts
-    **_all_of("PUBLISH SPUBLISH", Does(publishes=True)),
-    **_all_of("SUBSCRIBE PSUBSCRIBE SSUBSCRIBE", Does(listens=True)),
-    "MESSAGE": Does(arrives=True),
-    **_all_of("EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO", Does(anything=True)),
+    **_all_of("PUBLISH SPUBLISH", CommandEffect(publishes=True)),
+    **_all_of("SUBSCRIBE PSUBSCRIBE SSUBSCRIBE", CommandEffect(listens=True)),
+    "MESSAGE": CommandEffect(arrives=True),
+    **_all_of("EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO", CommandEffect(anything=True)),
     # neither
-    **_all_of("PING ECHO INFO AUTH CLIENT CONFIG SELECT SCRIPT TIME ROLE WAIT UNWATCH SCAN KEYS DBSIZE TOUCH", Does()),
-    **_all_of("UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE", Does()),
+    **_all_of(
+        "PING ECHO INFO AUTH CLIENT CONFIG SELECT SCRIPT TIME ROLE WAIT UNWATCH SCAN KEYS DBSIZE TOUCH", CommandEffect()
+    ),
+    **_all_of("UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE", CommandEffect()),
 }
 REDIS = Commands(_TABLE, shared_channels=True)
 

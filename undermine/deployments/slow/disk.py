@@ -26,8 +26,9 @@ from typing import Any, Self
 
 import msgspec
 
-from undermine.deployments import guardian, netns
-from undermine.deployments.client import tool_identity
+from undermine.deployments import netns
+from undermine.deployments.guardian.kernel import install_filter
+from undermine.deployments.guardian_client.link import tool_identity
 from undermine.deployments.slow import disk_supervisor
 from undermine.deployments.slow.device import DELAY_S, Slowed, Slowness
 from undermine.deployments.slow.disk_supervisor import MACHINES, MESSAGE_BYTES_MAX, PAGE, WRITES, numbers
@@ -89,7 +90,7 @@ def missing() -> str:
         return f"a slow disk needs Linux on {' or '.join(MACHINES)}"
     text = program(machine, writes=False)
     try:  # a filter cannot be taken off again, but ends with its thread
-        os.close(netns.in_thread(lambda: guardian.install_filter(text)))
+        os.close(netns.in_thread(lambda: install_filter(text)))
     except OSError as error:
         why = os.strerror(error.errno or 0)
         return f"a slow disk needs seccomp user notification as Linux 5.19 has it, and the right to use it here ({why})"
@@ -232,7 +233,7 @@ class SlowDisk:
 
 
 def _latin(data: bytes) -> str:
-    """Bytes as they travel in JSON (`guardian.py`)."""
+    """Bytes as they travel in JSON (`guardian`)."""
     return data.decode("latin-1")
 
 

@@ -1,6 +1,6 @@
 """The supervisor: a small program that answers the trapped system calls of nodes whose disks can be slow.
 
-A node is started with a filter (`slow_disk.py` makes it, `guardian.py` installs it) that stops chosen system calls and asks
+A node is started with a filter (`disk.py` makes it, the guardian installs it) that stops chosen system calls and asks
 the holder of the filter's *listener* what to do. The supervisor holds it, and always answers "go on": at once while the
 node's disk is fast; when the time is over while it is slow. It changes no result and never looks at data.
 

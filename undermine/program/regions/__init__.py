@@ -1,1 +1,2 @@
-"""The regions of a program in which a slow operation hurts: locks, barriers, time limits, leases, loops. Never runs code."""
+"""The regions of a program in which a slow operation hurts: locks, barriers, time limits, leases, loops. Never runs
+code."""

@@ -1,8 +1,10 @@
-"""Timeout regions by clock arithmetic: what lies between two readings whose difference, or order, decides a branch or a limit.
+"""Finds timeout regions by clock arithmetic: the code between two clock readings whose difference or order decides a
+branch or limit.
 
-A deadline (`now + t`) is a reading too. Where the first reading is kept in an attribute or item, the region is what is done
-after it was kept and before it is judged, also where both are a call or two away. Times that are kept for each of several
-others (`seen[peer]`) judge these others by their age: that is a lease, and what is done before it is renewed counts as well.
+A deadline (`now + t`) is a reading too. A reading may be stored in an attribute or item; then the region reaches from
+where it is stored to where it is checked, also if both are a call or two away. Times that are stored by peer
+(`seen[peer]`) are leases: the program judges each peer by the age of its time. Code before such a time is renewed
+belongs to the region as well.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ _LIMITED = words(
     with_timeout as_completed"""
 )
 _LATER = re.compile(r"not_before|(^|_)next(_|$)|retry|back_?off|wake|schedul|resync", re.IGNORECASE)
-"""Names of times from which on something may be done: nobody gives up then."""
+"""Names of times at which something may be done again: nobody gives up at such a time."""
 LIFT = 2
 
 
 class Judgement(NamedTuple):
-    """A place at which two times decide something."""
+    """An action at which two times decide something."""
 
     function: Function
     action: Action
@@ -42,7 +44,7 @@ class Judgement(NamedTuple):
 
 
 class Clocks:
-    """Finds the regions."""
+    """Searches all functions for such regions."""
 
     def __init__(self, code: Code, readings: Readings) -> None:
         self.code, self.readings = code, readings
@@ -75,7 +77,7 @@ class Clocks:
                     yield Judgement(function, action, first, second)
 
     def _deciding(self, action: Action) -> Iterator[ast.expr]:
-        """The parts of a action that decide a branch, or how long something may take."""
+        """The parts of an action that decide a branch, or how long something may take."""
         if action.kind == "test":
             yield from parts_of(action.node)
         elif action.kind == "assign":
@@ -109,7 +111,7 @@ class Clocks:
             yield from self._called(function, node)
 
     def _called(self, function: Function, node: ast.expr) -> Iterator[tuple[Times, Times]]:
-        """`if self.elapsed() > limit`: the times are those of the function that is called."""
+        """The times behind a call such as `self.elapsed()` in `if self.elapsed() > limit`."""
         if isinstance(node, ast.Call):
             for callee in self.code.graph.callees(node):
                 if callee.id in self.readings.durations:
@@ -131,7 +133,7 @@ class Clocks:
                 yield from self._regions_in_function(judged, one, other)
 
     def _regions_in_function(self, judged: Judgement, one: Origin, other: Origin) -> Iterator[RegionActions]:
-        """Both readings are in this function; a parameter was read before it began."""
+        """The region if both readings are in this function. A parameter counts as read before the function began."""
         flow = self.code.flow(judged.function)
         first, last = sorted((one, other), key=_place)
         end = self._step(flow, last)
@@ -170,24 +172,24 @@ class Clocks:
             return
         setters = self._setters(kept.name)
         line = self.code.where(judged.function, judged.action.node)
-        why = f"the time {what} is judged by its age in {judged.function.short} ({line})"
+        why = f"{judged.function.short} ({line}) checks the age of the time {what}"
         flow = self.code.flow(judged.function)
         end = self._step(flow, reading) or judged.action
         before = flow.before(end.number, {number for function, number in setters if function is judged.function})
-        yield RegionActions(kind, kept.name, line, f"before it: {why}", judged.function.id, frozenset(before))
+        yield RegionActions(kind, kept.name, line, f"before {why}", judged.function.id, frozenset(before))
         for function, number in setters:
             here = self.code.flow(function)
             renewed = kind == LEASE and not isinstance(here.actions[number].node, ast.BinOp)
             actions = here.after(number) | (here.before(number) if renewed else set())
             where = self.code.where(function, here.actions[number].node)
             yield RegionActions(
-                kind, kept.name, where, f"around its setting: {why}", function.id, frozenset(actions - {number})
+                kind, kept.name, where, f"near where the time is set; {why}", function.id, frozenset(actions - {number})
             )
         if judged.function.id in self.readings.clocks:
             return  # a clock that corrects itself: everybody calls it
         starts, ends = lifted(self.code, setters, LIFT), lifted(self.code, [(judged.function, end.number)], LIFT)
         for id, between in together(self.code, starts, ends).items():
-            yield RegionActions(kind, kept.name, line, f"between its setting and that: {why}", id, between)
+            yield RegionActions(kind, kept.name, line, f"between setting and check; {why}", id, between)
 
     def _what(self, judged: Judgement, kept: Origin) -> tuple[Kind, str]:
         owner = judged.function.owner
@@ -197,7 +199,7 @@ class Clocks:
         return (LEASE if of_others else TIMEOUT), kept.name.rpartition(":")[2]
 
     def _setters(self, key: str) -> list[tuple[Function, int]]:
-        """The actions that set an attribute or item to a time, but for those that only prepare the object."""
+        """The actions that set an attribute or item to a time, without those in `__init__`."""
         found = []
         for function, value in self.readings.kept.get(key, ()):
             if function.qualname.endswith("__init__"):
@@ -209,7 +211,7 @@ class Clocks:
 
 
 def parts_of(node: ast.expr) -> Iterator[ast.expr]:
-    """An expression without the `and`, `or`, `not` around its parts."""
+    """The operands of an expression, without the `and`, `or` and `not` around them."""
     if isinstance(node, ast.BoolOp):
         for value in node.values:
             yield from parts_of(value)

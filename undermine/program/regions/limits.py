@@ -1,5 +1,7 @@
-"""Time limits that are asked for: `wait_for`, `timeout()`, alarms and timers, limits of sockets, calls and polls; and leases:
-keys and locks with an expiry, and loops that renew something.
+"""Finds regions under explicit time limits, and leases.
+
+Limits: `wait_for`, `timeout()`, alarms, timers, and the timeouts of sockets, calls and polls. Leases: keys and locks
+with an expiry, and loops that renew something.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _EXPIRING = words("setex psetex expire pexpire expireat pexpireat getex grant_le
 _LEASING = re.compile(
     r"lock|lease|heart|beat|alive|renew|regist|acquir|session|birth|claim|owner|leader|elect", re.IGNORECASE
 )
-"""Names by which a key that expires is told from one that is only tidied up."""
+"""Names that tell a lease from a key that expires only to be cleaned up."""
 _ENDING = re.compile(r"death|dead|unregist|deregist|release|clean|expire", re.IGNORECASE)
 _RENEWING = re.compile(r"(^|_)(heart_?beats?|keep_?alive|renew(_lease|_session|_lock)?|beat)$")
 LIFT = 2
@@ -48,12 +50,12 @@ LIFT_OF_LEASES = 2
 
 
 class Limits:
-    """Finds them."""
+    """Searches all functions for limits and leases."""
 
     def __init__(self, code: Code, readings: Readings) -> None:
         self.code, self.readings = code, readings
         self.limited_calls: set[ast.AST] = set()
-        """Calls whose result is awaited with a limit."""
+        """Calls whose result is awaited with a time limit."""
         self._around = {function.id: list(self._calls_around(function)) for function in code.functions}
 
     def found(self) -> Iterator[RegionPart]:
@@ -70,7 +72,7 @@ class Limits:
     # --- a limit around something that is awaited
 
     def _calls_around(self, function: Function) -> Iterator[tuple[ast.Call, str, list[ast.Call]]]:
-        """`wait_for(f(), t)`: the call, its limit, and the calls that it waits for."""
+        """Calls such as `wait_for(f(), t)`: the call, its limit, and the calls that it waits for."""
         for call in function.calls:
             if last_name(call) in _AROUND:
                 limit, awaited = self._parts(function, call)
@@ -97,7 +99,7 @@ class Limits:
         return any(name.endswith(".Condition") for name in self.code.made(function, node))
 
     def _within(self, function: Function, node: ast.expr) -> Iterator[ast.Call]:
-        """The calls that an awaited expression is made of; a name stands for what was assigned to it."""
+        """The calls in an awaited expression; a name is replaced by the values assigned to it."""
         if isinstance(node, ast.Name):
             for value in self.code.assigned(function, node.id):
                 if not isinstance(value, ast.Name):
@@ -108,7 +110,7 @@ class Limits:
     def _awaited(self, function: Function) -> Iterator[RegionPart]:
         for call, limit, inner in self._around[function.id]:
             where = self.code.where(function, call)
-            why = f"{last_name(call)} in {function.short} gives it {limit}"
+            why = f"{last_name(call)} in {function.short} limits it to {limit}"
             flow = self.code.flow(function)
             actions = frozenset(action.number for each in inner if (action := flow.at(each)) is not None)
             yield RegionActions(TIMEOUT, where, where, why, function.id, actions)
@@ -131,7 +133,7 @@ class Limits:
     # --- sockets, polls and calls with limits of their own
 
     def _limited_objects(self) -> dict[str, str]:
-        """By key: objects with a time limit of their own, and which."""
+        """By key, the time limit of objects that have their own."""
         found: dict[str, str] = {}
         for function in self.code.functions:
             for target, value in function.assigns:
@@ -164,7 +166,7 @@ class Limits:
                     self._note(found, function, each, call.args[3])
 
     def _registered(self, found: dict[str, str]) -> None:
-        """What is registered at a poller that polls with a limit."""
+        """Add objects that are registered with a poller that polls with a limit."""
         polled: dict[str, str] = {}
         calls = [(function, call) for function in self.code.functions for call in function.calls if call.args]
         for function, call in calls:
@@ -178,7 +180,7 @@ class Limits:
         found.pop("", None)
 
     def _passed_on(self, found: dict[str, str]) -> None:
-        """A parameter that is given a limited object is one."""
+        """Add parameters that are passed a limited object."""
         for function in list(self.code.functions):
             for call in function.calls:
                 limited = [
@@ -192,7 +194,7 @@ class Limits:
                                 found.setdefault(f"{called.id}.{name}", found[key])
 
     def _operations(self, function: Function, limited: dict[str, str]) -> Iterator[RegionActions]:
-        """I/O on such an object, and I/O that is given a limit itself."""
+        """I/O on a limited object, and I/O calls with a `timeout` argument."""
         for call in function.calls:
             key = self.code.key(function, call.func.value) if isinstance(call.func, ast.Attribute) else ""
             own = keyword(call, "timeout")
@@ -203,7 +205,7 @@ class Limits:
             action = flow.at(call)
             if action is not None:
                 where = self.code.where(function, call)
-                why = f"{text_of(call.func)} itself has the limit {limit}"
+                why = f"{text_of(call.func)} has a time limit of {limit}"
                 yield RegionActions(TIMEOUT, where, where, why, function.id, frozenset({action.number}))
 
     def _is_operation(self, function: Function, call: ast.Call) -> bool:
@@ -259,14 +261,14 @@ class Limits:
     # --- leases
 
     def _leases(self) -> Iterator[RegionActions]:
-        """From where a key or lock with an expiry is set, on: it expires while what follows is slow."""
+        """Regions after a key or lock with an expiry is set: it may expire while later operations are slow."""
         for function in self.code.functions:
             for call in function.calls:
                 expiry = self._expiry(function, call) if self._is_lease(function, call) else ""
                 action = self.code.flow(function).at(call) if expiry else None
                 if action is not None:
                     where = self.code.where(function, call)
-                    why = f"what {function.short} set ({text_of(call.func)}) expires after {expiry}"
+                    why = f"the key or lock that {function.short} set ({text_of(call.func)}) expires after {expiry}"
                     yield from self._after(function, action, where, why)
 
     def _after(self, function: Function, action: Action, where: str, why: str) -> Iterator[RegionActions]:
@@ -279,7 +281,7 @@ class Limits:
                     yield RegionActions(LEASE, f"lease {where}", where, why, id, frozenset(actions))
 
     def _is_lease(self, function: Function, call: ast.Call) -> bool:
-        """Others may act once it has expired: it is taken only if nobody has it, or its names say so."""
+        """Does the call take a lease? True if it sets the key only when it is free, or if the names say so."""
         if not is_none(keyword(call, "nx")) or last_name(call) in ("lock", "lease", "grant", "grant_lease"):
             return True
         name = function.qualname.rpartition(".")[2]
@@ -294,7 +296,7 @@ class Limits:
             each.startswith(("redis.", "etcd", "consul", "kazoo", "pymemcache", "memcache")) for each in outside
         )
         if name == "zadd":
-            return "a time that is kept with it" if store and self._holds_time(function, call) else ""
+            return "the time stored with it" if store and self._holds_time(function, call) else ""
         if name in _EXPIRING and (store or not self.code.graph.callees(call)):
             given = call.args[1] if len(call.args) > 1 else keyword(call, "time", "ttl")
             return text_of(given) if given is not None else "some time"
@@ -305,14 +307,14 @@ class Limits:
         return ""
 
     def _holds_time(self, function: Function, call: ast.Call) -> bool:
-        """A time is among what is put into a sorted set: others will look for what is older than now."""
+        """Is a time added to a sorted set, so that others can look for old entries?"""
         parts = [
             part for argument in call.args for part in ast.walk(argument) if isinstance(part, ast.Name | ast.BinOp)
         ]
         return any(self.readings.times(function, part) for part in parts)
 
     def _renewals(self, function: Function) -> Iterator[RegionActions]:
-        """A loop that renews something: all else that the loop does comes between two renewals."""
+        """Loops that renew a lease: everything else in the loop happens between two renewals."""
         for call in function.calls:
             if _RENEWING.search(last_name(call).lower()):
                 flow = self.code.flow(function)
@@ -320,12 +322,12 @@ class Limits:
                 actions = flow.in_loop(action.number) if action is not None else set()
                 if actions:
                     where = self.code.where(function, call)
-                    why = f"{function.short} renews something in a loop ({text_of(call.func)}); others judge it by that"
+                    why = f"{function.short} renews a lease in a loop ({text_of(call.func)})"
                     yield RegionActions(LEASE, where, where, why, function.id, frozenset(actions))
 
 
 def _inside(flow: Flow, enter: Action) -> frozenset[int]:
-    """The actions between the entering and the leaving of a `with`."""
+    """The actions between entering and leaving a `with`."""
     found: set[int] = set()
     for action in flow.actions:
         if action.kind == "exit" and action.node is enter.node:
@@ -334,7 +336,7 @@ def _inside(flow: Flow, enter: Action) -> frozenset[int]:
 
 
 def _giving_back(flow: Flow, taker: Function) -> set[int]:
-    """The actions that give back by name what another function takes: `release_lock` for `acquire_lock`."""
+    """The actions that by their name release what another function acquires: `release_lock` for `acquire_lock`."""
     name = taker.qualname.rpartition(".")[2]
     wanted = {name.replace("acquire", "release"), name.replace("lock", "unlock"), "release"} - {name}
     return {action.number for action in flow.actions if action.kind == "call" and last_name(action.node) in wanted}

@@ -1,7 +1,8 @@
-"""Critical regions: what a function does while it holds a lock.
+"""Finds critical regions: the actions of a function while it holds a lock.
 
-By `with`, by acquire and release on all ways through the function, by context managers and functions of the program that take a
-lock and come back with it. A lock is known by what made it; where that is unknown, by its name.
+Follows `with`, acquire and release on all paths through a function, and the program's own context managers and
+functions that return with a lock held. A lock is recognised by the call that created it; if that is unknown, by its
+name.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ _GIVES = words("release release_read release_write r_release w_release release_l
 _FILE_LOCKS = ("fcntl.flock", "fcntl.lockf")
 
 CHAIN_MAX = 30
-"""Over how many calls a function may take a lock for its caller."""
+"""The longest chain of calls in which a function may take a lock for its caller."""
 
 Held = frozenset[tuple[str, int]]
-"""Keys of locks, with the actions that took them."""
+"""Keys of locks, each with the action that took it."""
 
 
 class Locking:
-    """Finds locks and the actions under them."""
+    """Finds locks, and the actions under them."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
         self.texts: dict[str, str] = {}
-        """What a lock is called, for people."""
+        """Names of locks for people, by key."""
         self._states: dict[str, list[Held]] = {}
         self._kept: dict[str, frozenset[str]] = {}
         self._given: dict[str, frozenset[str]] = {}
@@ -61,7 +62,7 @@ class Locking:
     # --- what is a lock
 
     def lock(self, function: Function, node: ast.expr) -> str:
-        """The key of the lock that an expression is; nothing if it is none."""
+        """The key of the lock that an expression refers to; empty if it isn't a lock."""
         made = self.code.made(function, node)
         if not made & LOCKS and not self._own_lock(function, node) and not self._looks_like_one(function, node):
             return ""
@@ -73,7 +74,7 @@ class Locking:
         return key
 
     def _own_lock(self, function: Function, node: ast.expr) -> bool:
-        """An instance of a class that is a lock itself: it can be acquired and released."""
+        """Is it an instance of one of the program's classes that can be acquired and released?"""
         for ref in self.code.refs(function, node):
             if ref.kind == "instance":
                 methods = {name for each in (self.code.index.classes[ref.name],) for name in each.methods}
@@ -90,7 +91,7 @@ class Locking:
             node = node.value
         return bool(_NAMED.search(last_name(node).lower()))
 
-    # --- what a action takes and gives back
+    # --- what an action takes and gives back
 
     def _taken(self, flow: Flow, action: Action) -> set[str]:
         function = flow.function
@@ -126,7 +127,7 @@ class Locking:
         return key
 
     def _entered(self, function: Function, node: ast.expr) -> set[str]:
-        """The locks that entering a `with` takes."""
+        """The locks that entering this `with` takes."""
         key = self.lock(function, node)
         if key:
             return {key}
@@ -151,7 +152,7 @@ class Locking:
     # --- what a function keeps
 
     def kept(self, function: Function) -> frozenset[str]:
-        """The locks that a function has taken and not given back when it returns."""
+        """The locks that a function still holds when it returns."""
         if function.id not in self._kept:
             if function.id in self._under_way or function.is_generator or len(self._under_way) > CHAIN_MAX:
                 return frozenset()
@@ -159,12 +160,12 @@ class Locking:
         return self._kept[function.id]
 
     def given(self, function: Function) -> frozenset[str]:
-        """The locks that a function gives back without having taken them."""
+        """The locks that a function releases without having taken them."""
         self.kept(function)
         return self._given.get(function.id, frozenset())
 
     def states(self, function: Function) -> list[Held]:
-        """For each action what is held before it; empty if the function never holds anything."""
+        """The locks held before each action; empty if the function never holds a lock."""
         if function.id not in self._states:
             if function.id in self._under_way:
                 return []
@@ -268,6 +269,6 @@ def _unlocks(call: ast.Call) -> bool:
 
 
 def _is_small(function: Function) -> bool:
-    """Functions that only take or give back a lock are short."""
+    """Is the function short? Functions that only take or release a lock are."""
     body = function.body
     return bool(body) and (body[-1].end_lineno or 0) - body[0].lineno < 30

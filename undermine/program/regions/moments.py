@@ -1,5 +1,5 @@
-"""Moments of a program that belong together (a clock is read and compared, a lease is taken and renewed), in all functions that
-reach them by a call or two."""
+"""Pairs of moments that belong together (an alarm is set and stopped, a time is stored and checked), lifted to the
+functions that reach both through a call or two."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from undermine.program.source.code import Code
 from undermine.program.source.index import Function
 
 Moments = dict[str, dict[int, int]]
-"""By function: numbers of actions, and over how many calls the moment is met there."""
+"""By function: the actions that reach the moment, each with the number of calls in between."""
 
 
 def lifted(code: Code, direct: Iterable[tuple[Function, int]], depth: int) -> Moments:
-    """Direct moments, and the calls of functions in which they are."""
+    """The direct moments, and the calls that lead to them over at most `depth` calls."""
     found: Moments = {}
     new: list[tuple[str, int]] = []
     for function, number in direct:
@@ -31,7 +31,7 @@ def lifted(code: Code, direct: Iterable[tuple[Function, int]], depth: int) -> Mo
 
 
 def together(code: Code, starts: Moments, ends: Moments) -> dict[str, frozenset[int]]:
-    """By function: the actions that lie between a start and an end, with no new start on the way."""
+    """By function: the actions between a start and an end, without another start on the way."""
     found: dict[str, frozenset[int]] = {}
     for id in starts.keys() & ends.keys():
         flow = code.flow(code.index.functions[id])

@@ -8,7 +8,7 @@ from undermine.program.facts import Kind
 
 
 class RegionActions(NamedTuple):
-    """Steps of a function that are within a region. `key` is the same for regions that are about the same thing."""
+    """Actions of a function that lie in a region. Regions about the same thing (one lock, one timer) share a `key`."""
 
     kind: Kind
     key: str
@@ -19,7 +19,7 @@ class RegionActions(NamedTuple):
 
 
 class RegionFunction(NamedTuple):
-    """A function all of which is within a region."""
+    """A function that lies in a region as a whole."""
 
     kind: Kind
     key: str

@@ -1,7 +1,7 @@
-"""Which expressions are times: readings of a clock, and what is made of them by adding and subtracting.
+"""Finds the expressions that are times: clock readings, and sums and differences of them.
 
-Clocks are those of the standard library, under any name, and functions of the program that return such a reading. A time may be
-kept in a variable, an attribute, an item, or be handed to a function.
+Clocks are those of the standard library, under any name, and the program's functions that return a reading. A time may
+be stored in a variable, attribute or item, or be passed to a function.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROUNDS = 3
 
 
 class Origin(NamedTuple):
-    """Where a time comes from: a reading in this very function, a parameter of it, or an attribute or item."""
+    """The origin of a time: a clock reading in this function, one of its parameters, or an attribute or item."""
 
     kind: Literal["call", "parameter", "kept"]
     name: str
@@ -38,17 +38,17 @@ _NONE: Times = frozenset()
 
 
 class Readings:
-    """Says of each expression whether it is a time, and where it comes from."""
+    """Tells for each expression whether it is a time, and its origins."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
         self.clocks: set[str] = set()
-        """Own functions that return a time."""
+        """The program's functions that return a time."""
         self.kept: dict[str, list[tuple[Function, ast.expr]]] = {}
-        """By attribute or item: where it is set to a time, with the value."""
+        """By attribute or item, the functions that set it to a time, with the value."""
         self.parameters: set[tuple[str, str]] = set()
         self.durations: set[str] = set()
-        """Own functions that return how long something took, or what is left."""
+        """The program's functions that return a duration, spent or left."""
         self._memo: dict[tuple[str, str], Times] = {}
         self._users: list[Function] = list(code.functions)
         for _ in range(ROUNDS):
@@ -99,7 +99,7 @@ class Readings:
         return any(callee.id in self.clocks for callee in self.code.graph.callees(call))
 
     def times(self, function: Function, node: ast.expr, depth: int = 0) -> Times:
-        """Where the time comes from that an expression is; nothing if it is no time."""
+        """The origins of the time that an expression is; empty if it isn't a time."""
         if depth > 8 or isinstance(node, ast.Constant):
             return _NONE
         if isinstance(node, ast.Name):
@@ -148,7 +148,7 @@ class Readings:
         return any(True for _ in self.differences(function, node, depth))
 
     def differences(self, function: Function, node: ast.expr, depth: int = 0) -> Iterator[tuple[Times, Times]]:
-        """The two times of each difference that an expression is made of: the minuend and what is taken from it."""
+        """The two times of each difference in an expression: minuend and subtrahend."""
         if depth > 6:
             return
         if isinstance(node, ast.BinOp):

@@ -1,7 +1,7 @@
-"""Single-threaded loops: whatever one of them does, all that it serves has to wait for it, as for a lock.
+"""Finds single-threaded loops: while such a loop works, everything that it serves waits, as for a lock.
 
-An event loop, which coroutines and callbacks block by I/O that is not awaited; a thread that polls, takes from a queue or
-accepts in a loop; a thread that does something at every tick.
+These are event loops, which coroutines and callbacks block by I/O that isn't awaited; threads that poll, accept or take
+from a queue in a loop; and threads that do something at every tick.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _POPS = frozenset(
 )
 _SLEEPS = frozenset({"time.sleep"})
 DEPTH = 3
-"""Over how many calls a poll is still that of the loop."""
+"""The number of calls over which a poll still counts as the loop's own."""
 
 
 class Serving:
@@ -59,7 +59,7 @@ class Serving:
         return ""
 
     def _lift(self) -> None:
-        """Functions that poll by way of others."""
+        """Add functions that poll through the functions they call."""
         new = list(self._polling)
         for _ in range(DEPTH):
             above = []
@@ -82,12 +82,12 @@ class Serving:
                 actions = flow.in_loop(action.number) if how else set()
                 if actions and not self._gives_up(flow, actions):
                     where = self.code.where(function, action.node)
-                    why = f"{function.short} serves everything one after the other in one thread ({how}, in a loop)"
+                    why = f"{function.short} serves all requests in one thread ({how}, in a loop)"
                     yield RegionActions(LOOP, function.id, where, why, function.id, frozenset(actions))
                     break
 
     def _gives_up(self, flow: Flow, actions: set[int]) -> bool:
-        """A time that was read before the loop ends it: it waits for one thing, and serves nobody."""
+        """Does a time that was read before the loop end it? Then the loop waits for one thing and serves nobody."""
         for action in flow.actions:
             if action.kind == "test" and action.number in actions:
                 for part in parts_of(action.node):
@@ -131,7 +131,7 @@ class Serving:
     # --- event loops
 
     def blocked(self) -> dict[str, tuple[str, str, int]]:
-        """The functions that run in an event loop: where and why, and over how many calls."""
+        """The functions that run in an event loop: where it calls them, why, and over how many calls."""
         found: dict[str, tuple[str, str, int]] = {}
         queue: deque[tuple[str, str, str, int]] = deque()
         for id, why in sorted(self.code.graph.roots.items()):
@@ -152,7 +152,7 @@ class Serving:
 
 
 def _hands_out(function: Function) -> bool:
-    """Its loop only looks for one thing, which it returns: whoever called it serves."""
+    """Does its loop return a value? Then the loop only looks for one thing, and its caller serves."""
     loops = [node for node in ast.walk(function.node) if isinstance(node, ast.While)]
     returns = [node for loop in loops for node in ast.walk(loop) if isinstance(node, ast.Return)]
     return any(node.value is not None and not isinstance(node.value, ast.Constant) for node in returns)

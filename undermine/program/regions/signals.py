@@ -1,7 +1,8 @@
-"""Barriers: what is done before something that somebody waits for. Hard, if the wait has no limit; soft, if it has one.
+"""Finds barriers: the code before a signal that somebody waits for. A barrier is hard if the wait has no time limit,
+else soft.
 
-A wait and a signal belong together if they are on the same object, as far as that has a name. Whoever sets the result of a
-future is waited for in any case. A thread or call that is joined or whose result is fetched is waited for as a whole.
+A wait and a signal belong together if they are on the same named object. Setting the result of a future always counts
+as a signal. A thread or call that is joined, or whose result is fetched, is waited for as a whole.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ _SIGNALS = {
 }
 _RESULTS = ("set_result", "set_exception")
 _LIMIT_AT = {"wait": 0, "wait_for": 1, "get": 1, "acquire": 1, "result": 0, "exception": 0, "join": 0}
-"""Which argument is the limit, where it has no name."""
+"""The position of the time limit among the arguments."""
 _MAKES = words("Thread Process submit run_coroutine_threadsafe")
 SMALL = 12
-"""Functions of so many actions that signal are taken for the signal itself by their callers."""
+"""A function with at most this many actions that signals counts as the signal itself in its callers."""
 
 
 class Wait(NamedTuple):
-    """One wait: where, and its limit."""
+    """One wait: the function, the call, and its time limit."""
 
     function: Function
     call: ast.Call
@@ -64,11 +65,11 @@ class Wait(NamedTuple):
 
 
 class Signals:
-    """Finds the barriers."""
+    """Searches all functions for barriers."""
 
     def __init__(self, code: Code, limited: set[ast.AST]) -> None:
         self.code, self.limited = code, limited
-        """`limited`: calls that are under a limit of somebody else (`wait_for(x.wait(), 5)`)."""
+        """`limited`: calls inside a call with a time limit (`wait_for(x.wait(), 5)`)."""
 
     def found(self) -> Iterator[RegionPart]:
         waits, signals = self._read()
@@ -115,7 +116,7 @@ class Signals:
                 waits[key].append(Wait(function, call, limit))
 
     def _acquires(self, function: Function, key: str) -> bool:
-        """The function takes the semaphore itself: then giving it back is no signal."""
+        """Does the function acquire the semaphore itself? Then its release isn't a signal."""
         for call in function.calls:
             takes = isinstance(call.func, ast.Attribute) and call.func.attr == "acquire"
             if takes and self.code.key(function, call.func.value) == key:  # type: ignore[attr-defined]
@@ -128,7 +129,7 @@ class Signals:
         return method in ("get", "acquire") and isinstance(first, ast.Constant) and first.value is False
 
     def limit(self, call: ast.Call, method: str) -> str:
-        """The time limit of a wait as a text; nothing if it has none."""
+        """The time limit of a wait as text; empty if it has none."""
         at = _LIMIT_AT.get(method, 0)
         given = keyword(call, "timeout") or (call.args[at] if len(call.args) > at else None)
         if call in self.limited:
@@ -136,7 +137,7 @@ class Signals:
         return "" if is_none(given) or given is None else text_of(given)
 
     def _only_sleeps(self, function: Function, call: ast.Call) -> bool:
-        """`while not stop.wait(1)` and a bare `stop.wait(1)` are pauses between two rounds, not waits for somebody's work."""
+        """Is the wait only a pause, such as `while not stop.wait(1)` or a bare `stop.wait(1)`?"""
         for node in ast.walk(function.node):
             if isinstance(node, ast.While) and any(each is call for each in ast.walk(node.test)):
                 return True
@@ -147,7 +148,7 @@ class Signals:
 
     @staticmethod
     def _kinds(waits: list[Wait]) -> Iterator[tuple[Kind, Wait]]:
-        """One hard and one soft barrier at most, with the first wait that makes it so."""
+        """At most one hard and one soft barrier, each with its first wait."""
         for kind, wanted in ((HARD, False), (SOFT, True)):
             first = next((wait for wait in waits if bool(wait.limit) == wanted), None)
             if first is not None:
@@ -163,7 +164,7 @@ class Signals:
             for caller, call in self.code.callers(function.id, alone=True):
                 actions = frozenset(self.code.flow(caller).before(call.number))
                 if caller.id != function.id:
-                    yield RegionActions(kind, key, where, f"{why}, by way of {function.short}", caller.id, actions)
+                    yield RegionActions(kind, key, where, f"{why}, through {function.short}", caller.id, actions)
 
     def _line(self, wait: Wait) -> str:
         return self.code.where(wait.function, wait.call)
@@ -177,7 +178,7 @@ class Signals:
                 action = flow.at(call)
                 if action is not None:
                     where = self.code.where(function, call)
-                    why = f"before {text_of(call)}: whoever waits for this future"
+                    why = f"before {text_of(call)}, which ends the wait for this future"
                     key = self.code.key(function, call.func.value) or where
                     yield RegionActions(HARD, key, where, why, function.id, frozenset(flow.before(action.number)))
 
@@ -197,7 +198,7 @@ class Signals:
                     yield from self._whole(function, made, call, self.limit(call, name))
 
     def _made_by(self, function: Function, node: ast.expr) -> list[ast.Call]:
-        """The calls that made a thread or future: assigned to the same name or attribute."""
+        """The calls that created this thread or future: their result was assigned to the same name or attribute."""
         if isinstance(node, ast.Call):
             return [node] if last_name(node) == "submit" else []
         key = self.code.key(function, node)
@@ -205,7 +206,7 @@ class Signals:
 
     @cached_property
     def _makers(self) -> dict[str, list[ast.Call]]:
-        """By what it is kept in: the calls that make a thread, process or future."""
+        """By variable or attribute, the calls that create a thread, process or future."""
         found: dict[str, list[ast.Call]] = defaultdict(list)
         for function in self.code.functions:
             for target, value in function.assigns:
@@ -222,7 +223,7 @@ class Signals:
                 if edge.how != "call" and not _goes_on(callee):
                     kind = SOFT if limit else HARD
                     how = f"for at most {limit}" if limit else "without a limit"
-                    why = f"{callee.short} runs on its own and {function.short} waits {how} for its end"
+                    why = f"{callee.short} runs concurrently, and {function.short} waits {how} for its end"
                     where = self.code.where(function, wait)
                     yield RegionFunction(kind, f"end of {callee.id}", where, why, callee.id)
 
@@ -232,5 +233,5 @@ def _without_await(node: ast.expr) -> ast.expr:
 
 
 def _goes_on(function: Function) -> bool:
-    """It has a loop with no end of its own: it is joined when the program ends, not for its work."""
+    """Has the function a `while` loop? Then it is joined when the program ends, not for its result."""
     return function.has_while

@@ -1,4 +1,4 @@
-"""From regions to points: which operations are within each region, directly or in functions that are called from it."""
+"""Spreads regions along calls: which actions lie in each region, directly or in a function that is called from it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from undermine.program.source.code import Code
 from undermine.program.source.index import Function
 
 DEPTHS: dict[Kind, int] = {CRITICAL: 12, LOOP: 12}
-"""Over how many calls a region is followed."""
+"""The number of calls over which a region is followed, by kind."""
 DEPTH_OF_OTHERS = 8
 REGIONS_MAX = 8
-"""How many reasons a point keeps, the nearest ones."""
+"""A point keeps at most this many reasons, the nearest ones."""
 
 
 class _Reached(NamedTuple):
-    """How a function is reached from a region."""
+    """A function that is reached from a region: through which functions, and over how many calls."""
 
     found: RegionPart
     by: str
@@ -28,14 +28,14 @@ class _Reached(NamedTuple):
 
 
 class Spread:
-    """The regions of each action of each function."""
+    """Tells the regions of each action of each function."""
 
     def __init__(self, code: Code, found: Iterable[RegionPart]) -> None:
         self.code = code
         self.direct: dict[str, list[RegionActions]] = {}
         self.reached: dict[str, list[_Reached]] = {}
         self.whole_functions: dict[str, list[Region]] = {}
-        """The functions that are within a region by themselves, wherever they are called."""
+        """Functions that lie in a region as a whole, wherever they are called from."""
         groups: dict[tuple[str, str], list[RegionPart]] = {}
         for each in found:
             groups.setdefault((each.kind, each.key), []).append(each)
@@ -68,7 +68,7 @@ class Spread:
                 queue.append((callee.id, _Reached(reached.found, by, reached.depth + 1)))
 
     def _calls(self, id: str) -> list[tuple[Action, list[Function]]]:
-        """The actions of a function that run own functions."""
+        """The actions of a function that run functions of the program."""
         if id not in self._calling_actions:
             flow = self.code.flow(self.code.index.functions[id])
             found = []
@@ -86,7 +86,7 @@ class Spread:
         return found.values()
 
     def regions(self, function: Function, action: Action) -> tuple[Region, ...]:
-        """Those of one action, the nearest of each kind first."""
+        """The regions of one action, the nearest of each kind first."""
         found: dict[tuple[str, str], Region] = {}
         for region in self.direct.get(function.id, ()):
             if action.number in region.actions:
@@ -94,13 +94,13 @@ class Spread:
         for reached in self.reached.get(function.id, ()):
             each = reached.found
             if (each.kind, each.key) not in found:
-                why = f"{each.why}; reached by way of {reached.by}" if reached.by else each.why
+                why = f"{each.why}; reached through {reached.by}" if reached.by else each.why
                 found[each.kind, each.key] = Region(each.kind, each.where, why, reached.depth)
         return _kept(found.values())
 
 
 def _kept(regions: Iterable[Region]) -> tuple[Region, ...]:
-    """Not more than anybody reads, but each kind."""
+    """At most REGIONS_MAX regions, with at least one of each kind."""
     ordered = sorted(regions, key=lambda region: (region.depth, region.kind, region.where, region.why))
     first = list({region.kind: region for region in reversed(ordered)}.values())
     rest = [region for region in ordered if region not in first]

@@ -18,8 +18,11 @@ _ACQUIRING = ("acquire", "try_acquire", "tryacquire", "acquire_read", "acquire_w
 
 
 class Action:
-    """One thing that a function does. `node` is the call, the property that is read, what a `with` or loop is on, the value that
-    is assigned or the test; `statement` the `with` or loop; `target` what is assigned to."""
+    """One thing that a function does, such as a call, an assignment or a test.
+
+    `node` is the call, the property read, the subject of a `with` or loop, the value assigned, or the test. `statement`
+    is the `with` or loop, and `target` what is assigned to.
+    """
 
     __slots__ = ("awaited", "block", "entered", "kind", "node", "number", "statement", "target")
 
@@ -29,31 +32,32 @@ class Action:
         self.kind, self.node, self.statement, self.target = kind, node, statement, target
         self.awaited: ast.Await | ast.Yield | None = None
         self.entered = False
-        """The call is what a `with` enters."""
+        """True for a call whose result a `with` enters."""
         self.number = self.block = 0
 
 
 class Block:
-    """Steps that follow each other, and where they lead to."""
+    """Actions that follow each other, and the blocks that they lead to."""
 
     __slots__ = ("actions", "handlers", "next", "number", "raises", "rethrows")
 
     def __init__(self, number: int, raises: tuple[int, ...], handlers: tuple[int, ...]) -> None:
         self.number, self.raises, self.handlers = number, raises, handlers
-        """Where an exception leads to; those of them that are `except` clauses."""
+        """The blocks that an exception leads to; those of them that are `except` clauses."""
         self.actions: list[Action] = []
         self.next: list[int] = []
         self.rethrows: list[int] = []
-        """Where the end of a `finally` leads to if an exception is under way."""
+        """The blocks that the end of a `finally` leads to while an exception propagates."""
 
 
 def blocks_of(function: Function, properties: frozenset[str] | set[str] = frozenset()) -> list[Block]:
-    """The blocks of a function: block 0 is its beginning, block 1 its end. `properties`: attributes that run code when read."""
+    """The blocks of a function: block 0 is its beginning, block 1 its end. `properties`: attributes that run code when
+    read."""
     return _Builder(function, properties).build()
 
 
 class _Frame:
-    """A loop or a `finally` that a jump has to do with."""
+    """A loop or a `finally` around the current statement, which `break`, `continue` and `return` must respect."""
 
     def __init__(self, entry: int, again: int = -1) -> None:
         self.entry, self.again = entry, again
@@ -90,7 +94,7 @@ class _Builder:
             block.next.append(to.number)
 
     def _follow(self) -> Block:
-        """A new block right after this one."""
+        """Start a new block right after the current one."""
         block = self._new()
         self._link(self.here, block)
         self.here = block
@@ -167,7 +171,8 @@ class _Builder:
         self._emit(Action("test", node))
 
     def _untaken(self, test: ast.expr, *, when: bool) -> None:
-        """Begin the branch in which a test is true or false, and say there which lock has not been taken."""
+        """Begin the branch for a true or false test. If the test is a failed acquire, note that the lock was not
+        taken."""
         self._follow()
         while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test, when = test.operand, not when
@@ -234,7 +239,7 @@ class _Builder:
         )
 
     def _protected(self, body: Callable[[], object], final: Callable[[], object]) -> None:
-        """A body, and what is done in any case after it."""
+        """Build a body and the code that always runs after it (`finally`, leaving a `with`)."""
         outer = self.raises
         entry = self._new()
         frame = _Frame(entry.number)
@@ -320,7 +325,7 @@ class _Builder:
         self.here = self._new()
 
     def _jump(self, kind: str) -> None:
-        """Leave for the end, or the loop around; by way of the next `finally`."""
+        """Jump to the function's end or to the loop around, through the next `finally`."""
         for frame in reversed(self.frames):
             if not frame.is_loop:
                 frame.escapes[kind] = None
@@ -350,7 +355,7 @@ class _Builder:
             self._after(node)
 
     def _after(self, node: ast.AST) -> None:
-        """What the expression itself does, when its parts have been evaluated."""
+        """Emit the action of the expression itself; its parts were evaluated before."""
         if isinstance(node, ast.Call):
             self._emit(Action("call", node))
         elif isinstance(node, ast.Attribute):
@@ -371,7 +376,7 @@ class _Builder:
             last.awaited = node
 
     def _choices(self, first: Iterable[ast.expr], others: Iterable[ast.expr]) -> None:
-        """Parts of an expression that are evaluated or not."""
+        """Build the parts of an expression that may or may not be evaluated."""
         for node in first:
             self._expression(node)
         others = list(others)

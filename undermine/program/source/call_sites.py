@@ -1,8 +1,8 @@
-"""Where a call stands, in the words of events: `module:qualname#ordinal`.
+"""Names the call site of each call in the source as events do: `module:qualname#ordinal`.
 
-The ordinal counts calls (also `with`, `await`, `for`) before an instruction of the code object, so the source is compiled
-(not run) and each node of the tree is found among the instructions by its position. One node may be several instructions:
-a `finally` is copied by the compiler. Ordinals are those of the interpreter that runs this analysis.
+The ordinal counts the calls (also `with`, `await` and `for`) before an instruction of the code object. So the source is
+compiled, never run, and each node of the tree is found among the instructions by its position. One node may be several
+instructions: the compiler copies a `finally`. Ordinals are those of the interpreter that runs this analysis.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _codes(*names: str) -> frozenset[int]:
 
 CALLS, ENTERS, AWAITS, NEXTS = _codes(*_CALLS), _codes(*_ENTERS), _codes(*_AWAITS), _codes(*_NEXTS)
 COUNTED = CALLS | ENTERS | AWAITS | NEXTS
-"""The same instructions that agents count (`protocol/README.md`)."""
+"""The instructions that agents count, too (`protocol/README.md`)."""
 _FAILED = _codes("WITH_EXCEPT_START")
 
 _Position = tuple[int | None, int | None, int | None, int | None]
@@ -35,12 +35,12 @@ _End = tuple[int, int]
 
 
 class CallSites:
-    """The places of all calls of one module."""
+    """The call sites of one module."""
 
     def __init__(self, source: Source) -> None:
         self.module = source.module
         self._calls: dict[_End, list[tuple[_End, str, bool]]] = {}
-        """By the end of the call: where it begins, its place, and whether a `with` is entered right after it."""
+        """By the end of a call: where it begins, its call site, and whether a `with` is entered right after it."""
         self._others: dict[tuple[str, _Position], list[str]] = {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -74,7 +74,7 @@ class CallSites:
             self._calls.setdefault((line_end, column_end), []).append(((line, column), place, enters))
 
     def of_call(self, node: ast.Call, *, entered: bool = False) -> list[str]:
-        """Of a call; `entered`: it is what a `with` enters."""
+        """The call sites of a call; `entered` for a call whose result a `with` enters."""
         starts = {(node.lineno, node.col_offset)}
         name = node.func
         if isinstance(name, ast.Attribute) and name.end_lineno is not None and name.end_col_offset is not None:
@@ -89,7 +89,7 @@ class CallSites:
         return self._at("await", node)
 
     def of_exit(self, statement: ast.With | ast.AsyncWith, item: ast.withitem) -> list[str]:
-        """Of the leaving of a `with`."""
+        """The call sites of leaving a `with`."""
         at_statement = self._at("call", statement)
         if at_statement:
             return at_statement
@@ -99,7 +99,7 @@ class CallSites:
         return [place for place in self._at("call", item.context_expr) if place not in entering]
 
     def of_next(self, loop: ast.AST, iterated: ast.expr) -> list[str]:
-        """Of the fetching of a loop's or comprehension's next item."""
+        """The call sites of fetching the next item of a loop or comprehension."""
         return self._at("next", loop) or self._at("next", iterated)
 
     def _at(self, what: str, node: ast.AST) -> list[str]:
@@ -116,7 +116,7 @@ def _all_codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _counted(code: CodeType) -> Iterator[tuple[int, int, _Position]]:
-    """Ordinal, instruction and position of all that counts, and of where a `with` is left by an exception."""
+    """Ordinal, instruction and position of each counted instruction, and of leaving a `with` by an exception."""
     ordinal = 0
     wanted = COUNTED | _FAILED
     for op, position in zip(code.co_code[::2], code.co_positions(), strict=False):

@@ -1,7 +1,7 @@
 """The call graph: which functions each call may run, and how.
 
-`call`: before the call is over (also what is awaited). `thread`, `task`: in a thread, process or task of its own. `loop`: an
-event loop will call it.
+`call`: the function runs before the call returns, or is awaited. `thread`, `task`: it runs in its own thread, process
+or task. `loop`: an event loop will call it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ How = Literal["call", "thread", "task", "loop"]
 CALL: How = "call"
 
 GUESSES_MAX = 2
-"""A method of something unknown is guessed by its name if not more classes than this have such a method."""
+"""A method of an unknown object is guessed by its name if at most this many classes have such a method."""
 _THREADS = words(
     """Thread Timer Process submit run_in_executor to_thread start_new_thread apply_async map_async starmap_async imap
     imap_unordered run_sync"""
@@ -40,14 +40,14 @@ _COMMON = words(
     debug info warning error exception log popleft flush connect run call execute open load dump dumps loads name exists next
     submit map filter notify notify_all match search group register handle process shutdown fileno seek tell"""
 )
-"""Methods that too many classes have, the program's own or not, to be guessed by their name."""
+"""Method names that are too common to guess the class from."""
 
 
 _NEVER_CALL = words(
     """partial partialmethod wraps update_wrapper callable isinstance issubclass hasattr getattr setattr print repr str id hash
     type iscoroutinefunction isfunction ismethod signature ref proxy WeakMethod finalize append add remove discard"""
 )
-"""What is given a function and does not call it."""
+"""Functions that take a function as an argument and don't call it."""
 
 
 class Edge(NamedTuple):
@@ -69,7 +69,7 @@ class Graph:
         self.into: dict[str, list[Edge]] = {}
         self.outof: dict[str, list[Edge]] = {}
         self.loose: dict[str, list[str]] = {}
-        """Edges that runs have shown, from a function as a whole."""
+        """Calls that runs have shown, without their call site: by caller, the callees."""
         self.roots: dict[str, str] = {}
         """Functions that an event loop calls, and why."""
         for function in index.functions.values():
@@ -91,7 +91,7 @@ class Graph:
         return [self.index.functions[edge.callee] for edge in self.at.get(site, ()) if edge.how == how]
 
     def method_of(self, function: Function, node: ast.expr, name: str) -> Iterator[Function]:
-        """A method of whatever an expression may be."""
+        """The methods of this name of all classes that an expression may be an instance of."""
         for ref in sorted(self.values.of(function, node)):
             if ref.kind == "instance":
                 yield from self._methods(ref.name, name)
@@ -147,7 +147,7 @@ class Graph:
             yield from self._methods(ref.name, "__call__")
 
     def _decorated(self, function: Function | None, name: str) -> Iterator[Function]:
-        """The name is a parameter of a decorator around: it may be each function that is decorated with it."""
+        """The functions that a name may be if it is the parameter of a decorator around: those that it decorates."""
         while function is not None:
             if taken_by(function) == name:
                 yield from (self.index.functions[id] for id in self.values.decorated.get(function.id, ()))
@@ -163,7 +163,8 @@ class Graph:
         return found if len(found) <= GUESSES_MAX else []
 
     def _handed(self, function: Function, call: ast.Call, refs: Iterable[Ref]) -> None:
-        """Functions that are arguments: somebody will call them. Those given to own functions are followed as values."""
+        """Add edges to functions that are passed as arguments to foreign code, which will call them. The inference
+        follows those passed to the program's own functions."""
         name = last_name(call)
         self._started(function, call, name, refs)
         own = any(ref.kind in ("function", "class", "instance") for ref in refs)
@@ -184,7 +185,7 @@ class Graph:
                 self.roots.setdefault(ref.name, "an event loop makes and calls it")
 
     def _started(self, function: Function, call: ast.Call, name: str, refs: Iterable[Ref]) -> None:
-        """`start()` of an own subclass of a thread or process runs its `run()`."""
+        """Add the edge from `start()` of a subclass of Thread or Process to its `run()`."""
         if name == "start" and isinstance(call.func, ast.Attribute):
             outside = any(ref.name.endswith((".Thread().start", ".Process().start", ".Timer().start")) for ref in refs)
             if outside:
@@ -213,7 +214,7 @@ class Graph:
     # --- what runs have shown
 
     def observe(self, caller: Function, site: ast.AST | None, callee: Function) -> None:
-        """An edge that was seen in a run; without a site it is one of the function as a whole."""
+        """Add a call that a run has shown; without a site it belongs to the function as a whole."""
         if site is not None:
             if not any(edge.callee == callee.id for edge in self.at.get(site, ())):
                 self.add(caller, site, callee, CALL)
@@ -234,7 +235,7 @@ def _how(name: str) -> How:
 
 
 def _handed_over(function: Function) -> dict[ast.Call, How]:
-    """Calls whose results (coroutines) are arguments of something that runs them on their own."""
+    """Calls whose results (coroutines) are passed to something that runs them as tasks."""
     found: dict[ast.Call, How] = {}
     for call in function.calls:
         how = _how(last_name(call))

@@ -1,4 +1,5 @@
-"""The program as the searches for regions see it: functions with their flows, values, calls, and names for objects that last."""
+"""The program as the searches for regions use it: functions with their flows, values and calls, and stable names for
+objects."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from undermine.program.source.sources import Source
 
 
 class Code:
-    """Everything the searches ask for. Flows are built when they are first wanted."""
+    """The parsed program with its index, values, call graph and operations. Flows are built on first use."""
 
     def __init__(self, sources: Iterable[Source], named: Iterable[Named] = ()) -> None:
         self.index = Index(sources)
@@ -46,7 +47,7 @@ class Code:
         return self._flows[function.id]
 
     def where(self, function: Function, node: ast.AST) -> str:
-        """`file:line`, for people: the file's own name and its folder's."""
+        """`folder/file:line` of a node, for people."""
         path = Path(self.index.sources[function.module].file)
         return f"{path.parent.name}/{path.name}:{getattr(node, 'lineno', 0)}"
 
@@ -54,11 +55,12 @@ class Code:
         return self.values.of(function, node)
 
     def outside(self, function: Function, call: ast.Call) -> set[str]:
-        """The full names of what a call may call of others' code."""
+        """The full names of the foreign functions that a call may call."""
         return {ref.name for ref in self.refs(function, call.func) if ref.kind == "outside"}
 
     def made(self, function: Function, node: ast.expr) -> set[str]:
-        """By which calls of others' code a value may have been made. Subclasses count as what they are derived from."""
+        """The foreign functions or classes whose call may have created a value. Subclasses count as their foreign
+        bases."""
         found = set()
         for ref in self.refs(function, node):
             if ref.kind == "made":
@@ -70,9 +72,9 @@ class Code:
     # --- calls within actions
 
     def callers(self, callee: str, *, alone: bool = False) -> list[tuple[Function, Action]]:
-        """The actions that run a function before they are over, also by entering and leaving a `with`.
+        """The actions that run a function, also by entering or leaving a `with`.
 
-        `alone`: only those that can run no other one.
+        `alone`: only actions that cannot run another function instead.
         """
         found = []
         for edge in self.graph.into.get(callee, ()):
@@ -95,7 +97,7 @@ class Code:
         return found
 
     def runs(self, flow: Flow, action: Action) -> Iterator[tuple[Function, bool]]:
-        """The own functions that a action runs before it is over, and whether that is sure."""
+        """The program's functions that an action runs, and whether that is certain."""
         if action.kind in ("call", "load"):
             for edge in self.graph.at.get(action.node, ()):
                 if edge.how == CALL:
@@ -109,7 +111,7 @@ class Code:
     # --- names of objects
 
     def _stored_attributes(self) -> dict[str, set[str]]:
-        """By class: the attributes that its own methods assign."""
+        """By class, the attributes that its methods assign."""
         found: dict[str, set[str]] = {}
         for function in self.index.functions.values():
             targets = [target for target, _ in (*function.assigns, *function.annotated)]
@@ -127,7 +129,7 @@ class Code:
         return found
 
     def key(self, function: Function, node: ast.expr, depth: int = 0) -> str:
-        """A name for the object that an expression stands for, the same wherever it is used; nothing if it has none."""
+        """A name for the object that an expression refers to, the same at every use; empty if it has none."""
         if depth > 6:
             return ""
         if isinstance(node, ast.Name):
@@ -148,7 +150,7 @@ class Code:
         return ""
 
     def _root(self, owner: str, name: str) -> str:
-        """The first class of a hierarchy that has the attribute."""
+        """The topmost class of a hierarchy that has the attribute."""
         known = self.index.classes.get(owner)
         order = known.order if known is not None else ()
         return next((each for each in reversed(order) if name in self._stored.get(each, ())), owner)
@@ -172,7 +174,7 @@ class Code:
         return f"{around.module}.{node.id}" if around.parent is None else f"{around.id}.{node.id}"
 
     def assigned(self, function: Function, name: str) -> list[ast.expr]:
-        """What is assigned to a name in a function."""
+        """The values assigned to a name in a function."""
         if (function.id, name) not in self._assigned:
             found = [value for target, value in function.assigns if isinstance(target, ast.Name) and target.id == name]
             self._assigned[function.id, name] = found
@@ -180,7 +182,7 @@ class Code:
 
 
 def text_of(node: ast.expr) -> str:
-    """An expression for people, short."""
+    """An expression as short text, for people."""
     try:
         text = ast.unparse(node)
     except (ValueError, RecursionError):
@@ -190,7 +192,7 @@ def text_of(node: ast.expr) -> str:
 
 
 def keyword(call: ast.Call, *names: str) -> ast.expr | None:
-    """The value of the first of these keywords that a call has."""
+    """The value of the first of these keyword arguments that a call has."""
     for name in names:
         for each in call.keywords:
             if each.arg == name:

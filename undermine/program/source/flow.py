@@ -14,7 +14,7 @@ from undermine.program.source.index import Function
 
 
 class Flow:
-    """Steps and blocks of a function; block 0 is where it begins, block 1 where it ends."""
+    """The actions and blocks of a function; block 0 is its beginning, block 1 its end."""
 
     def __init__(self, function: Function, properties: frozenset[str] | set[str] = frozenset()) -> None:
         self.function = function
@@ -23,13 +23,13 @@ class Flow:
         for number, action in enumerate(self.actions):
             action.number = number
         self.basic = self._basic()
-        """By block: the number of the basic block that it is part of."""
+        """By block, the number of its basic block."""
         self._at = {action.node: action for action in reversed(self.actions) if action.kind in ("call", "load")}
         self._forward: list[list[int]] | None = None
         self._backward: list[list[int]] | None = None
 
     def at(self, node: ast.AST) -> Action | None:
-        """The action of a call."""
+        """The action of a call or property read."""
         return self._at.get(node)  # type: ignore[call-overload, no-any-return]
 
     def _basic(self) -> list[int]:
@@ -45,7 +45,7 @@ class Flow:
         return found
 
     def _in_order(self, before: dict[int, list[Block]]) -> Iterator[Block]:
-        """Blocks after those that lead to them, as far as that can be."""
+        """The blocks, each after its predecessor where it has exactly one."""
         seen: set[int] = set()
         for block in self.blocks:
             chain = []
@@ -77,7 +77,7 @@ class Flow:
         return self._forward, self._backward
 
     def _first(self, block: int) -> list[int]:
-        """The first actions that are met from the beginning of a block on."""
+        """The first actions reached from the beginning of a block."""
         found, seen, stack = [], {block}, [block]
         while stack:
             here = self.blocks[stack.pop()]
@@ -90,20 +90,20 @@ class Flow:
         return found
 
     def after(self, start: int, stops: Iterable[int] = ()) -> set[int]:
-        """The actions that may follow a action, not beyond any of `stops`."""
+        """The actions that may follow an action, not beyond any of `stops`."""
         return _reached(self._links()[0], start, frozenset(stops))
 
     def before(self, end: int, stops: Iterable[int] = ()) -> set[int]:
-        """The actions that may come before a action, not beyond any of `stops`."""
+        """The actions that may come before an action, not beyond any of `stops`."""
         return _reached(self._links()[1], end, frozenset(stops))
 
     def between(self, start: int, end: int, again: Iterable[int] = ()) -> set[int]:
-        """The actions on ways from one to another that do not start anew on the way (at `start` itself or at one of `again`)."""
+        """The actions on paths from `start` to `end` that don't pass `start` or one of `again` a second time."""
         starts = {start, *again}
         return (self.after(start, starts) & self.before(end, starts)) - starts - {end}
 
     def in_loop(self, number: int) -> set[int]:
-        """The actions of the loops around a action: those that may follow it, and be followed by it."""
+        """The actions of the loops around an action: those that may both follow and precede it."""
         after = self.after(number)
         return (after & self.before(number)) if number in after else set()
 

@@ -1,6 +1,6 @@
-"""The modules, classes and functions of a program, and what stands in each of them: assignments, calls, returns.
+"""The modules, classes and functions of a program, with the assignments, calls and returns in each of them.
 
-A lambda is a function of its own, and so is the body of a module (`<module>`) or class. Comprehensions belong to the function
+Lambdas and the bodies of modules (`<module>`) and classes count as functions. Comprehensions belong to the function
 around them.
 """
 
@@ -18,10 +18,11 @@ MODULE_BODY = "<module>"
 
 
 class Ref(NamedTuple):
-    """What a name or value may be.
+    """Something that a name or value may be.
 
-    `module`, `class`, `function` and `instance` (of a class) are the program's own; `outside` is a dotted name of somebody
-    else's (`os.rename`), `made` what a call of it gives: `made socket.socket`, whose method is `outside socket.socket().send`.
+    `module`, `class`, `function` and `instance` (of a class) belong to the program. `outside` is the dotted name of
+    foreign code (`os.rename`), and `made` the result of calling it: `made socket.socket`, whose method is `outside
+    socket.socket().send`.
     """
 
     kind: str
@@ -36,7 +37,7 @@ class Class:
         self.methods: dict[str, Function] = {}
         self.attributes: dict[str, frozenset[Ref]] = {}
         self.order: tuple[str, ...] = ()
-        """Its own name and those of its bases; outside ones as they are."""
+        """Its id and those of its bases; foreign bases by their dotted names."""
 
     @property
     def name(self) -> str:
@@ -44,18 +45,17 @@ class Class:
 
 
 class Function:
-    """A function, lambda, class body or module body, and what stands in it."""
+    """A function, lambda, class body or module body, and its contents."""
 
     def __init__(self, id: str, module: str, node: ast.AST, owner: Class | None, parent: Function | None) -> None:
         self.id, self.module, self.node = id, module, node
         self.owner, self.parent = owner, parent
-        """The class whose method it is (or a nested function of it is); the function around it."""
-        self.is_body = not isinstance(node, FunctionNode)
+        """The class that it is (or is nested in) a method of; the function around it."""
         self.is_async = isinstance(node, ast.AsyncFunctionDef) or "coroutine" in self.decorators
         self.is_generator = False
-        self.has_while = self.has_loop = False
+        self.has_while = False
         self.names: dict[str, Ref] = {}
-        """Functions, classes and modules that are defined or imported in it."""
+        """Functions, classes and modules that it defines or imports."""
         self.bound: set[str] = set()
         self.globals: set[str] = set()
         self.values: dict[str, frozenset[Ref]] = {}
@@ -76,7 +76,7 @@ class Function:
 
     @property
     def short(self) -> str:
-        """Its name for people."""
+        """Its name, for people."""
         return self.qualname.replace(".<locals>", "")
 
     @cached_property
@@ -86,7 +86,7 @@ class Function:
 
     @cached_property
     def is_method(self) -> bool:
-        """It is bound to an instance or class when it is fetched from one."""
+        """Is it bound to an instance or class on access?"""
         inside = self.owner is not None and self.parent is not None and self.parent.node is self.owner.node
         return inside and "staticmethod" not in self.decorators
 
@@ -100,14 +100,14 @@ class Function:
 
     @property
     def body(self) -> list[ast.stmt]:
-        """Its statements; those of a lambda are the returning of its value."""
+        """Its statements; a lambda has one, which returns its value."""
         if isinstance(self.node, ast.Lambda):
             return [ast.copy_location(ast.Return(self.node.body), self.node.body)]
         return list(getattr(self.node, "body", ()))
 
 
 def last_name(node: ast.expr) -> str:
-    """`c` of `a.b.c`, `a.b.c(…)` and `c`; nothing for other expressions."""
+    """`c` for `a.b.c`, `a.b.c(…)` and `c`; empty for other expressions."""
     if isinstance(node, ast.Call):
         node = node.func
     if isinstance(node, ast.Attribute):
@@ -116,7 +116,7 @@ def last_name(node: ast.expr) -> str:
 
 
 def dotted(node: ast.expr) -> str:
-    """`a.b.c`, or nothing if it is anything else."""
+    """The text `a.b.c` of such an expression; empty for others."""
     parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -125,7 +125,7 @@ def dotted(node: ast.expr) -> str:
 
 
 class Index:
-    """Everything that has a name."""
+    """All modules, classes and functions of a program, by id."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
         self.sources = {source.module: source for source in sources}
@@ -134,7 +134,7 @@ class Index:
         self.modules: dict[str, Function] = {}
         self.of_node: dict[ast.AST, Function] = {}
         self.methods: dict[str, list[Function]] = {}
-        """By name, in all classes."""
+        """By name, the methods of all classes."""
         self.packages = {module.partition(".")[0] for module in self.sources}
         for source in self.sources.values():
             _Reader(self, source).read()
@@ -151,7 +151,7 @@ class Index:
 
 
 class _Reader:
-    """Goes through one module, once."""
+    """Reads one module in one pass."""
 
     def __init__(self, index: Index, source: Source) -> None:
         self.index, self.source = index, source
@@ -163,7 +163,7 @@ class _Reader:
         self._read(body, self.source.tree.body, "")
 
     def _read(self, function: Function, statements: Iterable[ast.AST], prefix: str) -> None:
-        """`prefix` is how names of what is defined in it begin."""
+        """`prefix`: the beginning of the qualified names of its definitions."""
         stack = list(reversed(list(statements)))
         while stack:
             node = stack.pop()
@@ -222,9 +222,8 @@ class _Reader:
         elif isinstance(node, ast.NamedExpr):
             function.assigns.append((node.target, node.value))
         elif isinstance(node, ast.While):
-            function.has_while = function.has_loop = True
+            function.has_while = True
         elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-            function.has_loop |= not isinstance(node, ast.comprehension)
             function.loops.append((node.target, node.iter))
         elif isinstance(node, ast.withitem):
             if node.optional_vars is not None:
@@ -263,7 +262,7 @@ class _Reader:
 
 
 def _evaluated_outside(node: FunctionNode) -> Iterator[ast.AST]:
-    """What of a function's definition is evaluated where it is defined."""
+    """The parts of a function's definition that are evaluated at the definition: defaults and decorators."""
     args = node.args
     yield from args.defaults
     yield from (default for default in args.kw_defaults if default is not None)

@@ -1,7 +1,7 @@
 """Infers what each variable, attribute and parameter of a program may be, in a few rounds over all functions.
 
-Each round carries refs along assignments, loops, `with`, returns, arguments and decorators. The inference stops after a round
-that changes nothing.
+Each round carries refs along assignments, loops, `with`, returns, arguments and decorators. The inference stops after a
+round that changes nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Inference:
                 function.returns = self.values.annotation(function.parent, returns)
 
     def _defaults(self, function: Function, args: ast.arguments) -> None:
-        """A parameter may be what it is if nobody says anything else: `clock=time.monotonic`."""
+        """Add default values that are names, such as `clock=time.monotonic`, to what the parameters may be."""
         places = [*args.posonlyargs, *args.args]
         pairs = [
             *zip(reversed(places), reversed(args.defaults), strict=False),
@@ -191,7 +191,7 @@ class _Inference:
             self._set(called.values, f"{name}[]", self.values.items(function, value))
 
     def _decorated(self, function: Function) -> None:
-        """A decorator is called with what it decorates: its own parameter, or that of the function it returns."""
+        """Pass a decorated function to its decorator, or to the function that the decorator call returns."""
         for decorator in getattr(function.node, "decorator_list", ()):
             refs = self.values.of(function.parent, decorator.func if isinstance(decorator, ast.Call) else decorator)
             if isinstance(decorator, ast.Call):
@@ -204,7 +204,7 @@ class _Inference:
                     self._decorate(taker, taken_by(taker), [function.id])
 
     def _decorate(self, taker: Function, name: str, functions: list[str]) -> None:
-        """A function is given others as its first argument."""
+        """Note that these functions are passed to `taker` as its first argument."""
         if name and name == taken_by(taker):
             known = self.values.decorated.setdefault(taker.id, [])
             known.extend(id for id in functions if id not in known)

@@ -1,10 +1,10 @@
-"""Names of others' code that are the same to us, and a way to write down many names."""
+"""Names of foreign functions that create the same kind of object, and a helper for lists of names."""
 
 from __future__ import annotations
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text."""
+    """The words of a text, as a set."""
     return frozenset(text.split())
 
 
@@ -50,7 +50,7 @@ SAME = {
     "io.BufferedReader": "open",
     "io.FileIO": "open",
 }
-"""What calls give that is the same as what another call gives."""
+"""Calls whose results are treated like the result of another call."""
 PAIRS: dict[str, tuple[str, str]] = {
     "asyncio.open_connection": ("asyncio.StreamReader", "asyncio.StreamWriter"),
     "asyncio.open_unix_connection": ("asyncio.StreamReader", "asyncio.StreamWriter"),

@@ -1,6 +1,7 @@
-"""Which calls are I/O operations, and which operation of the protocol each is likely to be.
+"""Decides which calls are I/O operations, and which operation of the protocol each one probably is.
 
-Known by what is called; where that is not known, by telling names of methods and of what they are called on.
+Goes by the called function. If that is unknown, by characteristic names of methods and of the objects that they are
+called on.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from undermine.program.source.names import words
 
 
 class Named(msgspec.Struct, frozen=True):
-    """An operation that a user has named: a function (`module:Class.method`), somebody else's (`boto3.client().get`), or all
-    methods of a name (`*.write_record`)."""
+    """An operation that a user has named: a function of the program (`module:Class.method`), a foreign one
+    (`boto3.client().get`), or all methods of one name (`*.write_record`)."""
 
     function: str
     op: str = "msg.send"
@@ -64,7 +65,7 @@ FUNCTIONS = _table(
     ("net.send", "smtplib.", "SMTP SMTP_SSL"),
     ("db.read", "sqlite3.", "connect"),
 )
-"""By full name."""
+"""Operations by the full name of a function."""
 
 _FILE = _table(
     ("file.read", "", "read readline readlines readinto readinto1 read1 readall"),
@@ -141,14 +142,14 @@ _BY_CLASS: tuple[tuple[tuple[str, ...], dict[str, str]], ...] = (
     (("redis.Redis().register_script",), {"__call__": "db.write"}),
 )
 METHODS = {f"{name}().{method}": op for names, table in _BY_CLASS for name in names for method, op in table.items()}
-"""By what they are called on, and their name."""
+"""Operations by the creator of the object and the name of the method."""
 
 _TELLING = _table(
     ("net.send", "", "sendall sendto sendmsg"),
     ("net.recv", "", "recv_into recvfrom readexactly readuntil recvmsg"),
     ("net.connect", "", "connect_ex"),
 )
-"""Methods that say it by their name alone."""
+"""Methods whose name alone is enough."""
 _HINTS: tuple[tuple[re.Pattern[str], dict[str, str]], ...] = (
     (re.compile(r"(^|_)(sock|socket)\d*$|^(conn|connection)$"), _SOCKET),
     (re.compile(r"(^|_)(f|fp|fh|fileobj|rfile|infile|outfile|logfile|file|file_handle)\d*$"), _FILE),
@@ -158,21 +159,22 @@ _HINTS: tuple[tuple[re.Pattern[str], dict[str, str]], ...] = (
     (re.compile(r"(^|_)(cursor|sqlite|database|db)$"), _SQLITE),
     (re.compile(r"(^|_)(redis|redis_client|redis_conn)$"), {}),
 )
-"""What a receiver of unknown class is taken for by its name."""
+"""What an object of unknown class probably is, by its name."""
 
 
 class Operations:
-    """Says of a call which operation it is."""
+    """Tells which operation a call is."""
 
     def __init__(self, named: Iterable[Named] = (), methods: Container[str] = ()) -> None:
-        """`methods`: names of methods that the program's own classes have."""
+        """`methods`: names of all methods of the program's classes."""
         named, self._own_methods = list(named), methods
         self._own = {each.function: each.op for each in named if ":" in each.function}
         self._methods = {each.function[2:]: each.op for each in named if each.function.startswith("*.")}
         self._outside = {each.function: each.op for each in named if ":" not in each.function}
 
     def of(self, call: ast.Call, refs: Iterable[Ref], own: Iterable[str]) -> tuple[str, str]:
-        """The operation and what is called; nothing if it is none. `own` are the ids of own functions it may run."""
+        """The operation and the called function; both empty if it isn't I/O. `own`: ids of the program's functions that
+        the call may run."""
         own = list(own)
         for name in own:
             if name in self._own:
@@ -202,14 +204,14 @@ class Operations:
 
 
 def _returns_at_once(op: str, call: ast.Call) -> bool:
-    """It is told not to wait, or not to ask anybody."""
+    """Do the arguments tell it not to wait (`WNOHANG`), or not to look up a name (`NUMERIC`)?"""
     word = {"process.wait": "WNOHANG", "net.connect": "NUMERIC"}.get(op)
     values = (*call.args, *(keyword.value for keyword in call.keywords))
     return word is not None and any(word in ast.dump(value) for value in values)
 
 
 def _redis(name: str) -> str:
-    """A command of a redis client."""
+    """The operation of a method of a Redis client; empty if it isn't a command."""
     base, _, method = name.rpartition("().")
     if base != "redis.Redis" or "." in method or method.startswith("_") or method in _REDIS_NO_COMMANDS:
         return ""
@@ -223,7 +225,7 @@ def _sql(call: ast.Call) -> str:
 
 
 def _by_hint(receiver: ast.expr, method: str, own_too: bool) -> tuple[str, str]:
-    """By names; not if it may well be a connection of the program's own making."""
+    """The operation by names alone; empty if the object may be one of the program's own classes."""
     name = last_name(receiver).lower()
     if isinstance(receiver, ast.Call) or (own_too and name in ("conn", "connection", "transport", "stream", "db")):
         return "", ""
@@ -241,12 +243,12 @@ def _by_hint(receiver: ast.expr, method: str, own_too: bool) -> tuple[str, str]:
 
 
 def runs_a_loop(call: str) -> bool:
-    """The call runs an event loop: all that the loop itself receives and accepts is met there."""
+    """Does the call run an event loop? Then all receives and accepts of the loop occur at this call."""
     return call in ("asyncio.run", "asyncio.Runner().run") or call.endswith((".run_forever", ".run_until_complete"))
 
 
 def closes(refs: Iterable[Ref]) -> str:
-    """The operation of leaving a `with` on such a value."""
+    """The operation of leaving a `with` on such a value; empty if there is none."""
     names = {ref.name for ref in refs if ref.kind == "made"}
     if names & {"open", "mmap.mmap"}:
         return "file.close"
@@ -256,7 +258,7 @@ def closes(refs: Iterable[Ref]) -> str:
 
 
 def fetches(refs: Iterable[Ref]) -> str:
-    """The operation of going over such a value."""
+    """The operation of iterating over such a value; empty if there is none."""
     return "file.read" if Ref("made", "open") in set(refs) else ""
 
 
@@ -264,5 +266,5 @@ _STREAMS = ("asyncio.", "tornado.", "redis.asyncio", "aiohttp.", "httpx.AsyncCli
 
 
 def blocks_the_loop(call: str, awaited: bool) -> bool:
-    """Such an operation in a coroutine keeps the whole event loop waiting."""
+    """Does such an operation in a coroutine block the whole event loop?"""
     return not awaited and not call.startswith(_STREAMS) and not call.startswith(("writer.", "transport.", "stream."))

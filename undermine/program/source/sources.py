@@ -1,4 +1,5 @@
-"""The files of a program, read and parsed. What cannot be read or parsed is told, and left out. Nothing is ever imported."""
+"""Reads and parses the files of a program. Files that cannot be read or parsed are reported and left out. Never imports
+anything."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ SIZE_MAX = 4_000_000
 FILES_MAX = 20_000
 _NEVER = ("__pycache__", "node_modules", "site-packages", "dist-packages")
 TESTS = ("tests", "test", "testing")
-"""Folders that are left out, unless told otherwise; so are the files `test_*.py`, `*_test.py` and `conftest.py`."""
+"""Folders that are left out by default, as are the files `test_*.py`, `*_test.py` and `conftest.py`."""
 _TEST_FILES = re.compile(r"test_.*|.*_test|conftest")
 
 
@@ -30,7 +31,7 @@ class Source:
     text: str
     tree: ast.Module
     package: bool
-    """It is the `__init__` of a package."""
+    """Is it the `__init__` of a package?"""
 
     @property
     def lines(self) -> int:
@@ -38,7 +39,8 @@ class Source:
 
 
 def read(folders: Iterable[str | os.PathLike[str]], skip: Iterable[str] = TESTS) -> tuple[list[Source], list[Trouble]]:
-    """All modules below some folders (packages, or folders of modules) and single files, in order."""
+    """All modules of these files and folders (packages, or folders of modules), in order, and the files that could not
+    be read."""
     sources: dict[str, Source] = {}
     troubles: list[Trouble] = []
     for folder in folders:
@@ -52,7 +54,7 @@ def read(folders: Iterable[str | os.PathLike[str]], skip: Iterable[str] = TESTS)
 
 
 def _modules(folder: Path, skip: frozenset[str]) -> Iterator[tuple[Path, str]]:
-    """Files and module names. A folder with an `__init__.py` is a package and gives its modules its name."""
+    """The Python files of a folder, with their module names. A folder with an `__init__.py` is a package."""
     if folder.is_file():
         yield folder, folder.stem
         return

@@ -1,6 +1,8 @@
-"""What each name, attribute and item of the program may be: inferred from imports, annotations, assignments and calls.
+"""Tells what each name, attribute, item and expression of a program may be. `inference` fills in the variables and
+attributes.
 
-It is no type checker: it follows what is plainly there, forwards, a few rounds; what it does not know it leaves open.
+This isn't a type checker: it follows imports, annotations, assignments and calls forwards. What it cannot infer stays
+unknown.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from undermine.program.source.index import Class, Function, Index, Ref, dotted
 from undermine.program.source.names import SAME, words
 
 REFS_MAX = 8
-"""A name that may be more things than this is not followed any further,"""
+"""A name with more refs than this is not followed,"""
 FUNCTIONS_MAX = 150
-"""unless all of them are functions: tables of handlers are long."""
+"""unless all of them are functions: dispatch tables are long."""
 NOTHING: frozenset[Ref] = frozenset()
 _BUILTINS = frozenset(dir(builtins))
 _PASSES_ITEMS = words("values items copy")
@@ -45,15 +47,15 @@ def is_few(found: frozenset[Ref]) -> bool:
 
 
 class Values:
-    """The inference: `of` says what an expression in a function may be, `items` what is in it."""
+    """`of` returns what an expression in a function may be, `items` what its items may be."""
 
     def __init__(self, index: Index) -> None:
         self.index = index
         self.subclasses: dict[str, list[Class]] = {}
         self.decorated: dict[str, list[str]] = {}
-        """By the function that is given them: the functions that are decorated with it."""
+        """By decorator, the functions that it decorates."""
         self._final: dict[ast.expr, frozenset[Ref]] | None = None
-        """What each expression is, once all is inferred."""
+        """The refs of each expression, remembered once the inference is over."""
         self._packages = {module[:at] for module in index.modules for at in _ends_of_names(module)}
         self._stars = {
             module: [ref.name for key, ref in body.names.items() if key.startswith("*") and ref.name in index.modules]
@@ -97,7 +99,7 @@ class Values:
         return self._member(base, name, depth + 1)
 
     def _member(self, module: str, name: str, depth: int = 0) -> frozenset[Ref]:
-        """A name of a module, own or not."""
+        """What a name of a module may be, whether the module is the program's or not."""
         if depth > 8:
             return NOTHING
         body = self.index.modules.get(module)
@@ -132,7 +134,7 @@ class Values:
                     yield ref.name
 
     def method(self, owner: str, name: str, *, after: str = "") -> Function | None:
-        """A method as the class or its bases have it; `after` a class, for `super()`."""
+        """The method of a class or its bases; with `after`, only of the bases behind that class, for `super()`."""
         order = self.index.classes[owner].order
         for each in order[order.index(after) + 1 :] if after in order else order:
             found = self.index.classes.get(each)
@@ -141,7 +143,7 @@ class Values:
         return None
 
     def overriding(self, owner: str, name: str) -> list[Function]:
-        """The same method in classes below."""
+        """The methods of this name in subclasses."""
         return [each.methods[name] for each in self.subclasses.get(owner, ()) if name in each.methods]
 
     def attribute(self, owner: str, name: str) -> frozenset[Ref]:
@@ -193,7 +195,7 @@ class Values:
         return NOTHING
 
     def _self(self, function: Function | None, name: str) -> frozenset[Ref]:
-        """The first parameter of a method, also in functions within it."""
+        """The instance or class that a name is if it is the first parameter of a method, also in nested functions."""
         while function is not None:
             first = function.parameters
             if function.is_method and first and first[0].arg == name and function.owner is not None:
@@ -205,7 +207,7 @@ class Values:
         return NOTHING
 
     def this(self, function: Function, name: str) -> str | None:
-        """The class whose instance a name is in a method; None if it is no such name."""
+        """The class that a name (`self`) is an instance of in a method; None for other names."""
         return next((ref.name for ref in self._self(function, name) if ref.kind == "instance"), None)
 
     def _attribute(self, function: Function | None, node: ast.Attribute, depth: int) -> frozenset[Ref]:
@@ -261,7 +263,7 @@ class Values:
         return joined(*(self.result_of(ref) for ref in called))
 
     def result_of(self, ref: Ref) -> frozenset[Ref]:
-        """What calling this gives."""
+        """What the result of calling this may be."""
         if ref.kind == "class":
             return frozenset({Ref("instance", ref.name)})
         if ref.kind == "outside":
@@ -274,7 +276,7 @@ class Values:
         return NOTHING
 
     def items(self, function: Function | None, node: ast.expr, depth: int = 0) -> frozenset[Ref]:
-        """What the items (values, of a mapping) of an expression may be."""
+        """What the items of an expression (the values of a mapping) may be."""
         if depth > 12:
             return NOTHING
         if isinstance(node, ast.Name):
@@ -304,7 +306,7 @@ class Values:
     # --- annotations
 
     def annotation(self, function: Function | None, node: ast.expr | None, *, items: bool = False) -> frozenset[Ref]:
-        """What an annotation says of a value; `items`: of what is in it."""
+        """What an annotation says about a value or, with `items`, about its items."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
                 node = ast.parse(node.value, mode="eval").body
@@ -334,7 +336,8 @@ class Values:
     # --- calls
 
     def called(self, function: Function, call: ast.Call) -> Iterator[tuple[Function, int]]:
-        """The own functions that a call surely means, and how many parameters are bound already."""
+        """The program's functions that a call certainly means, each with the number of parameters that are already
+        bound."""
         for ref in sorted(self.of(function, call.func)):
             if ref.kind == "function":
                 found = self.index.functions[ref.name]
@@ -346,6 +349,6 @@ class Values:
 
 
 def taken_by(function: Function) -> str:
-    """The parameter by which a decorator is given what it decorates."""
+    """The parameter in which a decorator receives the decorated function."""
     names = [arg.arg for arg in function.parameters][int(function.is_method) :]
     return names[0] if names else ""

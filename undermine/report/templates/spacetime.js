@@ -1,14 +1,14 @@
-// The space-time diagram: draws what is in the window of time that is looked at, in a few paths, so that it stays quick with
-// many events. All texts of a target become text nodes, never markup.
+// The space-time diagram. Draws the visible window of time with few SVG paths, so that it stays fast with many events.
+// Texts of a target become text nodes, never markup.
 (() => {
   const NS = "http://www.w3.org/2000/svg";
   const GUTTER = 160, ROW = 30, SUBROW = 17, CLIENT = 20, TOP = 8, LABEL = 17, AXIS = 40, HIT = 7;
   const LABELS_MAX = 24, CHAIN_MAX = 40, CAUSED_MAX = 300;
   const STEPS = [1, 2, 5];
-  // How operations on stores are related: the first two are causes, the others dependences. What is said of the later
-  // operation, before and after the name of the earlier one; and of the earlier one.
-  const LINKS = [["takes what", "put there", "taken by"], ["is what", "sent", "arrived as"],
-    ["reads what", "wrote", "read by"], ["follows the change by", "", "followed by"]];
+  // How operations on stores are linked; the first two are causes, the others dependences. Words for the later operation,
+  // before the name of the earlier one; and the other way round.
+  const LINKS = [["takes the item put by", "taken by"], ["receives the message sent by", "received by"],
+    ["reads the value written by", "read by"], ["follows the change by", "followed by"]];
   const DEPENDS = 2, READERS_MAX = 12;
 
   async function unpack(text) {
@@ -107,12 +107,12 @@
       this.button("−", "zoom out (-)", () => this.zoom(1.6));
       this.button("+", "zoom in (+)", () => this.zoom(1 / 1.6));
       this.button("all", "the whole run (0)", () => this.fit());
-      if (this.p.marks.length) this.button("fault", "where the fault struck (f)", () => this.toFault());
-      this.opener = this.button("threads", "open or close all lanes (o)", () => this.toggleAll());
+      if (this.p.marks.length) this.button("fault", "go to the fault (f)", () => this.toFault());
+      this.opener = this.button("threads", "show or hide the threads of all lanes (o)", () => this.toggleAll());
       this.search = html("input", "st-search");
       this.search.type = "search";
       this.search.placeholder = "filter: operation, target, function …";
-      this.search.setAttribute("aria-label", "show only operations with this text");
+      this.search.setAttribute("aria-label", "show only operations that contain this text");
       this.search.addEventListener("input", () => {
         this.query = this.search.value.trim().toLowerCase();
         this.filter();
@@ -167,8 +167,8 @@
     buildStoresChip() {
       const chip = html("button", "st-chip st-links");
       chip.type = "button";
-      chip.append(html("i"), `from write to read in a store (${this.p.stores.a.length.toLocaleString("en")})`);
-      chip.title = "show or hide: what was put into a store and taken out, published and received (lines), written and read (dots)";
+      chip.append(html("i"), `links through stores (${this.p.stores.a.length.toLocaleString("en")})`);
+      chip.title = "show or hide: items put and taken, messages published and received (solid lines); values written and read (dotted lines)";
       chip.setAttribute("aria-pressed", "false");
       chip.addEventListener("click", () => {
         this.with.stores = !this.with.stores;
@@ -201,9 +201,9 @@
       target.addEventListener("keydown", (e) => this.key(e));
     }
 
-    // --- where one looks
+    // --- the visible window
 
-    /** Asking the page for its width is slow while one draws, so that is done once for each picture. */
+    /** Reading the page's width while drawing is slow, so each picture does it once. */
     measure() {
       this.width = Math.max(GUTTER + 100, this.stage.clientWidth);
       this.right = this.width - 12;
@@ -244,7 +244,7 @@
     }
 
     wheel(e) {
-      // In a page of many diagrams the wheel scrolls, unless one was clicked at.
+      // On a page with many diagrams the wheel scrolls, unless this diagram has the focus.
       if (!this.whole && !e.ctrlKey && !e.metaKey && document.activeElement !== this.stage) return;
       const sideways = Math.abs(e.deltaX) > Math.abs(e.deltaY) || e.shiftKey;
       if (!sideways && this.whole && this.xOf(e) < GUTTER) return;
@@ -303,7 +303,7 @@
       action();
     }
 
-    // --- which operations
+    // --- filtering
 
     filter() {
       const { texts, stacks, events, subs } = this.p, wanted = this.query;
@@ -324,7 +324,7 @@
       this.later();
     }
 
-    /** The next operation that is shown after the pinned one, or after the middle. */
+    /** Go to the next shown operation after the pinned one, or after the middle of the window. */
     next(step) {
       const middle = (this.from + this.to) / 2;
       let i = this.pinned;
@@ -392,15 +392,15 @@
       this.drawBeyond();
     }
 
-    /** What of the run is not in the window: nobody should take a part for all of it. */
+    /** Say how much of the run is outside the window, so that nobody takes a part for the whole. */
     drawBeyond() {
       const [least, most] = this.p.span, few = (most - least) / 100;
       const words = (ns) => (ns >= 1e9 ? `${(ns / 1e9).toFixed(1)} s` : ns >= 1e6 ? `${Math.round(ns / 1e6)} ms` : `${Math.round(ns / 1e3)} µs`);
       const say = (ns, x, anchor, text) => {
         if (ns > few) svg("text", { class: "st-beyond", x, y: this.bottom + 32, "text-anchor": anchor }, this.svg).textContent = text(words(ns));
       };
-      say(this.from - least, GUTTER, "start", (time) => `◂ the first ${time} are to the left: zoom out`);
-      say(most - this.to, this.right, "end", (time) => `the last ${time} are to the right ▸`);
+      say(this.from - least, GUTTER, "start", (time) => `◂ first ${time} not shown: zoom out`);
+      say(most - this.to, this.right, "end", (time) => `last ${time} not shown ▸`);
     }
 
     drawGround() {
@@ -452,7 +452,7 @@
       }
     }
 
-    /** When it counts: the end of what waits for something, the beginning of everything else. */
+    /** The time at which an operation is drawn: its end if it waits for something, else its beginning. */
     moment(i) { return this.late[i] && this.d[i] >= 0 ? this.t[i] + this.d[i] : this.t[i]; }
 
     place(i) {
@@ -460,7 +460,7 @@
       return [this.x(this.moment(i)), row.y + row.h / 2, row];
     }
 
-    /** A tick for each pixel at most, and a thin line for how long it took: as many shapes as there are pixels, not events. */
+    /** At most one tick for each pixel, and a thin line for the duration: the number of shapes depends on pixels, not on events. */
     drawEvents(to) {
       const width = Math.ceil(this.width) + 1, groups = this.p.groups.length, rows = this.rows.length;
       const ticks = new Array(rows * groups), wrong = new Array(rows), ends = new Float64Array(rows * groups).fill(-1);
@@ -498,7 +498,7 @@
       return `M${bx.toFixed(1)} ${by.toFixed(1)}L${(x - uy * 3).toFixed(1)} ${(y + ux * 3).toFixed(1)}L${(x + uy * 3).toFixed(1)} ${(y - ux * 3).toFixed(1)}z`;
     }
 
-    /** One number for all lines that look the same. */
+    /** A key that all lines share which look the same. */
     between(ay, by, ax, bx) {
       const a = Math.max(-1, Math.min(4094, Math.round(ax))) + 1, b = Math.max(-1, Math.min(4094, Math.round(bx))) + 1;
       return ((Math.round(ay) * 8192 + Math.round(by)) * 4096 + a) * 4096 + b;
@@ -535,7 +535,7 @@
       const taken = [];
       for (const [m, ax, ay, bx, by] of lines) {
         const x = (ax + bx) / 2 + 5, y = (ay + by) / 2 + 3, kind = this.p.texts[this.p.messages.kind[m]];
-        // the kind of a stack: without its number, and without the module in front
+        // a kind made from a stack: drop its hash and the leading module
         const words = this.short(kind.replace(/^[^:]*:(.*) [0-9a-f]{12}$/, "$1"), 32);
         const width = words.length * 6;
         if (Math.abs(by - ay) < 12 || taken.some(([u, v, w]) => Math.abs(v - y) < 12 && x < u + w && u < x + width)) continue;
@@ -584,7 +584,7 @@
       }
     }
 
-    /** Words above the lanes, each in the first line where it covers no other; how many lines they need. */
+    /** Place the labels above the lanes, each in the first line where it covers no other. Returns the number of lines. */
     placeLabels() {
       const wanted = this.p.marks.slice(0, 8).map((m) => [m[1], m[6] ? "fault" : "healed", `${m[3]} · ${this.p.lanes[m[0]].name}`]);
       if (this.p.healed !== null) wanted.push([this.p.healed, "healed", "healed"]);
@@ -612,7 +612,7 @@
       }
     }
 
-    /** The operation that was clicked at, what led to it, and what it caused. */
+    /** Draw the clicked operation, its causes and its effects. */
     drawPinned(to) {
       if (this.pinned < 0) return;
       const chain = this.chain(this.pinned);
@@ -632,7 +632,7 @@
       svg("circle", { class: "st-pin", cx: px, cy: py, r: 8 }, to);
     }
 
-    // --- asking
+    // --- finding and describing what is under the pointer
 
     rowAt(y) { return this.rows && this.rows.find((row) => y >= row.y && y < row.y + row.h); }
 
@@ -647,7 +647,7 @@
       if (row) {
         for (let i = 0; i < this.n && this.t[i] <= this.to; i++) {
           if (!this.shown[i] || this.rows[this.rowOf[this.p.events.s[i]]] !== row) continue;
-          const by = Math.abs(Math.round(this.x(this.moment(i))) - x); // where its mark is; of several the one that is drawn above
+          const by = Math.abs(Math.round(this.x(this.moment(i))) - x); // where its mark is; at equal distance the mark on top wins
           if (by < distance || (best && by === distance && this.group[i] < this.group[best.event])) { distance = by; best = { event: i }; }
         }
         if (best) return best;
@@ -718,9 +718,9 @@
       if (e.bytes[i]) this.line(to, "moved", `${e.bytes[i].toLocaleString("en")} bytes`);
       this.line(to, "error", say("error"), "st-wrong");
       this.line(to, "locks held", (this.p.held[e.held[i]] || []).map((lock) => texts[lock]).join("; "));
-      if (e.deadline[i]) this.line(to, "deadline", `${e.deadline[i] >= this.t[i] ? `in ${duration(e.deadline[i] - this.t[i])}` : `over since ${duration(this.t[i] - e.deadline[i])}`}, set by ${texts[e.limit[i]]}`);
+      if (e.deadline[i]) this.line(to, "deadline", `${e.deadline[i] >= this.t[i] ? `in ${duration(e.deadline[i] - this.t[i])}` : `expired ${duration(this.t[i] - e.deadline[i])} before`}, set by ${texts[e.limit[i]]}`);
       if (e.by[i] >= 0) this.line(to, "caused by", `${texts[e.op[e.by[i]]]} of ${lanes[subs[e.s[e.by[i]]][0]].name} (${this.p.causes[e.why[i]]})`);
-      if (i !== this.pinned) for (const [, words] of this.related(i)) this.line(to, "store", words); // the panel has links
+      if (i !== this.pinned) for (const [, words] of this.related(i)) this.line(to, "store", words); // the panel lists them with links
       const frames = stacks[e.stack[i]] || [], list = html("ol", "st-stack");
       for (const frame of frames.slice(0, framesMax)) list.append(html("li", "", texts[frame]));
       if (frames.length > framesMax) list.append(html("li", "st-more", `… ${frames.length - framesMax} more; click for all`));
@@ -748,14 +748,14 @@
       return found;
     }
 
-    /** With which other operations on stores this one is related, and how: [which, in words], -1 for one that is not drawn. */
+    /** The operations on stores that this one is linked to: [event, words]; event is -1 if it is not drawn. */
     related(i) {
       const { a, b, kind, did, found } = this.p.stores, before = [], after = [];
       let more = 0;
       for (let k = 0; k < b.length; k++) {
-        const [takes, did_so, by] = LINKS[kind[k]];
-        if (b[k] === i) before.push([a[k], `${takes} ${this.p.texts[did[k]]} ${did_so}`.trim()]);
-        if (a[k] === i && after.push([b[k], `${by} ${this.p.texts[found[k]]}`]) > READERS_MAX) { after.pop(); more++; }
+        const [later, earlier] = LINKS[kind[k]];
+        if (b[k] === i) before.push([a[k], `${later} ${this.p.texts[did[k]]}`]);
+        if (a[k] === i && after.push([b[k], `${earlier} ${this.p.texts[found[k]]}`]) > READERS_MAX) { after.pop(); more++; }
       }
       if (more) after.push([-1, `and by ${more.toLocaleString("en")} more`]);
       return before.concat(after);
@@ -769,12 +769,12 @@
         const left = html("div"), right = html("div");
         this.describe(left, i, 200);
         this.pinStores(right, i);
-        right.append(html("b", "", "What led to it"));
+        right.append(html("b", "", "Causes, the nearest first"));
         const list = html("ol", "st-causes");
         for (const k of this.chain(i)) list.append(this.link(k));
         right.append(list);
         const caused = this.causedBy(i);
-        if (caused.length) right.append(html("b", "", `It caused ${caused.length}${caused.length === CAUSED_MAX ? " or more" : ""}`));
+        if (caused.length) right.append(html("b", "", `Effects: ${caused.length}${caused.length === CAUSED_MAX ? " or more" : ""}`));
         const more = html("ol", "st-causes");
         for (const k of caused.slice(0, 12)) more.append(this.link(k));
         right.append(more);
@@ -791,7 +791,7 @@
         else item.append(words);
         list.append(item);
       }
-      if (list.childElementCount) to.append(html("b", "", "In the store"), list);
+      if (list.childElementCount) to.append(html("b", "", "Links through stores"), list);
     }
 
     goTo(i, words) {
@@ -816,7 +816,7 @@
       delete box.dataset.picture;
       box.diagram = new Diagram(box, picture);
     } catch (error) {
-      console.error(error); // the still picture stays
+      console.error(error); // the still picture remains
     }
   }
 

@@ -18,6 +18,10 @@ from time import monotonic, sleep
 from undermine_agent.faults.changes import LOOK_S
 from undermine_agent.interpreter import native
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 FLUSH_S = 1.0
 _base = _socket.socket
 _fileno, _close = _base.fileno, _base.close
@@ -59,7 +63,7 @@ class ImpairedConnection:
         self.has_lost = False
         self.queue: deque = deque()  # bytes, or a number: how to shut the connection down
         self.queued = 0
-        self.descriptor = None  # our own descriptor, while there is something to send or the program has closed its own
+        self.descriptor: Any = None  # our own descriptor, while there is something to send or the program has closed its own
         self.lowat = 0  # what it was before the kernel was told to call the connection unreadable
 
     def socket(self):

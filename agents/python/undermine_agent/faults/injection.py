@@ -83,7 +83,7 @@ def resource_of(subject) -> str:
     return getattr(subject, "path", subject.resource)
 
 
-class Lasting(fast.base("Lasting", object)):
+class Lasting(fast.base("Lasting", object)):  # type: ignore[misc]
     """The faults in force, kept up to date by the generation in the shared state."""
 
     def __init__(self, state, link):

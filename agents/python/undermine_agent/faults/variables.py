@@ -77,7 +77,7 @@ class Root:
     def __init__(self, module: str, name: str):
         self.module = module
         self.name = name
-        self.cls = None
+        self.cls: type | None = None
         self.instances: list = []
 
     def arrived(self, module) -> None:
@@ -179,7 +179,7 @@ def existing(cls: type) -> list:
 
     kinds, found = [cls], []
     for kind in kinds:
-        kinds += [each for each in type.__subclasses__(kind) if each not in kinds]
+        kinds += [each for each in type.__subclasses__(kind) if each not in kinds]  # type: ignore[var-annotated]
         for thing in gc.get_referrers(kind):
             if type(thing) is kind:
                 try:

@@ -21,7 +21,7 @@ from undermine_agent.patching.patch import on_class, on_module
 _fstat = os.fstat
 _HEADER, _LONG_HEADER = 4, 12  # of a message of `multiprocessing`
 _LONG = 0x7FFFFFFF
-_getsockname = native._StatusFunction(("getsockname", native._Library))
+_getsockname = native._StatusFunction(("getsockname", native._Library))  # type: ignore[arg-type]
 _getsockname.argtypes = (native._Int, native._Pointer, native._Pointer)
 
 
@@ -140,7 +140,8 @@ def install(agent) -> None:
 
 def install_pairs(agent, socket) -> None:
     """Pairs of sockets that the target's own code makes. The methods of sockets are not hooked before the first one."""
-    is_own, ends, hooked, pipes = own_caller(agent), WeakTable(), [], agent.pipes
+    is_own, ends, pipes = own_caller(agent), WeakTable(), agent.pipes
+    hooked: list = []
 
     def make(original):
         def socketpair(*args, **options):
@@ -163,9 +164,10 @@ def install_pairs(agent, socket) -> None:
 
 def _hook_sockets(agent, cls, ends) -> None:
     write, read = agent.operations["pipe.write"], agent.operations["pipe.read"]
-    for name, measure in (("send", int), ("sendall", None), ("sendmsg", int)):
+    sends: tuple = (("send", int), ("sendall", None), ("sendmsg", int))
+    for name, measure in sends:
         on_class(cls, name, _moving(agent, ends, write, _size_to_send, measure))
-    receives = ("recv", len, 1), ("recv_into", int, 2), ("recvfrom", _first, 1), ("recvmsg", _first, 2)
+    receives: tuple = (("recv", len, 1), ("recv_into", int, 2), ("recvfrom", _first, 1), ("recvmsg", _first, 2))
     for name, measure, flags_at in receives:
         on_class(cls, name, _moving(agent, ends, read, nothing, measure, flags_at))
 
@@ -185,7 +187,7 @@ def _moving(agent, ends, operation, size_of, measure, flags_at=0):
 
         return method
 
-    make.native = fast.PAIR, operation, known
+    fast.offer(make, fast.PAIR, operation, known)
     return make
 
 

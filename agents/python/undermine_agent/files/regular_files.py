@@ -227,7 +227,7 @@ def _hook_raw_layer(agent) -> None:
             return method
 
         if fast.module is not None and fast.module.raw_file_has(raw.__new__(raw), -1):
-            make.native = (fast.RAW_FILE, operation, fds, size, 0, fast.RESULT if measure else 0, 0, _NONE, ends, piped)
+            fast.offer(make, fast.RAW_FILE, operation, fds, size, 0, fast.RESULT if measure else 0, 0, _NONE, ends, piped)
         on_type(raw, name, make)
 
     hook("read", "file.read", fast.NUMBER, len)
@@ -254,16 +254,15 @@ def _hook_raw_layer(agent) -> None:
 def _closed(agent, operation, subject, fd, do):
     """Close a descriptor. It is given up even where the answer is an error, as on a real device."""
     call = agent.enter(operation, subject)
-    refused = call is not None and call.error is not None
-    error = agent.refuse(call) if refused else None
+    error = agent.refuse(call) if call is not None and call.error is not None else None
     agent.paths.fds.pop(fd, None)
     try:
         result = do()
     except BaseException as trouble:
-        if call is not None and not refused:
+        if call is not None and error is None:
             agent.leave(call, 0, trouble)
         raise
-    if refused:
+    if error is not None:
         raise error
     if call is not None:
         agent.leave(call)
@@ -329,7 +328,7 @@ def _hook_descriptors(agent) -> None:
 
             return function
 
-        make.native = (fast.DESCRIPTOR, operation, fds, size, 1, fast.RESULT if measure else 0, 0, _NONE, ends, piped)
+        fast.offer(make, fast.DESCRIPTOR, operation, fds, size, 1, fast.RESULT if measure else 0, 0, _NONE, ends, piped)
         if hasattr(os, name):
             on_module(os, name, make)
 
@@ -414,7 +413,7 @@ def _hook_paths(agent) -> None:
 
             return function
 
-        make.native = fast.PATH, operation, agent.paths.known
+        fast.offer(make, fast.PATH, operation, agent.paths.known)
         on_module(os, name, make)
 
     for name, op in (
@@ -453,7 +452,7 @@ def _hook_access(agent) -> None:
 
         return access
 
-    make.native = fast.PATH, operation, agent.paths.known
+    fast.offer(make, fast.PATH, operation, agent.paths.known)
     on_module(os, "access", make)
 
 

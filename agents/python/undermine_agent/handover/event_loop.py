@@ -11,11 +11,20 @@ from undermine_agent.patching.patch import on_class, on_type
 _STEPS = frozenset((None, "task_wakeup", "__step", "__wakeup"))
 
 
+class Callbacks(Handover):
+    """The callbacks that a loop is asked to run. The hooks of tasks fill `steps` and set `ended`."""
+
+    def __init__(self, agent):
+        super().__init__(agent)
+        self.steps = WeakTable()
+        self.ended = nothing
+
+
 def install_loop(agent, base_events) -> None:
     """Callbacks that an event loop is asked to run, the calls it hands to an executor, and the steps of tasks."""
-    cls, handover = base_events.BaseEventLoop, Handover(agent)
-    handover.steps, handover.ended = WeakTable(), nothing  # of tasks: their hooks see to both
-    racing, copy_context = {}, base_events.events.contextvars.copy_context
+    cls, handover = base_events.BaseEventLoop, Callbacks(agent)
+    racing: dict = {}
+    copy_context = base_events.events.contextvars.copy_context
     own, behind, find = own_caller(agent), own_behind(agent, "asyncio"), own_code(agent)
 
     def marking(original):
@@ -58,7 +67,7 @@ def install_loop(agent, base_events) -> None:
             if agent.off or not is_own and function is None:
                 return without_us(original(self, callback, *args, context=context))
             subject = handover.give("callback", name_of(function or callback))
-            key = None
+            key = 0
             if context is None:
                 context = copy_context()
                 key = id(context)
@@ -72,14 +81,14 @@ def install_loop(agent, base_events) -> None:
 
         return call_soon_threadsafe
 
-    make_soon.native = fast.SOON, handover.give_operation, racing
+    fast.offer(make_soon, fast.SOON, handover.give_operation, racing)
     waiting, added = _future_callbacks(agent, base_events, handover)
     on_class(cls, "call_soon", make_soon)
     on_class(cls, "call_later", marking)
     on_class(cls, "call_at", marking)
     on_class(cls, "call_soon_threadsafe", make_threadsafe)
     on_class(base_events.events.Handle, "_run", _running(agent, handover, racing))
-    agent.callback_marks = handover
+    agent.callbacks = handover
 
 
 def is_step(callback) -> bool:
@@ -117,7 +126,7 @@ def _running(agent, handover, racing):
         return _run
 
     operation = handover.take_operation
-    make.native = fast.TAKE, operation, known, 0, 0, 0, 0, steps, racing, operation, lambda task: handover.ended(task)
+    fast.offer(make, fast.TAKE, operation, known, 0, 0, 0, 0, steps, racing, operation, lambda task: handover.ended(task))
     return make
 
 
@@ -168,7 +177,7 @@ def _future_callbacks(agent, base_events, handover):
 
 def install_readers(agent, selector_events) -> None:
     """Callbacks for descriptors: each run is a taking of what was given once."""
-    cls, handover = selector_events.BaseSelectorEventLoop, agent.callback_marks
+    cls, handover = selector_events.BaseSelectorEventLoop, agent.callbacks
     own, find = own_caller(agent), own_code(agent)
 
     def marking(index):

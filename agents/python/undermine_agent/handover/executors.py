@@ -56,7 +56,8 @@ def install_threads(agent, thread) -> None:
 
 def install_processes(agent, process) -> None:
     """`concurrent.futures.process`. The call's own dictionary goes with it from the work item to the queue."""
-    handover, pending = Handover(agent), {}
+    handover = Handover(agent)
+    pending: dict = {}
     behind, find = own_behind(agent, "concurrent", "asyncio"), own_code(agent)
 
     def make_work(original):

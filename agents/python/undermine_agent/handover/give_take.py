@@ -65,7 +65,7 @@ class Handover:
                 self.agent.leave(call, 0, error)
             raise
         finally:
-            args = options = None
+            del args, options
         if call is not None:
             self.agent.leave(call)
         return result

@@ -24,7 +24,7 @@ _SHUTDOWN = frozenset(("shutdown_asyncgens", "shutdown_default_executor"))
 
 
 def install(agent, base_events) -> None:
-    handover = getattr(agent, "callback_marks", None)  # None where hand-over is not observed
+    handover = getattr(agent, "callbacks", None)  # None where hand-over is not observed
     watch = Watch(agent, handover)
     agent.check_tasks = watch.check
     cls, tasks = base_events.BaseEventLoop, base_events.tasks

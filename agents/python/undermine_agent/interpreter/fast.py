@@ -8,14 +8,24 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the module `typing` would cost each process some milliseconds
+    from types import FrameType
+    from typing import Any
+
 # What a hook's `make` may say in `native` that the accelerator does by itself while nothing is to be decided:
 # (kind, operation, subject or what is known, size, its argument, measure, most arguments, parts, others, their operation).
 OBSERVE, DESCRIPTOR, RAW_FILE, SOCKET, PATH, TAKE, PAIR, SOON = range(1, 9)
 NOTHING, NUMBER, LENGTH = range(3)
 RESULT = 1
 
-module = None
+module: Any = None
 why_not = "no folder to look for it in"
+
+
+def offer(make: Any, *native) -> None:
+    """Say what the accelerator may do by itself for the hooks that `make` makes."""
+    make.native = native
 
 
 def name() -> str:
@@ -66,7 +76,8 @@ def _import(path: str):
 
 
 def _understands_frames(found) -> bool:
-    codes, frame = [], sys._getframe()
+    codes: list = []
+    frame: FrameType | None = sys._getframe()
     seen = found.look()
     while frame is not None:
         codes.append(frame.f_code)

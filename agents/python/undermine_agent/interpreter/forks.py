@@ -18,7 +18,8 @@ from undermine_agent.interpreter import fast
 # A thread that was stopped by a signal handler may have left the lock behind: then it is done without.
 WAIT_S = 5
 _lock = _thread.RLock()
-_acquire, _release, _is_mine = _thread.RLock.acquire, _thread.RLock.release, _thread.RLock._is_owned
+_acquire, _release = _thread.RLock.acquire, _thread.RLock.release
+_is_mine = _thread.RLock._is_owned  # type: ignore[attr-defined]
 
 
 def load(module: str, name: str):

@@ -47,7 +47,7 @@ class _Text(_ctypes._SimpleCData):
 class _Library:
     """What `_ctypes` wants of a library: a handle. None opens the running program itself."""
 
-    _handle = _ctypes.dlopen(None, 0)
+    _handle = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
 
 
 class _PythonFunction(_ctypes.CFuncPtr):
@@ -72,17 +72,17 @@ class _UnyieldingFunction(_ctypes.CFuncPtr):
     _restype_ = _Int
 
 
-_type_modified = _PythonFunction(("PyType_Modified", _Library))
+_type_modified = _PythonFunction(("PyType_Modified", _Library))  # type: ignore[arg-type]
 _type_modified.argtypes = (_Object,)
-_mmap = _AddressFunction(("mmap", _Library))
+_mmap = _AddressFunction(("mmap", _Library))  # type: ignore[arg-type]
 _mmap.argtypes = (_Pointer, _Long, _Int, _Int, _Int, _Long)
-_munmap = _StatusFunction(("munmap", _Library))
+_munmap = _StatusFunction(("munmap", _Library))  # type: ignore[arg-type]
 _munmap.argtypes = (_Pointer, _Long)
-_connect = _StatusFunction(("connect", _Library))
+_connect = _StatusFunction(("connect", _Library))  # type: ignore[arg-type]
 _connect.argtypes = (_Int, _Text, _Int)
-_open_now = _UnyieldingFunction(("open", _Library))
+_open_now = _UnyieldingFunction(("open", _Library))  # type: ignore[arg-type]
 _open_now.argtypes = (_Text, _Int)
-_write_now = _UnyieldingFunction(("write", _Library))
+_write_now = _UnyieldingFunction(("write", _Library))  # type: ignore[arg-type]
 _write_now.argtypes = (_Int, _Text, _Long)
 
 # The field `tp_flags` of a type, behind 21 others of a pointer's size.
@@ -127,13 +127,13 @@ def map_part(fd: int, offset: int, size: int) -> memoryview:
     array = _arrays.get(size)
     if array is None:
         array = _arrays[size] = type("Bytes", (_ctypes.Array,), {"_type_": _Byte, "_length_": size})
-    return memoryview(array.from_address(address)).cast("B")
+    return memoryview(array.from_address(address)).cast("B")  # type: ignore[union-attr]
 
 
 def unmap(view: memoryview) -> None:
     """Give a mapped part back. Nobody may touch the view afterwards."""
     array = view.obj
-    address, size = _ctypes.addressof(array), len(view)
+    address, size = _ctypes.addressof(array), len(view)  # type: ignore[arg-type]
     view.release()
     _munmap(address, size)
 

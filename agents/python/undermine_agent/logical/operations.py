@@ -16,6 +16,10 @@ from undermine_agent.logical.store_calls import GOT
 from undermine_agent.names.subjects import Subject, mask
 from undermine_agent.patching.disguise import disguised
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 TEXT_MAX = 200
 _CACHE_MAX = 10_000
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # flags of code objects
@@ -91,7 +95,8 @@ class Function:
         self.op, self.kind, self.peer, self.size = op, kind, peer, size
         self.error, self.dropped = error, dropped
         self.of_result = of_result
-        self.does, self.got = does, got if layer.notes_answers else None
+        self.does = does
+        self.got: Any = got if layer.notes_answers else None
         self.awaits = bool(flags_of(original) & _COROUTINE)
         self.name = getattr(original, "__qualname__", "?")
 
@@ -188,7 +193,7 @@ class Function:
         if not hasattr(inner, "send"):
             return inner
         run = self.receive_in_coroutine if self.of_result else self.run_coroutine
-        outer = run(inner, args, options)
+        outer: Any = run(inner, args, options)
         outer.__name__, outer.__qualname__ = self.original.__name__, self.original.__qualname__
         return outer
 

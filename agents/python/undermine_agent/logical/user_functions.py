@@ -64,7 +64,8 @@ class UserFunction:
 
 def main_watch(wanted):
     """An audit hook: those cannot be removed, so this one does nothing once all functions are found."""
-    waiting, looking = list(wanted), []
+    waiting = list(wanted)
+    looking: list = []
 
     def watch(event, args):
         if not waiting or looking:

@@ -126,7 +126,7 @@ class Sites:
         if on_behalf(frame):
             return None
         code = frame.f_code
-        offsets = {} if self._counts(code.co_filename, frame.f_globals) else None
+        offsets: dict | None = {} if self._counts(code.co_filename, frame.f_globals) else None
         self.codes[id(code)] = offsets
         self.alive.append(code)
         if fast.module is not None:

@@ -93,7 +93,7 @@ class Paths:
     """Finds the subject of a path; None for the many files that do not count."""
 
     def __init__(self, node_dir: str, folders):
-        roots = {}
+        roots: dict = {}
         for folder in [node_dir, *folders]:
             for name in (os.path.abspath(folder), os.path.realpath(folder)):
                 roots.setdefault(name.rstrip("/") + "/", folder == node_dir)
@@ -145,7 +145,7 @@ def _path_of(path):
     try:
         return os.fspath(path)
     except TypeError as error:
-        if error.__traceback__.tb_next is None:
+        if error.__traceback__ is None or error.__traceback__.tb_next is None:
             return None
         raise
 

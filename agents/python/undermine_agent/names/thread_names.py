@@ -10,6 +10,9 @@ class ThreadNames:
     """Nothing is locked: what must not happen twice is one operation on a dictionary."""
 
     def __init__(self):
+        self._forget()
+
+    def _forget(self) -> None:
         self.by_ident: dict = {}  # of a thread: its name and number, and what it is called
         self.holders: dict = {}  # what threads are called: their idents
         self.free: dict = {}  # a name: where to look for a number that is free, if not at 2
@@ -46,7 +49,7 @@ class ThreadNames:
     def after_fork(self, ident: int) -> None:
         """In the child there is no thread but this one."""
         known = self.by_ident.get(ident)
-        self.__init__()
+        self._forget()
         if known is not None:
             self.by_ident[ident] = known
             self.holders[known[2]] = ident

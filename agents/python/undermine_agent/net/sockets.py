@@ -36,20 +36,9 @@ def install(agent, socket) -> None:
     if fast.module is not None:
         fast.module.use_ports(agent.state.view, agent.state.words[4])
     cls = socket.socket
-    for name, flags_at, size_of, measure in (
-        ("send", 1, _first_length, int),
-        ("sendall", 1, _first_length, None),
-        ("sendmsg", 2, total_length, int),
-    ):
+    for name, flags_at, size_of, measure in _SENDING:
         _hook_transfer(agent, peers, cls, name, "net.send", flags_at, size_of, measure)
-    for name, flags_at, measure in (
-        ("recv", 1, len),
-        ("recv_into", 2, int),
-        ("recvfrom", 1, _first_of_result),
-        ("recvfrom_into", 2, _number_of_result),
-        ("recvmsg", 2, _first_of_result),
-        ("recvmsg_into", 2, _number_of_result),
-    ):
+    for name, flags_at, measure in _RECEIVING:
         _hook_transfer(agent, peers, cls, name, "net.recv", flags_at, _asked, measure)
     _hook_sendto(agent, peers, cls)
     _hook_connect(agent, peers, cls)
@@ -75,6 +64,22 @@ def _first_of_result(result) -> int:
 
 def _number_of_result(result) -> int:
     return result[0]
+
+
+# The method, the position of its flags, the size that is asked for and the size of the result.
+_SENDING: tuple = (
+    ("send", 1, _first_length, int),
+    ("sendall", 1, _first_length, None),
+    ("sendmsg", 2, total_length, int),
+)
+_RECEIVING: tuple = (
+    ("recv", 1, len),
+    ("recv_into", 2, int),
+    ("recvfrom", 1, _first_of_result),
+    ("recvfrom_into", 2, _number_of_result),
+    ("recvmsg", 2, _first_of_result),
+    ("recvmsg_into", 2, _number_of_result),
+)
 
 
 def _ready(sock, sends: bool) -> bool:
@@ -154,7 +159,7 @@ def _hook_transfer(agent, peers, cls, name, op, flags_at, size_of, measure) -> N
         size = fast.LENGTH if size_of is _first_length else fast.NUMBER if size_of is _asked else fast.NOTHING
         if size != fast.NOTHING:
             measured = fast.RESULT if measure is not None else fast.NOTHING
-            make.native = fast.SOCKET, operation, peers.known, size, 0, measured, flags_at, quiet
+            fast.offer(make, fast.SOCKET, operation, peers.known, size, 0, measured, flags_at, quiet)
     on_class(cls, name, make)
 
 

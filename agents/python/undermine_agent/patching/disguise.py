@@ -15,12 +15,12 @@ class Disguise:
 
     __slots__ = ("__weakref__",)
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self):
         return type(self.__wrapped__)
 
     @property
-    def __dict__(self):
+    def __dict__(self):  # type: ignore[override]
         return self.__wrapped__.__dict__
 
     def __getattr__(self, name):
@@ -35,7 +35,7 @@ class Disguise:
     def __get__(self, instance, owner=None):
         if instance is None or not hasattr(type(self.__wrapped__), "__get__"):
             return self
-        return _Method(self, instance)
+        return _Method(self, instance)  # type: ignore[misc]
 
     def __repr__(self):
         return repr(self.__wrapped__)
@@ -65,6 +65,9 @@ def standing_in(original, hook):
 
 
 def _passing_for(original, __call__):
-    attributes = {name: property(lambda self, name=name: getattr(original, name)) for name in _AS_ORIGINAL}
+    def reading(name: str) -> property:
+        return property(lambda self: getattr(original, name))
+
+    attributes: dict = {name: reading(name) for name in _AS_ORIGINAL}
     attributes.update(__slots__=(), __call__=__call__, __wrapped__=staticmethod(original))
     return type(getattr(original, "__name__", "function"), (Disguise,), attributes)()

@@ -6,7 +6,7 @@ steps: nothing is ever held or raised here.
 
 from __future__ import annotations
 
-import _functools
+import _functools  # type: ignore[import-not-found]
 import _weakref
 import os
 import sys
@@ -16,6 +16,10 @@ from undermine_agent.interpreter import fast
 from undermine_agent.names.sites import UNKNOWN, is_hosts, is_tools, module_name
 from undermine_agent.names.subjects import Subject
 from undermine_agent.patching.patch import dressed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
 
 _SUBJECTS_MAX = 10_000
 AT_ONCE = 1
@@ -151,7 +155,7 @@ def own_behind(agent, *packages: str):
     def is_own() -> bool:
         if agent.off:
             return False
-        caller = frame(2)
+        caller: FrameType | None = frame(2)
         while caller is not None:
             name = caller.f_globals.get("__name__")
             if name == "asyncio.events" or type(name) is not str:
@@ -174,7 +178,7 @@ def not_the_tools(agent):
     def is_so() -> bool:
         if agent.off:
             return False
-        caller = frame(2)
+        caller: FrameType | None = frame(2)
         while caller is not None:
             if is_hosts(caller.f_code.co_filename):
                 return targets_own(caller) or not is_tools(module_name(caller.f_globals))
@@ -311,12 +315,12 @@ def observed(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None,
 
     if unless is not None:
         is_own = all_but(agent, unless)
-        make_asking.native = fast.OBSERVE, agent.operations[op], None, 0, 0, 0, 0, {}, unless
+        fast.offer(make_asking, fast.OBSERVE, agent.operations[op], None, 0, 0, 0, 0, {}, unless)
     if is_own is not None:
         return make_asking
     if type(op) is str:
         simple = size_of is nothing and measure is truth
-        make.native = fast.OBSERVE, agent.operations[op], getattr(subject_of, "label", None) if simple else None
+        fast.offer(make, fast.OBSERVE, agent.operations[op], getattr(subject_of, "label", None) if simple else None)
     return make
 
 
@@ -395,7 +399,7 @@ def where_made(agent, driven, original, is_own, part=False):
 
 def _copy(function):
     """The same function with code of its own: a coroutine can be told by its code."""
-    return _FUNCTION(
+    return _FUNCTION(  # type: ignore[misc]
         function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
 
@@ -433,7 +437,7 @@ def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is
                 agent.leave(call, 0, error)
                 raise
             finally:
-                args = options = None  # an exception that is kept keeps this frame
+                del args, options  # an exception that is kept keeps this frame
             agent.leave(call, measure(result))
             if ended is not None:
                 ended(result)

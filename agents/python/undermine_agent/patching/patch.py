@@ -16,6 +16,10 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 from undermine_agent.interpreter import fast, forks, native
 
 
@@ -23,6 +27,8 @@ class Function:
     """A stand-in for a built-in function; each hook is a subclass with its own `__call__`."""
 
     __slots__ = ("__weakref__",)
+    __name__: str
+    __wrapped__: Callable
 
     def __repr__(self):
         return "<built-in function %s>" % self.__name__
@@ -61,8 +67,8 @@ def _redirected(original, make, cls=None) -> bool:
 def on_module(module, name: str, make, aliases=()) -> None:
     """Hook a built-in function of a module, and of others that have it by the same name; in `os`, also in its sets."""
     original = getattr(module, name)
-    sets = os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids
-    sets = [functions for functions in sets if original in functions] if module is os else ()
+    sets: tuple = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids)
+    sets = tuple(functions for functions in sets if original in functions) if module is os else ()
     for functions in sets:
         functions.discard(original)  # its hash is about to change
     replacement = original

@@ -33,13 +33,14 @@ def install_locks(agent, locks) -> None:
     ):
         if cls is not None:
             observe_methods(agent, cls, label, on_coroutine, methods, observed_coroutine)
-    for cls, label, methods in (
+    observed_calls: tuple = (
         (locks.Lock, "lock", {"release": "lock.release"}),
         (locks.Semaphore, "semaphore", {"release": "sem.release"}),
         (locks.BoundedSemaphore, "semaphore", {"release": "sem.release"}),
         (locks.Event, "event", {"set": "event.set"}),
         (locks.Condition, "condition", {"notify": ("cond.notify", how_many), "notify_all": "cond.notify"}),
-    ):
+    )
+    for cls, label, methods in observed_calls:
         observe_methods(agent, cls, label, on_class, methods)
     _hook_with(agent, locks)
 

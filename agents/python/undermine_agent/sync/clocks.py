@@ -49,7 +49,7 @@ def _read(agent, name):
 
         return clock
 
-    make.native = fast.OBSERVE, operation, subject
+    fast.offer(make, fast.OBSERVE, operation, subject)
     return make
 
 

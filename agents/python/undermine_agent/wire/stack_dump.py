@@ -6,7 +6,7 @@ while that waits for a lock, a descriptor, the time or a signal. It takes no loc
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import _thread
 import atexit
 import gc
@@ -272,7 +272,7 @@ def _first(one, names):
 def _future(waiter) -> str:
     """What a task waits for: another one by name, or the class of the future."""
     tasks = sys.modules.get("asyncio.tasks")
-    if isinstance(waiter, getattr(tasks, "Task", ())):
+    if tasks is not None and isinstance(waiter, tasks.Task):
         return "task %s" % waiter.get_name()
     return type(waiter).__qualname__
 

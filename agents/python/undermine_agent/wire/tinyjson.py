@@ -26,7 +26,7 @@ def loads(text: str):
         return json.loads(text)
     text = text.strip()
     try:
-        value, end = _json.make_scanner(_Settings)(text, 0)
+        value, end = _json.make_scanner(_Settings)(text, 0)  # type: ignore[arg-type]
     except StopIteration:
         raise ValueError("not JSON") from None
     if end != len(text):

@@ -1,8 +1,8 @@
 package shop;
 
-/** Code of a target, for tests of stacks: each way to be called once. */
+/** A target for tests of stacks, with each way to be called once. */
 public class Store {
-    /** What is called innermost. */
+    /** Called by the innermost method. */
     public static Runnable probe;
 
     public void put(String key) {
@@ -22,7 +22,7 @@ public class Store {
         probe.run();
     }
 
-    /** Two calls on one line, at different places. */
+    /** Two calls on one line. */
     public void twice() {
         probe.run(); probe.run();
     }
@@ -56,7 +56,7 @@ public class Store {
         }
     }
 
-    /** Runs code when it is loaded: by an instruction that is no call. */
+    /** Runs code when it is loaded, by an instruction that isn't a call. */
     public static class Lazy {
         public static int value = load();
 

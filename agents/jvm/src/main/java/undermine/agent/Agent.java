@@ -24,7 +24,7 @@ import undermine.agent.wire.Config;
 
 /** Starts the agent in a JVM that was started with `-javaagent`. If that fails, the target runs as without an agent. */
 public final class Agent {
-    /** Unix sockets came with this version. */
+    /** The first version with Unix sockets. */
     private static final int OLDEST = 16;
 
     private Agent() {
@@ -71,13 +71,13 @@ public final class Agent {
         }
         AgentCore.current = agent;
         instrumentation.addTransformer(weaver, true);
-        // not before: a class that the greeting was loading just now would neither be woven nor be among the loaded ones
+        // after the transformer: a class that the greeting loads before would never be woven
         agent.greeting.begin();
         instrumentation.retransformClasses(weaver.wanted(instrumentation.getAllLoadedClasses()));
         new BackgroundThread(agent, weaver).start();
     }
 
-    /** The methods of the JDK to weave: those of families that are only observed if the configuration asks for them. */
+    /** The JDK's methods to weave. Families that are only observed are woven if the configuration asks for them. */
     private static String[][][] tables(Config config) {
         List<String[][]> found = new ArrayList<String[][]>();
         found.add(JdkMethods.FILES);
@@ -92,7 +92,7 @@ public final class Agent {
         return found.toArray(new String[0][][]);
     }
 
-    /** Opens packages of the JDK to the agent. The class that does it is loaded by name, since the oldest JVMs can't load it. */
+    /** Open packages of the JDK to the agent. The class is loaded by name, since Java 8 can't load it. */
     private static void open(AgentCore agent, Instrumentation instrumentation) {
         try {
             Method open = Class.forName("undermine.agent.process.OpenedPackages", true, null)

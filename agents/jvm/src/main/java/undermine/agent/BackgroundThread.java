@@ -7,7 +7,7 @@ import undermine.agent.record.ThreadState;
 import undermine.agent.weave.Weaver;
 import undermine.agent.wire.Cursor;
 
-/** A thread of the agent that looks every 100 ms whether there is something to do: write stacks, end delays, keep woven classes. */
+/** A thread of the agent that looks for work every 100 ms: write stacks, end delays, save woven classes. */
 final class BackgroundThread extends AgentThread {
     private static final long LOOK_MS = 100;
 
@@ -44,7 +44,7 @@ final class BackgroundThread extends AgentThread {
         }
     }
 
-    /** Record the monitors that threads are in and have not recorded: a thread that is stuck may hold others up. */
+    /** Record monitors whose entry is still deferred: a thread that is stuck may hold others up. */
     private void settle(Cursor cursor) {
         for (Cursor each : agent.file.owners()) {
             if (each.unwritten != null) {

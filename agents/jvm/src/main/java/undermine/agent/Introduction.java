@@ -13,22 +13,22 @@ import undermine.agent.wire.Config;
 /** The agent's description of itself: in its event file, and in its hello to the tool. */
 final class Introduction {
     static final String NAME = "jvm/1";
-    /** What this agent does not observe, and why. The tool shows these lines to users. */
+    /** What this agent doesn't observe, and why. The tool shows these lines to users. */
     static final List<String> GAPS = Collections.unmodifiableList(Arrays.asList(
-            "process: this family is not observed; nor are pipes within one process (java.nio.channels.Pipe, PipedInputStream)",
-            "locks: conversions of a StampedLock (tryConvertToWriteLock and the like), and its views (asReadLock)",
-            "hand-over: executors that are neither the JDK's nor Netty's, and what java.net.http.HttpClient's own threads hand on",
-            "waits: who ends one at a Phaser without waiting there (arrive), or wakes a sleeper (parkNanos, parkUntil); what"
-                    + " awaitTermination, close, invokeAll and invokeAny of a ForkJoinPool or of a pool with a thread for each call wait"
-                    + " for; ForkJoinTask.invokeAll",
-            "what is called by reflection, of locks, queues, waits and clocks",
-            "mapped files: memory has no hook",
-            "asynchronous channels: another implementation of sockets and files",
-            "sendfile: what FileChannel.transferTo or Netty sends so is a send only, and no read of the file",
-            "TLS by SSLEngine: its bytes are seen as they are on the wire",
-            "Netty over io_uring: what it does is asked of the kernel by a queue",
-            "Files.copy: it is one operation, the making of the copy",
-            "files made by File.createTempFile: a native method"));
+            "processes: starts and waits of child processes; pipes inside one process (java.nio.channels.Pipe, PipedInputStream)",
+            "locks: conversions of a StampedLock (such as tryConvertToWriteLock) and its views (asReadLock)",
+            "hand-over: executors of libraries other than Netty, and the threads inside java.net.http.HttpClient",
+            "waits: Phaser.arrive; the thread that wakes a sleeper (parkNanos, parkUntil); the tasks that awaitTermination,"
+                    + " close, invokeAll and invokeAny wait for in a ForkJoinPool or a pool with one thread per task;"
+                    + " ForkJoinTask.invokeAll",
+            "reflection: locks, queues, waits and clocks that are called by reflection",
+            "mapped files: the JVM has no hook for memory",
+            "asynchronous channels: they use another implementation of sockets and files",
+            "sendfile: a file sent by FileChannel.transferTo or Netty is recorded as a send, without a read of the file",
+            "TLS by SSLEngine: its bytes are recorded encrypted, as they are on the wire",
+            "Netty over io_uring: its operations go to the kernel through a queue",
+            "Files.copy: it is recorded as one operation, the creation of the copy",
+            "File.createTempFile: it creates the file in a native method"));
 
     private Introduction() {
     }

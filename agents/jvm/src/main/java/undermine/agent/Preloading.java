@@ -7,6 +7,7 @@ import undermine.agent.hooks.MethodExit;
 import undermine.agent.hooks.ReturnedObjects;
 import undermine.agent.hooks.Undo;
 import undermine.agent.instead.ClockCalls;
+import undermine.agent.instead.FutureCalls;
 import undermine.agent.instead.LockCalls;
 import undermine.agent.instead.NativeFileCalls;
 import undermine.agent.instead.PoolCalls;
@@ -45,16 +46,18 @@ final class Preloading {
     }
 
     static void hooks() throws ClassNotFoundException {
-        load(Hooks.class, FileHooks.class, SocketHooks.class, SocketOperations.class, ChannelHooks.class, DatagramHooks.class, TlsHooks.class, ThreadHooks.class, LogicalOperations.class, Recorder.class, MethodEntry.class,
-                MethodExit.class, ReturnedObjects.class, Undo.class, JdkSockets.class, NativeFileCalls.class, EnclosingOperation.class, WovenFrame.class,
-                Call.class, Connection.class, Connections.class);
+        load(Hooks.class, MethodEntry.class, MethodExit.class, Recorder.class, WovenFrame.class, Call.class,
+                EnclosingOperation.class, LogicalOperations.class, ReturnedObjects.class, Undo.class, FileHooks.class,
+                SocketHooks.class, SocketOperations.class, ChannelHooks.class, DatagramHooks.class, TlsHooks.class,
+                JdkSockets.class, Connection.class, Connections.class, ThreadHooks.class, NativeFileCalls.class);
     }
 
     /** Those of the families that are only observed. */
     static void observed() throws ClassNotFoundException {
-        load(Observer.class, ObjectNames.class, PendingItems.class, HandoverHooks.class, MonitorHooks.class, LockCalls.class,
-                WaitCalls.class, PoolCalls.class, QueueCalls.class, TimeCalls.class, ClockCalls.class,
-                SelectorCalls.class, CallWeaver.class, SynchronizedMethod.class, HeldMonitors.class, MonitorUsers.class, BaseClasses.class);
+        load(Observer.class, ObjectNames.class, PendingItems.class, HandoverHooks.class, MonitorHooks.class,
+                HeldMonitors.class, MonitorUsers.class, LockCalls.class, WaitCalls.class, FutureCalls.class, PoolCalls.class,
+                QueueCalls.class, TimeCalls.class, ClockCalls.class, SelectorCalls.class, CallWeaver.class,
+                SynchronizedMethod.class, BaseClasses.class);
     }
 
     private static void load(Class<?>... classes) throws ClassNotFoundException {

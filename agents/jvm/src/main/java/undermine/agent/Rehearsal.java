@@ -21,10 +21,11 @@ import undermine.agent.wire.EventFile;
 import undermine.agent.wire.ToolLink;
 
 /**
- * The main class of a run that makes an archive of classes (AppCDS): loads what the agent would load, then runs the program.
+ * The main class of a run that creates an archive of classes (AppCDS): it loads the agent's classes, then runs the
+ * program.
  *
- * An archive cannot be made while an agent is loaded, so the jar is only on the boot loader's path then. With the archive
- * a JVM with the agent starts nearly as quickly as one without.
+ * An archive can't be created while an agent is loaded, so the jar is only on the boot class path then. With the archive,
+ * a JVM with the agent starts nearly as fast as one without.
  *
  *     java -Xbootclasspath/a:undermine-agent.jar -XX:ArchiveClassesAtExit=FILE undermine.agent.Rehearsal MAIN [ARGUMENT ...]
  */
@@ -57,7 +58,7 @@ public final class Rehearsal {
         }
     }
 
-    /** Some are for other versions of Java. */
+    /** Some classes are for newer versions of Java. */
     private static void load(String name) {
         try {
             Class.forName(name, false, null);

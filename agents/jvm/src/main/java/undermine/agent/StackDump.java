@@ -19,7 +19,7 @@ import undermine.agent.stacks.Locs;
 import undermine.agent.stacks.Sites;
 import undermine.agent.wire.Config;
 
-/** What all threads of this process are doing, written down when the tool asks for it. Calls no code of the target. */
+/** Writes the stacks of all threads of this process when the tool asks for them. Calls no code of the target. */
 final class StackDump {
     private static final int THREADS_MAX = 200;
     private static final int FRAMES_MAX = 60;
@@ -37,7 +37,7 @@ final class StackDump {
         this.sites = sites;
     }
 
-    /** Writes the stacks file of this process anew, under another name first. */
+    /** Write the stacks file of this process: under a temporary name first, then renamed. */
     static void write(Config config, ThreadNames names, Sites sites) throws IOException {
         Map<String, Object> who = new LinkedHashMap<String, Object>();
         who.put("node", config.node);
@@ -70,7 +70,7 @@ final class StackDump {
         }
     }
 
-    /** Those that fit; how many do not is said. */
+    /** The JSON text, with as many threads as fit and the number of those left out. */
     String text(Map<String, Object> who) {
         StringBuilder doing = new StringBuilder();
         int count = 0;
@@ -95,12 +95,12 @@ final class StackDump {
         List<String> own = new ArrayList<String>();
         for (StackTraceElement element : trace) {
             String className = element.getClassName();
-            if (Sites.isAgents(className) || stack.size() == FRAMES_MAX) {
+            if (Sites.isOfAgent(className) || stack.size() == FRAMES_MAX) {
                 continue;
             }
             String place = cut(Locs.of(className, element.getMethodName(), "", null));
             stack.add(place + ":" + Math.max(element.getLineNumber(), 0));
-            if (sites.targets(className)) {
+            if (sites.isOfTarget(className)) {
                 own.add(place);
             }
         }

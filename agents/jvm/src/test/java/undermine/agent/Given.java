@@ -23,7 +23,7 @@ import undermine.agent.wire.EventFile;
 import undermine.agent.wire.SharedState;
 import undermine.agent.wire.ToolLink;
 
-/** What tests of decisions are made of. */
+/** Test data: a shared state, decision tables, calls, a fake tool, and a reader of receipts. */
 public final class Given {
     public static final int VARIABLES = 1024;
     public static final int PORTS = 4096;
@@ -77,12 +77,12 @@ public final class Given {
         return new Call(table.operation(op), subject, stack(loc), 7, cursor);
     }
 
-    /** How often a place of this operation is claimed. */
+    /** True if the call makes a trigger part at this place (`before` or `after`) claim. */
     public static boolean isReached(DecisionTable table, String place, Call call) {
         return !table.reached(place.equals("before") ? call.operation.before : call.operation.after, call).isEmpty();
     }
 
-    /** A tool that answers as it was told, and remembers what it was asked. */
+    /** A fake tool with fixed answers that remembers its requests. */
     public static final class Tool extends ToolLink {
         public final List<Map<String, Object>> asked = new ArrayList<>();
         public final Map<String, Map<String, Object>> answers = new HashMap<>();
@@ -106,7 +106,7 @@ public final class Given {
         }
     }
 
-    /** The receipts of an event file, in order: `seq step action detail`, and the time held. */
+    /** The receipts of an event file, in order: `seq step action detail`, and the duration. */
     public static final class Receipts {
         public final List<String> texts = new ArrayList<>();
         public final List<Long> held = new ArrayList<>();

@@ -9,7 +9,7 @@ import java.util.Map;
 import undermine.agent.lib.JsonValues;
 import undermine.agent.wire.SharedState;
 
-/** A condition on a variable that was published: compared with a value or with another variable. */
+/** A condition on a published variable: it is compared with a value or with another variable. */
 final class Comparison {
     private final int slot;
     private final String how;
@@ -44,7 +44,7 @@ final class Comparison {
         return true;
     }
 
-    /** Two texts, as numbers where both are; null is absent: equal to nothing but itself. */
+    /** Compare two texts, as numbers if both are numbers. Null is absent, and equal only to null. */
     static boolean holds(String left, String how, String right) {
         if (left == null || right == null) {
             boolean same = left == null && right == null;
@@ -78,7 +78,7 @@ final class Comparison {
         return number instanceof Double && ((Double) number).isNaN();
     }
 
-    /** Whole numbers are compared exactly, also with others. */
+    /** Integers are compared exactly, also with other numbers. */
     private static int compare(Number one, Number two) {
         boolean isOneInfinite = one instanceof Double && ((Double) one).isInfinite();
         boolean isTwoInfinite = two instanceof Double && ((Double) two).isInfinite();
@@ -92,7 +92,7 @@ final class Comparison {
         return number instanceof BigInteger ? new BigDecimal((BigInteger) number) : new BigDecimal(number.doubleValue());
     }
 
-    /** A BigInteger or a Double, or null if the text is no number. */
+    /** A BigInteger or a Double; null if the text isn't a number. */
     private static Number number(String text) {
         String trimmed = text.trim();
         boolean isSigned = trimmed.startsWith("-") || trimmed.startsWith("+");
@@ -112,7 +112,7 @@ final class Comparison {
         return bare.indexOf('.') < 0 && bare.indexOf('e') < 0 && bare.indexOf('E') < 0;
     }
 
-    /** Digits, perhaps with a point and an exponent: Java's own parser also takes `1d` and hexadecimal numbers. */
+    /** Digits, optionally with a point and an exponent. Java's own parser would also accept `1d` and hexadecimal numbers. */
     private static boolean isNumber(String bare) {
         int at = digits(bare, 0);
         boolean hasDigits = at > 0;
@@ -133,7 +133,7 @@ final class Comparison {
         return hasDigits && at == bare.length();
     }
 
-    /** The end of the digits that begin here; a single `_` may stand between two of them. */
+    /** The end of the digits that begin here; a single `_` may separate two of them. */
     private static int digits(String text, int at) {
         int end = at;
         while (end < text.length() && (isDigit(text, end) || isJoint(text, at, end))) {

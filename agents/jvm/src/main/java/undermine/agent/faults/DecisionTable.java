@@ -15,22 +15,28 @@ import undermine.agent.operations.OperationListener;
 import undermine.agent.wire.SharedState;
 
 /**
- * All operations by name, with the steps of this process compiled into them. Decides; never acts.
+ * All operations by name, with the steps of this process compiled into them. It decides and never acts.
  *
- * An operation nobody asks about costs one look at an empty array.
+ * An operation that no step asks about costs one look at an empty array.
  */
 public final class DecisionTable {
-    /** Where a condition on variables is looked at, unless it names the operation; and where variables are read. */
+    /**
+     * The operations at which variables are read, and at which a condition on variables is checked unless it names an
+     * operation.
+     */
     static final List<String> SENDS = Arrays.asList("net.send", "msg.send");
     static final List<String> RECEIVES = Arrays.asList("net.recv", "msg.recv");
-    /** Faults that act on the data's way come before the operation whatever was asked for; and where they can. */
+    /**
+     * The operations whose data can be corrupted or dropped. Such faults act before the operation, whatever the trigger
+     * says.
+     */
     static final List<String> CORRUPTIBLE = Arrays.asList(
             "file.read", "file.write", "file.map_read", "file.map_write", "net.send", "net.recv", "msg.send", "msg.recv");
     static final List<String> DROPPABLE = Arrays.asList(
             "net.send", "net.recv", "msg.send", "msg.recv", "db.read", "db.write", "db.commit");
-    /** Accesses to the memory that a file is mapped to: the system has no error to answer them with. */
+    /** Accesses to mapped files: the system can't answer them with an error. */
     static final List<String> MAPPED = Arrays.asList("file.map_read", "file.map_write");
-    /** What this agent or the tool can carry out: steps of other kinds count nowhere. */
+    /** Faults that this agent or the tool can carry out. Steps of other kinds never match. */
     static final List<String> DOABLE = Arrays.asList(
             "crash", "reboot", "delay", "error", "pause", "partition", "hold");
 
@@ -67,12 +73,12 @@ public final class DecisionTable {
         }
     }
 
-    /** The operation of this name; null if there is none. */
+    /** The operation of this name, or null. */
     public Operation operation(String name) {
         return operations.get(name);
     }
 
-    /** Put something before all halves where variables are read; its `reached` is called as theirs are. */
+    /** Add a listener where variables are read, before all trigger parts. */
     public void lookFirst(OperationListener watcher) {
         for (String name : SENDS) {
             operations.get(name).add(watcher, true, true);
@@ -82,7 +88,7 @@ public final class DecisionTable {
         }
     }
 
-    /** Count one occurrence; returns the halves that are to be claimed now. */
+    /** Count one occurrence; returns the trigger parts that must be claimed now. */
     public List<TriggerPart> reached(OperationListener[] listeners, Call call) {
         if (listeners.length == 0 || state.healed()) {
             return Collections.emptyList();
@@ -92,12 +98,12 @@ public final class DecisionTable {
             if (!listener.reached(state, call)) {
                 continue;
             }
-            TriggerPart half = (TriggerPart) listener;
-            if (half.isFirst) {
-                state.raise(half.firstAt);
+            TriggerPart part = (TriggerPart) listener;
+            if (part.isFirst) {
+                state.raise(part.firstAt);
             } else {
                 found = found.isEmpty() ? new ArrayList<TriggerPart>() : found;
-                found.add(half);
+                found.add(part);
             }
         }
         return found;
@@ -117,35 +123,35 @@ public final class DecisionTable {
         addPair(step, "second", description);
     }
 
-    /** The second half is looked at first, so that one occurrence is never both. */
-    private void addPair(Step step, String part, Map<String, Object> pair) {
+    /** The second part comes first, so that one occurrence never counts for both. */
+    private void addPair(Step step, String half, Map<String, Object> pair) {
         boolean needsFirst = !JsonValues.map(pair.get("first")).isEmpty();
         if (!JsonValues.map(pair.get("second")).isEmpty()) {
-            addHalf(new TriggerPart(step, part, false, needsFirst, JsonValues.map(pair.get("second"))));
+            addPart(new TriggerPart(step, half, false, needsFirst, JsonValues.map(pair.get("second"))));
         }
         if (needsFirst) {
-            addHalf(new TriggerPart(step, part, true, true, JsonValues.map(pair.get("first"))));
+            addPart(new TriggerPart(step, half, true, true, JsonValues.map(pair.get("first"))));
         }
     }
 
-    private void addHalf(TriggerPart half) {
-        if (isElsewhere(half, "node", node) || isElsewhere(half, "role", role)) {
+    private void addPart(TriggerPart part) {
+        if (isElsewhere(part, "node", node) || isElsewhere(part, "role", role)) {
             return;
         }
-        if (!KEYS.containsAll(half.match.keySet()) || !KEYS.containsAll(half.keys)) {
-            return; // a key this agent does not know can never be equal
+        if (!KEYS.containsAll(part.match.keySet()) || !KEYS.containsAll(part.keys)) {
+            return; // a key that this agent doesn't know never matches
         }
-        half.match.put("node", node);
-        half.match.put("role", role);
+        part.match.put("node", node);
+        part.match.put("role", role);
         for (Operation operation : operations.values()) {
-            String place = half.placeAt(operation);
+            String place = part.placeAt(operation);
             if (!place.equals(TriggerPart.NOWHERE)) {
-                operation.add(half, place.equals(TriggerPart.BEFORE), false);
+                operation.add(part, place.equals(TriggerPart.BEFORE), false);
             }
         }
     }
 
-    private static boolean isElsewhere(TriggerPart half, String key, String here) {
-        return half.match.containsKey(key) && !here.equals(half.match.get(key));
+    private static boolean isElsewhere(TriggerPart part, String key, String here) {
+        return part.match.containsKey(key) && !here.equals(part.match.get(key));
     }
 }

@@ -7,7 +7,7 @@ import undermine.agent.wire.Cursor;
 import undermine.agent.wire.EventFile;
 import undermine.agent.wire.SharedState;
 
-/** Time that passes before the operation goes on: until it is up, the step is over or everything is healed. */
+/** A delay of one operation. It ends when its time is up, its step is over, or everything is healed. */
 final class Delay {
     static final long LOOK_NS = 20000000L;
 
@@ -21,7 +21,7 @@ final class Delay {
     private final long end;
     private boolean ended;
 
-    /** Begins now, with a receipt that says so. */
+    /** Begin the delay, with a receipt. */
     Delay(SharedState state, EventFile file, Step step, Call call, int action, int detail) {
         this.state = state;
         this.file = file;
@@ -34,7 +34,7 @@ final class Delay {
         file.receipt(call.cursor, seq, start, this.step, 0, action, detail);
     }
 
-    /** True once it has ended; the cursor is that of the thread that looks. */
+    /** True once it has ended; `cursor` belongs to the current thread. */
     boolean over(Cursor cursor) {
         if (!hasEnded() && (Clock.now() >= end || state.over(step))) {
             finish(cursor);
@@ -46,7 +46,7 @@ final class Delay {
         return ended;
     }
 
-    /** End it now, with a receipt that says how long it was. */
+    /** End it now, with a receipt of its duration. */
     synchronized void finish(Cursor cursor) {
         if (!ended) {
             ended = true;
@@ -55,7 +55,7 @@ final class Delay {
         }
     }
 
-    /** Hold this thread. */
+    /** Make this thread wait until the delay is over. */
     void waitHere(Cursor cursor) {
         try {
             while (!over(cursor)) {

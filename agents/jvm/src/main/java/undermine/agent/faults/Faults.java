@@ -20,15 +20,15 @@ import undermine.agent.wire.SharedState;
 import undermine.agent.wire.ToolLink;
 
 /**
- * Claims steps and carries out what the tool agrees to. The agent must be at work in the thread.
+ * Claims steps and carries out the faults that the tool agrees to. The caller has set `busy`.
  *
- * What is done to an operation is left in its Call: an error to raise, or that it would block.
+ * The effect on an operation is stored in its Call: an error to raise, or that it would block.
  */
 public final class Faults {
-    /** What this agent can do, in the words of its introduction. */
+    /** The capabilities of this agent, as it reports them to the tool. */
     public static final List<String> CAPABILITIES = Collections.unmodifiableList(Arrays.asList(
             "crash", "reboot", "delay", "delay-operation", "error", "pause", "partition", "when", "unseen", "until"));
-    /** A program that asks a channel again and again while nothing may come or go is kept from spinning. */
+    /** Keeps a program from spinning that asks a blocked channel again and again. */
     private static final long SPIN_NS = 1000000L;
 
     private final DecisionTable table;
@@ -50,27 +50,27 @@ public final class Faults {
         this.sockets = sockets;
     }
 
-    /** Decide about an operation that is about to be done. */
+    /** Decide about an operation that is about to begin. */
     public void before(Call call) {
-        for (TriggerPart half : table.reached(call.operation.before, call)) {
-            claim(half, call, TriggerPart.BEFORE);
+        for (TriggerPart part : table.reached(call.operation.before, call)) {
+            claim(part, call, TriggerPart.BEFORE);
         }
         if (call.error == null && !call.wouldBlock && lasting.any()) {
             meetLasting(call);
         }
     }
 
-    /** Decide about an operation that was done. */
+    /** Decide about an operation that has been done. */
     public void after(Call call) {
-        for (TriggerPart half : table.reached(call.operation.after, call)) {
-            claim(half, call, TriggerPart.AFTER);
+        for (TriggerPart part : table.reached(call.operation.after, call)) {
+            claim(part, call, TriggerPart.AFTER);
         }
     }
 
     /**
-     * True if a channel that does not block must be told to wait, without an event. Cheap while nothing is in force.
+     * True if a non-blocking channel has to wait, without an event. Cheap while no fault is in force.
      *
-     * Asked before the operation is recorded, so that what is in the way of a fault is not counted again and again.
+     * It is asked before the operation is recorded, so that repeated attempts are not counted as occurrences.
      */
     public boolean mustWait(Operation operation, Subject subject, Object channel, Cursor cursor) {
         boolean isHeld = isSlow(channel, operation, cursor);
@@ -83,7 +83,7 @@ public final class Faults {
         return isHeld;
     }
 
-    /** End the delays that are over though nobody asks for their channels any more. */
+    /** End delays that are over, even if the target no longer uses their channels. */
     public void look(Cursor cursor) {
         for (Slow each : slow) {
             if (each.hold.over(cursor)) {
@@ -92,14 +92,14 @@ public final class Faults {
         }
     }
 
-    // --- what lasts
+    // --- lasting faults
 
     private void meetLasting(Call call) {
         String name = lasting.errorOf(call.operation, call.subject);
         if (name != null) {
             call.error = SystemErrors.make(name, call.operation, call.subject);
         } else if (lasting.holds(call.operation, call.subject)) {
-            if (isLost(call.operation, call.subjectOf)) {
+            if (isLost(call.operation, call.handle)) {
                 call.isLost = true;
             } else if (call.nonBlocking) {
                 call.wouldBlock = true;
@@ -110,16 +110,16 @@ public final class Faults {
         }
     }
 
-    /** What is kept from a datagram is kept for ever. */
-    private boolean isLost(Operation operation, Object thing) {
-        return operation.name.equals("net.send") && sockets.isOfDatagrams(thing);
+    /** A datagram that is held back is lost for good. */
+    private boolean isLost(Operation operation, Object handle) {
+        return operation.name.equals("net.send") && sockets.isOfDatagrams(handle);
     }
 
-    /** Behind a silent partition: nothing can be sent or arrives; time limits, closing and interrupts are as ever. */
+    /** Wait behind a silent partition: nothing is sent or received. Time limits, closing and interrupts work as usual. */
     private void waitForPeer(Call call) {
-        int timeoutMs = call.operation.name.equals("net.recv") ? sockets.timeoutMs(call.subjectOf) : 0;
+        int timeoutMs = call.operation.name.equals("net.recv") ? sockets.timeoutMs(call.handle) : 0;
         long end = Clock.now() + timeoutMs * 1000000L;
-        while (lasting.any() && sockets.isWaiting(call.subjectOf)) {
+        while (lasting.any() && sockets.isWaiting(call.handle)) {
             String name = lasting.errorOf(call.operation, call.subject);
             if (name != null) {
                 call.error = SystemErrors.make(name, call.operation, call.subject);
@@ -136,27 +136,27 @@ public final class Faults {
         }
     }
 
-    /** What may be needed is loaded before: a step's moment does not last. */
+    /** Load everything that a step may need, since the moment of a step is short. */
     public void makeReady() {
         death.prepare().drop();
     }
 
-    // --- what is reached
+    // --- steps
 
-    private void claim(TriggerPart half, Call call, String place) {
-        Step step = half.step;
+    private void claim(TriggerPart part, Call call, String place) {
+        Step step = part.step;
         int action = file.string(call.cursor, step.kind);
         int detail = file.string(call.cursor, detail(step, call, place));
-        boolean isDeath = half.part.equals("second") && (step.kind.equals("crash") || step.kind.equals("reboot"));
+        boolean isDeath = part.half.equals("second") && (step.kind.equals("crash") || step.kind.equals("reboot"));
         Death.Prepared blow = isDeath ? death.prepare() : null;
-        boolean agreed = agreed(half, call);
+        boolean agreed = agreed(part, call);
         if (blow != null) {
             if (agreed) {
                 write(step, call, action, detail);
                 blow.strike();
             }
             blow.drop();
-        } else if (agreed && half.part.equals("second")) {
+        } else if (agreed && part.half.equals("second")) {
             act(step, call, place, action, detail);
         }
     }
@@ -169,13 +169,13 @@ public final class Faults {
         }
     }
 
-    /** Ask the tool; false also if it does the thing itself. */
-    private boolean agreed(TriggerPart half, Call call) {
-        Map<String, Object> answer = link.ask(claimOf(half, call));
+    /** Ask the tool; false also if the tool carries out the fault itself. */
+    private boolean agreed(TriggerPart part, Call call) {
+        Map<String, Object> answer = link.ask(claimOf(part, call));
         return answer != null && "go".equals(answer.get("type")) && !Boolean.TRUE.equals(answer.get("external"));
     }
 
-    private Map<String, Object> claimOf(TriggerPart half, Call call) {
+    private Map<String, Object> claimOf(TriggerPart part, Call call) {
         Map<String, Object> point = new LinkedHashMap<String, Object>();
         point.put("op", call.operation.name);
         point.put("loc", call.stack.loc);
@@ -185,8 +185,8 @@ public final class Faults {
         point.put("stack", call.stack.digest());
         Map<String, Object> claim = new LinkedHashMap<String, Object>();
         claim.put("type", "claim");
-        claim.put("step", (long) half.step.index);
-        claim.put("half", half.part);
+        claim.put("step", (long) part.step.index);
+        claim.put("half", part.half);
         claim.put("node", table.node);
         claim.put("incarnation", link.hello.get("incarnation"));
         claim.put("pid", link.hello.get("pid"));
@@ -209,7 +209,7 @@ public final class Faults {
         file.receipt(call.cursor, call.seq, Clock.now(), step.index, 0, action, detail);
     }
 
-    /** The error is made first: with the receipt it is certain that it is raised. */
+    /** Create the error before the receipt is written: a receipt proves that the error is raised. */
     private void raise(Step step, Call call, int action, int detail) {
         String name = step.text("error", "EIO");
         String scope = step.text("scope", "once");
@@ -221,12 +221,12 @@ public final class Faults {
         }
     }
 
-    /** Hold the thread now or, where a channel alone is to wait and its thread must not, let the channel do it. */
+    /** Delay the thread or, if only the operation of a non-blocking channel is delayed, the channel. */
     private void delay(Step step, Call call, String place, int action, int detail) {
         Delay hold = new Delay(state, file, step, call, action, detail);
-        boolean isOfChannel = call.nonBlocking && call.subjectOf != null && DecisionTable.isTransfer(call.operation.name);
+        boolean isOfChannel = call.nonBlocking && call.handle != null && DecisionTable.isTransfer(call.operation.name);
         if (step.isOfOperation() && isOfChannel && place.equals(TriggerPart.BEFORE)) {
-            slow.add(new Slow(call.subjectOf, call.operation.name, hold));
+            slow.add(new Slow(call.handle, call.operation.name, hold));
             call.wouldBlock = true;
         } else {
             hold.waitHere(call.cursor);
@@ -246,7 +246,7 @@ public final class Faults {
         return false;
     }
 
-    /** A channel on which one direction is slow. */
+    /** A channel that is slow in one direction. */
     private static final class Slow {
         final WeakReference<Object> channel;
         final String op;

@@ -12,12 +12,12 @@ import undermine.agent.operations.Subject;
 import undermine.agent.wire.SharedState;
 import undermine.agent.wire.ToolLink;
 
-/** The faults in force, kept up to date by the generation in the shared state. */
+/** The faults in force. The generation in the shared state tells when they have changed. */
 public final class LastingFaults {
-    /** ENOSPC is for what needs space; other disk errors for what reaches the device. */
+    /** Operations that ENOSPC meets; other disk errors meet all operations that reach the device. */
     private static final List<String> NEEDS_SPACE = Arrays.asList(
             "file.write", "file.create", "file.mkdir", "db.write", "db.commit");
-    /** Closing always works, and mapped memory has no way to answer. */
+    /** Closing always works, and mapped memory can't answer with an error. */
     private static final List<String> SPARED = Arrays.asList(
             "file.close", "file.stat", "net.close", "file.map_read", "file.map_write");
     private static final String PEER = "peer:";
@@ -32,7 +32,7 @@ public final class LastingFaults {
         this.link = link;
     }
 
-    /** Take over what the tool said was in force; the generation is the one seen before it was asked. */
+    /** Take over the faults that the tool reported; `generation` was read before the tool was asked. */
     public synchronized void welcome(int generation, Map<String, Object> answer) {
         List<Map<String, Object>> found = new ArrayList<Map<String, Object>>();
         if (answer != null) {
@@ -44,7 +44,7 @@ public final class LastingFaults {
         this.generation = generation;
     }
 
-    /** True if anything is in force. Asks the tool if something changed: the agent must be at work in this thread. */
+    /** True if any fault is in force. Asks the tool if something has changed; the caller has set `busy`. */
     public boolean any() {
         if (state.generation() != generation) {
             refresh();
@@ -64,7 +64,7 @@ public final class LastingFaults {
         }
     }
 
-    /** An error of ours that lasts from now on. */
+    /** Add an error of this agent that lasts from now on. */
     synchronized void add(int step, String error, String scope, Subject subject) {
         Map<String, Object> entry = new LinkedHashMap<String, Object>();
         entry.put("step", (long) step);
@@ -77,7 +77,7 @@ public final class LastingFaults {
         entries = longer;
     }
 
-    /** The name of the error by which a lasting fault answers this operation, or null. */
+    /** The error with which a lasting fault answers this operation, or null. */
     public String errorOf(Operation operation, Subject subject) {
         String op = operation.name;
         List<Map<String, Object>> now = entries;
@@ -93,7 +93,7 @@ public final class LastingFaults {
         return null;
     }
 
-    /** True if a silent partition keeps what is sent or received by this operation. */
+    /** True if a silent partition holds back the data of this operation. */
     boolean holds(Operation operation, Subject subject) {
         List<Map<String, Object>> now = entries;
         if (now.isEmpty() || state.healed()) {
@@ -119,7 +119,7 @@ public final class LastingFaults {
         return isConnect ? "EHOSTUNREACH" : "ECONNRESET";
     }
 
-    /** True if this partition meets this operation. Connecting needs both directions. */
+    /** True if this partition affects this operation. Connecting needs both directions. */
     private static boolean cuts(Map<String, Object> entry, String op, Subject subject) {
         if (!subject.target.startsWith(PEER)) {
             return false;
@@ -160,7 +160,7 @@ public final class LastingFaults {
         return "disk".equals(scope) ? subject.onDisk : isPartOf(value, subject.resource);
     }
 
-    /** True for the path itself and for both paths of a renaming. */
+    /** True for the path itself and for both paths of a rename. */
     private static boolean isPartOf(String path, String resource) {
         if (resource.equals(path)) {
             return true;

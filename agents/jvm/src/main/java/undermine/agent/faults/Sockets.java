@@ -1,6 +1,6 @@
 package undermine.agent.faults;
 
-/** The questions that faults ask about a socket, given by the object that stands for it. */
+/** Questions that faults ask about a socket. A socket is given by the object that the JDK or Netty uses for it. */
 public interface Sockets {
     /** False if the thread that waits for the socket would be woken: it was closed, or an interrupt is about to close it. */
     boolean isWaiting(Object socket);

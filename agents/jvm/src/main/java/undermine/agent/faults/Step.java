@@ -2,12 +2,12 @@ package undermine.agent.faults;
 
 import java.util.Map;
 
-/** A fault and its number. */
+/** A step of the plan: its fault and its index. */
 final class Step {
     final int index;
     final Map<String, Object> fault;
     final String kind;
-    /** The word for it in the introduction of an agent that can do it; a hold is met where what it stands for would be. */
+    /** The capability that the fault needs. A hold matches where the fault would that it stands for. */
     final String like;
 
     Step(int index, Map<String, Object> fault) {

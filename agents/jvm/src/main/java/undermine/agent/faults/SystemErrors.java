@@ -21,7 +21,7 @@ import java.util.Map;
 import undermine.agent.operations.Operation;
 import undermine.agent.operations.Subject;
 
-/** The answers of the operating system as the JDK raises them, and back. */
+/** Converts errors of the operating system to exceptions of the JDK, and back. */
 public final class SystemErrors {
     private static final String[] TEXTS = {
         "EIO", "Input/output error", "ENOSPC", "No space left on device", "ENOENT", "No such file or directory",
@@ -39,7 +39,7 @@ public final class SystemErrors {
         "EADDRNOTAVAIL", "Cannot assign requested address", "ENOTCONN", "Transport endpoint is not connected",
         "EMSGSIZE", "Message too long", "EPROTO", "Protocol error", "EDESTADDRREQ", "Destination address required",
     };
-    /** The numbers of the same errors in Linux, where nothing says otherwise. */
+    /** The Linux error numbers, in the order of TEXTS. */
     private static final int[] NUMBERS = {
         5, 28, 2, 13, 17, 30, 122, 24, 23, 20, 21, 39, 1, 22, 9, 27, 36, 40, 18, 16, 116, 4, 11, 12, 105, 32,
         104, 111, 103, 113, 101, 100, 110, 98, 99, 107, 90, 71, 89,
@@ -59,7 +59,7 @@ public final class SystemErrors {
     private SystemErrors() {
     }
 
-    /** The exception that this answer becomes; files as java.io raises it. What is not known is EIO. */
+    /** The exception for this errno; for files, as java.io raises it. An unknown errno becomes EIO. */
     static Throwable make(String errno, Operation operation, Subject subject) {
         String name = TEXT_OF.containsKey(errno) ? errno : "EIO";
         String text = TEXT_OF.get(name);
@@ -73,7 +73,7 @@ public final class SystemErrors {
         return bare(new IOException(text));
     }
 
-    /** The same error as java.nio.file raises it; for a file that is opened, renamed, removed and so on there. */
+    /** The same error as java.nio.file raises it. */
     public static Throwable ofFileSystem(Throwable error, String file, String other) {
         String name = nameOf(error);
         switch (name) {
@@ -113,7 +113,7 @@ public final class SystemErrors {
         }
     }
 
-    /** Without our frames at its top: the program sees the JDK's own method raise it. */
+    /** Remove the agent's frames from the top of the stack trace, so that the JDK's own method seems to raise it. */
     public static <T extends Throwable> T bare(T error) {
         List<StackTraceElement> frames = new ArrayList<StackTraceElement>();
         for (StackTraceElement frame : error.getStackTrace()) {
@@ -125,7 +125,7 @@ public final class SystemErrors {
         return error;
     }
 
-    /** The errno's name where it can be told, else the simple name of the class. */
+    /** The errno of an exception; the simple name of its class if it has none. */
     public static String nameOf(Throwable error) {
         String name = null;
         if (error instanceof FileSystemException) {
@@ -133,7 +133,7 @@ public final class SystemErrors {
         } else if (error instanceof IOException && !error.getClass().getName().startsWith("javax.net.ssl.")) {
             name = ofMessage(error.getMessage());
         }
-        if (name == null && error instanceof NoRouteToHostException) { // Netty says no more than that
+        if (name == null && error instanceof NoRouteToHostException) { // Netty's exception has no message with the errno
             name = "EHOSTUNREACH";
         }
         if (name != null) {
@@ -162,7 +162,7 @@ public final class SystemErrors {
         return error instanceof FileSystemLoopException ? "ELOOP" : ofMessage(error.getReason());
     }
 
-    /** The number of an error in Linux; that of EIO for one that is not known. */
+    /** The Linux number of an error; that of EIO if it is unknown. */
     public static int numberOf(String name) {
         for (int i = 0; i < TEXTS.length; i += 2) {
             if (TEXTS[i].equals(name)) {
@@ -172,7 +172,7 @@ public final class SystemErrors {
         return NUMBERS[0];
     }
 
-    /** `text`, `path (text)`, `text (what failed)` of older JDKs, and `what failed: text` of Netty. */
+    /** The messages are `text`, `path (text)`, `text (what failed)` in older JDKs, and `what failed: text` in Netty. */
     private static String ofMessage(String message) {
         if (message == null) {
             return null;

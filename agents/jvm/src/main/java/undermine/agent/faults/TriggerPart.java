@@ -13,15 +13,15 @@ import undermine.agent.operations.Operation;
 import undermine.agent.operations.OperationListener;
 import undermine.agent.wire.SharedState;
 
-/** One occurrence that a trigger waits for: the first or second of a step's start (`second`) or of its end (`until`). */
+/** One occurrence that a trigger waits for. A step's start (`second`) and its end (`until`) each have one or two of them. */
 final class TriggerPart extends OperationListener {
     static final String BEFORE = "before";
     static final String AFTER = "after";
     static final String NOWHERE = "";
 
     final Step step;
-    /** `second` or `until`. */
-    final String part;
+    /** `second` or `until`: the claim's `half`. */
+    final String half;
     final boolean isFirst;
     final boolean needsFirst;
     final Map<String, Object> match;
@@ -35,14 +35,14 @@ final class TriggerPart extends OperationListener {
     private final Set<List<String>> seen;
     private final List<Comparison> when;
     private final AtomicInteger counter = new AtomicInteger();
-    /** Where the flag stands that says whether the first half was seen. */
+    /** The offset of the flag that says whether the first occurrence was seen. */
     final int firstAt;
     private final boolean acts;
     private final int wanted;
 
-    TriggerPart(Step step, String part, boolean isFirst, boolean needsFirst, Map<String, Object> description) {
+    TriggerPart(Step step, String half, boolean isFirst, boolean needsFirst, Map<String, Object> description) {
         this.step = step;
-        this.part = part;
+        this.half = half;
         this.isFirst = isFirst;
         this.needsFirst = needsFirst;
         this.match = new HashMap<String, Object>(JsonValues.map(description.get("match")));
@@ -57,8 +57,8 @@ final class TriggerPart extends OperationListener {
         this.keys = texts(unseen.get("keys"));
         this.seen = points(unseen.get("seen"));
         this.when = Comparison.all(description.get("when"));
-        boolean isUntil = part.equals("until");
-        this.acts = part.equals("second") && !isFirst;
+        boolean isUntil = half.equals("until");
+        this.acts = half.equals("second") && !isFirst;
         this.wanted = isUntil ? SharedState.FIRED : SharedState.ARMED;
         this.firstAt = SharedState.STEPS + SharedState.STEP_SIZE * step.index + (isUntil ? 2 : 1);
     }
@@ -79,7 +79,7 @@ final class TriggerPart extends OperationListener {
         return found;
     }
 
-    /** Before or after this operation, or nowhere if it is not looked at there. */
+    /** Whether this part is checked before or after the operation, or nowhere. */
     String placeAt(Operation operation) {
         String name = operation.name;
         if (!operation.matchable || op != null && !op.equals(name)) {
@@ -91,7 +91,8 @@ final class TriggerPart extends OperationListener {
                 return NOWHERE;
             }
             if (like.equals("corrupt") || like.equals("drop")) {
-                return (like.equals("drop") ? DecisionTable.DROPPABLE : DecisionTable.CORRUPTIBLE).contains(name) ? BEFORE : NOWHERE;
+                List<String> possible = like.equals("drop") ? DecisionTable.DROPPABLE : DecisionTable.CORRUPTIBLE;
+                return possible.contains(name) ? BEFORE : NOWHERE;
             }
             if (like.equals("delay-operation") && DecisionTable.isTransfer(name)) {
                 return BEFORE;
@@ -103,7 +104,7 @@ final class TriggerPart extends OperationListener {
         return place;
     }
 
-    /** Count one occurrence; true if it is the one. */
+    /** Count one occurrence; true if it is the one that the trigger names. */
     @Override
     public boolean reached(SharedState state, Call call) {
         if (state.stepState(step.index) != wanted) {
@@ -122,7 +123,7 @@ final class TriggerPart extends OperationListener {
                 && (keys.isEmpty() || !seen.contains(point(call)));
     }
 
-    /** The values of the kept keys. Node and role are those of the match: they were compared when it was compiled. */
+    /** The values of the kept keys. Node and role come from the match: they were compared when the table was compiled. */
     private List<String> point(Call call) {
         List<String> values = new ArrayList<String>(keys.size());
         for (int i = 0; i < keys.size(); i++) {

@@ -15,9 +15,9 @@ import undermine.agent.record.ThreadState;
 import undermine.agent.record.WovenFrame;
 
 /**
- * Entries of the JDK's lowest methods for files. True: the method is to answer false, 0 or nothing at once.
+ * Entries of the JDK's lowest methods for files. True: the method answers false, 0 or nothing at once.
  *
- * A file counts if its descriptor is known, and that is so if it was opened below a folder that counts.
+ * A file is recorded if its descriptor is known, that is, if it was opened below a configured folder.
  */
 public final class FileHooks {
     public static final WeakIdentityMap<Subject> FILES = new WeakIdentityMap<Subject>();
@@ -35,17 +35,17 @@ public final class FileHooks {
         return open(descriptor, (String) path, true, false, WovenFrame.RAISE);
     }
 
-    /** The mode is 1 for reading only. */
+    /** `mode` is odd for reading only. */
     public static boolean openRandom(Object descriptor, Object path, int mode) {
         return open(descriptor, (String) path, (mode & 1) == 0, false, WovenFrame.RAISE);
     }
 
-    /** Relative to the folder of a descriptor, if there is one: that does not count. */
+    /** Not recorded if the path is relative to the folder of a descriptor. */
     public static boolean openPath(int folder, Object path, boolean creates, boolean createsNew) {
         return open(null, folder >= 0 ? null : path.toString(), creates, createsNew, WovenFrame.RAISE_NIO);
     }
 
-    /** What must be new is created, also if it turns out that it is there already. */
+    /** With `mustCreate` the operation is a creation, even if the file exists and it will fail. */
     private static boolean open(Object descriptor, String path, boolean mayCreate, boolean mustCreate, int answer) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
@@ -55,13 +55,13 @@ public final class FileHooks {
         }
         if (descriptor != null) {
             FILES.put(descriptor, subject);
-            frame.thing = descriptor;
+            frame.handle = descriptor;
         }
         boolean isNew = mustCreate || mayCreate && !isThere(state, path);
         return MethodEntry.enter(state, frame, isNew ? Ops.create : Ops.open, subject, 0, answer);
     }
 
-    /** The subject of a path that counts, where this thread's operations are seen; or null. */
+    /** The subject of a path; null if the path is outside the configured folders or this thread isn't recorded now. */
     private static Subject subject(ThreadState state, String path) {
         AgentCore agent = AgentCore.current;
         if (path == null || agent == null || agent.off || state.busy || state.inside > 0) {
@@ -114,13 +114,13 @@ public final class FileHooks {
         return onDescriptor(Ops.read, descriptor, size);
     }
 
-    /** What goes to a connection is sent, else it is read. */
+    /** A transfer to a connection is a send, any other one a read. */
     public static boolean transferTo(Object descriptor, long size, Object channel) {
         Subject subject = channel instanceof SocketChannel ? ChannelHooks.connected((SocketChannel) channel) : null;
         return subject == null ? read(descriptor, size) : ChannelHooks.sendFile((SocketChannel) channel, subject);
     }
 
-    /** A number of these bytes, whatever number the method returns. */
+    /** Two bytes, whatever number the method returns. */
     public static boolean read2(Object descriptor) {
         return readNumber(descriptor, 2);
     }
@@ -176,7 +176,7 @@ public final class FileHooks {
         return onDescriptor(Ops.write, descriptor, size);
     }
 
-    /** By FileDescriptor.sync. */
+    /** FileDescriptor.sync. */
     public static boolean sync(Object descriptor) {
         ThreadState state = ThreadState.get();
         return onDescriptor(state, state.top(), Ops.fsync, descriptor, 0, WovenFrame.RAISE_SYNC);
@@ -190,7 +190,7 @@ public final class FileHooks {
         return onDescriptor(Ops.truncate, descriptor, 0);
     }
 
-    /** The descriptor is given up even where the answer is an error, as on a real device. */
+    /** The descriptor is closed even if the answer is an error, as on a real device. */
     public static boolean close(Object descriptor) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
@@ -237,7 +237,7 @@ public final class FileHooks {
         return onPath(Ops.create, path, WovenFrame.RAISE);
     }
 
-    /** The number that the method returns, a length or a time, is none of bytes that went anywhere. */
+    /** The returned number is a length or a time, not a count of transferred bytes. */
     public static boolean stat(Object path) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
@@ -263,7 +263,7 @@ public final class FileHooks {
         return onPath(Ops.mkdir, path, WovenFrame.RAISE_NIO);
     }
 
-    /** A link or a copy is a new name. */
+    /** A link or a copy creates a new name. */
     public static boolean createPath(Object path) {
         return onPath(Ops.create, path, WovenFrame.RAISE_NIO);
     }

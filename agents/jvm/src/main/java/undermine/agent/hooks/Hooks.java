@@ -5,21 +5,21 @@ import undermine.agent.record.ThreadState;
 import undermine.agent.record.WovenFrame;
 
 /**
- * What woven methods call when they end. What they call when they are entered is in FileHooks, NetHooks and so on.
+ * Called by woven methods when they end. The hooks at their entries are in FileHooks, SocketHooks and so on.
  *
- * Woven code pushes a frame of its thread's state before it calls its entry; each end pops it, and so does an entry that
- * says that the method is to answer at once. So woven code needs no variables of its own.
+ * Woven code pushes a frame before it calls the entry's hook, and each end pops it. A hook that makes the method answer
+ * at once pops it too. So woven code needs no local variables.
  */
 public final class Hooks {
     private Hooks() {
     }
 
-    /** A woven method is entered: its frame is the innermost one from now on. The hook of its own comes next. */
+    /** A woven method begins, and gets a frame. Its own hook comes next. */
     public static void enter() {
         ThreadState.get().push();
     }
 
-    /** The number that a method answers which is not to be done. */
+    /** The number that a method answers if it isn't run. */
     public static long answer() {
         ThreadState state = ThreadState.get();
         long answer = state.answer;
@@ -27,12 +27,12 @@ public final class Hooks {
         return answer;
     }
 
-    /** An exception left the hook of its own: what was decided to be raised, or an error of the JVM. The method is not begun. */
+    /** An exception left the hook at the entry: the injected error, or an error of the JVM. The method isn't run. */
     public static Throwable abandoned(Throwable error) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
         if (frame.named != null && frame.arguments != null) {
-            state.scope = frame.outer;
+            state.enclosing = frame.outer;
         }
         state.pop();
         return error;
@@ -103,7 +103,7 @@ public final class Hooks {
         return result;
     }
 
-    /** An exception leaves the method: this one, or what was decided to be raised instead. */
+    /** An exception leaves the method. Returns it, or throws the injected error instead. */
     public static Throwable failed(Throwable error) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
@@ -115,7 +115,7 @@ public final class Hooks {
         return error;
     }
 
-    /** An instance of a class that a variable's path starts at was made. */
+    /** An instance was created of a class at which a variable's path starts. */
     public static void made(String className, Object instance) {
         AgentCore agent = AgentCore.current;
         if (agent == null || agent.off) {

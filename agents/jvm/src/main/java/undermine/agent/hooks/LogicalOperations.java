@@ -19,6 +19,7 @@ import undermine.agent.operations.ArgumentPath;
 import undermine.agent.operations.Call;
 import undermine.agent.operations.EnclosingOperation;
 import undermine.agent.operations.LogicalMethod;
+import undermine.agent.operations.Operation;
 import undermine.agent.operations.Subject;
 import undermine.agent.process.Clock;
 import undermine.agent.record.AgentCore;
@@ -27,9 +28,9 @@ import undermine.agent.record.ThreadState;
 import undermine.agent.record.WovenFrame;
 
 /**
- * Logical operations: methods of the target that the user named, with the kind of their message and the peer.
+ * Logical operations: methods of the target that the user named, with the kind of their message and their peer.
  *
- * What such a method does below with the same peer is part of it, in the same thread; all else is seen as ever.
+ * Operations with the same peer that such a method does in the same thread are part of it. Others are recorded as usual.
  */
 public final class LogicalOperations {
     private static final int TEXT_MAX = 200;
@@ -43,7 +44,8 @@ public final class LogicalOperations {
         List<LogicalMethod> found = new ArrayList<LogicalMethod>();
         for (Map<String, Object> description : agent.config.operations) {
             try {
-                LogicalMethod method = new LogicalMethod(description, agent.table.operation(String.valueOf(description.get("op"))));
+                Operation operation = agent.table.operation(String.valueOf(description.get("op")));
+                LogicalMethod method = new LogicalMethod(description, operation);
                 found.add(method);
                 List<LogicalMethod> ofClass = BY_CLASS.get(method.owner());
                 if (ofClass == null) {
@@ -58,15 +60,15 @@ public final class LogicalOperations {
         methods = found.toArray(new LogicalMethod[0]);
     }
 
-    /** The number of a method that is about to be woven; its parameters have these names. */
-    public static synchronized int woven(LogicalMethod named, List<String> parameters, int count, boolean isTargets) {
+    /** Register a method that is about to be woven, with the names of its parameters; returns its number. */
+    public static synchronized int woven(LogicalMethod named, List<String> parameters, int count, boolean isOfTarget) {
         for (ArgumentPath finder : new ArgumentPath[] {named.kind, named.peer, named.size}) {
             if (finder != null && !finder.startsIn(parameters, count)) {
                 throw new IllegalArgumentException("logical operation " + named.text + ": no parameter " + finder.root);
             }
         }
         LogicalMethod[] longer = Arrays.copyOf(methods, methods.length + 1);
-        longer[methods.length] = new LogicalMethod(named, parameters, isTargets);
+        longer[methods.length] = new LogicalMethod(named, parameters, isOfTarget);
         methods = longer;
         return longer.length - 1;
     }
@@ -87,12 +89,13 @@ public final class LogicalOperations {
         if (agent == null || agent.off || state.busy || state.inside > 0) {
             return false;
         }
-        frame.outer = state.scope;
+        frame.outer = state.enclosing;
         frame.arguments = arguments;
-        frame.thing = self;
+        frame.handle = self;
         if (method.isOfResult) {
             frame.since = Clock.now();
-            state.scope = new EnclosingOperation("msg.recv", method.peer == null ? "" : peerOf(agent, state, method, frame, null)[0]);
+            String peer = method.peer == null ? "" : peerOf(agent, state, method, frame, null)[0];
+            state.enclosing = new EnclosingOperation("msg.recv", peer);
             return false;
         }
         Throwable refused = begin(agent, state, frame, null);
@@ -102,7 +105,7 @@ public final class LogicalOperations {
         return false;
     }
 
-    /** Record the beginning and decide; what is to be raised instead, or null. */
+    /** Record the beginning; returns the injected error, or null. */
     private static Throwable begin(AgentCore agent, ThreadState state, WovenFrame frame, Object result) {
         LogicalMethod method = frame.named;
         String[] peer = peerOf(agent, state, method, frame, result);
@@ -111,7 +114,7 @@ public final class LogicalOperations {
             return null;
         }
         long size = sizeOf(found(agent, state, method.size, frame, result));
-        Call call = Recorder.begin(agent, state, method.operation, subject, size, frame.since, null, false, method.isTargets);
+        Call call = Recorder.begin(agent, state, method.operation, subject, size, frame.since, null, false, method.isOfTarget);
         if (call == null) {
             return null;
         }
@@ -122,7 +125,7 @@ public final class LogicalOperations {
         }
         frame.call = call;
         if (!method.isOfResult) {
-            state.scope = new EnclosingOperation(method.operation.name, method.peer == null ? "" : peer[0]);
+            state.enclosing = new EnclosingOperation(method.operation.name, method.peer == null ? "" : peer[0]);
         }
         return null;
     }
@@ -147,9 +150,9 @@ public final class LogicalOperations {
         }
     }
 
-    /** What is to be raised instead, or null. */
+    /** Record the end; returns the injected error, or null. */
     private static Throwable ended(AgentCore agent, ThreadState state, WovenFrame frame, Object result, Throwable error) {
-        state.scope = frame.outer;
+        state.enclosing = frame.outer;
         Throwable refused = frame.named.isOfResult ? begin(agent, state, frame, result) : null;
         if (frame.call == null) {
             return refused;
@@ -158,7 +161,7 @@ public final class LogicalOperations {
         return frame.call.error;
     }
 
-    // --- what it is
+    // --- its subject
 
     private static Object found(AgentCore agent, ThreadState state, ArgumentPath finder, WovenFrame frame, Object result) {
         if (finder == null) {
@@ -166,7 +169,7 @@ public final class LogicalOperations {
         }
         state.busy = true;
         try {
-            return finder.find(frame.named.parameters, frame.thing, frame.arguments, result);
+            return finder.find(frame.named.parameters, frame.handle, frame.arguments, result);
         } catch (Throwable trouble) {
             agent.note(trouble);
             return null;
@@ -191,7 +194,7 @@ public final class LogicalOperations {
         }
     }
 
-    /** A short name for the kind of a message: its text, its number, the name of its class. */
+    /** A short name for the kind of a message: its text, its number, or the name of its class. */
     static String kindText(Object value) {
         if (value == null) {
             return "?";

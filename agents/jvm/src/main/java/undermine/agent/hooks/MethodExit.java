@@ -15,12 +15,15 @@ import undermine.agent.stacks.Stack;
 import undermine.agent.sync.HandoverHooks;
 import undermine.agent.sync.PendingItems;
 
-/** The end of a woven method: the end of its operation is recorded, and the method returns or raises what was decided. */
+/**
+ * The end of a woven method. It records the end of the operation; then the method returns or raises an error, as was
+ * decided.
+ */
 public final class MethodExit {
     private MethodExit() {
     }
 
-    /** A method that takes something from a queue of the JDK's own ends; its frame is popped. */
+    /** The end of a method that takes an item from one of the JDK's own queues. Pops the frame. */
     static void got(ThreadState state, WovenFrame frame, Object item) {
         Subject queue = frame.queue;
         Call call = frame.call;
@@ -34,7 +37,7 @@ public final class MethodExit {
     /**
      * The method ends, by an exception or with this number. True: answer with nothing instead.
      *
-     * Throws what was decided to be raised instead. The frame is popped.
+     * Throws the injected error. Pops the frame.
      */
     static boolean exit(ThreadState state, WovenFrame frame, long result, Throwable error) {
         boolean isAnswer = frame.answer == WovenFrame.ANSWER;
@@ -50,7 +53,7 @@ public final class MethodExit {
         return instead != null;
     }
 
-    /** What is to be raised instead, or null. */
+    /** The error to raise instead, or null. */
     private static Throwable ended(AgentCore agent, ThreadState state, WovenFrame frame, long result, Throwable error) {
         if (frame.isPoll) {
             state.polls--;
@@ -72,8 +75,8 @@ public final class MethodExit {
         if (call.error == null) {
             return null;
         }
-        if (error == null && frame.thing != null) {
-            undo(agent, state, call.operation, frame.isDescriptor ? frame.side.accepted((int) result) : frame.thing);
+        if (error == null && frame.handle != null) {
+            undo(agent, state, call.operation, frame.isDescriptor ? frame.side.accepted((int) result) : frame.handle);
         }
         return MethodEntry.raised(frame, call);
     }
@@ -87,13 +90,13 @@ public final class MethodExit {
         }
     }
 
-    /** The name of an error that the method ended with; what java.nio.file has before it makes its own exceptions of it. */
+    /** The errno of the error. java.nio.file has an internal exception before it creates a public one. */
     private static String nameOf(Throwable error) {
         boolean isBare = error.getClass().getName().equals("sun.nio.fs.UnixException");
         return SystemErrors.nameOf(isBare ? new IOException(error.getMessage()) : error);
     }
 
-    /** The bytes that the method's number stands for. */
+    /** The number of bytes that the returned number stands for. */
     private static long bytes(WovenFrame frame, long result) {
         if (frame.isValue) {
             return frame.size;
@@ -104,13 +107,13 @@ public final class MethodExit {
         return result < 0 ? 0 : frame.isOneByte ? 1 : frame.datagram != null ? frame.received(result) : result;
     }
 
-    /** What a channel that does not block was asked for, and was not in vain. */
+    /** Record the operation of a non-blocking channel that did something. */
     private static void recordLate(AgentCore agent, ThreadState state, WovenFrame frame, long result, Throwable error) {
         boolean isInVain = frame.isDescriptor ? result < 0 : result == 0;
         if (isInVain && error == null || agent == null || agent.off) {
             return;
         }
-        Call call = Recorder.begin(agent, state, frame.late, frame.subject, frame.size, frame.since, frame.thing, true,
+        Call call = Recorder.begin(agent, state, frame.late, frame.subject, frame.size, frame.since, frame.handle, true,
                 MethodEntry.isOfCaller(frame));
         if (call != null) {
             frame.call = call;
@@ -118,12 +121,12 @@ public final class MethodExit {
         }
     }
 
-    /** What was opened, accepted or connected is closed: the program was answered with an error. */
-    static void undo(AgentCore agent, ThreadState state, Operation operation, Object thing) {
+    /** Close the file or connection, since the program gets an error instead. */
+    static void undo(AgentCore agent, ThreadState state, Operation operation, Object handle) {
         boolean wasBusy = state.busy;
         state.busy = true;
         try {
-            Undo.of(operation.name, thing);
+            Undo.of(operation.name, handle);
         } catch (Throwable trouble) {
             agent.note(trouble);
         } finally {

@@ -5,25 +5,25 @@ import java.nio.channels.SocketChannel;
 import undermine.agent.files.FileHooks;
 import undermine.agent.record.WovenFrame;
 
-/** What is learnt from the objects that woven methods return. */
+/** Learns from the objects that woven methods return. */
 public final class ReturnedObjects {
     private ReturnedObjects() {
     }
 
-    /** The number that stands for it: bytes, or 1 for something, 0 for nothing. */
+    /** The number that stands for the object: bytes, or 1 for something, 0 for nothing. */
     static long learn(WovenFrame frame, Object result) {
         if (result == null) {
-            frame.thing = null; // nothing was opened or accepted
+            frame.handle = null; // nothing was opened or accepted
             return 0;
         }
         if (result instanceof FileDescriptor && frame.call != null) {
             FileHooks.FILES.put(result, frame.call.subject);
-            frame.thing = result;
+            frame.handle = result;
         } else if (frame.side != null) {
             frame.datagram = result;
             return 1;
         } else if (result instanceof SocketChannel) {
-            frame.thing = result;
+            frame.handle = result;
             return 1;
         } else if (result instanceof String) {
             return ((String) result).length();

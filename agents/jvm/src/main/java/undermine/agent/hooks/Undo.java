@@ -6,22 +6,22 @@ import java.io.IOException;
 import undermine.agent.files.FileHooks;
 import undermine.agent.net.JdkSockets;
 
-/** Closes what was opened, accepted or connected before it was answered with an error. */
+/** Closes a file or connection that was opened before an error was injected. */
 public final class Undo {
     private Undo() {
     }
 
-    static void of(String op, Object thing) throws IOException {
+    static void of(String op, Object handle) throws IOException {
         boolean isOpening = op.equals("file.open") || op.equals("file.create") || op.equals("net.accept")
                 || op.equals("net.connect");
         if (!isOpening) {
             return;
         }
-        if (thing instanceof FileDescriptor) {
-            FileHooks.FILES.remove(thing);
-            new FileOutputStream((FileDescriptor) thing).close();
+        if (handle instanceof FileDescriptor) {
+            FileHooks.FILES.remove(handle);
+            new FileOutputStream((FileDescriptor) handle).close();
         } else {
-            JdkSockets.closeAny(thing);
+            JdkSockets.closeAny(handle);
         }
     }
 }

@@ -7,11 +7,11 @@ import undermine.agent.record.Ops;
 import undermine.agent.stacks.Sites;
 
 /**
- * Called by the target instead of clocks: the same is done, and recorded. See ReplacedCalls.
+ * Called by the target instead of clocks; each call is recorded. See ReplacedCalls.
  *
- * Programs look at clocks more often than they do anything else, so a stack is not walked for each look: what is recorded is
- * the place of the call, alone. Woven code tells it by a number (see Sites); references to these methods do not. Nor is a look at
- * a clock something that is done in a monitor (see HeldMonitors).
+ * Programs read clocks very often, so the stack isn't walked: only the call site is recorded. Woven code passes it as a
+ * number (see Sites); method references have no number. A clock read doesn't cause deferred monitors to be recorded (see
+ * HeldMonitors).
  */
 public final class ClockCalls {
     private static final Subject MILLISECONDS = new Subject("currentTimeMillis", "", false);
@@ -22,7 +22,7 @@ public final class ClockCalls {
     }
 
     public static long currentTimeMillis(int high, int middle, int low) {
-        Observer.recordPlace(Ops.clock, MILLISECONDS, Sites.number(high, middle, low));
+        Observer.recordSite(Ops.clock, MILLISECONDS, Sites.number(high, middle, low));
         return System.currentTimeMillis();
     }
 
@@ -32,7 +32,7 @@ public final class ClockCalls {
     }
 
     public static long nanoTime(int high, int middle, int low) {
-        Observer.recordPlace(Ops.clock, NANOSECONDS, Sites.number(high, middle, low));
+        Observer.recordSite(Ops.clock, NANOSECONDS, Sites.number(high, middle, low));
         return System.nanoTime();
     }
 
@@ -42,7 +42,7 @@ public final class ClockCalls {
     }
 
     public static Instant now(int high, int middle, int low) {
-        Observer.recordPlace(Ops.clock, INSTANT, Sites.number(high, middle, low));
+        Observer.recordSite(Ops.clock, INSTANT, Sites.number(high, middle, low));
         return Instant.now();
     }
 

@@ -14,19 +14,25 @@ import undermine.agent.record.Observer;
 import undermine.agent.record.Ops;
 import undermine.agent.sync.HandoverHooks;
 
-/** Called by the target instead of the methods of locks: they do the same, and are recorded. See ReplacedCalls. */
+/** Called by the target instead of the methods of locks; each call is recorded. See ReplacedCalls. */
 public final class LockCalls {
     private static final String BOTH = "java.util.concurrent.locks.ReentrantReadWriteLock";
     private static final Field READING = HandoverHooks.field(BOTH + "$ReadLock", "sync");
     private static final Field WRITING = HandoverHooks.field(BOTH + "$WriteLock", "sync");
 
-    /** What of a stamp says that it is of one who reads, in all JDKs: some cannot be asked, and a lock may be the target's own. */
+    /**
+     * The bits of a stamp that are set for a reader, in all JDKs. Not every JDK has a method for it, and the lock may be
+     * a subclass of the target's.
+     */
     private static final long READERS = 0x7f;
 
     private LockCalls() {
     }
 
-    /** Several may have a lock for reading. Its two sides have one name: who waits at one may wait for who has the other. */
+    /**
+     * The two sides of a read-write lock share a name, since a thread that waits at one side may wait for the holder of
+     * the other.
+     */
     private static Subject nameOf(Lock lock) {
         boolean isReading = lock instanceof ReentrantReadWriteLock.ReadLock;
         if (!isReading && !(lock instanceof ReentrantReadWriteLock.WriteLock)) {
@@ -36,7 +42,7 @@ public final class LockCalls {
         return known != null ? known : ObjectNames.side(isReading ? "readlock" : "rlock", lock, bothOf(lock, isReading));
     }
 
-    /** What both sides of a lock share. */
+    /** The object that both sides of a lock share. */
     private static Object bothOf(Lock side, boolean isReading) {
         try {
             Field field = isReading ? READING : WRITING;
@@ -46,7 +52,10 @@ public final class LockCalls {
         }
     }
 
-    /** How often this thread has it; 0 also for locks that do not tell. To get again what one has is no event. */
+    /**
+     * How often this thread holds the lock; 0 also for locks that can't tell. Taking a lock again that the thread holds
+     * is not an event.
+     */
     private static int holds(Lock lock) {
         if (lock instanceof ReentrantLock) {
             return ((ReentrantLock) lock).getHoldCount();
@@ -55,7 +64,7 @@ public final class LockCalls {
         return isWriting ? ((ReentrantReadWriteLock.WriteLock) lock).getHoldCount() : 0;
     }
 
-    /** The getting of a lock begins; null: it is not recorded. */
+    /** Begin to take a lock; null: not recorded. */
     private static Call getting(Lock lock, long limit) {
         return holds(lock) > 0 ? null : Observer.begin(Ops.acquire, nameOf(lock), limit);
     }
@@ -108,7 +117,7 @@ public final class LockCalls {
         Observer.end(call, 1);
     }
 
-    // --- stamped locks: whoever reads or writes has one and the same lock, and several may have it for reading
+    // --- stamped locks: readers and writers have the same lock, and several readers may have it at once
 
     private static Subject nameOf(StampedLock lock) {
         return ObjectNames.of("stamped", lock);
@@ -118,7 +127,7 @@ public final class LockCalls {
         return ObjectNames.reading("stamped", lock);
     }
 
-    /** What is given back with this stamp. */
+    /** The subject of the side that this stamp releases. */
     private static Subject nameOf(StampedLock lock, long stamp) {
         return (stamp & READERS) == 0 ? nameOf(lock) : readingOf(lock);
     }

@@ -7,7 +7,7 @@ import undermine.agent.files.FileHooks;
 import undermine.agent.hooks.Hooks;
 import undermine.agent.lib.Unchecked;
 
-/** Called by the target instead of native methods that count. See NativeCalls. */
+/** Called by the target instead of native methods for files in older JDKs. See NativeCalls. */
 public final class NativeFileCalls {
     private NativeFileCalls() {
     }

@@ -20,8 +20,10 @@ import undermine.agent.record.ThreadState;
 import undermine.agent.sync.HandoverHooks;
 
 /**
- * Called by the target instead of waits for pools and for what they run: the same is done. See ReplacedCalls. What is waited for
- * is known to the JDK's own code alone, so hooks in there record it, if a call of these is under way: see HandoverHooks.
+ * Called by the target instead of methods that wait for pools and their tasks. See ReplacedCalls.
+ *
+ * Only the JDK's own code knows what is waited for. So hooks inside the JDK record it while one of these calls is under
+ * way: see HandoverHooks.
  */
 @SuppressWarnings("unchecked")
 public final class PoolCalls {

@@ -23,8 +23,10 @@ import undermine.agent.sync.HandoverHooks;
 import undermine.agent.sync.PendingItems;
 
 /**
- * Called by the target instead of the methods of queues: the same is done, and recorded, if threads can share the queue. See
- * Calls. What is asked of a queue in vain, without waiting, is no event.
+ * Called by the target instead of the methods of queues; each call is recorded if threads can share the queue. See
+ * ReplacedCalls.
+ *
+ * A poll that returns nothing without waiting is not an event.
  */
 @SuppressWarnings("unchecked")
 public final class QueueCalls {
@@ -37,7 +39,7 @@ public final class QueueCalls {
         return isShared ? ObjectNames.of("queue", queue) : null;
     }
 
-    /** One putting under way. */
+    /** One put under way. */
     private static final class Put {
         final Subject queue;
         final Object item;
@@ -231,7 +233,7 @@ public final class QueueCalls {
         return item;
     }
 
-    /** Without waiting. */
+    /** An item, or null, was returned without waiting. */
     private static Object gotAtOnce(Object queue, long since, Object item) {
         Subject subject = item == null ? null : nameOf(queue);
         if (subject != null) {
@@ -353,7 +355,7 @@ public final class QueueCalls {
         return drainTo(queue, into, Integer.MAX_VALUE);
     }
 
-    /** What comes is looked at on its way. */
+    /** The items go through a list of the agent's, so that each can be recorded. */
     public static int drainTo(BlockingQueue<?> queue, Collection<?> into, int max) {
         Subject subject = into == null || into == queue ? null : nameOf(queue);
         if (subject == null) {

@@ -6,15 +6,15 @@ import undermine.agent.operations.Call;
 import undermine.agent.record.Observer;
 import undermine.agent.record.ThreadState;
 
-/** Called by the target instead of waits for channels: the same is done, and recorded. See ReplacedCalls. */
+/** Called by the target instead of waits for channels; each wait is recorded. See ReplacedCalls. */
 public final class SelectorCalls {
-    /** The limit of one that does not wait: 0 is one that may wait for ever. */
+    /** The limit of a call that doesn't wait. 0 stands for a wait without limit. */
     static final long AT_ONCE = 1;
 
     private SelectorCalls() {
     }
 
-    /** One wait under way; a selector of the target's own may ask another one. */
+    /** Begin a wait; null if it is inside another one, since a selector of the target may call another selector. */
     static Call begin(long limit) {
         ThreadState state = ThreadState.get();
         if (state.polls++ > 0) {

@@ -15,9 +15,9 @@ import undermine.agent.operations.Subject;
 import undermine.agent.record.Observer;
 import undermine.agent.record.Ops;
 
-/** Called by the target instead of sleeps and what sets time limits: the same is done, and recorded. See ReplacedCalls. */
+/** Called by the target instead of sleeps and methods that set time limits; each call is recorded. See ReplacedCalls. */
 public final class TimeCalls {
-    /** Those of sockets that accept, in nanoseconds. Asking the socket itself would take a lock. */
+    /** The time limits of server sockets in nanoseconds. Asking the socket would take a lock. */
     private static final WeakIdentityMap<Long> LIMITS = new WeakIdentityMap<Long>();
 
     private TimeCalls() {
@@ -82,7 +82,7 @@ public final class TimeCalls {
         return limit > 0 ? Observer.begin(Ops.sleep, Subject.NOTHING, limit) : null;
     }
 
-    /** From now on each receiving has a time limit, or no more: one that is lifted is one of 0. */
+    /** Each receive has this time limit from now on. A limit that is removed is recorded as 0. */
     public static void setSoTimeout(Socket socket, int milliseconds) throws SocketException {
         if (Ops.timeout != null && socket != null && (milliseconds > 0 || Endpoint.limitOf(socket) > 0)) {
             String name = SocketHooks.nameOf(socket);
@@ -91,7 +91,7 @@ public final class TimeCalls {
         socket.setSoTimeout(milliseconds);
     }
 
-    /** The time limit lasts as long as the connecting. */
+    /** The time limit lasts as long as the connect. */
     public static void connect(Socket socket, SocketAddress remote, int milliseconds) throws IOException {
         Subject subject = new Subject("connect", "", false);
         Call call = milliseconds > 0 ? Observer.begin(Ops.timeout, subject, Observer.limit(milliseconds)) : null;
@@ -103,13 +103,13 @@ public final class TimeCalls {
         Observer.end(call, 0);
     }
 
-    /** From now on each accepting has a time limit. */
+    /** Each accept has this time limit from now on. */
     public static void setSoTimeout(ServerSocket socket, int milliseconds) throws SocketException {
         socket.setSoTimeout(milliseconds);
         LIMITS.put(socket, Observer.limit(milliseconds));
     }
 
-    /** The time limit lasts as long as the accepting. */
+    /** The time limit lasts as long as the accept. */
     public static Socket accept(ServerSocket socket) throws IOException {
         Long limit = socket == null ? null : LIMITS.get(socket);
         Subject subject = new Subject("accept", "", false);

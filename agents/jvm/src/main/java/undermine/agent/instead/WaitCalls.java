@@ -2,13 +2,9 @@ package undermine.agent.instead;
 
 import java.util.Date;
 import java.util.concurrent.BrokenBarrierException;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.Exchanger;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.ForkJoinTask;
-import java.util.concurrent.Future;
 import java.util.concurrent.Phaser;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -26,7 +22,7 @@ import undermine.agent.record.ThreadState;
 import undermine.agent.stacks.Stack;
 import undermine.agent.sync.PendingItems;
 
-/** Called by the target instead of what threads wait with: the same is done, and recorded. See ReplacedCalls. */
+/** Called by the target instead of methods that wait; each call is recorded. See ReplacedCalls. */
 public final class WaitCalls {
     private WaitCalls() {
     }
@@ -152,7 +148,7 @@ public final class WaitCalls {
         }
     }
 
-    /** It is set by the one who counts last. */
+    /** The thread that counts down to 0 sets the latch. */
     public static void countDown(CountDownLatch latch) {
         boolean isOpen = latch.getCount() > 0;
         long since = Clock.now();
@@ -236,7 +232,7 @@ public final class WaitCalls {
         return next;
     }
 
-    /** One of two who meet, and what it gives the other one. */
+    /** One of two threads that exchange items. */
     private static final class Meeting {
         private final ThreadState state = ThreadState.get();
         private final Subject place;
@@ -292,7 +288,7 @@ public final class WaitCalls {
 
     // --- threads
 
-    /** It waits for the permit that another thread gives it. */
+    /** Wait for the permit that another thread gives. */
     public static void park() {
         Call call = Observer.begin(Ops.eventWait, ObjectNames.permit(Thread.currentThread()), 0);
         LockSupport.park();
@@ -310,7 +306,7 @@ public final class WaitCalls {
         LockSupport.unpark(thread);
     }
 
-    /** As its start was recorded. */
+    /** The subject with which the thread's start was recorded. */
     static Subject nameOf(Thread thread) {
         Subject started = thread == null ? null : StartedThreads.subjectOf(thread);
         return started != null || thread == null ? started
@@ -339,103 +335,5 @@ public final class WaitCalls {
             throw Observer.<RuntimeException>failed(call, error);
         }
         Observer.end(call, !thread.isAlive());
-    }
-
-    // --- futures
-
-    public static Object get(Future<?> future) throws InterruptedException, ExecutionException {
-        Call call = Observer.begin(Ops.futureWait, ObjectNames.of("future", future), 0);
-        Object result;
-        ThreadState.get().setting = future;
-        try {
-            result = future.get();
-        } catch (Throwable error) {
-            throw Observer.<RuntimeException>failed(call, error);
-        } finally {
-            ThreadState.get().setting = null;
-        }
-        Observer.end(call, 1);
-        return result;
-    }
-
-    public static Object get(Future<?> future, long time, TimeUnit unit)
-            throws InterruptedException, ExecutionException, TimeoutException {
-        Call call = Observer.begin(Ops.futureWait, ObjectNames.of("future", future), Math.max(1, Observer.limit(time, unit)));
-        Object result;
-        ThreadState.get().setting = future;
-        try {
-            result = future.get(time, unit);
-        } catch (Throwable error) {
-            throw Observer.<RuntimeException>failed(call, error);
-        } finally {
-            ThreadState.get().setting = null;
-        }
-        Observer.end(call, 1);
-        return result;
-    }
-
-    public static Object join(CompletableFuture<?> future) {
-        Call call = Observer.begin(Ops.futureWait, ObjectNames.of("future", future), 0);
-        Object result;
-        ThreadState.get().setting = future;
-        try {
-            result = future.join();
-        } catch (Throwable error) {
-            throw Observer.<RuntimeException>failed(call, error);
-        } finally {
-            ThreadState.get().setting = null;
-        }
-        Observer.end(call, 1);
-        return result;
-    }
-
-    public static Object join(ForkJoinTask<?> task) {
-        Call call = Observer.begin(Ops.futureWait, ObjectNames.of("future", task), 0);
-        Object result;
-        try {
-            result = task.join();
-        } catch (Throwable error) {
-            throw Observer.<RuntimeException>failed(call, error);
-        }
-        Observer.end(call, 1);
-        return result;
-    }
-
-    /** Those who wait for it go on. */
-    @SuppressWarnings("unchecked")
-    public static boolean complete(CompletableFuture<?> future, Object value) {
-        Call call = setting(future);
-        try {
-            return Observer.end(call, ((CompletableFuture<Object>) future).complete(value));
-        } catch (Throwable error) {
-            throw Observer.<RuntimeException>failed(call, error);
-        } finally {
-            ThreadState.get().setting = null;
-        }
-    }
-
-    public static boolean completeExceptionally(CompletableFuture<?> future, Throwable error) {
-        Call call = setting(future);
-        try {
-            return Observer.end(call, future.completeExceptionally(error));
-        } catch (Throwable other) {
-            throw Observer.<RuntimeException>failed(call, other);
-        } finally {
-            ThreadState.get().setting = null;
-        }
-    }
-
-    private static Call setting(CompletableFuture<?> future) {
-        ThreadState.get().setting = future;
-        return future == null || isDone(future) ? null : Observer.begin(Ops.futureSet, ObjectNames.of("future", future), 0);
-    }
-
-    /** It may be of a class of the target's own, and what that throws is not what completing it does. */
-    private static boolean isDone(CompletableFuture<?> future) {
-        try {
-            return future.isDone();
-        } catch (Throwable its) {
-            return false;
-        }
     }
 }

@@ -1,6 +1,6 @@
 package undermine.agent.lib;
 
-/** BLAKE2b without a key (RFC 7693): the identity of a stack. */
+/** The hash BLAKE2b without a key (RFC 7693). The tool identifies stacks by it. */
 public final class Blake2b {
     private static final int BLOCK = 128;
     private static final long[] START = {
@@ -21,7 +21,7 @@ public final class Blake2b {
         state[0] ^= 0x01010000L ^ digestSize;
     }
 
-    /** The digest of these bytes as hexadecimal digits, two for each of its `digestSize` bytes (1 to 64). */
+    /** Return the digest as hexadecimal digits: two for each of its `digestSize` bytes (1 to 64). */
     public static String hex(byte[] data, int digestSize) {
         Blake2b hash = new Blake2b(digestSize);
         int at = 0;
@@ -67,7 +67,7 @@ public final class Blake2b {
         work[b] = Long.rotateRight(work[b] ^ work[c], 63);
     }
 
-    /** Eight bytes, little-endian; zeros behind the end. */
+    /** Eight bytes, little-endian; bytes after the end count as zero. */
     private static long word(byte[] data, int from, int end) {
         long word = 0;
         for (int i = Math.min(from + 8, end) - 1; i >= from; i--) {

@@ -2,12 +2,12 @@ package undermine.agent.lib;
 
 import java.nio.ByteBuffer;
 
-/** Sizes of the data that methods of the JDK are given. */
+/** Sizes of the data that is passed to methods of the JDK. */
 public final class Buffers {
     private Buffers() {
     }
 
-    /** The bytes in an array, the bytes left in a buffer, the characters of a text; 0 for all else. */
+    /** The bytes of an array, the bytes left in a buffer, or the characters of a text; 0 for anything else. */
     public static long length(Object data) {
         if (data instanceof byte[]) {
             return ((byte[]) data).length;
@@ -18,7 +18,7 @@ public final class Buffers {
         return data instanceof String ? ((String) data).length() : 0;
     }
 
-    /** The bytes left in `length` buffers from `offset` on. */
+    /** The bytes left in `length` buffers, starting at `offset`. */
     public static long remaining(Object buffers, int offset, int length) {
         if (!(buffers instanceof ByteBuffer[])) {
             return 0;

@@ -5,9 +5,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** JSON as the tool and its agents speak it: objects keep their order, integers are Long, all other numbers Double. */
+/** Reads and writes the JSON of the protocol: objects keep their order, integers are Long, all other numbers are Double. */
 public final class Json {
     private static final int DEPTH_MAX = 200;
+    private static final int LONG_DIGITS_MAX = 20; // with a sign
     private static final String HEX = "0123456789abcdef";
 
     private final String text;
@@ -18,7 +19,7 @@ public final class Json {
         this.text = text;
     }
 
-    /** The value of a JSON text. */
+    /** Return the value of a JSON text. Throws IllegalArgumentException if the text isn't JSON. */
     public static Object read(String text) {
         Json reader = new Json(text);
         Object value = reader.value();
@@ -28,7 +29,7 @@ public final class Json {
         return value;
     }
 
-    /** JSON without spaces, in ASCII. */
+    /** Return the value as JSON in ASCII, without spaces. */
     public static String write(Object value) {
         StringBuilder out = new StringBuilder();
         put(out, value);
@@ -162,7 +163,7 @@ public final class Json {
         }
         String digits = text.substring(start, at);
         try {
-            if (whole && digits.length() < 20) {
+            if (whole && digits.length() <= LONG_DIGITS_MAX) {
                 return Long.valueOf(digits);
             }
         } catch (NumberFormatException tooLong) {
@@ -191,7 +192,7 @@ public final class Json {
         throw wrong();
     }
 
-    /** The next character that is no space, without passing it; 0 at the end. */
+    /** Skip spaces and return the next character without consuming it; 0 at the end. */
     private char next() {
         while (at < text.length() && " \t\r\n".indexOf(text.charAt(at)) >= 0) {
             at++;

@@ -11,12 +11,12 @@ import java.nio.file.attribute.PosixFilePermission;
 import java.util.EnumSet;
 import java.util.Set;
 
-/** Files that nobody but their owner may read or write, whatever the target has made of its umask. */
+/** Creates files that only their owner may read or write, whatever the target's umask is. */
 public final class OwnerOnlyFile {
     private OwnerOnlyFile() {
     }
 
-    /** A new, empty file; null if there is one of this name. */
+    /** Create an empty file; null if one with this name exists. */
     public static SeekableByteChannel create(Path path) throws IOException {
         try {
             return Files.newByteChannel(
@@ -26,7 +26,7 @@ public final class OwnerOnlyFile {
         }
     }
 
-    /** Without the texts and regular expressions of PosixFilePermissions. */
+    /** Avoids PosixFilePermissions, which would load regular expressions. */
     private static final class Mode implements FileAttribute<Set<PosixFilePermission>> {
         @Override
         public String name() {

@@ -1,6 +1,6 @@
 package undermine.agent.lib;
 
-/** Takes note of what went wrong inside the agent. */
+/** Receives failures inside the agent. */
 public interface Troubles {
     void note(Throwable trouble);
 }

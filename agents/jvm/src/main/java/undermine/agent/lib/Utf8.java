@@ -2,12 +2,12 @@ package undermine.agent.lib;
 
 import java.nio.charset.StandardCharsets;
 
-/** Texts as bytes. */
+/** Converts texts to UTF-8. */
 public final class Utf8 {
     private Utf8() {
     }
 
-    /** UTF-8, with `\ud800` and so on for half a character, which has no UTF-8. */
+    /** Return the text as UTF-8. A lone surrogate, which has no UTF-8, becomes `\ud800` and so on. */
     public static byte[] bytes(String text) {
         return (isWhole(text) ? text : escaped(text)).getBytes(StandardCharsets.UTF_8);
     }

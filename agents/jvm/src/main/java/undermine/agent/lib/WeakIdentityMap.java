@@ -4,7 +4,7 @@ import java.lang.ref.ReferenceQueue;
 import java.lang.ref.WeakReference;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 
-/** What is known of objects, told apart by identity and forgotten with them. Looking something up takes no lock. */
+/** A map whose keys are compared by identity and are not kept alive. A lookup takes no lock. */
 public final class WeakIdentityMap<T> {
     private static final int BUCKETS = 1024;
 
@@ -15,7 +15,7 @@ public final class WeakIdentityMap<T> {
         this(BUCKETS);
     }
 
-    /** A power of two, for so many objects or some more. */
+    /** `size` is the number of buckets, a power of two. */
     public WeakIdentityMap(int size) {
         buckets = new AtomicReferenceArray<Entry<T>>(size);
     }
@@ -48,7 +48,7 @@ public final class WeakIdentityMap<T> {
         buckets.set(bucket, new Entry<T>(key, bucket, value, without(buckets.get(bucket), key), gone));
     }
 
-    /** What is known of it now: this, or what another thread has found out before. */
+    /** Return the value that the key has now: this one, or the one that another thread has put before. */
     public synchronized T putIfAbsent(Object key, T value) {
         T before = get(key);
         if (before != null) {
@@ -74,7 +74,7 @@ public final class WeakIdentityMap<T> {
         }
     }
 
-    /** A chain without this key and without those that are gone; chains are never changed. */
+    /** Copy a chain without this key and without collected keys. Chains are never changed in place. */
     private Entry<T> without(Entry<T> chain, Object key) {
         Entry<T> rest = null;
         for (Entry<T> entry = chain; entry != null; entry = entry.next) {

@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import undermine.agent.operations.Subject;
 
-/** Finds the subject of a path; null for the many files that do not count. */
+/** Finds the subject of a path; null for files outside the configured folders. */
 public final class FilePaths {
     private static final int CACHE_MAX = 20_000;
     private static final Subject NONE = new Subject("", "", false);
@@ -24,7 +24,7 @@ public final class FilePaths {
         }
     }
 
-    /** A folder whose files count, with a slash at its end. */
+    /** A configured folder, with a slash at its end. */
     private static final class Root {
         final String name;
         final boolean onDisk;
@@ -43,11 +43,11 @@ public final class FilePaths {
         try {
             addRoot(new File(folder).getCanonicalPath(), onDisk);
         } catch (IOException error) {
-            // its name as given must do
+            // use the name as given
         }
     }
 
-    /** The longest comes first: the innermost folder is the one that a path is relative to. */
+    /** The longest comes first, so that a path is relative to the innermost folder. */
     private void addRoot(String path, boolean onDisk) {
         String name = path.equals("/") ? path : path + "/";
         int at = 0;
@@ -60,7 +60,7 @@ public final class FilePaths {
         roots.add(at, new Root(name, onDisk));
     }
 
-    /** The subject of a path, if it counts. */
+    /** The subject of a path, or null. */
     public Subject subject(String path) {
         if (path == null) {
             return null;
@@ -86,7 +86,7 @@ public final class FilePaths {
         return NONE;
     }
 
-    /** The path from the root, without empty parts, `.` and `..`. */
+    /** The absolute path, without empty parts, `.` and `..`. */
     private String absolute(String path) {
         String whole = path.startsWith("/") ? path : workingDir + "/" + path;
         StringBuilder found = new StringBuilder(whole.length());
@@ -108,7 +108,7 @@ public final class FilePaths {
         }
     }
 
-    /** The subject of a rename: it counts if either side does. */
+    /** The subject of a rename; null if both paths are outside the configured folders. */
     public static Subject pair(Subject a, Subject b) {
         if (a == null && b == null) {
             return null;

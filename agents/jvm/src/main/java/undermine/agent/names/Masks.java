@@ -1,6 +1,6 @@
 package undermine.agent.names;
 
-/** Names that recur: what is random or counted in a name is masked, as protocol/README.md says. */
+/** Masks the random and counted parts of a name, as protocol/README.md defines it, so that the name recurs in every run. */
 public final class Masks {
     private static final int[] UUID = {8, 4, 4, 4, 12};
 
@@ -11,7 +11,7 @@ public final class Masks {
     public static String mask(String text) {
         StringBuilder found = new StringBuilder(text.length() + 8);
         int at = 0;
-        boolean inWord = false; // the character before is a letter or digit
+        boolean inWord = false; // the previous character is a letter or digit
         while (at < text.length()) {
             char character = text.charAt(at);
             int stop = inWord || !isWord(character) ? 0 : randomPart(text, at);
@@ -31,7 +31,7 @@ public final class Masks {
         return found.toString();
     }
 
-    /** Where the temporary name or hexadecimal word that starts here ends; 0 if there is none. */
+    /** The end of the temporary name or hexadecimal word that starts here; 0 if there is none. */
     private static int randomPart(String text, int at) {
         if (text.startsWith("tmp", at)) {
             int stop = temporaryEnd(text, at + 3);

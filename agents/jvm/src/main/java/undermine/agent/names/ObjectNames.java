@@ -4,34 +4,34 @@ import java.util.concurrent.atomic.AtomicInteger;
 import undermine.agent.lib.WeakIdentityMap;
 import undermine.agent.operations.Subject;
 
-/** What locks, queues and the like are called: by their kind, their hash, and a number that no other one has. */
+/** Names locks, queues and similar objects by their kind, their identity hash and a unique number. */
 public final class ObjectNames {
     private static final int SIZE = 16_384;
     private static final WeakIdentityMap<Subject> NAMES = new WeakIdentityMap<Subject>(SIZE);
-    /** What has several sides. */
+    /** Read-write locks, which have two sides. */
     private static final WeakIdentityMap<Subject> WHOLES = new WeakIdentityMap<Subject>();
-    /** Locks without objects of their own for who reads. */
+    /** The read sides of locks that have no object for them. */
     private static final WeakIdentityMap<Subject> READINGS = new WeakIdentityMap<Subject>();
-    /** Each object is a lock and a condition. */
+    /** Each object is both a lock and a condition. */
     private static final WeakIdentityMap<Subject> CONDITIONS = new WeakIdentityMap<Subject>();
-    /** A thread may be a lock too, beside the permit that it waits for. */
+    /** A thread may be a lock too, apart from its park permit. */
     private static final WeakIdentityMap<Subject> PERMITS = new WeakIdentityMap<Subject>();
     private static final AtomicInteger NUMBER = new AtomicInteger();
 
     private ObjectNames() {
     }
 
-    /** The subject of an object; null if there is none: whoever uses it is told so. */
-    public static Subject of(String kind, Object thing) {
-        return thing == null ? null : find(NAMES, kind, thing);
+    /** The subject of an object; null for null: the method that uses it will throw. */
+    public static Subject of(String kind, Object object) {
+        return object == null ? null : find(NAMES, kind, object);
     }
 
-    /** A side of something that has several: all have its name, each is of its own kind. */
+    /** The subject of one side of a lock. Both sides have the lock's name but different kinds. */
     public static Subject side(String kind, Object side, Object whole) {
         return NAMES.putIfAbsent(side, new Subject(kind, find(WHOLES, "lock", whole).resource, false));
     }
 
-    /** The side of a lock that several may have at a time: it has the lock's own name. */
+    /** The subject of the shared side of a lock, with the lock's own name. */
     public static Subject reading(String kind, Object lock) {
         if (lock == null) {
             return null;
@@ -40,31 +40,31 @@ public final class ObjectNames {
         return known != null ? known : READINGS.putIfAbsent(lock, new Subject("readlock", of(kind, lock).resource, false));
     }
 
-    public static Subject condition(Object thing) {
-        return thing == null ? null : find(CONDITIONS, "condition", thing);
+    public static Subject condition(Object object) {
+        return object == null ? null : find(CONDITIONS, "condition", object);
     }
 
-    /** What a thread waits for when it parks. */
+    /** The subject of the permit that a thread waits for when it parks. */
     public static Subject permit(Thread thread) {
         return thread == null ? null : find(PERMITS, "permit", thread);
     }
 
-    /** Null if nobody has asked for it yet. */
-    public static Subject known(Object thing) {
-        return NAMES.get(thing);
+    /** The subject of an object that has one already; else null. */
+    public static Subject known(Object object) {
+        return NAMES.get(object);
     }
 
-    private static Subject find(WeakIdentityMap<Subject> names, String kind, Object thing) {
-        Subject found = names.get(thing);
+    private static Subject find(WeakIdentityMap<Subject> names, String kind, Object object) {
+        Subject found = names.get(object);
         if (found == null) {
-            String hash = Integer.toHexString(System.identityHashCode(thing));
+            String hash = Integer.toHexString(System.identityHashCode(object));
             String name = kind + "@" + hash + "-" + NUMBER.incrementAndGet();
-            found = names.putIfAbsent(thing, Subject.unique(kind, name));
+            found = names.putIfAbsent(object, Subject.unique(kind, name));
         }
         return found;
     }
 
-    /** A name that no other thing has. */
+    /** A unique name. */
     public static String unique(String kind) {
         return kind + "-" + NUMBER.incrementAndGet();
     }

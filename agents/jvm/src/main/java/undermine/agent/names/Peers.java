@@ -11,8 +11,9 @@ import undermine.agent.wire.Config;
 import undermine.agent.wire.SharedState;
 
 /**
- * Whom connections go to: the node that listens at an address, or the one that called. On a shared loopback an agent
- * that connects puts its port into the shared state, for the other side to find.
+ * Finds the node at the other end of a connection: the one that listens at an address, or the one that called.
+ *
+ * On a shared loopback, an agent that connects publishes its port in the shared state for the other side.
  */
 public final class Peers {
     private static final int CACHE_MAX = 10_000;
@@ -21,7 +22,7 @@ public final class Peers {
     private final Map<String, String> addresses;
     private final Map<String, String> hosts;
     private final List<String> nodes;
-    /** One more than the own index in `nodes`; 0: this is none of them. */
+    /** The index of this node in `nodes`, plus 1; 0: it isn't one of them. */
     private final int own;
     private final SharedState state;
     private final ConcurrentHashMap<InetSocketAddress, Subject> known = new ConcurrentHashMap<InetSocketAddress, Subject>();
@@ -38,7 +39,7 @@ public final class Peers {
         this.state = state;
     }
 
-    /** The subject of a connection that we opened to this address. */
+    /** The subject of a connection that this process opened to this address. */
     public Subject connected(InetSocketAddress remote) {
         if (remote == null) {
             return new Subject("other", "", false);
@@ -55,7 +56,7 @@ public final class Peers {
         return found;
     }
 
-    /** The subject of somebody who called: another node, if it has told its port or has an address of its own. */
+    /** The subject of a caller: a node, if it has published its port or has an address of its own. */
     public Subject accepted(InetSocketAddress remote, int localPort) {
         if (remote == null) {
             return new Subject("accepted", "", false);
@@ -70,14 +71,14 @@ public final class Peers {
         return number > 0 && number <= nodes.size() && number != own ? nodes.get(number - 1) : null;
     }
 
-    /** Let the other side know who called from this port. */
+    /** Publish that this node called from this port. */
     public void told(int localPort, InetSocketAddress remote) {
         if (own > 0 && hosts.isEmpty() && localPort > 0 && remote != null) {
             state.putCallerAt(SharedState.slotOf(localPort, remote.getPort()), localPort, own);
         }
     }
 
-    /** The subject of what waits for callers at this address. */
+    /** The subject of a socket that listens at this address. */
     public Subject listening(InetSocketAddress local) {
         return new Subject("listen", local == null ? "" : name(local), false);
     }
@@ -103,7 +104,7 @@ public final class Peers {
         return found.isAnyLocalAddress() ? LOOPBACK : found.getHostAddress();
     }
 
-    /** The usual text of an IPv6 address: `::` for the longest run of zeros. */
+    /** The canonical text of an IPv6 address: `::` for the longest run of zeros. */
     private static String short6(byte[] bytes) {
         int[] parts = new int[8];
         for (int i = 0; i < 8; i++) {
@@ -123,7 +124,7 @@ public final class Peers {
         return text.toString();
     }
 
-    /** Where the first of the longest runs of two or more zeros starts; -1 if there is none. */
+    /** The start of the first of the longest runs of two or more zeros; -1 if there is none. */
     private static int longestZeros(int[] parts) {
         int found = -1;
         int length = 1;

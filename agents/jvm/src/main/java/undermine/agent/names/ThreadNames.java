@@ -9,11 +9,11 @@ import java.util.concurrent.atomic.AtomicLong;
 import undermine.agent.process.Threads;
 
 /**
- * What threads are called in events and stacks: by their names, with a number where a living thread has the name
- * already. A thread keeps what it was called first, also if it is renamed.
+ * Names threads in events and stacks. A thread keeps the first name it is seen with; a number is added if another living
+ * thread has that name.
  *
- * Most virtual threads have no name, and there may be very many: each gets a number that no other one ever has, and nothing
- * is kept of it here. Nobody asks for it but the thread itself, which keeps it.
+ * Most virtual threads have no name, and there may be very many. Each gets a unique number, and nothing about it is kept
+ * here: only the thread itself needs it.
  */
 public final class ThreadNames {
     private static final String NAMELESS = "?";
@@ -21,12 +21,12 @@ public final class ThreadNames {
 
     private final Map<Thread, Taken> byThread = new IdentityHashMap<Thread, Taken>();
     private final Map<String, Thread> holders = new HashMap<String, Thread>();
-    /** A name: where to look for a number that is free, if not at 2. */
+    /** For each name, the number at which the search for a free one begins, if not 2. */
     private final Map<String, Integer> free = new HashMap<String, Integer>();
     private final AtomicLong nameless = new AtomicLong();
     private int sweepAt = SWEEP_MIN;
 
-    /** A thread's name and number, and what it is called by both. */
+    /** A thread's own name, its number, and the name made of both. */
     private static final class Taken {
         final String name;
         final int number;
@@ -39,7 +39,7 @@ public final class ThreadNames {
         }
     }
 
-    /** True for one that is only numbered. */
+    /** True for a virtual thread without a name, which only gets a number. */
     public static boolean isNumbered(Thread thread) {
         return isNameless(thread) && Threads.isVirtual(thread);
     }
@@ -49,12 +49,12 @@ public final class ThreadNames {
         return name == null || name.isEmpty();
     }
 
-    /** What a thread is called from now on that has just begun, or was not known. */
+    /** Choose the name of a thread that has just begun, or is seen for the first time. */
     public String take(Thread thread) {
         return isNumbered(thread) ? number() : keep(thread);
     }
 
-    /** What the next one without a name is called. Takes no lock: virtual threads are pinned by those. */
+    /** The name of the next thread without one. Takes no lock, since a lock pins virtual threads. */
     private String number() {
         return NAMELESS + "#" + nameless.incrementAndGet();
     }
@@ -88,7 +88,7 @@ public final class ThreadNames {
         return new Taken(name, number, called);
     }
 
-    /** True if a living thread is called so. Threads whose end was not seen are forgotten here. */
+    /** True if a living thread has this name. Threads whose end was not seen are removed here. */
     private boolean isHeld(String called) {
         Thread holder = holders.get(called);
         if (holder != null && holder.getState() == Thread.State.TERMINATED) {
@@ -108,7 +108,7 @@ public final class ThreadNames {
         sweepAt = Math.max(SWEEP_MIN, 2 * byThread.size());
     }
 
-    /** The thread has ended: another one may be called so. */
+    /** The thread has ended, and its name is free again. */
     public void giveBack(Thread thread) {
         if (!isNumbered(thread)) {
             forget(thread);
@@ -129,7 +129,7 @@ public final class ThreadNames {
         }
     }
 
-    /** What this thread is called; null if it has not been seen. */
+    /** The name of this thread; null if it hasn't been seen. */
     public synchronized String get(Thread thread) {
         Taken taken = byThread.get(thread);
         return taken == null ? null : taken.called;

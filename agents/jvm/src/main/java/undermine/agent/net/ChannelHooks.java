@@ -17,7 +17,7 @@ import undermine.agent.record.Ops;
 import undermine.agent.record.ThreadState;
 import undermine.agent.record.WovenFrame;
 
-/** Entries of the lowest methods of socket channels in the JDK. True: the method is to answer 0 or nothing at once. */
+/** Entries of the lowest methods of socket channels in the JDK. True: the method answers 0 or nothing at once. */
 public final class ChannelHooks {
     private ChannelHooks() {
     }
@@ -68,7 +68,7 @@ public final class ChannelHooks {
             return false;
         }
         Subject subject = channelSubject(state, channel, remote, local);
-        frame.thing = channel;
+        frame.handle = channel;
         return MethodEntry.enter(state, frame, operation, subject, size, WovenFrame.RAISE);
     }
 
@@ -83,7 +83,7 @@ public final class ChannelHooks {
         if (subject == null) {
             return false;
         }
-        frame.thing = channel;
+        frame.handle = channel;
         if (((SelectableChannel) channel).isBlocking()) {
             return MethodEntry.enter(state, frame, operation, subject, size, WovenFrame.RAISE);
         }
@@ -113,11 +113,11 @@ public final class ChannelHooks {
         if (((SelectableChannel) channel).isBlocking()) {
             return MethodEntry.enter(state, frame, Ops.accept, subject, 0, WovenFrame.RAISE);
         }
-        frame.thing = channel;
+        frame.handle = channel;
         return SocketOperations.withoutBlocking(state, frame, Ops.accept, subject, descriptor, 0);
     }
 
-    /** Any channel: those of sockets count. */
+    /** Called for any channel; only those of sockets are recorded. */
     public static boolean closeChannel(Object channel) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
@@ -133,7 +133,7 @@ public final class ChannelHooks {
         return subject != null && SocketOperations.closing(state, frame, channel, subject);
     }
 
-    /** Of a channel that was never used; also one that could not be connected. */
+    /** The subject of a channel that was never used, or couldn't be connected. */
     private static Subject closedSubject(ThreadState state, Object channel) {
         boolean wasBusy = state.busy;
         state.busy = true;
@@ -163,17 +163,17 @@ public final class ChannelHooks {
         return Connections.datagram(state, channel, other, channel.getLocalAddress());
     }
 
-    /** The subject of a connected channel; null if it is none of the Internet, or this is part of something else. */
+    /** The subject of a connected channel; null if it isn't an Internet socket, or this thread isn't recorded now. */
     public static Subject connected(SocketChannel channel) {
         ThreadState state = ThreadState.get();
         return SocketOperations.isIdle(state) ? closedSubject(state, channel) : null;
     }
 
-    /** A file that the kernel copies to a channel: how much it is will be known afterwards. */
+    /** The kernel copies a file to a channel; the size is known only afterwards. */
     public static boolean sendFile(SocketChannel channel, Subject subject) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
-        frame.thing = channel;
+        frame.handle = channel;
         if (channel.isBlocking()) {
             return MethodEntry.enter(state, frame, Ops.send, subject, 0, WovenFrame.RAISE);
         }

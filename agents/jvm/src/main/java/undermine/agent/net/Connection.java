@@ -5,11 +5,11 @@ import undermine.agent.operations.Subject;
 import undermine.agent.record.AgentCore;
 import undermine.agent.wire.SharedState;
 
-/** What is known of a socket: whom it talks to, and what its connection is called. */
+/** What is known about a socket: its peer and the name of its connection. */
 public final class Connection {
-    /** Also of what listens. Null: it does not count. */
+    /** The subject of its operations, also for a listening socket. Null: not recorded. */
     final Subject subject;
-    /** Of somebody who called and is not known yet: where to look again; else null. */
+    /** The address of a caller whose node isn't known yet; else null. */
     final InetSocketAddress caller;
     final int localPort;
     final boolean isClosed;
@@ -24,7 +24,7 @@ public final class Connection {
         this.name = name;
     }
 
-    /** Whom we call: not connected yet. Or what listens. */
+    /** A connection that isn't established yet, or a listening socket. */
     static Connection without(Subject subject) {
         return new Connection(subject, null, 0, false, null);
     }
@@ -33,12 +33,12 @@ public final class Connection {
         return new Connection(subject, null, 0, true, name);
     }
 
-    /** True if it has its name, and there is nothing more to find out. */
+    /** True if the connection is named and its peer is known for good. */
     boolean isWhole() {
         return name != null && isCertain();
     }
 
-    /** False once the port of a caller who was not known has been told by its agent. */
+    /** False once the agent of an unknown caller has published its port. */
     boolean isCertain() {
         return caller == null
                 || AgentCore.current.state.callerAt(SharedState.slotOf(caller.getPort(), localPort), caller.getPort()) == 0;

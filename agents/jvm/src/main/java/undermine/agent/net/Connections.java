@@ -9,8 +9,8 @@ import undermine.agent.record.AgentCore;
 import undermine.agent.record.ThreadState;
 
 /**
- * The sockets of this process, by the object that stands for each. A connection is named once, when both of its ends are known,
- * so that an operation on it costs no more for it.
+ * The sockets of this process, by the object that the JDK or Netty uses for each. A connection is named once, when both
+ * of its ends are known.
  */
 public final class Connections {
     static final String TLS = "+tls";
@@ -23,7 +23,7 @@ public final class Connections {
     private Connections() {
     }
 
-    /** Null if nothing is known of it. */
+    /** The connection, or null. */
     static Connection get(Object socket) {
         return SOCKETS.get(socket);
     }
@@ -37,8 +37,8 @@ public final class Connections {
     }
 
     /**
-     * The subject of a socket that is connected, now that this is known of it: the other side, and where it is itself (an
-     * address, or its descriptor). Whose connecting was not seen, somebody called.
+     * The subject of a connected socket, of which the remote address is known and the local one (or its descriptor). If
+     * this process didn't connect it, the other side called.
      */
     static Subject learn(ThreadState state, Object socket, InetSocketAddress remote, Object where, String kind) {
         AgentCore agent = AgentCore.current;
@@ -80,7 +80,7 @@ public final class Connections {
 
     // --- datagrams: each one has its own peer
 
-    /** A socket of datagrams: its number, and what was found last. */
+    /** A datagram socket: its number, and the subject found last. */
     private static final class Datagrams {
         final int number = NUMBER.incrementAndGet();
         InetSocketAddress local;
@@ -88,7 +88,10 @@ public final class Connections {
         Subject subject;
     }
 
-    /** The subject of a datagram to or from an address; null: from anybody. The socket may get its own only by sending it. */
+    /**
+     * The subject of a datagram to or from an address; null: from anybody. A socket may get its own address only by the
+     * first send.
+     */
     static Subject datagram(ThreadState state, Object socket, InetSocketAddress remote, Object where) {
         AgentCore agent = AgentCore.current;
         boolean wasBusy = state.busy;
@@ -135,7 +138,7 @@ public final class Connections {
         return new Subject(called.target, Peers.name(local) + ">" + other + "/" + number + UDP, false);
     }
 
-    /** The name of a connection, or nothing. */
+    /** The name of a connection; empty if it has none. */
     static String nameOf(Object socket) {
         Connection known = SOCKETS.get(socket);
         return known == null || known.name == null ? "" : known.name;

@@ -15,7 +15,10 @@ import undermine.agent.record.Ops;
 import undermine.agent.record.ThreadState;
 import undermine.agent.record.WovenFrame;
 
-/** Entries of the lowest methods for datagrams in the JDK; each datagram has its own peer. True: answer 0 or nothing at once. */
+/**
+ * Entries of the lowest methods for datagrams in the JDK; each datagram has its own peer. True: answer 0 or nothing at
+ * once.
+ */
 public final class DatagramHooks {
     private DatagramHooks() {
     }
@@ -25,7 +28,7 @@ public final class DatagramHooks {
         return isTold && isTaken(buffer);
     }
 
-    /** What is lost is taken from its buffer as if it were sent. Always true. */
+    /** Take a lost datagram from its buffer, as if it had been sent. Always true. */
     private static boolean isTaken(Object buffer) {
         if (ThreadState.get().answer != 0) {
             ((ByteBuffer) buffer).position(((ByteBuffer) buffer).limit());
@@ -52,7 +55,7 @@ public final class DatagramHooks {
         return onDatagram(Ops.send, channel, null, target, data == null ? 0 : data.getLength());
     }
 
-    /** Who sent it is known only afterwards: somebody. */
+    /** The sender is known only afterwards. */
     public static boolean receive(Object channel, Object descriptor, Object buffer) {
         return onDatagram(Ops.recv, channel, descriptor, null, Buffers.length(buffer), buffer);
     }
@@ -70,7 +73,7 @@ public final class DatagramHooks {
         return onDatagram(operation, channel, descriptor, remote, size, null);
     }
 
-    /** A descriptor: the channel may be one that does not block. What is received is put into the last. */
+    /** With a descriptor, the channel may be non-blocking. `into` receives the datagram. */
     private static boolean onDatagram(
             Operation operation, Object channel, Object descriptor, Object remote, long size, Object into) {
         ThreadState state = ThreadState.get();
@@ -79,7 +82,7 @@ public final class DatagramHooks {
             return false;
         }
         Subject subject = datagramSubject(state, channel, remote);
-        frame.thing = channel;
+        frame.handle = channel;
         frame.datagram = into;
         if (descriptor == null || ((SelectableChannel) channel).isBlocking()) {
             return MethodEntry.enter(state, frame, operation, subject, size, WovenFrame.RAISE);
@@ -87,7 +90,7 @@ public final class DatagramHooks {
         return SocketOperations.withoutBlocking(state, frame, operation, subject, descriptor, size);
     }
 
-    /** To an address or, without one, to or from whom the channel is connected to, or anybody. */
+    /** The subject for this address or, without one, for the peer that the channel is connected to, or anybody. */
     private static Subject datagramSubject(ThreadState state, Object channel, Object remote) {
         boolean isKnown = remote instanceof InetSocketAddress && !((InetSocketAddress) remote).isUnresolved();
         boolean wasBusy = state.busy;

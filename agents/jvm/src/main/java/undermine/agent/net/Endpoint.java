@@ -9,49 +9,53 @@ import java.nio.channels.DatagramChannel;
 import java.nio.channels.InterruptibleChannel;
 import undermine.agent.faults.Sockets;
 
-/** What can be told of a connection by the object that stands for it, whichever layer that is of. */
+/**
+ * Answers questions about a socket, whether it is given as a channel, a socket, a socket implementation or Netty's
+ * socket.
+ */
 public final class Endpoint implements Sockets {
-    /** False if who waits for it would be woken: it was closed by another thread, or an interrupt is about to close it. */
+    /** False if a waiting thread would be woken: another thread closed the socket, or an interrupt is about to close it. */
     @Override
-    public boolean isWaiting(Object thing) {
-        return isOpen(thing) && !(thing instanceof InterruptibleChannel && Thread.currentThread().isInterrupted());
+    public boolean isWaiting(Object handle) {
+        return isOpen(handle) && !(handle instanceof InterruptibleChannel && Thread.currentThread().isInterrupted());
     }
 
-    private static boolean isOpen(Object thing) {
-        if (thing instanceof Channel) {
-            return ((Channel) thing).isOpen();
+    private static boolean isOpen(Object handle) {
+        if (handle instanceof Channel) {
+            return ((Channel) handle).isOpen();
         }
-        if (thing instanceof Socket) {
-            return !((Socket) thing).isClosed();
+        if (handle instanceof Socket) {
+            return !((Socket) handle).isClosed();
         }
-        if (thing instanceof SocketOptions) {
-            return timeoutOf((SocketOptions) thing) >= 0;
+        if (handle instanceof SocketOptions) {
+            return timeoutOf((SocketOptions) handle) >= 0;
         }
         return true;
     }
 
-    /** The agent must be at work in this thread. */
+    /** The caller has set `busy`. */
     @Override
-    public boolean isOfDatagrams(Object thing) {
-        return thing instanceof DatagramChannel || NettySocketClass.isOf(thing) && NettySocketClass.of(thing).isOfDatagrams(thing);
+    public boolean isOfDatagrams(Object handle) {
+        return handle instanceof DatagramChannel
+                || NettySocketClass.isOf(handle) && NettySocketClass.of(handle).isOfDatagrams(handle);
     }
 
-    /** How long a receiving may wait; 0: for ever, or not known. */
+    /** The time limit of a receive in milliseconds; 0: none, or unknown. */
     @Override
-    public int timeoutMs(Object thing) {
-        return limitOf(thing);
+    public int timeoutMs(Object handle) {
+        return limitOf(handle);
     }
 
     /** The same, without an instance. */
-    public static int limitOf(Object thing) {
-        if (thing instanceof Socket) {
+    public static int limitOf(Object handle) {
+        if (handle instanceof Socket) {
             try {
-                return ((Socket) thing).getSoTimeout();
+                return ((Socket) handle).getSoTimeout();
             } catch (IOException closed) {
                 return 0;
             }
         }
-        return thing instanceof SocketOptions ? Math.max(0, timeoutOf((SocketOptions) thing)) : 0;
+        return handle instanceof SocketOptions ? Math.max(0, timeoutOf((SocketOptions) handle)) : 0;
     }
 
     /** The time limit; less than 0 if the socket is closed. */

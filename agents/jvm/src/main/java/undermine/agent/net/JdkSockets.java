@@ -11,7 +11,7 @@ import java.net.SocketImpl;
 import undermine.agent.record.AgentCore;
 import undermine.agent.record.ThreadState;
 
-/** What the JDK does not tell the public of its sockets. Opened to us by Modules; if that fails, nothing is known. */
+/** Uses the JDK's private methods for sockets. OpenedPackages makes them accessible; without it nothing is known. */
 public final class JdkSockets {
     private static final short POLL_IN = 1;
     private static final short POLL_OUT = 4;
@@ -50,8 +50,8 @@ public final class JdkSockets {
     }
 
     /**
-     * True if a socket, given by its descriptor or as Netty's own, would not block now, or that cannot be found out. The agent
-     * must be at work in this thread.
+     * True if the socket, given by its descriptor or as Netty's, wouldn't block now, or if that is unknown. The caller
+     * has set `busy`.
      */
     static boolean isReady(Object socket, boolean sends) {
         seek();
@@ -62,11 +62,11 @@ public final class JdkSockets {
             Object descriptor = socket instanceof FileDescriptor ? socket : NettySocketClass.of(socket).descriptor(socket);
             return poll == null || (Integer) poll.invoke(null, descriptor, (int) (sends ? POLL_OUT : POLL_IN), 0L) != 0;
         } catch (ReflectiveOperationException trouble) {
-            return true; // closed: let the operation say so
+            return true; // closed: the operation will fail
         }
     }
 
-    /** A descriptor for the JDK's own methods; null if there can be none. The agent must be at work in this thread. */
+    /** A descriptor for the JDK's own methods, or null. The caller has set `busy`. */
     static Object descriptor(int number) {
         seek();
         try {
@@ -76,7 +76,7 @@ public final class JdkSockets {
         }
     }
 
-    /** Whom a socket is connected to, or null. It must be one of the Internet. */
+    /** The remote address of an Internet socket, or null. */
     static InetSocketAddress remoteOf(Object descriptor) {
         try {
             InetSocketAddress found = (InetSocketAddress) remoteAddress.invoke(null, descriptor);
@@ -86,7 +86,7 @@ public final class JdkSockets {
         }
     }
 
-    /** Where a socket is, or null. It must be one of the Internet. */
+    /** The local address of an Internet socket, or null. */
     static InetSocketAddress localOf(Object descriptor) {
         seek();
         try {
@@ -96,7 +96,7 @@ public final class JdkSockets {
         }
     }
 
-    /** The number of an option of a socket; -1 if it cannot be told. */
+    /** The value of a socket option; -1 if unknown. */
     static int option(Object descriptor, int name) {
         try {
             return (Integer) intOption.invoke(null, descriptor, false, SOL_SOCKET, name);
@@ -105,7 +105,7 @@ public final class JdkSockets {
         }
     }
 
-    /** The object that does a socket's work, or null. */
+    /** The implementation of a socket, or null. */
     static Object implementation(ThreadState state, Socket socket) {
         boolean wasBusy = state.busy;
         state.busy = true;
@@ -142,16 +142,16 @@ public final class JdkSockets {
         }
     }
 
-    /** Closes a socket or channel that was accepted or connected. */
-    public static void closeAny(Object thing) throws IOException {
-        if (thing instanceof SocketImpl) {
-            close((SocketImpl) thing);
-        } else if (thing instanceof Closeable) {
-            ((Closeable) thing).close();
+    /** Close a socket or channel that was accepted or connected. */
+    public static void closeAny(Object handle) throws IOException {
+        if (handle instanceof SocketImpl) {
+            close((SocketImpl) handle);
+        } else if (handle instanceof Closeable) {
+            ((Closeable) handle).close();
         }
     }
 
-    /** Closes what no socket has been made of yet. */
+    /** Close an implementation that no Socket uses yet. */
     private static void close(SocketImpl socket) throws IOException {
         try {
             Method close = SocketImpl.class.getDeclaredMethod("close");
@@ -162,7 +162,7 @@ public final class JdkSockets {
         }
     }
 
-    /** The own port of a socket, or 0. */
+    /** The local port of a socket, or 0. */
     static int localPort(Object descriptor) {
         ThreadState state = ThreadState.get();
         boolean wasBusy = state.busy;

@@ -14,17 +14,18 @@ import undermine.agent.record.ThreadState;
 import undermine.agent.record.WovenFrame;
 
 /**
- * Entries of the methods of Netty's native transport. Its sockets never block: see NetHooks. Those of Unix are never seen.
+ * Entries of the methods of Netty's native transport. Its sockets never block: see SocketOperations. Unix sockets are
+ * never observed.
  *
- * epoll tells of a socket once only, when something comes or goes. One that was told by us to wait, while there was something,
- * would never be asked again; so it is watched anew by a thread of the agent, until it has been let go on.
+ * epoll reports a socket only once, when its readiness changes. If the agent makes a ready socket wait, Netty would never
+ * ask it again. So the background thread makes epoll report it again, until the socket may continue.
  */
 public final class NettyHooks {
-    /** Whom the program's epoll watches, by number: the number of the epoll itself, and what for. */
+    /** The descriptors that the program's epoll watches: the descriptor of the epoll, and its flags. */
     private static final Map<Integer, int[]> WATCHED = new HashMap<Integer, int[]>();
-    /** Sockets that were told to wait, by number. */
+    /** The sockets that were made to wait, by descriptor. */
     private static final Map<Integer, NettySocketClass> WAITING = new HashMap<Integer, NettySocketClass>();
-    /** What accepting answers while nobody calls. */
+    /** The answer of accept if nobody calls. */
     private static final int NOBODY = -1;
     private static final Connection UNSEEN = Connection.without(null);
 
@@ -61,7 +62,7 @@ public final class NettyHooks {
         }
     }
 
-    /** What listens at an address of the Internet will accept. */
+    /** A socket at an Internet address listens. */
     public static void listen(Object socket) {
         ThreadState state = ThreadState.get();
         if (!SocketOperations.isIdle(state)) {
@@ -108,7 +109,7 @@ public final class NettyHooks {
         return onStream(Ops.send, socket, Buffers.remaining(buffers, offset, length));
     }
 
-    /** How much it is can be told afterwards only. */
+    /** The size is known only afterwards. */
     public static boolean write(Object socket) {
         return onStream(Ops.send, socket, 0);
     }
@@ -126,16 +127,16 @@ public final class NettyHooks {
         return begun(state, frame, operation, socket, subjectOf(state, socket), size);
     }
 
-    /** An operation that is done at once or not at all. */
+    /** Begin an operation of a socket that never blocks. */
     private static boolean begun(
             ThreadState state, WovenFrame frame, Operation operation, Object socket, Subject subject, long size) {
         frame.side = subject == null ? null : sideOf(state, socket);
         if (frame.side == null) {
             return false;
         }
-        frame.thing = socket;
+        frame.handle = socket;
         boolean isTold = SocketOperations.withoutBlocking(state, frame, operation, subject, socket, size);
-        if (isTold && state.answer == 0) { // else it has been answered for good
+        if (isTold && state.answer == 0) { // otherwise the answer is final
             waits(state, socket);
         }
         return isTold;
@@ -160,7 +161,7 @@ public final class NettyHooks {
         return SocketOperations.closing(state, frame, socket, subject);
     }
 
-    // --- who it is
+    // --- its subject
 
     private static Subject subjectOf(ThreadState state, Object socket) {
         Connection known = Connections.get(socket);
@@ -168,7 +169,7 @@ public final class NettyHooks {
         return isFound ? known.subject : connected(state, socket, known);
     }
 
-    /** Of a socket that has no name yet: if we did not connect it, somebody called, if it is connected at all. */
+    /** The subject of a socket without a name: if this process didn't connect it, the other side called. */
     private static Subject connected(ThreadState state, Object socket, Connection known) {
         InetSocketAddress remote = null;
         InetSocketAddress local = null;
@@ -194,7 +195,7 @@ public final class NettyHooks {
         return Connections.learn(state, socket, remote, local, "");
     }
 
-    /** Of a socket that was never used. */
+    /** The subject of a socket that was never used. */
     private static Subject closedSubject(ThreadState state, Object socket, Connection known) {
         NettySocketClass side = sideOf(state, socket);
         if (side == null || !side.isSocket || !side.isOpen(socket)) {
@@ -236,7 +237,7 @@ public final class NettyHooks {
         return onDatagram(Ops.send, socket, address, port, 0, null);
     }
 
-    /** Several at once: they are one operation, to whom the first one goes. How many bytes is not known. */
+    /** Several datagrams at once are one operation, to the peer of the first one. The size is unknown. */
     public static boolean sendAll(Object socket, Object packets, int offset) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
@@ -250,7 +251,7 @@ public final class NettyHooks {
                 remote == null ? 0 : remote.getPort(), 0, null);
     }
 
-    /** Who sent it is known only afterwards: somebody. */
+    /** The sender is known only afterwards. */
     public static boolean receive(Object socket, int from, int to) {
         return onDatagram(Ops.recv, socket, null, 0, (long) to - from, null);
     }
@@ -277,7 +278,7 @@ public final class NettyHooks {
         return begun(state, frame, operation, socket, subject, size);
     }
 
-    /** To an address or, without one, to or from whom the socket is connected to, or anybody. */
+    /** The subject for this address or, without one, for the peer that the socket is connected to, or anybody. */
     private static Subject datagram(ThreadState state, Object socket, InetSocketAddress remote) {
         boolean wasBusy = state.busy;
         state.busy = true;
@@ -295,18 +296,18 @@ public final class NettyHooks {
 
     // --- waits for descriptors
 
-    /** A wait that lasts so many seconds and nanoseconds at most. */
+    /** A wait with a limit. */
     public static boolean poll(int seconds, int nanoseconds) {
         return polling(seconds == Integer.MAX_VALUE ? 0 : Math.max(1, seconds * 1_000_000_000L + nanoseconds));
     }
 
-    /** The same; the number that it answers has something else in its lower half. */
+    /** The same; the returned number has another value in its lower half. */
     public static boolean pollPacked(int seconds, int nanoseconds) {
         ThreadState.get().top().isPacked = true;
         return poll(seconds, nanoseconds);
     }
 
-    /** Milliseconds; less than 0: for ever. */
+    /** `milliseconds` less than 0: no limit. */
     public static boolean poll(int milliseconds) {
         return polling(milliseconds < 0 ? 0 : Math.max(1, milliseconds * 1_000_000L));
     }
@@ -326,9 +327,12 @@ public final class NettyHooks {
         return false;
     }
 
-    // --- waiting
+    // --- sockets that were made to wait
 
-    /** The program's epoll watches a descriptor: said before it does, so that what is known is never older than what is. */
+    /**
+     * The program's epoll is about to watch a descriptor. Called before it does, so that this knowledge is never
+     * outdated.
+     */
     public static void watched(int epoll, int descriptor, int flags) {
         synchronized (WATCHED) {
             WATCHED.put(descriptor, new int[] {epoll, flags});
@@ -357,7 +361,7 @@ public final class NettyHooks {
         }
     }
 
-    /** Let those that were told to wait ask again. The agent must be at work in this thread. */
+    /** Let the sockets that were made to wait be asked again. The caller has set `busy`. */
     public static void wake() {
         synchronized (WATCHED) {
             for (Map.Entry<Integer, NettySocketClass> each : WAITING.entrySet()) {

@@ -16,9 +16,10 @@ import undermine.agent.record.ForeignSocket;
 import undermine.agent.record.ThreadState;
 
 /**
- * What a class of Netty's sockets can be asked for, and how Netty raises errors: by its own methods, found once for each class.
+ * Uses the methods of one class of Netty's sockets, found by reflection once for each class, and raises errors as Netty
+ * does.
  *
- * The agent must be at work in the thread where something is found for the first time.
+ * The caller of `of` has set `busy`.
  */
 public final class NettySocketClass extends ForeignSocket {
     private static final int SO_TYPE = 3;
@@ -37,13 +38,13 @@ public final class NettySocketClass extends ForeignSocket {
     /** False for pipes, timers and the like. */
     final boolean isSocket;
     private final Class<?> type;
-    /** `…channel.`, also where Netty has another name. */
+    /** `…channel.`, also if Netty is shipped under another name. */
     private final String prefix;
     private final Method intValue;
     private final Method isOpen;
 
     private NettySocketClass(Class<?> type, Class<?> lowest) {
-        super(AgentCore.current.sites.targets(lowest.getName()));
+        super(AgentCore.current.sites.isOfTarget(lowest.getName()));
         this.type = type;
         boolean hasAddress = false;
         for (Class<?> each = type; each != lowest; each = each.getSuperclass()) {
@@ -55,7 +56,7 @@ public final class NettySocketClass extends ForeignSocket {
         isOpen = method(lowest, "isOpen");
     }
 
-    /** Netty's FileDescriptor, which its sockets are made from; or the last class below Object. */
+    /** Netty's FileDescriptor, the base of its sockets; else the last class below Object. */
     private static Class<?> lowestOf(Class<?> type) {
         Class<?> lowest = type;
         while (!lowest.getName().endsWith(".unix.FileDescriptor") && lowest.getSuperclass() != Object.class) {
@@ -65,8 +66,8 @@ public final class NettySocketClass extends ForeignSocket {
     }
 
     /** True for a socket of Netty's native transport. */
-    static boolean isOf(Object thing) {
-        return thing != null && thing.getClass().getName().endsWith(".epoll.LinuxSocket");
+    static boolean isOf(Object handle) {
+        return handle != null && handle.getClass().getName().endsWith(".epoll.LinuxSocket");
     }
 
     static NettySocketClass of(Object socket) {
@@ -119,7 +120,7 @@ public final class NettySocketClass extends ForeignSocket {
         return isOfInternet(socket) && JdkSockets.option(descriptor(socket), SO_TYPE) == SOCK_DGRAM;
     }
 
-    /** Have the program's epoll tell anew of what there is. */
+    /** Make the program's epoll report the descriptor again. */
     void watch(int epoll, int descriptor, int flags) {
         try {
             method(sibling("epoll.Native"), "epollCtlMod", int.class, int.class, int.class)
@@ -131,7 +132,7 @@ public final class NettySocketClass extends ForeignSocket {
         }
     }
 
-    /** What was accepted and must be closed again. */
+    /** The accepted connection, to be closed. */
     @Override
     public Accepted accepted(int descriptor) {
         return new Accepted(this, descriptor);
@@ -158,7 +159,7 @@ public final class NettySocketClass extends ForeignSocket {
 
     // --- errors
 
-    /** The error as Netty raises it: by the number that the operating system would have answered. */
+    /** The error as Netty raises it for the errno. */
     @Override
     public Throwable raised(Call call) {
         ThreadState state = ThreadState.get();
@@ -181,7 +182,7 @@ public final class NettySocketClass extends ForeignSocket {
 
     // --- datagrams
 
-    /** Several that are received at once. */
+    /** Several datagrams that are received at once. */
     static final class Packets {
         final Object[] all;
         final int offset;
@@ -192,7 +193,7 @@ public final class NettySocketClass extends ForeignSocket {
         }
     }
 
-    /** The bytes that have come: by several packets, of which there are so many now, or by one, whose sender this is. */
+    /** The bytes that were received: in `count` packets, or in one datagram, given by Netty's address of its sender. */
     @Override
     public long received(Object datagram, long count) {
         try {
@@ -210,13 +211,14 @@ public final class NettySocketClass extends ForeignSocket {
         }
     }
 
-    /** Whom the first of several packets goes to, or null. */
+    /** The recipient of the first of several packets, or null. */
     InetSocketAddress recipient(Object packets, int offset) {
         try {
             Object packet = ((Object[]) packets)[offset];
             byte[] address = (byte[]) field(packet, "recipientAddr").get(packet);
             int length = number(packet, "recipientAddrLen");
-            return new InetSocketAddress(InetAddress.getByAddress(Arrays.copyOf(address, length)), number(packet, "recipientPort"));
+            InetAddress host = InetAddress.getByAddress(Arrays.copyOf(address, length));
+            return new InetSocketAddress(host, number(packet, "recipientPort"));
         } catch (ReflectiveOperationException | RuntimeException | UnknownHostException connected) {
             return null;
         }

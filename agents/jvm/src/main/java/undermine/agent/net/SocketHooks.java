@@ -12,7 +12,7 @@ import undermine.agent.record.Ops;
 import undermine.agent.record.ThreadState;
 import undermine.agent.record.WovenFrame;
 
-/** Entries of the lowest methods of java.net.Socket in the JDK. True: the method is to answer 0 or nothing at once. */
+/** Entries of the lowest methods of java.net.Socket in the JDK. True: the method answers 0 or nothing at once. */
 public final class SocketHooks {
     private SocketHooks() {
     }
@@ -22,7 +22,7 @@ public final class SocketHooks {
         return SocketOperations.connecting(state, state.top(), socket, remote);
     }
 
-    /** The last of connecting: the other side can learn who called. */
+    /** Connecting is done: publish the port, so that the other side knows who called. */
     public static void connectedFrom(int localPort, Object remote) {
         AgentCore agent = AgentCore.current;
         if (agent != null && !agent.off && remote instanceof InetSocketAddress && localPort > 0) {
@@ -55,7 +55,7 @@ public final class SocketHooks {
             return false;
         }
         Subject subject = subject(state, socket, address, port, descriptor);
-        frame.thing = socket;
+        frame.handle = socket;
         return MethodEntry.enter(state, frame, operation, subject, size, WovenFrame.RAISE);
     }
 
@@ -73,18 +73,19 @@ public final class SocketHooks {
         return SocketOperations.closing(state, frame, socket, subject);
     }
 
-    /** What is accepted is put into a socket that was made for it. */
+    /** `accepted` is the socket that receives the connection. */
     public static boolean accept(Object socket, Object descriptor, Object accepted) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
         if (!SocketOperations.isIdle(state)) {
             return false;
         }
-        frame.thing = accepted;
-        return MethodEntry.enter(state, frame, Ops.accept, SocketOperations.listening(state, socket, descriptor), 0, WovenFrame.RAISE);
+        frame.handle = accepted;
+        Subject subject = SocketOperations.listening(state, socket, descriptor);
+        return MethodEntry.enter(state, frame, Ops.accept, subject, 0, WovenFrame.RAISE);
     }
 
-    /** The subject of a socket; its address is nothing while it is not connected. */
+    /** The subject of a socket; null while it isn't connected. */
     private static Subject subject(ThreadState state, Object socket, Object address, int port, Object descriptor) {
         Connection known = Connections.get(socket);
         if (known != null && known.isWhole()) {
@@ -96,7 +97,7 @@ public final class SocketHooks {
         return Connections.learn(state, socket, new InetSocketAddress((InetAddress) address, port), descriptor, "");
     }
 
-    /** What the connection of a socket is called; nothing while it is not connected. */
+    /** The name of a socket's connection; empty while it isn't connected. */
     public static String nameOf(Socket socket) {
         ThreadState state = ThreadState.get();
         if (!SocketOperations.isIdle(state) || !socket.isConnected() || socket.isClosed()) {

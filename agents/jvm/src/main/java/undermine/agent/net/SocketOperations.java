@@ -15,8 +15,8 @@ import undermine.agent.record.WovenFrame;
 /**
  * The steps that the hooks of all kinds of sockets share.
  *
- * A non-blocking channel that has nothing to do leaves no event. So its operation is recorded after it was done, unless a
- * step waits before it: then the channel is first asked whether it is ready. Unix sockets are never observed.
+ * An operation of a non-blocking channel that does nothing leaves no event. So it is recorded after it was done. If a
+ * step waits before it, the channel is first asked whether it is ready. Unix sockets are never observed.
  */
 public final class SocketOperations {
     private SocketOperations() {
@@ -27,7 +27,7 @@ public final class SocketOperations {
         return agent != null && !agent.off && !state.busy && state.inside == 0;
     }
 
-    /** Somebody whom we call. */
+    /** The subject of a peer that this process calls. */
     static Subject called(ThreadState state, InetSocketAddress remote) {
         AgentCore agent = AgentCore.current;
         boolean wasBusy = state.busy;
@@ -53,15 +53,15 @@ public final class SocketOperations {
         }
         Subject subject = called(state, address);
         Connections.put(socket, Connection.without(subject));
-        frame.thing = socket;
+        frame.handle = socket;
         boolean isBegun = false;
         try {
             MethodEntry.enter(state, frame, Ops.connect, subject, 0, WovenFrame.RAISE);
             isBegun = true;
         } finally {
             if (!isBegun) {
-                Connections.remove(socket); // it was refused: closing it is no event
-                close(state, socket); // the JDK closes what could not be connected
+                Connections.remove(socket); // it was refused: closing it is not an event
+                close(state, socket); // as the JDK does after a failed connect
             }
         }
         return false;
@@ -84,7 +84,7 @@ public final class SocketOperations {
         return MethodEntry.enter(state, frame, Ops.close, subject, 0, WovenFrame.RAISE_AT_END);
     }
 
-    /** The subject of a socket that accepts; where it does so is given as an address or by its descriptor. */
+    /** The subject of a listening socket; `where` is its address or its descriptor. */
     static Subject listening(ThreadState state, Object socket, Object where) {
         Connection known = Connections.get(socket);
         if (known != null) {
@@ -102,7 +102,7 @@ public final class SocketOperations {
         }
     }
 
-    /** An operation of a channel that does not block. See the comment of the class. */
+    /** Begin an operation of a non-blocking channel: see the comment of the class. */
     static boolean withoutBlocking(
             ThreadState state, WovenFrame frame, Operation operation, Subject subject, Object descriptor, long size) {
         AgentCore agent = AgentCore.current;
@@ -113,7 +113,7 @@ public final class SocketOperations {
         boolean isAsked;
         state.busy = true;
         try {
-            if (seen == operation && agent.faults.mustWait(operation, subject, frame.thing, agent.cursor(state))) {
+            if (seen == operation && agent.faults.mustWait(operation, subject, frame.handle, agent.cursor(state))) {
                 state.pop();
                 return true;
             }
@@ -131,7 +131,7 @@ public final class SocketOperations {
         if (isAsked) {
             frame.size = size;
             Call call = Recorder.begin(
-                    agent, state, operation, subject, size, 0, frame.thing, true, MethodEntry.isOfCaller(frame));
+                    agent, state, operation, subject, size, 0, frame.handle, true, MethodEntry.isOfCaller(frame));
             return call != null && MethodEntry.proceed(agent, state, frame, call);
         }
         frame.late = seen;

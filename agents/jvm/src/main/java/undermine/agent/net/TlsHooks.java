@@ -25,7 +25,7 @@ public final class TlsHooks {
         return onSecure(Ops.send, socket, size);
     }
 
-    /** What a program asks for itself; else the first reading or writing does it. It brings no payload. */
+    /** A handshake that the program asks for; otherwise the first read or write does it. It transfers no payload. */
     public static boolean handshake(Object socket) {
         return onSecure(Ops.recv, socket, 0);
     }
@@ -36,7 +36,7 @@ public final class TlsHooks {
         if (!SocketOperations.isIdle(state)) {
             return false;
         }
-        frame.thing = socket;
+        frame.handle = socket;
         return MethodEntry.enter(state, frame, operation, secureSubject(state, (SSLSocket) socket), size, WovenFrame.RAISE);
     }
 

@@ -8,7 +8,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 
-/** Finds something in what a method was given: `message.type`, `0`, `this.peer[host]`, `return.size`; or is a text. */
+/** A path to a value in a method's call: `message.type`, `0`, `this.peer[host]`, `return.size`; or a fixed text. */
 public final class ArgumentPath {
     static final String RETURNED = "return";
     private static final String THIS = "this";
@@ -23,7 +23,7 @@ public final class ArgumentPath {
         this.way = way;
     }
 
-    /** From a description of JSON: a text, an argument, or null where nothing is said. */
+    /** Parse a JSON description: a text or an argument; null if it is neither. */
     static ArgumentPath of(Object description) {
         if (!(description instanceof Map)) {
             return null;
@@ -36,7 +36,7 @@ public final class ArgumentPath {
         return argument instanceof String ? parse((String) argument) : null;
     }
 
-    /** Keys in brackets keep their `[`: they are no names. */
+    /** Keys in brackets keep their `[`, to tell them from member names. */
     static ArgumentPath parse(String argument) {
         List<String> parts = new ArrayList<String>();
         int at = next(argument, 0);
@@ -67,7 +67,7 @@ public final class ArgumentPath {
         return isQuoted ? key.substring(1, key.length() - 1) : key;
     }
 
-    /** What is found, or null. The names are those of the method's parameters. */
+    /** The value, or null. `names` are the names of the method's parameters. */
     public Object find(List<String> names, Object self, Object[] arguments, Object result) {
         if (text != null) {
             return text;
@@ -91,7 +91,7 @@ public final class ArgumentPath {
         return position >= 0 && position < arguments.length ? arguments[position] : null;
     }
 
-    /** True if the method has what this starts at. */
+    /** True if the method has the argument at which the path starts. */
     public boolean startsIn(List<String> names, int count) {
         if (text != null || root.equals(RETURNED) || root.equals(THIS)) {
             return true;
@@ -123,7 +123,7 @@ public final class ArgumentPath {
         return value.getClass().isArray() && at < Array.getLength(value) ? Array.get(value, at) : null;
     }
 
-    /** A field of whatever class, else a method without parameters: `name`, `getName`, `isName`. */
+    /** The field of this name, else the result of a method without parameters: `name`, `getName` or `isName`. */
     private static Object memberOf(Object value, String name) {
         for (Class<?> type = value.getClass(); type != null; type = type.getSuperclass()) {
             try {
@@ -133,7 +133,7 @@ public final class ArgumentPath {
             } catch (NoSuchFieldException next) {
                 continue;
             } catch (Exception closed) {
-                break; // of a module that is not open: its methods may be
+                break; // its module isn't open; its methods may be
             }
         }
         String capital = Character.toUpperCase(name.charAt(0)) + name.substring(1);

@@ -1,6 +1,6 @@
 package undermine.agent.operations;
 
-/** A logical operation under way: which operations below it, with the same peer, are part of it. */
+/** A logical operation under way. It covers the operations below it that have the same peer. */
 public final class EnclosingOperation {
     private final String op;
     private final String peer;
@@ -10,7 +10,7 @@ public final class EnclosingOperation {
         this.peer = peer;
     }
 
-    /** True if this operation is part of it. Where no peer is known, none is. */
+    /** True if this operation is part of it; false if no peer is known. */
     public boolean covers(String below, Subject subject) {
         if (!isBelow(below)) {
             return false;
@@ -20,7 +20,7 @@ public final class EnclosingOperation {
 
     private boolean isBelow(String below) {
         if (op.equals("msg.recv")) {
-            return below.equals("net.recv") || below.equals("msg.recv"); // what a handler sends is not part of it
+            return below.equals("net.recv") || below.equals("msg.recv"); // messages that a handler sends are not part of it
         }
         boolean isRaw = below.equals("net.connect") || below.equals("net.send") || below.equals("net.recv")
                 || below.equals("net.close");

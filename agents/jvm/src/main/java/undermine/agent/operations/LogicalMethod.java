@@ -8,18 +8,18 @@ import java.util.Map;
 public final class LogicalMethod {
     public final String text;
     public final String name;
-    /** Simple names of its parameters' types, in parentheses; or nothing: whatever it takes. */
+    /** The simple names of its parameters' types, in parentheses; empty: any parameters. */
     final String takes;
     public final Operation operation;
     public final ArgumentPath kind;
     public final ArgumentPath peer;
     public final ArgumentPath size;
-    /** Known only from what it returns: a message that has come. */
+    /** True if kind or size come from the returned value: a message that was received. */
     public final boolean isOfResult;
     /** The names of its parameters. */
     public final List<String> parameters;
-    /** True if its class is the target's: then it is a frame of the target's itself. */
-    public final boolean isTargets;
+    /** True if its class belongs to the target: then it has a frame of its own in the target's stack. */
+    public final boolean isOfTarget;
 
     public LogicalMethod(Map<String, Object> description, Operation operation) {
         text = String.valueOf(description.get("function"));
@@ -33,7 +33,7 @@ public final class LogicalMethod {
         size = ArgumentPath.of(description.get("size"));
         isOfResult = isOfResult(kind) || isOfResult(size);
         parameters = Collections.emptyList();
-        isTargets = false;
+        isOfTarget = false;
         if (operation == null || qualified.indexOf(':') < 0 || qualified.lastIndexOf('.') < qualified.indexOf(':')) {
             throw new IllegalArgumentException("logical operation " + text + ": not package:Class.method and its op");
         }
@@ -42,7 +42,7 @@ public final class LogicalMethod {
         }
     }
 
-    public LogicalMethod(LogicalMethod named, List<String> parameters, boolean isTargets) {
+    public LogicalMethod(LogicalMethod named, List<String> parameters, boolean isOfTarget) {
         text = named.text;
         name = named.name;
         takes = named.takes;
@@ -52,10 +52,10 @@ public final class LogicalMethod {
         size = named.size;
         isOfResult = named.isOfResult;
         this.parameters = parameters;
-        this.isTargets = isTargets;
+        this.isOfTarget = isOfTarget;
     }
 
-    /** True if this is such a method: by name and, where they were given, the types it takes. */
+    /** True if a method with this name and these parameter types is meant. */
     public boolean is(String name, String takes) {
         return this.name.equals(name) && (this.takes.isEmpty() || this.takes.equals(takes));
     }
@@ -64,7 +64,7 @@ public final class LogicalMethod {
         return finder != null && finder.root.equals(ArgumentPath.RETURNED);
     }
 
-    /** The class's name as in class files. */
+    /** The class's internal name, with slashes. */
     public String owner() {
         int colon = text.indexOf(':');
         String classes = text.substring(colon + 1);

@@ -1,13 +1,13 @@
 package undermine.agent.operations;
 
-/** One kind of operation, and the halves of triggers that may match it. */
+/** One kind of operation, with the listeners before and after it. */
 public final class Operation {
     static final OperationListener[] NONE = new OperationListener[0];
 
     public final String name;
-    /** False: observed only, never met by a fault. */
+    /** False: it is only observed, and no fault ever meets it. */
     public final boolean matchable;
-    /** In the event file; 0: not there yet. */
+    /** Its id in the event file; 0: not defined yet. */
     public int nameId;
     public OperationListener[] before = NONE;
     public OperationListener[] after = NONE;
@@ -17,19 +17,19 @@ public final class Operation {
         this.matchable = matchable;
     }
 
-    /** Put a half, or what is looked at before all halves, where it belongs. */
-    public void add(OperationListener half, boolean isBefore, boolean isFirst) {
+    /** Add a listener, in front of all others if `isFirst`. */
+    public void add(OperationListener listener, boolean isBefore, boolean isFirst) {
         if (isBefore) {
-            before = with(before, half, isFirst);
+            before = with(before, listener, isFirst);
         } else {
-            after = with(after, half, isFirst);
+            after = with(after, listener, isFirst);
         }
     }
 
-    private static OperationListener[] with(OperationListener[] halves, OperationListener half, boolean isFirst) {
-        OperationListener[] longer = new OperationListener[halves.length + 1];
-        System.arraycopy(halves, 0, longer, isFirst ? 1 : 0, halves.length);
-        longer[isFirst ? 0 : halves.length] = half;
+    private static OperationListener[] with(OperationListener[] listeners, OperationListener listener, boolean isFirst) {
+        OperationListener[] longer = new OperationListener[listeners.length + 1];
+        System.arraycopy(listeners, 0, longer, isFirst ? 1 : 0, listeners.length);
+        longer[isFirst ? 0 : listeners.length] = listener;
         return longer;
     }
 }

@@ -4,6 +4,6 @@ import undermine.agent.wire.SharedState;
 
 /** Looks at each occurrence of an operation, before or after it. */
 public abstract class OperationListener {
-    /** Look at one occurrence; true if the listener has to be acted upon now. */
+    /** Look at one occurrence; true for a trigger part that must be claimed now. */
     public abstract boolean reached(SharedState state, Call call);
 }

@@ -1,6 +1,6 @@
 package undermine.agent.operations;
 
-/** What an operation acts on: a raw name (`resource`) and the template made from it (`target`). */
+/** What an operation acts on: its raw name (`resource`) and the template made from it (`target`). */
 public final class Subject {
     public static final Subject NOTHING = new Subject("", "", false);
 
@@ -9,11 +9,11 @@ public final class Subject {
     /** True for files below the node's own folder. */
     public final boolean onDisk;
 
-    /** What its texts are in the event file, once they are. Threads that find that out at the same time find the same. */
+    /** The ids of its texts in the event file. Threads that set them at the same time set the same ids. */
     public int targetId;
     public int resourceId;
     public volatile boolean isDefined;
-    /** True if nothing else has this resource: its text need not be looked up. */
+    /** True if no other subject has this resource: its text need not be looked up. */
     public boolean isUnique;
 
     public Subject(String target, String resource, boolean onDisk) {
@@ -22,7 +22,7 @@ public final class Subject {
         this.onDisk = onDisk;
     }
 
-    /** One that no other is like. */
+    /** A subject whose resource no other one has. */
     public static Subject unique(String target, String resource) {
         Subject subject = new Subject(target, resource, false);
         subject.isUnique = true;

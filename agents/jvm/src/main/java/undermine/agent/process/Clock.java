@@ -1,13 +1,13 @@
 package undermine.agent.process;
 
-/** The clock of events: CLOCK_MONOTONIC in nanoseconds, as the tool and all other agents of the machine read it. */
+/** The clock of events: CLOCK_MONOTONIC in nanoseconds, which the tool and all agents of the machine share. */
 public final class Clock {
     private static final boolean IS_FAKED = isFaked(System.getenv("LD_PRELOAD"));
 
     private Clock() {
     }
 
-    /** Where a library fakes the time, the kernel itself is asked, if the native helper is there. */
+    /** The time now. If a library fakes the time (faketime), the native helper asks the kernel. */
     public static long now() {
         return IS_FAKED && NativeHelper.isLoaded() ? NativeHelper.clock() : System.nanoTime();
     }

@@ -6,10 +6,10 @@ import java.nio.charset.StandardCharsets;
 import undermine.agent.lib.Troubles;
 
 /**
- * The end of this node: its keeper is told, then all of it is killed, with as little as possible in between.
+ * Kills this node: it signals the keeper, then kills everything at once.
  *
- * Everything is made ready before the tool is asked. Without the native helper the keeper cannot be told, only the cgroup,
- * the process group and the process itself can be killed: the tool ends what is left of the node.
+ * Everything is prepared before the tool is asked. Without the native helper the agent can't signal the keeper. It then
+ * kills the cgroup, the process group and this process; the tool kills the rest of the node.
  */
 public class Death {
     private static final int KILLED = 137;
@@ -38,7 +38,7 @@ public class Death {
         }
     }
 
-    /** What is needed to die at once. */
+    /** Prepare everything that is needed to die at once. */
     public Prepared prepare() {
         String trouble = NativeHelper.load();
         if (!trouble.isEmpty()) {
@@ -47,7 +47,7 @@ public class Death {
         return new Prepared();
     }
 
-    /** A death made ready: struck, or dropped if the tool does not agree. */
+    /** A prepared death: either strike or drop it. */
     public class Prepared {
         private final byte[] path = killFile.getBytes(StandardCharsets.UTF_8);
         private FileOutputStream stream;
@@ -79,7 +79,7 @@ public class Death {
             }
         }
 
-        /** Does not return. */
+        /** Kill the node. Doesn't return. */
         public void strike() {
             if (NativeHelper.isLoaded()) {
                 NativeHelper.die(keeper, group, path);

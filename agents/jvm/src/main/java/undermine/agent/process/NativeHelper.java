@@ -9,14 +9,14 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The helper in C, where the tool could build it: dying at once, and a clock that no library fakes.
+ * The native helper in C: a way to die at once, and a clock that no library can fake.
  *
- * Optional. Without it the JDK's own way to kill a process is used, which nobody but the JDK may call: the package
- * `java.lang` is opened to us alone.
+ * It is optional. Without it the agent kills by a private method of the JDK, for which it opens the package `java.lang`
+ * to itself.
  */
 public final class NativeHelper {
     private static final String FILE = "undermine_jvm.so";
-    /** From this version on the JDK prints a warning when code loads a library by the public method. */
+    /** From this version on, System.load prints a warning. */
     private static final int WARNS = 24;
     private static volatile boolean loaded;
     private static volatile Method kill;
@@ -26,14 +26,14 @@ public final class NativeHelper {
     private NativeHelper() {
     }
 
-    /** True if the methods in C may be called. */
+    /** True if the native methods may be called. */
     public static boolean isLoaded() {
         return loaded;
     }
 
     /**
-     * Where the helper is. It is loaded when it is needed, for that costs time: now if a library fakes the clock, else
-     * when this process may have to die.
+     * Remember where the helper is. Loading it takes time, so that happens now only if a library fakes the clock;
+     * otherwise it happens before this process may have to die.
      */
     public static void prepare(String acceleratorFolder, Instrumentation ofAgent) {
         folder = acceleratorFolder;
@@ -44,7 +44,10 @@ public final class NativeHelper {
         }
     }
 
-    /** Make ready to kill. Returns what is wrong with a helper that is there, or an empty text. Prints nothing. */
+    /**
+     * Load the helper, or else find the JDK's way to kill. Returns why an existing helper can't be loaded, or an empty
+     * text.
+     */
     public static synchronized String load() {
         if (loaded || kill != null || instrumentation == null) {
             return "";
@@ -56,7 +59,7 @@ public final class NativeHelper {
         return trouble;
     }
 
-    /** Why there is no helper, or an empty text: for the introduction, without loading it. */
+    /** Why there is no helper; an empty text if there is one. Doesn't load it. */
     public static String whyNot() {
         return isBuilt() ? "" : "the native helper was not built";
     }
@@ -85,7 +88,7 @@ public final class NativeHelper {
         }
     }
 
-    /** By the method behind System.load. */
+    /** Load the helper with the private method behind System.load, which prints no warning. */
     private static void loadUnseen(String path) throws ReflectiveOperationException {
         open();
         Method load = Runtime.class.getDeclaredMethod("load0", Class.class, String.class);
@@ -93,7 +96,7 @@ public final class NativeHelper {
         load.invoke(Runtime.getRuntime(), NativeHelper.class, path);
     }
 
-    /** Open `java.lang` to our own module, and to no other. There are no modules in what this is compiled for. */
+    /** Open `java.lang` to the agent's own module only. By reflection: Java 8 has no modules. */
     private static void open() throws ReflectiveOperationException {
         Method moduleOf = Class.class.getMethod("getModule");
         Object base = moduleOf.invoke(Object.class);
@@ -110,14 +113,16 @@ public final class NativeHelper {
             Method found = Class.forName("java.lang.ProcessHandleImpl")
                     .getDeclaredMethod("destroy0", long.class, long.class, boolean.class);
             found.setAccessible(true);
-            found.invoke(null, (long) Integer.MAX_VALUE, 1L, true); // nobody's number: the first call takes long
+            found.invoke(null, (long) Integer.MAX_VALUE, 1L, true); // a pid that nobody has: the first call is slow
             kill = found;
         } catch (ReflectiveOperationException | RuntimeException | LinkageError absent) {
             kill = null;
         }
     }
 
-    /** SIGKILL to a process or, if the number is negative, to a group; nothing happens where that cannot be done. */
+    /**
+     * Send SIGKILL to a process or, if `pid` is negative, to a process group. Does nothing if the JDK has no such method.
+     */
     static void kill(long pid) {
         Method found = kill;
         try {
@@ -129,7 +134,7 @@ public final class NativeHelper {
         }
     }
 
-    /** The number of the JDK: 8 for 1.8. */
+    /** The version of the JDK; 8 for 1.8. */
     public static int version() {
         String text = System.getProperty("java.specification.version", "8");
         try {
@@ -139,9 +144,12 @@ public final class NativeHelper {
         }
     }
 
-    /** CLOCK_MONOTONIC in nanoseconds, asked of the kernel itself. */
+    /** CLOCK_MONOTONIC in nanoseconds, from the kernel. */
     static native long clock();
 
-    /** SIGUSR1 to the keeper, `1` into the kill file of the cgroup, SIGKILL to the group if it is ours, and to ourselves. */
+    /**
+     * Send SIGUSR1 to the keeper, write `1` to the cgroup's kill file, then send SIGKILL to our process group and to
+     * ourselves.
+     */
     static native void die(int keeper, int group, byte[] killFile);
 }

@@ -4,13 +4,13 @@ import java.io.FileInputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 
-/** The numbers of this process. */
+/** The ids of this process, its parent and its process group. */
 public final class ProcessIds {
     public final int pid;
     public final int parent;
     final int group;
 
-    /** Of `/proc/self/stat`: `pid (name) state parent group …`; the name may have anything in it. */
+    /** Parses `/proc/self/stat`: `pid (name) state parent group …`. The name may contain any character. */
     public ProcessIds(String stat) {
         String[] words = stat.substring(stat.lastIndexOf(')') + 2).split(" ");
         pid = Integer.parseInt(stat.substring(0, stat.indexOf(' ')));

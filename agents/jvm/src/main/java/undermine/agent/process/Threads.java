@@ -1,6 +1,6 @@
 package undermine.agent.process;
 
-/** Questions about threads that the oldest supported JDK has no method for, and a sleep that loses no interrupt. */
+/** Questions about threads that Java 8 has no method for, and a sleep that keeps interrupts. */
 public final class Threads {
     private Threads() {
     }
@@ -10,7 +10,10 @@ public final class Threads {
         return name.startsWith("java.lang.") && name.endsWith("VirtualThread");
     }
 
-    /** Sleep for `ns` nanoseconds. An interrupt doesn't end the sleep; the thread finds it afterwards. Parking would use up a permit. */
+    /**
+     * Sleep for `ns` nanoseconds. An interrupt doesn't end the sleep; it is pending again afterwards. Parking would use
+     * up the thread's permit.
+     */
     public static void sleep(long ns) {
         boolean wasInterrupted = Thread.interrupted();
         long until = Clock.now() + ns;

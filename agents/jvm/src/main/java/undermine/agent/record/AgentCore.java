@@ -76,7 +76,7 @@ public final class AgentCore implements Troubles {
         }
     }
 
-    /** If another program ran in this process before (exec), its event file has the first name. */
+    /** If this process ran another program before (exec), that program's event file has the first name. */
     private EventFile newFile() throws IOException {
         for (int number = 1; number < EVENT_FILES_MAX; number++) {
             String path = config.stem() + (number > 1 ? "-" + number : "") + ".events";
@@ -87,7 +87,7 @@ public final class AgentCore implements Troubles {
         throw new IOException("too many event files of one process");
     }
 
-    /** The cursor of the thread with this state, which is the current one. */
+    /** The cursor of the current thread, whose state this is. */
     public Cursor cursor(ThreadState state) {
         if (state.cursor == null) {
             state.cursor = new Cursor(file);

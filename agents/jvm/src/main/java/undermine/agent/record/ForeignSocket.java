@@ -5,10 +5,10 @@ import undermine.agent.operations.Call;
 /** Answers questions about sockets that the JDK doesn't know: those of Netty's native transport. */
 public abstract class ForeignSocket {
     /** True if the library itself is among the target's packages. */
-    final boolean isTargets;
+    final boolean isOfTarget;
 
-    public ForeignSocket(boolean isTargets) {
-        this.isTargets = isTargets;
+    public ForeignSocket(boolean isOfTarget) {
+        this.isOfTarget = isOfTarget;
     }
 
     /** The injected error as the library raises it. */

@@ -11,31 +11,32 @@ import undermine.agent.stacks.Stack;
 import undermine.agent.wire.Cursor;
 
 /**
- * The monitors that a thread is in, how it entered each first, and how often again.
+ * The monitors that a thread is in: how it first entered each, and how often it entered it again.
  *
- * One that nobody else is at is recorded only when the thread does something in it that is, or somebody comes: who leaves it
- * before that has held nobody up, and did nothing under it. Only its thread enters and leaves. The frame that entered it is still
- * there when it is recorded, so its stack is part of that one; of a method that calls itself, the outermost frame is taken.
+ * An uncontended monitor is recorded only when its thread records something else inside it, or another thread comes. If
+ * the thread leaves it before that, it held nobody up and did nothing under it, and it is forgotten. Only the thread
+ * itself enters and leaves. The frame that entered the monitor is still on the stack when it is recorded, so the stack at
+ * the entry is part of the current one; for a recursive method the outermost frame is used.
  */
 public final class HeldMonitors {
     private static final int COUNT_MAX = 1000;
     private Entry[] entries = new Entry[0];
     private int count;
-    /** So many of the last ones are not recorded. */
+    /** The number of last entries that are not recorded. */
     private volatile int deferred;
 
-    /** One monitor. Used again for others. */
+    /** One monitor. Entries are reused. */
     static final class Entry {
         Object monitor;
-        /** Who is at it. */
-        MonitorUsers crowd;
-        /** Its entering; null while that is not recorded. */
+        /** The count of threads at this monitor. */
+        MonitorUsers users;
+        /** The recorded entry into the monitor; null if it isn't recorded. */
         Call call;
         int again;
         long begun;
-        /** 0 until it is entered. */
+        /** The time at which it was entered; 0 before that. */
         long ended;
-        /** Where it is entered. */
+        /** The call site at which it is entered. */
         Site site;
 
         private void clear() {
@@ -46,23 +47,23 @@ public final class HeldMonitors {
         }
     }
 
-    /** Its entering is recorded. */
-    public synchronized void push(Object monitor, MonitorUsers crowd, Call call) {
-        add(monitor, crowd).call = call;
+    /** Add a monitor whose entry is recorded. */
+    public synchronized void push(Object monitor, MonitorUsers users, Call call) {
+        add(monitor, users).call = call;
     }
 
-    /** Its entering begins now, and may be recorded later. */
-    public synchronized void defer(Object monitor, MonitorUsers crowd, Site site) {
-        Entry entry = add(monitor, crowd);
+    /** Add a monitor whose entry begins now and may be recorded later. */
+    public synchronized void defer(Object monitor, MonitorUsers users, Site site) {
+        Entry entry = add(monitor, users);
         entry.site = site;
         entry.ended = 0;
         deferred++;
         entry.begun = Clock.now();
     }
 
-    private Entry add(Object monitor, MonitorUsers crowd) {
+    private Entry add(Object monitor, MonitorUsers users) {
         if (count >= COUNT_MAX) {
-            clear(); // some were left unseen
+            clear(); // some were left without a hook
         }
         if (count == entries.length) {
             entries = Arrays.copyOf(entries, count + 8);
@@ -72,35 +73,35 @@ public final class HeldMonitors {
         }
         Entry entry = entries[count++];
         entry.monitor = monitor;
-        entry.crowd = crowd;
+        entry.users = users;
         return entry;
     }
 
-    /** The last one is entered at this time: how, if that is recorded; else null. */
+    /** The last monitor has been entered at this time; returns the recorded entry, or null. */
     public synchronized Call entered(long now) {
         Entry entry = entries[count - 1];
         entry.ended = now;
         return entry.call;
     }
 
-    /** How long the last one was waited for. */
+    /** How long the thread waited for the last monitor. */
     public long waited() {
         Entry entry = entries[count - 1];
         return entry.ended - entry.begun;
     }
 
-    /** True if there is something to be recorded before anything else of this thread. */
+    /** True if there is a monitor to be recorded before anything else of this thread. */
     public boolean isDeferring() {
         return deferred > 0;
     }
 
-    /** True if this thread is in it: then it is about to be entered once more. */
+    /** True if this thread is in the monitor already and enters it once more. */
     public boolean enterAgain(Object monitor) {
         int at = find(monitor);
         if (at < 0) {
             return false;
         }
-        if (!Thread.holdsLock(monitor)) { // it was left unseen
+        if (!Thread.holdsLock(monitor)) { // it was left without a hook
             remove(at);
             return false;
         }
@@ -108,7 +109,7 @@ public final class HeldMonitors {
         return true;
     }
 
-    /** True if it was entered once more, and only this is over. */
+    /** True if the thread leaves a monitor that it had entered more than once. */
     public boolean leaveAgain(Object monitor) {
         int at = find(monitor);
         if (at < 0 || entries[at].again == 0) {
@@ -118,16 +119,16 @@ public final class HeldMonitors {
         return true;
     }
 
-    /** It is left, and nobody has to know of it: true if it was not recorded. */
+    /** Leave a monitor without an event; true if its entry was not recorded and nobody else is there. */
     public synchronized boolean drop(Object monitor) {
-        if (deferred == 0 || entries[count - 1].monitor != monitor || !entries[count - 1].crowd.isOne()) {
+        if (deferred == 0 || entries[count - 1].monitor != monitor || !entries[count - 1].users.isOne()) {
             return false;
         }
         remove(count - 1);
         return true;
     }
 
-    /** The entering of this one, which is over; null if it was not seen. */
+    /** Leave a monitor; returns its recorded entry, or null. */
     public Call pop(Object monitor) {
         int at = find(monitor);
         return at < 0 ? null : remove(at);
@@ -143,7 +144,7 @@ public final class HeldMonitors {
 
     private synchronized Call remove(int at) {
         Entry entry = entries[at];
-        entry.crowd.leave();
+        entry.users.leave();
         Call found = entry.call;
         if (found == null && deferred > 0) {
             deferred--;
@@ -162,8 +163,8 @@ public final class HeldMonitors {
     }
 
     /**
-     * Record what is not. Its own thread does it, whose stack is this one or, for one that does not go on, another: then the stack is
-     * null. Where the stack is not known, or not all of it, the place alone is recorded.
+     * Record the deferred entries. `now` is the thread's current stack; null if another thread does it because this one
+     * is stuck. If the stack is unknown or was cut off, only the call site is recorded.
      */
     synchronized void settle(AgentCore agent, ThreadState state, Cursor cursor, Stack now) {
         boolean isWhole = now != null && now.depth() < Sites.DEPTH_MAX;
@@ -173,7 +174,7 @@ public final class HeldMonitors {
         for (int at = first; at < count; at++) {
             Entry entry = entries[at];
             int frame = isWhole ? now.find(entry.site, outside) : -1;
-            if (frame >= 0) { // the next one is entered within it: not at the same site, unless the method calls itself
+            if (frame >= 0) { // the next one was entered inside this frame: at another site, unless the method is recursive
                 boolean isAgain = at + 1 < count && entries[at + 1].site == entry.site;
                 outside = isAgain ? frame : frame + 1;
             }

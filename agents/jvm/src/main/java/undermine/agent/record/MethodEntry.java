@@ -7,17 +7,22 @@ import undermine.agent.operations.Call;
 import undermine.agent.operations.Operation;
 import undermine.agent.operations.Subject;
 
-/** The entry of a woven method: its operation is recorded, and the method is run, answered or refused as was decided. */
+/**
+ * The entry of a woven method. It records the operation; then the method runs, answers at once, or raises an error, as
+ * was decided.
+ */
 public final class MethodEntry {
     private MethodEntry() {
     }
+
     /**
-     * An operation begins in a method whose frame was just pushed. True: do not do it, answer with nothing; the frame is
-     * popped then.
+     * Begin the operation of a method whose frame was just pushed. True: don't run the method, answer with nothing; the
+     * frame is popped.
      *
-     * Throws what was decided to be raised instead; woven code pops the frame then.
+     * Throws the injected error; woven code then pops the frame.
      */
-    public static boolean enter(ThreadState state, WovenFrame frame, Operation operation, Subject subject, long size, int answer) {
+    public static boolean enter(
+            ThreadState state, WovenFrame frame, Operation operation, Subject subject, long size, int answer) {
         AgentCore agent = AgentCore.current;
         Operation seen = Recorder.seen(agent, state, operation, subject);
         if (seen == null) {
@@ -25,23 +30,23 @@ public final class MethodEntry {
         }
         frame.size = size;
         frame.answer = answer;
-        Call call = Recorder.begin(agent, state, seen, subject, size, 0, frame.thing, false, isOfCaller(frame));
+        Call call = Recorder.begin(agent, state, seen, subject, size, 0, frame.handle, false, isOfCaller(frame));
         return call != null && proceed(agent, state, frame, call);
     }
 
-    /** True if the woven method may itself be one of the target's: then the place is where it is called. */
+    /** True if the woven method itself may belong to the target: then its caller is the call site. */
     public static boolean isOfCaller(WovenFrame frame) {
-        return frame.side != null && frame.side.isTargets;
+        return frame.side != null && frame.side.isOfTarget;
     }
 
-    /** Go on as was decided before the operation. */
+    /** Continue as was decided before the operation. */
     public static boolean proceed(AgentCore agent, ThreadState state, WovenFrame frame, Call call) {
         if (call.error != null) {
             return refuse(agent, state, frame, call);
         }
         if (call.wouldBlock) {
             Recorder.leave(agent, state, call, 0, "EAGAIN");
-            if (call.error != null) { // asked for after it
+            if (call.error != null) { // by a step after the operation
                 Unchecked.<RuntimeException>raise(raised(frame, call));
             }
             state.pop();
@@ -55,7 +60,7 @@ public final class MethodEntry {
         return false;
     }
 
-    /** The sender is told that all of it, or the first of several datagrams, was sent. */
+    /** Tell the sender that all of it, or the first of several datagrams, was sent. */
     private static boolean lose(AgentCore agent, ThreadState state, WovenFrame frame, Call call) {
         Recorder.leave(agent, state, call, 0, "LOST");
         if (call.error != null) {
@@ -81,7 +86,7 @@ public final class MethodEntry {
         return true;
     }
 
-    /** The error as the method raises it. */
+    /** The error in the form in which the method raises it. */
     public static Throwable raised(WovenFrame frame, Call call) {
         if (frame.side != null) {
             return frame.side.raised(call);

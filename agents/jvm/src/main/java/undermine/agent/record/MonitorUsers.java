@@ -2,7 +2,7 @@ package undermine.agent.record;
 
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** How many threads are in a monitor or about to enter it; those whose hashes are alike are counted together. */
+/** Counts the threads that are in a monitor or about to enter it. Monitors with the same hash share a counter. */
 @SuppressWarnings("serial")
 public final class MonitorUsers extends AtomicInteger {
     private static final int SIZE = 2048;
@@ -22,12 +22,12 @@ public final class MonitorUsers extends AtomicInteger {
         return ALL[(hash ^ hash >>> 15) & SIZE - 1];
     }
 
-    /** True if nobody else is there. */
+    /** Add this thread; true if no other thread is there. */
     public boolean enter() {
         return getAndIncrement() == 0;
     }
 
-    /** True for one who is there, if nobody else is. */
+    /** True if this thread, which is there, is the only one. */
     boolean isOne() {
         return get() == 1;
     }

@@ -9,19 +9,22 @@ import undermine.agent.operations.Subject;
 import undermine.agent.stacks.Stack;
 import undermine.agent.wire.Cursor;
 
-/** Records what is observed only: locks, waits, queues, clocks. Nothing is ever held or raised here. */
+/**
+ * Records operations that are only observed: locks, waits, queues, clocks. It never delays and never raises an error of
+ * its own.
+ */
 public final class Observer {
     private static final Subject SELECT = new Subject("select", "", false);
 
     private Observer() {
     }
 
-    /** A wait for channels begins. */
+    /** Begin a wait for channels. */
     public static Call poll(ThreadState state, long limit) {
         return begin(state, Ops.poll, SELECT, limit);
     }
 
-    /** Null: it is not recorded. */
+    /** Begin an operation; null: it isn't recorded. */
     public static Call begin(Operation operation, Subject subject, long size) {
         return operation == null ? null : begin(ThreadState.get(), operation, subject, size);
     }
@@ -34,7 +37,7 @@ public final class Observer {
         return Recorder.begin(agent, state, operation, subject, size, 0, null, false, false);
     }
 
-    /** The same, at a place that is known. */
+    /** The same, at a known stack. */
     public static Call beginAt(ThreadState state, Operation operation, Subject subject, Stack stack, long size) {
         AgentCore agent = AgentCore.current;
         if (operation == null || stack == null || !isSeen(agent, state, subject)) {
@@ -51,7 +54,7 @@ public final class Observer {
         }
     }
 
-    /** Where this thread is; null if nothing is recorded now. */
+    /** The current stack; null if nothing is recorded now. */
     public static Stack here(ThreadState state, Subject subject) {
         AgentCore agent = AgentCore.current;
         if (!isSeen(agent, state, subject)) {
@@ -68,7 +71,7 @@ public final class Observer {
         }
     }
 
-    /** Record the monitors that this thread is in and that are not recorded yet. */
+    /** Record the deferred monitors of this thread. */
     public static void settle(ThreadState state) {
         AgentCore agent = AgentCore.current;
         if (!isSeen(agent, state)) {
@@ -89,7 +92,7 @@ public final class Observer {
         return subject != null && isSeen(agent, state);
     }
 
-    /** Whether anything is recorded in this thread now. */
+    /** True if operations of this thread are recorded now. */
     public static boolean isSeen(AgentCore agent, ThreadState state) {
         return agent != null && !agent.off && !state.busy && state.inside == 0;
     }
@@ -105,7 +108,7 @@ public final class Observer {
         return result;
     }
 
-    /** Always throws the error with which the operation ended. */
+    /** End the operation with an error, and throw that error. */
     public static <T extends Throwable> T failed(Call call, Throwable error) throws T {
         if (call != null) {
             Recorder.leave(AgentCore.current, ThreadState.get(), call, 0, SystemErrors.nameOf(error));
@@ -114,7 +117,7 @@ public final class Observer {
         return null;
     }
 
-    /** Something that has no duration. */
+    /** Record an operation without a duration. */
     public static void record(Operation operation, Subject subject, long size) {
         ThreadState state = operation == null ? null : ThreadState.get();
         if (state != null && isSeen(AgentCore.current, state, subject)) {
@@ -122,20 +125,23 @@ public final class Observer {
         }
     }
 
-    /** The same, at a place that is known. */
+    /** The same, at a known stack. */
     public static void recordAt(ThreadState state, Operation operation, Subject subject, Stack stack) {
         if (operation != null && isSeen(AgentCore.current, state, subject)) {
             recordAt(state, operation, subject, stack, 0, 0, 0);
         }
     }
 
-    /** The same, at a place that woven code tells by a number: its frame alone. What is deferred stays so. */
-    public static void recordPlace(Operation operation, Subject subject, long number) {
+    /**
+     * The same, at the call site that woven code passes as a number; the stack isn't walked. Deferred monitors stay
+     * deferred.
+     */
+    public static void recordSite(Operation operation, Subject subject, long number) {
         ThreadState state = operation == null ? null : ThreadState.get();
         if (state == null || !isSeen(AgentCore.current, state)) {
             return;
         }
-        if (state.nameId == 0) { // the thread's first: where it began is told by its stack
+        if (state.nameId == 0) { // the thread's first event: its stack tells where the thread began
             recordAt(state, operation, subject, null, 0, 0, 0);
             return;
         }
@@ -143,7 +149,8 @@ public final class Observer {
         state.busy = true;
         try {
             Cursor cursor = agent.cursor(state);
-            Recorder.put(agent, state, cursor, operation, subject, agent.sites.only(cursor, agent.sites.placed(cursor, number)));
+            Stack site = agent.sites.only(cursor, agent.sites.numbered(cursor, number));
+            Recorder.put(agent, state, cursor, operation, subject, site);
         } catch (Throwable trouble) {
             agent.note(trouble);
         } finally {
@@ -151,7 +158,7 @@ public final class Observer {
         }
     }
 
-    /** Something that was begun at this time, and is done. */
+    /** Record an operation that began at `since` and is done. */
     public static void done(Operation operation, Subject subject, long size, long since, long result) {
         ThreadState state = operation == null ? null : ThreadState.get();
         Stack stack = state == null ? null : here(state, subject);
@@ -160,7 +167,7 @@ public final class Observer {
         }
     }
 
-    /** The same, at a place that is known. */
+    /** The same, at a known stack. */
     public static void doneAt(
             ThreadState state, Operation operation, Subject subject, Stack stack, long size, long since, long result) {
         if (operation != null && isSeen(AgentCore.current, state, subject)) {
@@ -188,7 +195,7 @@ public final class Observer {
         return unit == null || time <= 0 ? 0 : unit.toNanos(time);
     }
 
-    /** One in milliseconds, where 0 is none. */
+    /** A time limit in milliseconds, where 0 means none, in nanoseconds. */
     public static long limit(long milliseconds) {
         return limit(milliseconds, TimeUnit.MILLISECONDS);
     }

@@ -4,7 +4,7 @@ import undermine.agent.faults.DecisionTable;
 import undermine.agent.operations.Operation;
 import undermine.agent.wire.Config;
 
-/** The operations that the hooks name, found once. */
+/** The operations that hooks use, looked up once. */
 public final class Ops {
     public static Operation open;
     public static Operation create;
@@ -24,7 +24,7 @@ public final class Ops {
     public static Operation send;
     public static Operation recv;
     public static Operation close;
-    /** Null unless they are to be observed. */
+    /** From here on: null unless the family is observed. */
     static Operation rawSend;
     static Operation rawRecv;
     public static Operation acquire;

@@ -11,24 +11,24 @@ import undermine.agent.stacks.Stack;
 import undermine.agent.wire.Cursor;
 import undermine.agent.wire.EventFile;
 
-/** Records operations in the event file, and asks for each one whether a fault meets it. */
+/** Records operations in the event file, and lets faults decide about them. */
 public final class Recorder {
     private Recorder() {
     }
 
-    /** What an operation is recorded as: itself or, below a logical one, as what moves its bytes; null: it is not. */
+    /** The operation to record: itself or, below a logical operation, the raw transfer; null: none. */
     public static Operation seen(AgentCore agent, ThreadState state, Operation operation, Subject subject) {
         if (subject == null || state.busy || state.inside > 0 || agent == null || agent.off) {
             return null;
         }
-        boolean isCovered = state.scope != null && state.scope.covers(operation.name, subject);
+        boolean isCovered = state.enclosing != null && state.enclosing.covers(operation.name, subject);
         if (!isCovered || hasLasting(agent, state)) {
             return operation;
         }
         return operation == Ops.send ? Ops.rawSend : operation == Ops.recv ? Ops.rawRecv : null;
     }
 
-    /** While lasting faults are in force, what is part of a logical operation is seen, since they meet it. */
+    /** While lasting faults are in force, operations below a logical one are recorded too, since faults meet them. */
     private static boolean hasLasting(AgentCore agent, ThreadState state) {
         state.busy = true;
         try {
@@ -42,12 +42,12 @@ public final class Recorder {
     }
 
     /**
-     * Record the beginning and decide; null if it could not be recorded.
+     * Record the beginning and let faults decide; null if it couldn't be recorded.
      *
-     * If it is of the caller, the target's innermost frame is the operation itself, and not where it is called.
+     * `isOfCaller`: the innermost frame of the target is the operation itself, so its caller is the call site.
      */
     public static Call begin(AgentCore agent, ThreadState state, Operation operation, Subject subject, long size, long since,
-            Object thing, boolean isNonBlocking, boolean isOfCaller) {
+            Object handle, boolean isNonBlocking, boolean isOfCaller) {
         Call call = null;
         state.busy = true;
         try {
@@ -56,7 +56,7 @@ public final class Recorder {
             stack = isOfCaller ? caller(agent.sites, cursor, stack) : stack;
             call = write(agent, state, cursor, operation, subject, stack, size, since);
             call.nonBlocking = isNonBlocking;
-            call.subjectOf = thing;
+            call.handle = handle;
             if (operation.matchable && (operation.before.length > 0 || agent.lasting.any())) {
                 agent.greeting.await();
                 agent.faults.before(call);
@@ -69,13 +69,13 @@ public final class Recorder {
         return call;
     }
 
-    /** The stack without its innermost frame, if there is another one. */
+    /** The stack without its innermost frame; unchanged if that is the only one. */
     private static Stack caller(Sites sites, Cursor cursor, Stack stack) {
         Site[] frames = stack.outer();
         return frames.length == 0 ? stack : sites.stack(cursor, frames);
     }
 
-    /** The agent must be at work in this thread. */
+    /** Write the beginning of an operation. The caller has set `busy`. */
     static Call write(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject,
             Stack stack, long size, long since) {
         if (state.held.isDeferring()) {
@@ -92,8 +92,8 @@ public final class Recorder {
     }
 
     /**
-     * Write down, as this cursor, what a thread that has recorded something before began at this time, and ended with 1 at that
-     * one; 0: not yet.
+     * Write an operation of a thread that has recorded something before, with the times at which it began and ended; 0:
+     * not ended. The cursor may belong to another thread.
      */
     static Call writeAt(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack,
             long begun, long ended) {
@@ -107,7 +107,7 @@ public final class Recorder {
         return new Call(operation, subject, stack, seq, cursor);
     }
 
-    /** Define what a record names: the thread, the operation, and what it acts on. */
+    /** Define the names that a record refers to: the thread, the operation and its subject. */
     private static void define(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject,
             Stack stack, long since) {
         EventFile file = agent.file;
@@ -117,7 +117,7 @@ public final class Recorder {
             state.name = agent.threadNames.take(current);
             state.nameId = isUnique ? file.define(cursor, state.name) : file.string(cursor, state.name);
             Subject begun = Ops.take == null ? null : StartedThreads.begun(current);
-            if (begun != null) { // the first that the thread does
+            if (begun != null) { // the thread's first event
                 recordBeginning(agent, state, cursor, begun, stack, since);
             }
         }
@@ -132,7 +132,7 @@ public final class Recorder {
         }
     }
 
-    /** A thread took what was given by its start: before the first that it does, without duration. */
+    /** Record that a new thread took the work that its start gave it, before the thread's first event. */
     private static void recordBeginning(
             AgentCore agent, ThreadState state, Cursor cursor, Subject subject, Stack stack, long since) {
         long at = since == 0 ? Clock.now() : since;
@@ -160,7 +160,7 @@ public final class Recorder {
         }
     }
 
-    /** Record something that has no duration, also while the agent is at work in this thread. */
+    /** Record an operation without a duration, even if `busy` is set. */
     public static void record(Operation operation, Subject subject, Throwable at) {
         AgentCore agent = AgentCore.current;
         if (agent == null || agent.off) {
@@ -181,11 +181,11 @@ public final class Recorder {
     }
 
     /**
-     * The same, at a place that is known. If it was begun at a time that is known, it ends now; else it has no duration. The
-     * agent must be at work in this thread.
+     * The same at a known stack. With a time in `since` it began then and ends now; with 0 it has no duration. The caller
+     * has set `busy`.
      */
-    public static void recordAt(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack,
-            long size, long since, long result) {
+    public static void recordAt(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject,
+            Stack stack, long size, long since, long result) {
         long now = Clock.now();
         long begun = since == 0 ? now : since;
         if (state.held.isDeferring()) {
@@ -194,7 +194,7 @@ public final class Recorder {
         put(agent, state, cursor, operation, subject, stack, size, begun, now, result);
     }
 
-    /** Record something that has no duration and leaves deferred what is. The agent must be at work in this thread. */
+    /** Record an operation without a duration, and leave deferred monitors deferred. The caller has set `busy`. */
     static void put(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack) {
         long now = Clock.now();
         put(agent, state, cursor, operation, subject, stack, 0, now, now, 0);

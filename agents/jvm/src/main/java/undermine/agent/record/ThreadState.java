@@ -7,31 +7,31 @@ import undermine.agent.process.AgentThread;
 import undermine.agent.wire.Cursor;
 import undermine.agent.wire.UnwrittenEvents;
 
-/** What the agent keeps for each thread. */
+/** The agent's state of one thread. */
 public final class ThreadState implements UnwrittenEvents {
     private static final ThreadLocal<ThreadState> CURRENT = new ThreadLocal<ThreadState>();
-    /** Those that were asked for last, by hash: a ThreadLocal asks the JVM whether a reference is still the one it was. */
+    /** The states used last, by hash. A ThreadLocal is slower: it asks the JVM about a weak reference. */
     private static final ThreadState[] LATEST = new ThreadState[256];
 
     private final WeakReference<Thread> thread;
 
-    /** The agent is at work in this thread: its own operations pass straight through. */
+    /** The agent is at work in this thread: its operations are not recorded. */
     public boolean busy;
-    /** It is about to enter a monitor, and what becomes of that is to be told. */
+    /** The thread is about to enter a monitor, and its entry is recorded. */
     public boolean isEntering;
     /** The thread's name in events; null until it is known. */
     String name;
     public int nameId;
     public Cursor cursor;
-    /** How many recorded operations of the raw layer are under way: all that they do is part of them. */
+    /** The number of recorded operations under way. Whatever they do inside is part of them. */
     public int inside;
     /** The logical operation under way, or null. */
-    public EnclosingOperation scope;
-    /** The number that a woven method is to answer at once; 0 if no hook says otherwise. */
+    public EnclosingOperation enclosing;
+    /** The number that a woven method answers at once; 0 unless a hook sets it. */
     public long answer;
-    /** How many waits for channels are under way, one in another. */
+    /** The number of nested waits for channels. */
     public int polls;
-    /** How many calls of the target's are under way for which the JDK's own code waits: see PoolCalls. */
+    /** The number of calls under way for which the JDK waits inside: see PoolCalls. */
     public int asking;
     /** The future that the target itself is setting or waiting for, or null. */
     public Object setting;
@@ -44,7 +44,7 @@ public final class ThreadState implements UnwrittenEvents {
         busy = thread instanceof AgentThread;
     }
 
-    /** That of this thread. Others may see it in the table, but only a thread that finds itself in it uses it. */
+    /** The state of the current thread. Other threads may see it in the table, but don't use it. */
     public static ThreadState get() {
         Thread current = Thread.currentThread();
         int at = System.identityHashCode(current) & LATEST.length - 1;
@@ -56,9 +56,9 @@ public final class ThreadState implements UnwrittenEvents {
         return state;
     }
 
-    /** The thread ends: nothing of it stays in the table. */
+    /** Remove the state of a thread that ends from the table. */
     public static void forget(Thread ending) {
-        LATEST[System.identityHashCode(ending) & LATEST.length - 1] = null; // who else was there is found again
+        LATEST[System.identityHashCode(ending) & LATEST.length - 1] = null; // another thread's state in this slot is found again
     }
 
     @Override
@@ -85,12 +85,12 @@ public final class ThreadState implements UnwrittenEvents {
         return frames[depth++];
     }
 
-    /** The innermost woven method: it is about to be left. */
+    /** The frame of the innermost woven method. */
     public WovenFrame top() {
         return depth > 0 ? frames[depth - 1] : push();
     }
 
-    /** It is left. Not before the agent is done with it: what the agent does itself is woven too. */
+    /** The woven method is left. Called when the agent is done with the frame, since the agent's own calls are woven too. */
     public void pop() {
         if (depth > 0) {
             frames[--depth].clear();

@@ -28,7 +28,7 @@ public final class TroubleFile implements Troubles {
         write(config, trouble);
     }
 
-    /** Write one line, however many there are already. */
+    /** Write one line, even if there are many already. */
     public static void write(Config config, Throwable trouble) {
         ThreadState state = ThreadState.get();
         boolean wasBusy = state.busy;

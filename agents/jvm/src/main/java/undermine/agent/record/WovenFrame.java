@@ -8,57 +8,60 @@ import undermine.agent.operations.LogicalMethod;
 import undermine.agent.operations.Operation;
 import undermine.agent.operations.Subject;
 
-/** A woven method under way in a thread. Used again and again: one for each depth. */
+/** The state of a woven method under way. Frames are reused: a thread has one for each depth. */
 public final class WovenFrame {
-    /** How an injected error is answered: raised as it is, as java.nio.file raises it, or by false, 0 or nothing. */
+    /**
+     * How an injected error is delivered: raised as it is, raised as java.nio.file does, or answered with false, 0 or
+     * nothing.
+     */
     public static final int RAISE = 0;
     public static final int RAISE_NIO = 1;
     public static final int ANSWER = 2;
-    /** What is closed is given up all the same, then the error is raised. */
+    /** The resource is closed all the same; then the error is raised. */
     public static final int RAISE_AT_END = 3;
-    /** As FileDescriptor.sync raises it, whatever went wrong. */
+    /** Raised as FileDescriptor.sync does. */
     public static final int RAISE_SYNC = 4;
 
     /** The recorded operation, or null. */
     public Call call;
-    /** On a channel that does not block: what will be recorded if it turns out not to be in vain. */
+    /** For a non-blocking channel: the operation to record at the end, if it did something. */
     public Operation late;
     public Subject subject;
     public long since;
     public long size;
     public int answer;
-    /** True if the method's number is no number of bytes but one byte, or nothing (-1). */
+    /** True if the method returns one byte, or -1. */
     public boolean isOneByte;
-    /** True if it is a value that was read: as many bytes as were asked for. */
+    /** True if the method returns a value that was read: the size is known beforehand. */
     public boolean isValue;
-    /** True if the method's number is the descriptor of what was accepted, or less than 0. */
+    /** True if the method returns the descriptor of an accepted connection, or less than 0. */
     public boolean isDescriptor;
-    /** True if what is done meanwhile is no part of it: it was handed over, and is run. */
+    /** True if operations inside are not part of it: it runs work that was handed over. */
     public boolean isTaking;
-    /** True for a wait of Netty's for descriptors: its number is how many there are. */
+    /** True for Netty's wait for descriptors, which returns their number. */
     public boolean isPoll;
-    /** If it is in the upper half of the number only. */
+    /** True if that number is in the upper half of the returned value. */
     public boolean isPacked;
-    /** What a datagram is received into: a buffer, a packet, or several ones of Netty; or Netty's address of who sent it. */
+    /** Receives a datagram: a buffer, a packet, or several packets of Netty; or Netty's address of the sender. */
     public Object datagram;
-    /** In a method of Netty: what can be told of its class; else null. */
+    /** For a method of Netty: its kind of socket; else null. */
     public ForeignSocket side;
-    /** What the method returns was handed over by this queue; or null. */
+    /** The queue from which the method returns an item, or null. */
     public Subject queue;
-    /** What the method is offered, and what that was recorded as; or null. */
+    /** The item that the method is offered, and the subject that it was recorded with; or null. */
     public Object item;
     public Subject given;
-    /** What is opened, connected or listened on by this operation. */
-    public Object thing;
-    /** Raised when the method ends, whatever it does. */
+    /** The file or socket that this operation opens, connects or listens on. */
+    public Object handle;
+    /** The error to raise when the method ends. */
     public Throwable atEnd;
-    /** The enclosing logical operation, while another one is under way. */
+    /** The enclosing logical operation, which is current again when this one ends. */
     public EnclosingOperation outer;
-    /** The logical operation that this method is, and what it was given; or null. */
+    /** The logical operation that this method is, and its arguments; or null. */
     public LogicalMethod named;
     public Object[] arguments;
 
-    /** The bytes of the datagram that has come, or of so many. */
+    /** The bytes of the datagram, or of `count` datagrams, that were received. */
     public long received(long count) {
         if (side != null) {
             return side.received(datagram, count);
@@ -87,7 +90,7 @@ public final class WovenFrame {
         queue = null;
         item = null;
         given = null;
-        thing = null;
+        handle = null;
         atEnd = null;
         outer = null;
         named = null;

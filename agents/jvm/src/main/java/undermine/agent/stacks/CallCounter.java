@@ -7,13 +7,14 @@ import java.util.List;
 import undermine.agent.lib.Utf8;
 
 /**
- * Reads a class file as far as is needed to name places in it: its methods, and where in their code calls stand. It
- * moves less than a line number, which call of its method a place is. A method's code is read when somebody asks for a place
- * in it: of most methods nobody ever does.
+ * Reads the methods of a class file, and where their calls are.
+ *
+ * A call site is named by the ordinal of the call in its method, which changes less often than a line number. A method's
+ * code is read when a site in it is first asked for; most methods are never asked for.
  */
 public final class CallCounter {
     private static final byte[] AGENT = Utf8.bytes("undermine/agent/");
-    /** Called instead of something else. */
+    /** The package whose methods replace calls of the target; they are counted like those. */
     private static final byte[] INSTEAD = Utf8.bytes("instead/");
     private static final byte[] CODE = Utf8.bytes("Code");
     private static final byte[] LINES = Utf8.bytes("LineNumberTable");
@@ -22,7 +23,7 @@ public final class CallCounter {
     private static final int TABLE_SWITCH = 0xaa;
     private static final int LOOKUP_SWITCH = 0xab;
     private static final int IINC = 0x84;
-    /** Of each instruction, its size in bytes; `?` for those whose size differs. */
+    /** The size of each instruction in bytes; `?` for those of variable size. */
     private static final String SIZES = ""
         + "11111111111111112323322222111111"
         + "11111111111111111111112222211111"
@@ -43,13 +44,13 @@ public final class CallCounter {
         public final String descriptor;
         final boolean isSynthetic;
         private final CallCounter owner;
-        /** Where its code is in the class file. */
+        /** The offset of its code in the class file. */
         private int codeAt;
         private volatile boolean isRead;
-        /** Where calls stand, and all other instructions that may run code: of a class that is loaded for them. */
+        /** The indexes of calls, and of other instructions that may run code because they load a class. */
         private final Ints calls = new Ints();
         private final Ints others = new Ints();
-        /** By turns the beginning of a line's code and its number. */
+        /** Pairs of the index at which a line's code begins, and the line number. */
         private final Ints lines = new Ints();
 
         Method(CallCounter owner, String name, String descriptor, boolean isSynthetic) {
@@ -65,7 +66,7 @@ public final class CallCounter {
             }
         }
 
-        /** How many calls stand before this place. */
+        /** The number of calls before this index. */
         public int ordinal(int bci) {
             read();
             int count = 0;
@@ -80,7 +81,7 @@ public final class CallCounter {
             return calls.has(bci) || others.has(bci);
         }
 
-        /** Where the first call of a line is, or where the line begins; -1 if it is not in this method. */
+        /** The index of the line's first call, else of its first instruction; -1 if the line isn't in this method. */
         int bciOfLine(int line) {
             read();
             int found = -1;
@@ -96,7 +97,7 @@ public final class CallCounter {
             return found;
         }
 
-        /** The line of this place; 0 if it is not known. */
+        /** The line number at this index; 0 if unknown. */
         public int line(int bci) {
             read();
             int found = 0;
@@ -120,7 +121,7 @@ public final class CallCounter {
         }
     }
 
-    /** A growing list of numbers. */
+    /** A growing list of integers. */
     private static final class Ints {
         int[] items = new int[8];
         int size;
@@ -142,7 +143,7 @@ public final class CallCounter {
         }
     }
 
-    /** Throws IllegalArgumentException or IndexOutOfBoundsException if this is no class file. */
+    /** Throws IllegalArgumentException or IndexOutOfBoundsException if this isn't a class file. */
     public CallCounter(byte[] classFile) {
         bytes = classFile;
         constants = new ConstantPool(classFile);
@@ -154,7 +155,7 @@ public final class CallCounter {
         }
     }
 
-    /** The method, or null if it is not here. */
+    /** The method, or null. */
     public Method method(String name, String descriptor) {
         for (Method method : methods) {
             if (method.name.equals(name) && method.descriptor.equals(descriptor)) {
@@ -164,7 +165,7 @@ public final class CallCounter {
         return null;
     }
 
-    /** How many methods (of this name, or of any if it is null) may be calling at this place. */
+    /** The number of methods that may call something at this index; only those with this name, unless it is null. */
     int callersAt(String name, int bci) {
         int count = 0;
         for (Method method : methods) {
@@ -173,7 +174,7 @@ public final class CallCounter {
         return count;
     }
 
-    /** True if the class has several methods of this name that were written as such. */
+    /** True if the source has several methods of this name. */
     boolean isOverloaded(String name) {
         int count = 0;
         for (Method method : methods) {
@@ -182,7 +183,7 @@ public final class CallCounter {
         return count > 1;
     }
 
-    /** The method of this name that has this line, or null. */
+    /** The method of this name that contains this line, or null. */
     Method atLine(String name, int line) {
         for (Method method : methods) {
             if (method.name.equals(name) && method.bciOfLine(line) >= 0) {
@@ -223,7 +224,7 @@ public final class CallCounter {
         }
         try {
             readCodeAt(method, method.codeAt);
-        } catch (IndexOutOfBoundsException broken) { // the JVM would not have taken it
+        } catch (IndexOutOfBoundsException broken) { // the JVM would have rejected it
             return;
         } finally {
             method.isRead = true;
@@ -260,7 +261,7 @@ public final class CallCounter {
     private void note(Method method, int start, int bci) {
         int code = bytes[start + bci] & 0xff;
         if (code >= 0xb6 && code <= 0xba) { // invokevirtual, -special, -static, -interface, -dynamic
-            if (code == 0xba || !isAgents(start + bci + 1)) {
+            if (code == 0xba || !isOfAgent(start + bci + 1)) {
                 method.calls.add(bci);
             }
         } else if (mayLoad(code)) {
@@ -268,7 +269,10 @@ public final class CallCounter {
         }
     }
 
-    /** Constants, static fields, new objects and arrays, casts: each may load a class, and so run code. */
+    /**
+     * True for loads of constants and static fields, creation of objects and arrays, and casts: each may load a class and
+     * run its code.
+     */
     private static boolean mayLoad(int code) {
         return code >= 0x12 && code <= 0x14
             || code == 0xb2
@@ -280,11 +284,11 @@ public final class CallCounter {
             || code == 0xc5;
     }
 
-    /** True if the method called is the agent's own and was added: such calls are not counted. */
-    private boolean isAgents(int operand) {
-        int reference = constants.place(halfAt(operand));
-        int owner = halfAt(constants.place(halfAt(reference)));
-        int name = constants.place(owner);
+    /** True if the weaver added this call: the agent's own calls are not counted. */
+    private boolean isOfAgent(int operand) {
+        int reference = constants.offset(halfAt(operand));
+        int owner = halfAt(constants.offset(halfAt(reference)));
+        int name = constants.offset(owner);
         return constants.begins(name, 0, AGENT) && !constants.begins(name, AGENT.length, INSTEAD);
     }
 
@@ -296,14 +300,14 @@ public final class CallCounter {
         if (code != TABLE_SWITCH && code != LOOKUP_SWITCH) {
             return SIZES.charAt(code) - '0';
         }
-        int operands = (bci & ~3) + 4; // aligned in the code
+        int operands = (bci & ~3) + 4; // operands are aligned within the code
         int from = start + operands;
         int entries = code == LOOKUP_SWITCH ? 8 + 8 * wordAt(from + 4) : 12 + 4 * (wordAt(from + 8) - wordAt(from + 4) + 1);
         return operands + entries - bci;
     }
 
     private String text(int index) {
-        int from = constants.place(index);
+        int from = constants.offset(index);
         return new String(bytes, from + 2, halfAt(from), StandardCharsets.UTF_8);
     }
 

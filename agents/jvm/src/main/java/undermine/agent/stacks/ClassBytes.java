@@ -8,7 +8,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.WeakHashMap;
 
-/** The class files of the target's classes, for counting calls in them. */
+/** The class files of the target's classes, in which calls are counted. */
 public final class ClassBytes {
     private static final byte[] AGENT = "undermine/agent/".getBytes(StandardCharsets.US_ASCII);
     private static final int KEPT_MAX = 8 << 20;
@@ -20,8 +20,8 @@ public final class ClassBytes {
     }
 
     /**
-     * Weaving tells of a class file that is being loaded (as woven, if it was): of the target's classes only. The name has
-     * slashes. Kept while there is room for it, or if it is woven; what is not here is read by the class's loader.
+     * The weaver reports a class of the target that is being loaded, with its woven bytes. Woven class files are kept,
+     * and others while there is room; a class file that isn't kept is read from the class's loader. `name` has slashes.
      */
     public static void loaded(ClassLoader loader, String name, byte[] bytes) {
         synchronized (KEPT) {
@@ -38,7 +38,7 @@ public final class ClassBytes {
         }
     }
 
-    /** True if it names the agent: the loader's own class file has its calls at other places. */
+    /** True if it names the agent: its calls are at other indexes than in the loader's class file. */
     private static boolean isWoven(byte[] bytes) {
         for (int at = 0; at <= bytes.length - AGENT.length; at++) {
             int same = 0;
@@ -53,7 +53,7 @@ public final class ClassBytes {
     }
 
     private static int room() {
-        if (keptBytes > KEPT_MAX / 2) { // loaders may be gone, and what they had with them
+        if (keptBytes > KEPT_MAX / 2) { // class loaders may have been collected, with their class files
             keptBytes = 0;
             for (Map<String, byte[]> kept : KEPT.values()) {
                 for (byte[] bytes : kept.values()) {
@@ -64,7 +64,7 @@ public final class ClassBytes {
         return KEPT_MAX - keptBytes;
     }
 
-    /** The class file, or null if nobody has it: a class that was made at run time. */
+    /** The class file of a class; null if none exists, because the class was generated at run time. */
     public static byte[] of(Class<?> type) {
         ClassLoader loader = type.getClassLoader();
         return loader == null ? null : of(loader, type.getName());
@@ -84,7 +84,7 @@ public final class ClassBytes {
         }
     }
 
-    /** Nobody will ask for it again: what it says is known. */
+    /** Drop a class file whose calls have been counted. */
     static void forget(Class<?> type) {
         synchronized (KEPT) {
             Map<String, byte[]> kept = KEPT.get(type.getClassLoader());
@@ -99,7 +99,7 @@ public final class ClassBytes {
             return stream == null ? null : readAll(stream);
         } catch (IOException error) {
             return null;
-        } catch (RuntimeException error) { // the target's own loader
+        } catch (RuntimeException error) { // the target's own loader may throw anything
             return null;
         }
     }

@@ -5,40 +5,44 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * What is known of one class: whether its frames count, and those that were met. It hangs on the class and goes with it.
+ * The call sites of one class that have been seen, and whether its frames belong to the target. It is stored with the
+ * class and collected with it.
  *
- * To ask a frame for its method's name is what costs most in a walk. Mostly the place tells it: only one method of the
- * class has a call there. Else `ASK` is found there, and the frame is to be looked for by the method's name; and if
- * there are several of this name, by name and descriptor.
+ * Asking a frame for its method's name is the most expensive part of a walk. Mostly the index is enough, because only one
+ * method of the class has a call there. Otherwise the site at that index is `ASK`: look it up again by the method's name,
+ * and if that is ambiguous too, by name and descriptor.
  */
 final class ClassSites {
     static final Site ASK = new Site(0, "");
 
-    /** The target's. */
-    final boolean isOwn;
-    final boolean isAgents;
+    /** True for a class of the target. */
+    final boolean isOfTarget;
+    final boolean isOfAgent;
     private volatile CallCounter calls;
     private volatile boolean isRead;
     private volatile SitesByIndex places = SitesByIndex.NONE;
     private volatile Map<String, SitesByIndex> byName = Collections.emptyMap();
 
-    ClassSites(boolean isOwn, boolean isAgents) {
-        this.isOwn = isOwn;
-        this.isAgents = isAgents;
+    ClassSites(boolean isOfTarget, boolean isOfAgent) {
+        this.isOfTarget = isOfTarget;
+        this.isOfAgent = isOfAgent;
     }
 
-    /** The frame at this place; null if it was not met yet, `ASK` if the place does not tell it. */
+    /** The site at this index; null if it hasn't been seen, `ASK` if the index is ambiguous. */
     Site at(int bci) {
         return places.get(bci);
     }
 
-    /** The frame at this place of the method with this name (or name and descriptor), alike. */
+    /** The site at this index of the method with this name (or name and descriptor); null or `ASK` as above. */
     Site at(String name, int bci) {
         SitesByIndex found = byName.get(name);
         return found == null ? null : found.get(bci);
     }
 
-    /** The calls in the class, or null if its file cannot be had. No lock is held: a loader of the target may have some. */
+    /**
+     * The calls in the class; null if its class file can't be read. Holds no lock, since a loader of the target may take
+     * locks.
+     */
     CallCounter calls(Class<?> type) {
         if (!isRead) {
             learn(type, read(type));
@@ -46,7 +50,7 @@ final class ClassSites {
         return calls;
     }
 
-    /** The first one counts: another thread may have come too late for what was kept. */
+    /** The first thread wins: a later one may find the kept class file dropped. */
     private synchronized void learn(Class<?> type, CallCounter found) {
         if (!isRead) {
             calls = found;
@@ -55,7 +59,7 @@ final class ClassSites {
         }
     }
 
-    /** Not of what is woven in Netty: an operation is recorded at the method's entry or at one of its ends. */
+    /** Netty's woven classes are not counted: their operations are recorded at the entry or at an end of a method. */
     private static CallCounter read(Class<?> type) {
         if (NettyNames.type(type.getName().replace('.', '/')) != null) {
             return null;
@@ -64,7 +68,7 @@ final class ClassSites {
         return bytes == null ? null : parse(bytes);
     }
 
-    /** The calls in a class file, or null if it cannot be read. */
+    /** The calls in a class file, or null if it is malformed. */
     static CallCounter parse(byte[] bytes) {
         try {
             return new CallCounter(bytes);
@@ -75,7 +79,7 @@ final class ClassSites {
         }
     }
 
-    /** Remember a frame, in as many steps as it takes to tell it from all others. */
+    /** Store a site under its index, its method's name, or name and descriptor: the first of these that is unambiguous. */
     synchronized void put(String name, String descriptor, int bci, Site frame) {
         CallCounter known = calls;
         CallCounter.Method method = known == null ? null : known.method(name, descriptor);

@@ -1,35 +1,35 @@
 package undermine.agent.stacks;
 
-/** The constants of a class file: where each of them is, and of which kind. */
+/** The constant pool of a class file: the offset and the kind of each constant. */
 public final class ConstantPool {
     private static final int START = 10;
     private static final int TEXT = 1;
 
     private final byte[] bytes;
-    private final int[] places;
+    private final int[] offsets;
     private final byte[] kinds;
-    /** Where the rest of the class file begins. */
+    /** The offset of the rest of the class file. */
     final int end;
 
-    /** Throws IllegalArgumentException or IndexOutOfBoundsException if this is no class file. */
+    /** Throws IllegalArgumentException or IndexOutOfBoundsException if this isn't a class file. */
     public ConstantPool(byte[] classFile) {
         bytes = classFile;
         if (half(0) != 0xCAFE || half(2) != 0xBABE) {
             throw new IllegalArgumentException("not a class file");
         }
         int count = half(START - 2);
-        places = new int[count];
+        offsets = new int[count];
         kinds = new byte[count];
         int at = START;
         for (int i = 1; i < count; i++) {
             byte kind = bytes[at++];
-            places[i] = at;
+            offsets[i] = at;
             kinds[i] = kind;
             if (kind == TEXT) {
                 at += 2 + half(at);
             } else if (kind == 5 || kind == 6) {
                 at += 8;
-                i++; // these take two places
+                i++; // these take two entries
             } else if (kind == 15) {
                 at += 3;
             } else {
@@ -39,13 +39,13 @@ public final class ConstantPool {
         end = at;
     }
 
-    /** Where the constant with this number is. */
-    int place(int number) {
-        return places[number];
+    /** The offset of the constant with this number. */
+    int offset(int number) {
+        return offsets[number];
     }
 
     boolean isText(int number, byte[] expected) {
-        return kinds[number] == TEXT && half(places[number]) == expected.length && begins(places[number] + 2, expected);
+        return kinds[number] == TEXT && half(offsets[number]) == expected.length && begins(offsets[number] + 2, expected);
     }
 
     /** True if one of the constants is this text. */
@@ -58,9 +58,9 @@ public final class ConstantPool {
         return false;
     }
 
-    /** True if the text with this place is, or begins with, that one; behind so many of its bytes. */
-    boolean begins(int place, int behind, byte[] expected) {
-        return half(place) - behind >= expected.length && begins(place + 2 + behind, expected);
+    /** True if the text at `offset`, without its first `behind` bytes, begins with `expected`. */
+    boolean begins(int offset, int behind, byte[] expected) {
+        return half(offset) - behind >= expected.length && begins(offset + 2 + behind, expected);
     }
 
     private boolean begins(int from, byte[] expected) {

@@ -1,13 +1,13 @@
 package undermine.agent.stacks;
 
-/** What places in the target's code are called: `package:Class.Inner.method`, the same in every run. */
+/** Names methods of the target as `package:Class.Inner.method`, the same in every run. */
 public final class Locs {
     private static final String LAMBDA = "lambda$";
 
     private Locs() {
     }
 
-    /** A method's name; `calls` (may be null) knows the other methods of its class. */
+    /** The name of a method. `calls` knows the other methods of its class and may be null. */
     public static String of(String className, String method, String descriptor, CallCounter calls) {
         StringBuilder found = new StringBuilder(className.length() + method.length() + 8);
         putClass(found, className);
@@ -23,7 +23,10 @@ public final class Locs {
         return found.toString();
     }
 
-    /** `a.b.Outer$Inner$1` is `a.b:Outer.Inner.<1>`. What a hidden class has behind its name differs from run to run. */
+    /**
+     * `a.b.Outer$Inner$1` becomes `a.b:Outer.Inner.<1>`. The suffix of a hidden class is dropped, since it differs from
+     * run to run.
+     */
     private static void putClass(StringBuilder found, String className) {
         int end = className.indexOf('/');
         String name = end < 0 ? className : className.substring(0, end);
@@ -31,7 +34,7 @@ public final class Locs {
         found.append(name, 0, Math.max(dot, 0)).append(':');
         String rest = name.substring(dot + 1);
         if (rest.startsWith("$Proxy")) {
-            found.append("$Proxy"); // numbered as they come
+            found.append("$Proxy"); // the JVM numbers proxies in the order of their creation
             return;
         }
         int at = 0;
@@ -45,7 +48,7 @@ public final class Locs {
         putPart(found, rest.substring(at));
     }
 
-    /** The number of a class without a name, or before that of a local one, in brackets. */
+    /** Put the number of an anonymous or local class in angle brackets. */
     private static void putPart(StringBuilder found, String part) {
         int digits = 0;
         while (digits < part.length() && Character.isDigit(part.charAt(digits))) {
@@ -57,7 +60,7 @@ public final class Locs {
         found.append(part, digits, part.length());
     }
 
-    /** `lambda$run$3` is `run.<lambda>`; the second one in methods of that name `run.<lambda2>`. */
+    /** `lambda$run$3` becomes `run.<lambda>`; the second lambda in methods named `run` becomes `run.<lambda2>`. */
     private static void putLambda(StringBuilder found, String method, CallCounter calls) {
         int end = method.lastIndexOf('$');
         String inside = end > LAMBDA.length() ? method.substring(LAMBDA.length(), end) : method.substring(LAMBDA.length());
@@ -90,7 +93,7 @@ public final class Locs {
         return method.length() > prefix.length() ? number : -1;
     }
 
-    /** `(Ljava/lang/String;[I)V` is `(String,int[])`. */
+    /** `(Ljava/lang/String;[I)V` becomes `(String,int[])`. */
     private static void putTypes(StringBuilder found, String descriptor) {
         char before = '(';
         int at = 1;

@@ -4,34 +4,35 @@ import undermine.agent.process.NativeHelper;
 import undermine.agent.wire.Cursor;
 
 /**
- * Walks stacks by the native helper: several times faster than a StackWalker, since no object is made for a frame. The
- * JVM never gives the number of a method to another one, also if the first one's class is gone.
+ * Walks stacks with the native helper, several times faster than a StackWalker, since no object is created for a frame.
+ *
+ * The JVM never reuses the id of a method, even if its class is unloaded.
  */
 final class NativeWalker extends Walker {
     private static final int FRAMES = 40;
     private static final Site NOT_OWN = new Site(0, "");
     private static final Site AGENTS = new Site(0, "");
-    /** In place of a place: of methods that are not the target's, one place is like the other. */
+    /** Stands for any index: all frames of a method outside the target are alike. */
     private static final long ALL = -1;
 
     private final SiteTable methods = new SiteTable();
-    /** Where the innermost frame that is not the agent's is one of these, and none is the target's, the stack has this one. */
+    /** Stacks without any frame of the target, by the innermost frame outside the agent. */
     private final SiteTable alone = new SiteTable();
-    /** Walks where no frame is the target's. */
+    /** Used for stacks without a frame of the target. */
     private final Walker otherwise;
 
     private NativeWalker(Walker otherwise) {
         this.otherwise = otherwise;
     }
 
-    /** A walker, or null if the helper is not there. Loading it pays after some hundred walks. */
+    /** A walker, or null if there is no helper. Loading it pays off after some hundred walks. */
     static Walker make(Walker otherwise) {
         try {
             if (NativeHelper.whyNot().isEmpty()) {
                 NativeHelper.load();
             }
             return NativeHelper.isLoaded() && open() == 0 ? new NativeWalker(otherwise) : null;
-        } catch (LinkageError older) { // a helper that cannot do this
+        } catch (LinkageError older) { // an older helper without this function
             return null;
         }
     }
@@ -48,7 +49,7 @@ final class NativeWalker extends Walker {
         int hash = Sites.HASH_START;
         int got = FRAMES;
         long method = 0;
-        long place = 0;
+        long index = 0;
         for (int from = 0; got == FRAMES && from < Sites.WALK_MAX && count < Sites.DEPTH_MAX; from += FRAMES) {
             got = walk(found, from, FRAMES);
             for (int i = 0; i < got && count < Sites.DEPTH_MAX; i++) {
@@ -58,11 +59,11 @@ final class NativeWalker extends Walker {
                     hash = Sites.mix(hash, site.id);
                 } else if (site == NOT_OWN && method == 0) {
                     method = found[2 * i];
-                    place = found[2 * i + 1];
+                    index = found[2 * i + 1];
                 }
             }
         }
-        return count == 0 ? alone(sites, cursor, method, place) : sites.stack(cursor, room.frames, count, hash);
+        return count == 0 ? alone(sites, cursor, method, index) : sites.stack(cursor, room.frames, count, hash);
     }
 
     private Stack alone(Sites sites, Cursor cursor, long method, long bci) {
@@ -86,19 +87,19 @@ final class NativeWalker extends Walker {
         Site known = methods.get(method, ALL);
         if (known == null) {
             Class<?> type = owner(method);
-            ClassSites code = type == null ? null : sites.code(type);
-            if (code != null && code.isOwn) {
+            ClassSites code = type == null ? null : sites.ofClass(type);
+            if (code != null && code.isOfTarget) {
                 return own(sites, cursor, type, code.calls(type), method, bci);
             }
-            // the other walker does not show the frames of hidden classes
-            known = code == null || code.isAgents || type.getName().indexOf('/') >= 0 ? AGENTS : NOT_OWN;
+            // the other walker doesn't show frames of hidden classes
+            known = code == null || code.isOfAgent || type.getName().indexOf('/') >= 0 ? AGENTS : NOT_OWN;
             methods.put(method, ALL, known);
         }
         methods.put(method, bci, known);
         return known;
     }
 
-    /** Two threads that come to a place at the same time find the same. */
+    /** Define a site of the target. Two threads that reach it at the same time get the same one. */
     private Site own(Sites sites, Cursor cursor, Class<?> type, CallCounter calls, long method, long bci) {
         synchronized (methods) {
             Site known = methods.get(method, bci);
@@ -119,11 +120,11 @@ final class NativeWalker extends Walker {
 
     private static native int open();
 
-    /** Fills in the numbers of methods and places by turns; returns how many frames there were, or less than 0. */
+    /** Store pairs of method id and index; returns the number of frames, or less than 0. */
     private static native int walk(long[] into, int from, int max);
 
     private static native Class<?> owner(long method);
 
-    /** The method's name and descriptor in one. */
+    /** The method's name followed by its descriptor. */
     private static native String name(long method);
 }

@@ -1,11 +1,11 @@
 package undermine.agent.stacks;
 
-/** A call site: its id among the frames of the event file and its name, which is the same in every run. */
+/** A call site: its id in the event file, and its name, which is the same in every run. */
 public final class Site {
     final int id;
     final String loc;
     private String function;
-    /** The stack that has no other frame, if it was ever asked for. */
+    /** The stack that consists of this site only, once it has been asked for. */
     volatile Stack only;
 
     public Site(int id, String loc) {
@@ -13,7 +13,7 @@ public final class Site {
         this.loc = loc;
     }
 
-    /** True if the other one is in the same method. */
+    /** True if both sites are in the same method. */
     boolean isBeside(Site other) {
         return this == other || function().equals(other.function());
     }

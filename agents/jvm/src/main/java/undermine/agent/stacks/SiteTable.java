@@ -1,6 +1,9 @@
 package undermine.agent.stacks;
 
-/** Sites by method and place, or by a class and a place in it, as numbers. Read without a lock; whoever finds nothing here asks with one. */
+/**
+ * Sites by two numbers: the id of a method or class, and an index in it. Readers take no lock; if they find nothing, they
+ * look again with a lock.
+ */
 final class SiteTable {
     private static final int START = 4096;
     private static final int COUNT_MAX = 100_000;
@@ -8,7 +11,7 @@ final class SiteTable {
     private volatile Slots table = new Slots(START);
     private int count;
 
-    /** Keys and sites beside each other. 0 is no key: no method has this number. */
+    /** Parallel arrays of keys and sites. A key of 0 marks a free slot, since no method has the id 0. */
     private static final class Slots {
         final long[] keys;
         final Site[] sites;
@@ -18,8 +21,8 @@ final class SiteTable {
             sites = new Site[size];
         }
 
-        /** Where this key is, or the free place for it. */
-        int place(long key) {
+        /** The slot of this key, or the free slot for it. */
+        int slot(long key) {
             int mask = keys.length - 1;
             int at = (int) (key * 0x9E3779B97F4A7C15L >>> 40) & mask;
             while (keys[at] != key && keys[at] != 0) {
@@ -29,21 +32,21 @@ final class SiteTable {
         }
     }
 
-    /** Methods are numbered by addresses of 47 bits, or from 1 on; places have 16 bits. */
+    /** Method ids are addresses of 47 bits or count from 1; indexes have 16 bits. */
     private static long key(long method, long bci) {
         return method << 16 | bci & 0xffff;
     }
 
-    /** Null if it was not met yet. */
+    /** The site, or null. */
     Site get(long method, long bci) {
         Slots found = table;
         long key = key(method, bci);
-        int at = found.place(key);
+        int at = found.slot(key);
         return found.keys[at] == key ? found.sites[at] : null;
     }
 
     synchronized void put(long method, long bci, Site site) {
-        if (count >= COUNT_MAX) { // a target that makes code without end
+        if (count >= COUNT_MAX) { // a target that generates code without end
             count = 0;
             table = new Slots(START);
         } else if (2 * count >= table.keys.length) {
@@ -54,7 +57,7 @@ final class SiteTable {
     }
 
     private static void put(Slots into, long key, Site site) {
-        int at = into.place(key);
+        int at = into.slot(key);
         into.sites[at] = site;
         into.keys[at] = key;
     }

@@ -7,13 +7,13 @@ import undermine.agent.wire.Cursor;
 import undermine.agent.wire.EventFile;
 
 /**
- * Call sites and stacks: which frames are the target's, and what they are called in every run. Each is defined once in
- * the event file. Nothing here keeps a class alive.
+ * Finds the call sites and stacks of the target, and defines each one once in the event file. Nothing here keeps a class
+ * alive.
  */
 public final class Sites {
-    /** So many of the target's frames make a stack. */
+    /** The maximum number of frames in a stack. */
     public static final int DEPTH_MAX = 30;
-    /** So many frames of any kind are looked at: recursion may be very deep. */
+    /** The maximum number of frames that are looked at, of any kind: recursion may be very deep. */
     static final int WALK_MAX = 1000;
     static final int HASH_START = 17;
     private static final int STACKS_MAX = 50_000;
@@ -25,21 +25,21 @@ public final class Sites {
 
     private final String[] packages;
     private final EventFile file;
-    /** Chosen at the first walk, when the native helper is there if it ever is. */
+    /** Chosen at the first walk. */
     private volatile Walker walker;
-    /** How many were done, until stacks are known again. */
+    /** Counts walks until WALKS_MAX; then stacks that recur are recognised without a walk. */
     private volatile int walks;
-    /** By hash, with room: the next free one if it is taken. Read without a lock, since stacks never change. */
+    /** A hash table with open addressing. Read without a lock, since stacks never change. */
     private volatile Stack[] stacks = new Stack[1024];
     private int stackCount;
-    /** By numbers of the woven code. */
-    private final SiteTable places = new SiteTable();
-    /** Places of stack traces, which know lines only. */
+    /** Sites by the numbers in woven code. */
+    private final SiteTable numbered = new SiteTable();
+    /** Sites of stack traces, which have only line numbers. */
     private final ConcurrentHashMap<String, Site> traced = new ConcurrentHashMap<String, Site>();
-    private final ClassValue<ClassSites> codes = new ClassValue<ClassSites>() {
+    private final ClassValue<ClassSites> byClass = new ClassValue<ClassSites>() {
         @Override
         protected ClassSites computeValue(Class<?> type) {
-            return new ClassSites(targets(type), isAgents(type.getName()));
+            return new ClassSites(isOfTarget(type), isOfAgent(type.getName()));
         }
     };
 
@@ -54,14 +54,16 @@ public final class Sites {
         walks = walker == null ? 0 : WALKS_MAX;
     }
 
-    /** True if this class is the target's own. */
-    public boolean targets(Class<?> type) {
-        return targets(type.getName());
+    /** True if this class belongs to the target. */
+    public boolean isOfTarget(Class<?> type) {
+        return isOfTarget(type.getName());
     }
 
-    /** Hidden classes, with a `/` in their names, are those of lambdas: other walkers do not show their frames. */
-    public boolean targets(String className) {
-        if (isAgents(className) || className.indexOf('/') >= 0) {
+    /**
+     * Hidden classes, with a `/` in their names, belong to lambdas and are left out, since other walkers don't show them.
+     */
+    public boolean isOfTarget(String className) {
+        if (isOfAgent(className) || className.indexOf('/') >= 0) {
             return false;
         }
         for (String name : packages) {
@@ -69,7 +71,7 @@ public final class Sites {
                 return true;
             }
         }
-        return packages.length == 0 && !isLibrarys(className);
+        return packages.length == 0 && !isOfLibrary(className);
     }
 
     private static boolean isIn(String className, String name) {
@@ -80,11 +82,11 @@ public final class Sites {
         return next == '.' || next == '$';
     }
 
-    public static boolean isAgents(String className) {
+    public static boolean isOfAgent(String className) {
         return className.startsWith(AGENT);
     }
 
-    private static boolean isLibrarys(String className) {
+    private static boolean isOfLibrary(String className) {
         for (String prefix : LIBRARY) {
             if (className.startsWith(prefix)) {
                 return true;
@@ -93,11 +95,14 @@ public final class Sites {
         return false;
     }
 
-    ClassSites code(Class<?> type) {
-        return codes.get(type);
+    ClassSites ofClass(Class<?> type) {
+        return byClass.get(type);
     }
 
-    /** The stack of the target's frames of this thread. The agent must be at work in it: loaders may be asked for classes. */
+    /**
+     * The stack of the current thread, reduced to the target's frames. The caller has set `busy`, since class loaders may
+     * be asked.
+     */
     public Stack here(Cursor cursor) {
         WalkRoom room = WalkRoom.of(cursor);
         if (room.walking) {
@@ -112,22 +117,22 @@ public final class Sites {
         }
     }
 
-    /** The number of a place, of the parts in which woven code tells it. */
+    /** Join the three parts in which woven code passes the number of a call site. */
     public static long number(int high, int middle, int low) {
         return (long) (high & 0xffff) << 32 | (long) (middle & 0xffff) << 16 | low & 0xffff;
     }
 
-    /** The frame of the woven code that has told this number: only the first time the stack is walked for it. */
-    public Site placed(Cursor cursor, long number) {
-        Site known = places.get(number >>> 16, number);
+    /** The site with this number in woven code. The stack is walked only at its first use. */
+    public Site numbered(Cursor cursor, long number) {
+        Site known = numbered.get(number >>> 16, number);
         if (known == null) {
             known = here(cursor).innermost();
-            places.put(number >>> 16, number, known);
+            numbered.put(number >>> 16, number, known);
         }
         return known;
     }
 
-    /** A stack of nothing but this frame of the target's. */
+    /** The stack that consists of this site only. */
     public Stack only(Cursor cursor, Site site) {
         Stack found = site.only;
         if (found == null) {
@@ -137,7 +142,7 @@ public final class Sites {
         return found;
     }
 
-    /** A program that does more than a few operations does some of them again and again. */
+    /** Choose the walker. After WALKS_MAX walks it pays off to recognise stacks that recur. */
     private synchronized Walker choose() {
         if (walker == null) {
             walker = Walker.best();
@@ -148,11 +153,11 @@ public final class Sites {
         return walker;
     }
 
-    /** The stack at which an exception was made. */
+    /** The stack at which an exception was created. */
     public Stack of(Cursor cursor, Throwable error) {
         StackTraceElement[] trace = traceOf(error);
         for (StackTraceElement element : trace) {
-            if (targets(element.getClassName())) {
+            if (isOfTarget(element.getClassName())) {
                 return traced(cursor, trace);
             }
         }
@@ -162,12 +167,12 @@ public final class Sites {
     private static StackTraceElement[] traceOf(Throwable error) {
         try {
             return error.getStackTrace();
-        } catch (RuntimeException troubles) { // the method may be the target's
+        } catch (RuntimeException troubles) { // the method may be the target's own
             return new StackTraceElement[0];
         }
     }
 
-    /** The stack that a trace shows. */
+    /** The stack that a stack trace shows. */
     Stack traced(Cursor cursor, StackTraceElement[] trace) {
         Site[] found = new Site[DEPTH_MAX];
         int count = 0;
@@ -175,10 +180,10 @@ public final class Sites {
         StackTraceElement inner = null;
         for (int i = 0; i < trace.length && count < DEPTH_MAX; i++) {
             String name = trace[i].getClassName();
-            if (targets(name)) {
+            if (isOfTarget(name)) {
                 found[count] = frame(cursor, trace[i]);
                 hash = mix(hash, found[count++].id);
-            } else if (inner == null && !isAgents(name)) {
+            } else if (inner == null && !isOfAgent(name)) {
                 inner = trace[i];
             }
         }
@@ -202,7 +207,7 @@ public final class Sites {
         return known;
     }
 
-    /** The call is the first one of its line: a trace does not know better. */
+    /** The name of a trace's call site: the first call of the line, since a trace has no more than the line. */
     private static String locOf(StackTraceElement element, CallCounter calls) {
         String name = element.getMethodName();
         CallCounter.Method method = calls == null ? null : calls.atLine(name, element.getLineNumber());
@@ -215,13 +220,13 @@ public final class Sites {
 
     private static CallCounter callsOf(String className) {
         ClassLoader loader = Thread.currentThread().getContextClassLoader();
-        byte[] bytes = loader == null || isLibrarys(className) ? null : ClassBytes.of(loader, className);
+        byte[] bytes = loader == null || isOfLibrary(className) ? null : ClassBytes.of(loader, className);
         return bytes == null ? null : ClassSites.parse(bytes);
     }
 
-    /** Define a frame that was not met before. */
+    /** Define a site that hasn't been seen before. */
     Site define(Cursor cursor, Class<?> type, String method, String descriptor, int bci, int line) {
-        ClassSites code = code(type);
+        ClassSites code = ofClass(type);
         CallCounter calls = code.calls(type);
         synchronized (code) {
             Site known = find(code, method, descriptor, bci);
@@ -235,13 +240,13 @@ public final class Sites {
         }
     }
 
-    /** A new frame in a method of this name, for whoever keeps it himself; the method's calls may be unknown. */
+    /** Create a site in a method with this name; the caller keeps it. `method` may be null. */
     Site made(Cursor cursor, String name, CallCounter.Method method, int bci, int line) {
         String loc = name + "#" + (method == null ? 0 : method.ordinal(bci));
         return new Site(file.frame(cursor, loc, Math.max(line, 0)), loc);
     }
 
-    /** Another thread may have been faster. */
+    /** Look again: another thread may have been faster. */
     private static Site find(ClassSites code, String method, String descriptor, int bci) {
         Site found = code.at(bci);
         found = found == ClassSites.ASK ? code.at(method, bci) : found;
@@ -278,13 +283,13 @@ public final class Sites {
 
     private synchronized Stack add(Cursor cursor, Site[] frames, int count, int hash) {
         Stack[] table = stacks;
-        if (stackCount >= STACKS_MAX) { // a target whose stacks are without end: what is needed again is defined again
+        if (stackCount >= STACKS_MAX) { // a target with endless different stacks: stacks that recur are defined again
             stackCount = 0;
             table = new Stack[1024];
         } else if (2 * stackCount >= table.length) {
             table = grown(table);
         }
-        int at = place(table, frames, count, hash);
+        int at = indexOf(table, frames, count, hash);
         if (table[at] == null) {
             Site[] own = Arrays.copyOf(frames, count);
             table[at] = new Stack(file.stack(cursor, ids(own)), own, hash);
@@ -302,8 +307,8 @@ public final class Sites {
         return found;
     }
 
-    /** Where this stack is in the table, or the free place for it. */
-    private static int place(Stack[] table, Site[] frames, int count, int hash) {
+    /** The index of this stack in the table, or of the free entry for it. */
+    private static int indexOf(Stack[] table, Site[] frames, int count, int hash) {
         int mask = table.length - 1;
         int at = (hash ^ hash >>> 15) & mask;
         while (table[at] != null && !table[at].is(frames, count, hash)) {
@@ -326,7 +331,7 @@ public final class Sites {
         return larger;
     }
 
-    /** Where no frame is the target's, the stack has one frame. */
+    /** The stack for a thread without any frame of the target: this frame only. */
     Stack alone(Cursor cursor, Site frame) {
         Stack found = stack(cursor, new Site[] {frame}, 1, mix(HASH_START, frame.id));
         found.isAlone = true;

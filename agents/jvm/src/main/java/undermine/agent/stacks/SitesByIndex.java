@@ -1,10 +1,10 @@
 package undermine.agent.stacks;
 
-/** Frames by the place of their instruction. Never changed: whoever reads needs no lock. */
+/** Sites by the index of their instruction. Immutable, so readers need no lock. */
 final class SitesByIndex {
     static final SitesByIndex NONE = new SitesByIndex(new int[2], new Site[2], 0);
 
-    private final int[] keys; // two more than the place, which is -1 in a native method; 0: free
+    private final int[] keys; // the index + 2, since it is -1 in a native method; 0: free
     private final Site[] frames;
     private final int count;
 
@@ -28,7 +28,7 @@ final class SitesByIndex {
         }
     }
 
-    /** These and one more. */
+    /** A copy with one more site. */
     SitesByIndex with(int bci, Site frame) {
         int size = keys.length < 2 * (count + 1) ? 2 * keys.length : keys.length;
         SitesByIndex grown = new SitesByIndex(new int[size], new Site[size], count + 1);

@@ -9,9 +9,9 @@ public final class Stack {
     private static final int DIGEST_SIZE = 6;
 
     public final int id;
-    /** Where the innermost frame is. */
+    /** The name of the innermost call site. */
     public final String loc;
-    /** True if no frame is the target's. */
+    /** True if no frame belongs to the target. */
     public boolean isAlone;
     private final Site[] frames;
     private final int hash;
@@ -40,7 +40,10 @@ public final class Stack {
         return frames.length;
     }
 
-    /** The number of the outermost frame within this one that is in the same method as the site; less than 0 if there is none. */
+    /**
+     * The number of the outermost frame inside frame `outside` that is in the site's method; less than 0 if there is
+     * none.
+     */
     public int find(Site site, int outside) {
         int at = outside - 1;
         while (at >= 0 && !frames[at].isBeside(site)) {
@@ -49,7 +52,10 @@ public final class Stack {
         return at;
     }
 
-    /** The frames of a thread when this one was at this site; if it is less than 0, of one that the innermost called. */
+    /**
+     * The frames of the thread when frame `frame` was at this site; if `frame` is less than 0, the innermost frame had
+     * called the site's method.
+     */
     public Site[] since(Site site, int frame) {
         int outer = isAlone ? frames.length : frame + 1;
         Site[] found = new Site[1 + frames.length - outer];
@@ -80,7 +86,7 @@ public final class Stack {
         return found;
     }
 
-    /** The identity of the stack in all runs; found when it is first asked for. */
+    /** The identity of the stack across runs, computed at its first use. */
     public String digest() {
         String found = digest;
         if (found == null) {

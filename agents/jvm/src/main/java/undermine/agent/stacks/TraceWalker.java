@@ -5,24 +5,26 @@ import java.util.Arrays;
 import undermine.agent.wire.Cursor;
 
 /**
- * Knows stacks again that were walked before, by what the JVM puts into an exception: the class, the number of the method and the
- * place of each frame. To fill that in takes a third of the time of a walk. What is filled in are arrays of Java that
- * nobody promises; where they are not what is known, and for stacks that are very deep, another walker is asked each time.
+ * Recognises stacks that have been walked before, from the data that the JVM stores in an exception: class, method number
+ * and index of each frame. Filling an exception takes a third of the time of a walk.
  *
- * No class is kept alive: only stacks are kept whose classes go with the program.
+ * The JVM stores this data in undocumented arrays. If they don't look as expected, or the stack is very deep, the other
+ * walker is used.
+ *
+ * Only stacks are kept whose classes can't be unloaded.
  */
 final class TraceWalker extends Walker {
     private static final int STACKS_MAX = 20_000;
-    /** So many arrays of frames are looked at, each of 32. */
+    /** The maximum number of arrays that are looked at; each has 32 frames. */
     private static final int PARTS_MAX = 4;
     private static final int FRAMES_MAX = 32 * PARTS_MAX;
     private static final ClassLoader SYSTEM = ClassLoader.getSystemClassLoader();
 
     private final Walker walker;
     private final Field backtrace;
-    /** Where the next frames are, if there are too many. */
+    /** The index at which an array refers to the next one. */
     private final int next;
-    /** By hash, with room: the next free one if it is taken. Read without a lock, since what is in it never changes. */
+    /** A hash table with open addressing. Read without a lock, since its entries never change. */
     private volatile Trace[] traces = new Trace[1024];
     private int count;
 
@@ -32,7 +34,7 @@ final class TraceWalker extends Walker {
         this.next = next;
     }
 
-    /** Over another walker; or that one alone, where exceptions are not what is expected. */
+    /** Wrap a walker; returns that walker itself if exceptions don't look as expected. */
     static Walker over(Walker walker) {
         try {
             Field field = Throwable.class.getDeclaredField("backtrace");
@@ -44,7 +46,10 @@ final class TraceWalker extends Walker {
         }
     }
 
-    /** Where the next frames are in a stack that has more than are ever looked at; 0 if they are not as expected. */
+    /**
+     * Find the index of the reference to the next array, in a stack that is deep enough; 0 if the arrays are not as
+     * expected.
+     */
     private static int tried(Field field, int deeper) throws IllegalAccessException {
         if (deeper > 0) {
             return tried(field, deeper - 1);
@@ -74,11 +79,11 @@ final class TraceWalker extends Walker {
                 && ((Object[]) part[2])[0] instanceof Class;
     }
 
-    /** One stack that was met. */
+    /** One stack that has been seen. */
     private static final class Trace {
         final int hash;
         final Stack stack;
-        /** Methods, places and classes by turns. */
+        /** Triples of method numbers, indexes and classes. */
         final Object[] parts;
 
         Trace(int hash, Stack stack, Object[] parts) {
@@ -110,13 +115,13 @@ final class TraceWalker extends Walker {
         }
     }
 
-    /** Not by more methods than it takes: the JVM walks their frames, too. */
+    /** Uses as few methods as possible, since the JVM walks their frames too. */
     @Override
     Stack here(Sites sites, Cursor cursor) {
         WalkRoom room = WalkRoom.of(cursor);
         Throwable probe = room.probe;
         if (probe == null) {
-            probe = new Throwable(); // the same each time, which is made nowhere: nobody who counts exceptions counts it
+            probe = new Throwable(); // created once and filled again: tools that count exceptions don't see it
             room.probe = probe;
         }
         probe.fillInStackTrace();
@@ -138,7 +143,7 @@ final class TraceWalker extends Walker {
         }
     }
 
-    /** What was filled in. It is not left there: it has classes in it. */
+    /** Take the arrays out of the exception, since they refer to classes. */
     private Object[] taken(Throwable probe) {
         try {
             Object[] found = (Object[]) backtrace.get(probe);
@@ -149,7 +154,7 @@ final class TraceWalker extends Walker {
         }
     }
 
-    /** 0 if there are too many frames. */
+    /** The hash of a stack; 0 if it has too many frames. */
     private int hash(Object[] first) {
         int hash = Sites.HASH_START;
         Object[] part = first;
@@ -179,7 +184,7 @@ final class TraceWalker extends Walker {
             System.arraycopy(part, 0, parts, end, 3);
         }
         Trace[] table = traces;
-        if (count >= STACKS_MAX) { // a target whose stacks are without end
+        if (count >= STACKS_MAX) { // a target with endless different stacks
             count = 0;
             table = new Trace[1024];
         } else if (2 * count >= table.length) {
@@ -191,7 +196,7 @@ final class TraceWalker extends Walker {
         return stack;
     }
 
-    /** True if none of these classes can go before the program does. */
+    /** True if none of these classes can be unloaded before the program ends. */
     private static boolean stay(Object[] classes) {
         for (int i = 0; i < classes.length && classes[i] != null; i++) {
             Class<?> type = (Class<?>) classes[i];

@@ -3,21 +3,21 @@ package undermine.agent.stacks;
 import java.lang.reflect.Constructor;
 import undermine.agent.wire.Cursor;
 
-/** Walks the stack of the current thread. How depends on the JVM and on the native helper. */
+/** Walks the stack of the current thread. The JVM and the native helper decide how. */
 abstract class Walker {
-    private static final String MODERN = "undermine.agent.stacks.JdkWalker";
+    private static final String JDK_WALKER = "undermine.agent.stacks.JdkWalker";
 
-    /** The best one there is. */
+    /** The fastest walker available. */
     static Walker best() {
-        Walker modern = modern();
-        Walker fast = NativeWalker.make(modern);
-        return fast != null ? fast : modern;
+        Walker jdk = jdk();
+        Walker fast = NativeWalker.make(jdk);
+        return fast != null ? fast : jdk;
     }
 
-    /** A StackWalker; where there is none, a walker by exceptions. */
-    static Walker modern() {
+    /** A walker that uses StackWalker; if the JVM has none, one that uses stack traces. */
+    static Walker jdk() {
         try {
-            Class<?> type = Class.forName(MODERN, true, Walker.class.getClassLoader());
+            Class<?> type = Class.forName(JDK_WALKER, true, Walker.class.getClassLoader());
             Constructor<?> constructor = type.getDeclaredConstructor();
             constructor.setAccessible(true);
             return (Walker) constructor.newInstance();
@@ -28,10 +28,10 @@ abstract class Walker {
         }
     }
 
-    /** Puts the target's frames into the thread's room, innermost first, and returns the stack that they are. */
+    /** Return the stack of the target's frames of the current thread. */
     abstract Stack here(Sites sites, Cursor cursor);
 
-    /** For JVMs of old: the stack trace of a new exception. It knows lines only. */
+    /** Uses the stack trace of a new exception, for old JVMs. It has only line numbers. */
     private static final class ByException extends Walker {
         @Override
         Stack here(Sites sites, Cursor cursor) {

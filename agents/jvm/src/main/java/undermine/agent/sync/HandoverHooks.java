@@ -18,16 +18,18 @@ import undermine.agent.stacks.Stack;
 import undermine.agent.wire.Cursor;
 
 /**
- * Entries of the JDK's methods by which calls are handed over to other threads, and where those run them. Nothing is wrapped:
- * what was given is known by identity. It counts if the target's own code is what gives it, or what it is.
+ * Entries of the JDK's methods that hand work over to other threads, and of those that run it. Nothing is wrapped: a task
+ * is recognised by identity.
+ *
+ * A hand-over is recorded if code of the target gives the task, or is the task.
  */
 public final class HandoverHooks {
-    /** Where the JDK's own tasks have what they were made of. */
+    /** The fields in which the JDK's own tasks keep the code that they run. */
     private static final String[] INSIDE = {"callable", "task", "fn", "runnable", "action"};
     private static final int DEPTH_MAX = 10;
-    /** Whoever starts or wakes such a thread gives it to a pool that runs it for a while: that is no hand-over. */
+    /** Starting or waking a virtual thread gives it to a pool for a while: that is not a hand-over. */
     private static final String VIRTUAL = "java.lang.VirtualThread";
-    /** All that is given to be run. */
+    /** Stands for the queue of all tasks that are given to be run. */
     private static final Subject RUN = new Subject("run", "", false);
     private static final ClassValue<Field> FIELDS = new ClassValue<Field>() {
         @Override
@@ -36,15 +38,15 @@ public final class HandoverHooks {
         }
     };
 
-    /** What pools are handed out in; null if this JDK has no such thing. */
+    /** The field of the JDK's wrappers of pools that has the pool; null if this JDK has no wrappers. */
     private static final Field COVERED = field("java.util.concurrent.Executors$DelegatedExecutorService", "e");
     private static final Class<?> COVER = COVERED == null ? null : COVERED.getDeclaringClass();
 
-    /** How long pools of forked tasks wait before they run something again; null if this JDK's do not. */
+    /** The repetition delay of tasks in fork-join pools; null if this JDK has none. */
     private static final Field DELAY = field("java.util.concurrent.DelayScheduler$ScheduledForkJoinTask", "nextDelay");
     private static final Class<?> DELAYED = DELAY == null ? null : DELAY.getDeclaringClass();
 
-    /** What code of a class is called. */
+    /** The name of the code of a class. */
     private static final ClassValue<String> CALLED = new ClassValue<String>() {
         @Override
         protected String computeValue(Class<?> type) {
@@ -55,7 +57,7 @@ public final class HandoverHooks {
     private HandoverHooks() {
     }
 
-    /** Null if this JDK has none. */
+    /** The field, or null if this JDK doesn't have it. */
     public static Field field(String owner, String name) {
         try {
             Field field = Class.forName(owner).getDeclaredField(name);
@@ -70,21 +72,21 @@ public final class HandoverHooks {
         give("call", task);
     }
 
-    /** By methods of which one may call another. */
+    /** For methods that call each other: the task is given only once. */
     public static void giveOnce(Object task) {
         if (task != null && !PendingItems.isPending(RUN, task)) {
             give("call", task);
         }
     }
 
-    /** What a future does when it is complete; what has no code of its own only passes the result on. */
+    /** Give what a future runs when it is complete. A completion without code of its own only passes the result on. */
     public static void giveCallback(Object completion) {
         if (completion != null && FIELDS.get(completion.getClass()) != null && !PendingItems.isPending(RUN, completion)) {
             give("callback", completion);
         }
     }
 
-    /** What may be refused: it is not given then. A method that says so by a number that is not above 0 begins. */
+    /** Give an item that may be refused: the method then returns a number that isn't above 0, and the item is withdrawn. */
     public static boolean offer(Object item) {
         Subject given = give("call", item);
         if (given != null) {
@@ -95,7 +97,7 @@ public final class HandoverHooks {
         return false;
     }
 
-    /** What it was recorded as; null if it is not. */
+    /** Give a task; returns the subject that it was recorded with, or null. */
     private static Subject give(String kind, Object task) {
         AgentCore agent = AgentCore.current;
         ThreadState state = ThreadState.get();
@@ -110,7 +112,7 @@ public final class HandoverHooks {
             }
             Cursor cursor = agent.cursor(state);
             Stack stack = agent.sites.here(cursor);
-            if (!stack.isAlone || agent.sites.targets(nameOf(code))) {
+            if (!stack.isAlone || agent.sites.isOfTarget(nameOf(code))) {
                 Subject subject = Subject.unique(CALLED.get(code), ObjectNames.unique(kind));
                 Recorder.recordAt(agent, state, cursor, Ops.give, subject, stack, 0, 0, 0);
                 PendingItems.add(RUN, task, subject);
@@ -124,7 +126,7 @@ public final class HandoverHooks {
         return null;
     }
 
-    /** The class of the code that is run in the end, as far as the JDK's own tasks tell. */
+    /** The class of the code that runs in the end, as far as the JDK's own tasks tell. */
     private static Class<?> codeOf(Object task) throws IllegalAccessException {
         Object found = task;
         for (int depth = 0; depth < DEPTH_MAX; depth++) {
@@ -153,7 +155,7 @@ public final class HandoverHooks {
         return null;
     }
 
-    /** Without what the JVM puts behind the name of a lambda's class, which differs from run to run. */
+    /** The class's name without the suffix of a lambda's class, which differs from run to run. */
     private static String nameOf(Class<?> code) {
         String name = code.getName();
         int end = name.indexOf("$$Lambda");
@@ -168,7 +170,7 @@ public final class HandoverHooks {
 
     // --- taking
 
-    /** Instead of the call by which a thread of a pool, or of a timer, runs something. */
+    /** Called instead of `run` in a thread of a pool or of a timer. */
     public static void run(Runnable task) {
         Call call = taken(task);
         try {
@@ -188,7 +190,7 @@ public final class HandoverHooks {
         return subject == null ? null : Observer.begin(Ops.take, subject, 0);
     }
 
-    /** True if what was given once may be run again. Only the JDK's own tasks are asked. */
+    /** True if a task that was given once may run again. Only the JDK's own tasks are asked. */
     private static boolean isLasting(Object task) {
         if (DELAYED != null && DELAYED.isInstance(task)) {
             return isRepeated(task);
@@ -205,13 +207,13 @@ public final class HandoverHooks {
         }
     }
 
-    /** A method that runs something begins; it ends with it. */
+    /** Entry of a method that runs a task until it ends. */
     public static boolean take(Object task) {
         ThreadState state = ThreadState.get();
         return began(state, state.busy ? null : taken(task));
     }
 
-    /** The same of what is tried when each of two futures is complete, and does something at the last one only. */
+    /** The same for a completion that is tried when each of two futures is complete, and acts only at the last. */
     public static boolean takeOfBoth(Object task) {
         ThreadState state = ThreadState.get();
         return began(state, state.busy || Ops.take == null ? null : taken(task, true));
@@ -228,7 +230,7 @@ public final class HandoverHooks {
 
     // --- futures
 
-    /** A future is done, and those who wait for it will go on: if somebody has asked for it. */
+    /** A future is done. Recorded if a thread has waited for it. */
     public static void set(Object future) {
         Subject subject = Ops.futureSet == null ? null : ObjectNames.known(future);
         if (subject != null && ThreadState.get().setting != future) {
@@ -236,12 +238,13 @@ public final class HandoverHooks {
         }
     }
 
-    /** The JDK waits for a future for the target's sake: see PoolCalls. */
+    /** The JDK waits for a future on behalf of the target: see PoolCalls. */
     public static boolean await(Object future, boolean isTimed, long limit) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
         if (state.asking > 0 && state.setting != future) {
-            frame.call = Observer.begin(state, Ops.futureWait, ObjectNames.of("future", future), isTimed ? Math.max(1, limit) : 0);
+            Subject subject = ObjectNames.of("future", future);
+            frame.call = Observer.begin(state, Ops.futureWait, subject, isTimed ? Math.max(1, limit) : 0);
             frame.isTaking = true;
             frame.isValue = true;
             frame.size = 1;
@@ -249,9 +252,9 @@ public final class HandoverHooks {
         return false;
     }
 
-    // --- what is done, in queues of the JDK's own
+    // --- completed futures in the JDK's own queues
 
-    /** Those who wait for it will find what is done there: if the target's own code submits it. */
+    /** The target submits a task to a completion service: from now on its queue is recorded. */
     public static void submit(Object queue) {
         ThreadState state = ThreadState.get();
         if (queue == null || ObjectNames.known(queue) != null) {
@@ -263,7 +266,7 @@ public final class HandoverHooks {
         }
     }
 
-    /** A future is put into a queue. */
+    /** A completed future is put into a queue. */
     public static void done(Object queue, Object future) {
         Subject subject = queue == null ? null : ObjectNames.known(queue);
         ThreadState state = ThreadState.get();
@@ -293,7 +296,7 @@ public final class HandoverHooks {
         return false;
     }
 
-    /** It is no event if there is nothing. */
+    /** Not an event if the queue is empty. */
     public static boolean poll(Object queue) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
@@ -304,7 +307,7 @@ public final class HandoverHooks {
         return false;
     }
 
-    /** Something was got from a queue; returns where, or null if that is not recorded. */
+    /** Record that an item was taken from a queue; returns the stack, or null if it isn't recorded. */
     public static Stack gotAt(ThreadState state, Subject queue, long since) {
         Stack stack = Observer.here(state, queue);
         if (stack != null) {
@@ -319,7 +322,7 @@ public final class HandoverHooks {
         return ObjectNames.of("pool", poolOf(pool));
     }
 
-    /** The pool itself: some are only handed out in a cover. */
+    /** The pool itself, without the wrappers in which some pools are handed out. */
     public static Object poolOf(Object pool) {
         Object found = pool;
         try {

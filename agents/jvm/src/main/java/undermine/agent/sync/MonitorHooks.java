@@ -13,23 +13,23 @@ import undermine.agent.record.ThreadState;
 import undermine.agent.stacks.Sites;
 
 /**
- * What the target calls around the entering and leaving of monitors: `synchronized` blocks and methods.
+ * Called by the target around monitors: `synchronized` blocks and methods.
  *
- * A monitor is left by the method that entered it, so the stack need not be walked again: the place of the release is that of
- * the entering. Entering one again that the thread is in is no event, nor is the leaving that belongs to it; nor is one that is
- * left before anything is recorded in it or anybody else comes to it (see HeldMonitors).
+ * The method that entered a monitor also leaves it, so the stack isn't walked again: the release has the call site of the
+ * entry. Entering a monitor again, and leaving it again, is not an event. Nor is an uncontended monitor in which nothing
+ * is recorded (see HeldMonitors).
  */
 public final class MonitorHooks {
-    /** Who waited so long did so for code that is not woven. */
+    /** A longer wait means that code which isn't woven had the monitor. */
     private static final long WAITED_NS = 20_000;
 
     private MonitorHooks() {
     }
 
     /**
-     * Nothing else is done in this thread between this and `entered`. What this finds out is kept for it with the thread, not on
-     * the stack: a virtual thread of JDK 25 that waits for the monitor may lose what lies there. The three numbers are one that
-     * tells the place apart from all others.
+     * Nothing else happens in this thread between this and `entered`. The result is kept in the thread's state and not on
+     * the stack: a virtual thread of JDK 25 that waits for the monitor may lose it there. The three numbers identify the
+     * call site.
      */
     public static void entering(Object monitor, int high, int middle, int low) {
         ThreadState state = ThreadState.get();
@@ -41,24 +41,24 @@ public final class MonitorHooks {
         if (monitor == null || state.held.enterAgain(monitor) || !Observer.isSeen(agent, state)) {
             return false;
         }
-        MonitorUsers crowd = MonitorUsers.at(monitor);
-        if (crowd.enter() && state.nameId != 0 && defer(agent, state, monitor, crowd, Sites.number(high, middle, low))) {
+        MonitorUsers users = MonitorUsers.at(monitor);
+        if (users.enter() && state.nameId != 0 && defer(agent, state, monitor, users, Sites.number(high, middle, low))) {
             return true;
         }
         Call call = Observer.begin(state, Ops.acquire, ObjectNames.of("monitor", monitor), 0);
         if (call == null) {
-            crowd.leave();
+            users.leave();
             return false;
         }
-        state.held.push(monitor, crowd, call);
+        state.held.push(monitor, users, call);
         return true;
     }
 
-    /** The stack is walked only where the place is not known yet: who records it knows the stack (see HeldMonitors). */
-    private static boolean defer(AgentCore agent, ThreadState state, Object monitor, MonitorUsers crowd, long number) {
+    /** The stack is walked only at the first use of the call site (see HeldMonitors). */
+    private static boolean defer(AgentCore agent, ThreadState state, Object monitor, MonitorUsers users, long number) {
         state.busy = true;
         try {
-            state.held.defer(monitor, crowd, agent.sites.placed(agent.cursor(state), number));
+            state.held.defer(monitor, users, agent.sites.numbered(agent.cursor(state), number));
             return true;
         } catch (Throwable trouble) {
             agent.note(trouble);
@@ -83,7 +83,7 @@ public final class MonitorHooks {
         }
     }
 
-    /** A method was entered whose monitor was got before. */
+    /** A `synchronized` method begins, which has its monitor already. */
     public static void got(Object monitor, int high, int middle, int low) {
         entering(monitor, high, middle, low);
         entered();

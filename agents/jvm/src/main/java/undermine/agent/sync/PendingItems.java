@@ -9,7 +9,7 @@ import undermine.agent.record.Ops;
 import undermine.agent.record.ThreadState;
 import undermine.agent.stacks.Stack;
 
-/** The items in queues, and what is to be run: given and not taken yet. Nothing here keeps it alive. */
+/** Items in queues, and tasks: given and not taken yet. Nothing here keeps them alive. */
 public final class PendingItems {
     private static final WeakIdentityMap<Given> PENDING = new WeakIdentityMap<Given>(4096);
     private static final int CHAIN_MAX = 200;
@@ -17,7 +17,10 @@ public final class PendingItems {
     private PendingItems() {
     }
 
-    /** One item that was put into a queue; the same item may be in several, or several times. The oldest comes first. */
+    /**
+     * One entry of an item into a queue. The same item may be in several queues, or several times in one. The oldest
+     * comes first.
+     */
     private static final class Given {
         final Subject queue;
         final Subject subject;
@@ -32,7 +35,10 @@ public final class PendingItems {
         }
     }
 
-    /** To be called before the item can be taken. Returns what `withdraw` needs; null if it is not recorded. */
+    /**
+     * Record that an item is given, before it can be taken. Returns the subject for `withdraw`; null if it isn't
+     * recorded.
+     */
     public static Subject give(ThreadState state, Subject queue, Object item, Stack stack) {
         if (Ops.give == null || stack == null || item == null) {
             return null;
@@ -51,18 +57,12 @@ public final class PendingItems {
         }
     }
 
-    private static boolean isBusy() {
-        AgentCore agent = AgentCore.current;
-        ThreadState state = ThreadState.get();
-        return agent == null || agent.off || state.busy || state.inside > 0;
-    }
-
     private static Given with(Given chain, Subject queue, Subject subject) {
         return chain == null ? new Given(queue, subject, null)
                 : new Given(chain.queue, chain.subject, with(chain.next, queue, subject));
     }
 
-    /** It could not be put in. */
+    /** The item couldn't be put in. */
     public static void withdraw(Object item, Subject subject) {
         if (subject != null) {
             synchronized (PENDING) {
@@ -86,7 +86,7 @@ public final class PendingItems {
         return new Given(chain.queue, chain.subject, without(chain.next, subject));
     }
 
-    /** The item was got out, at this place. */
+    /** The item was taken at this stack. */
     public static void take(ThreadState state, Subject queue, Object item, Stack stack) {
         Subject subject = item == null || stack == null ? null : pop(queue, item);
         if (subject != null) {
@@ -94,7 +94,7 @@ public final class PendingItems {
         }
     }
 
-    /** The same, of two who give each other something: it may be the same thing. */
+    /** The same for two threads that exchange items, which may be the same object. */
     public static void takeOther(ThreadState state, Subject queue, Object item, Subject own, Stack stack) {
         Subject subject = null;
         if (item != null && stack != null) {
@@ -116,7 +116,7 @@ public final class PendingItems {
         return peek(queue, item) != null;
     }
 
-    /** What was given with this item, or null. */
+    /** The subject with which this item was given, or null. */
     static Subject peek(Subject queue, Object item) {
         for (Given each = PENDING.get(item); each != null; each = each.next) {
             if (each.queue == queue) {
@@ -126,7 +126,7 @@ public final class PendingItems {
         return null;
     }
 
-    /** The same, and it is taken. */
+    /** The same, and remove it. */
     static Subject pop(Subject queue, Object item) {
         if (peek(queue, item) == null) {
             return null;

@@ -10,7 +10,7 @@ import undermine.agent.record.Recorder;
 import undermine.agent.record.StartedThreads;
 import undermine.agent.record.ThreadState;
 
-/** Entries of the JDK's methods of threads: recorded at once, they have no duration. */
+/** Entries of the JDK's methods of threads. These operations have no duration. */
 public final class ThreadHooks {
     private static final int TEXT_MAX = 500;
     private static final AtomicLong NUMBER = new AtomicLong();
@@ -33,7 +33,7 @@ public final class ThreadHooks {
         }
     }
 
-    /** The last that a thread does. */
+    /** The last hook of a thread. */
     public static void end(Object thread) {
         AgentCore agent = AgentCore.current;
         if (agent == null || agent.off) {
@@ -57,7 +57,7 @@ public final class ThreadHooks {
         }
     }
 
-    /** The same of one that the JDK does not end as others. */
+    /** The same for virtual threads, which end in another method. */
     public static void endVirtual() {
         Thread thread = Thread.currentThread();
         if (Threads.isVirtual(thread)) {
@@ -65,7 +65,7 @@ public final class ThreadHooks {
         }
     }
 
-    /** Most likely to fail where memory is short; and what dies of that must still reach its handler. */
+    /** A thread dies of an exception. This may fail if memory is short; the exception must still reach its handler. */
     public static void die(Object thread, Object error) {
         AgentCore agent = AgentCore.current;
         if (agent == null || agent.off) {

@@ -3,8 +3,8 @@ package undermine.agent.variables;
 import java.lang.reflect.Method;
 
 /**
- * Whether a class of the target has been initialised: to read its static fields before would do it, earlier than the program
- * does or while it is about to in another thread, which then must be waited for. Where that cannot be told, it has been.
+ * Tells whether a class of the target has been initialised. Reading a static field would initialise it: too early, or
+ * while another thread is about to do it and would have to be waited for. If the JVM can't tell, the answer is true.
  */
 final class InitialisedClasses {
     private static final Object UNSAFE;

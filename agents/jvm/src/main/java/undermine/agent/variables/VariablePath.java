@@ -9,13 +9,13 @@ import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
- * `package:Class.Inner.field.field[key]`: static fields, once their class is initialised, or those of the newest instance
- * of the class; then fields, keys of maps and indexes.
+ * A path `package:Class.Inner.field.field[key]`. It starts at a static field, once its class is initialised, or at a
+ * field of the newest instance of the class; then follow fields, map keys and indexes.
  *
- * Behind the first class a word is a nested class if it begins with a capital and is not all capitals.
+ * After the first class, a word names a nested class if it begins with a capital and isn't all capitals.
  */
 final class VariablePath {
-    /** The variable is not there. */
+    /** The variable doesn't exist now. */
     static final class Absent extends Exception {
         private static final long serialVersionUID = 1L;
 
@@ -79,7 +79,7 @@ final class VariablePath {
         return hasSmall && Character.isUpperCase(word.charAt(0));
     }
 
-    /** What the path leads to now. */
+    /** The value at the end of the path. */
     Object read(VariableRoot root) throws Absent, ReflectiveOperationException {
         if (steps.isEmpty()) {
             throw new Absent();
@@ -125,7 +125,7 @@ final class VariablePath {
         throw new Absent();
     }
 
-    /** A key as text; where there is none such, as a number. */
+    /** The item with this key as text or, if there is none, as a number. */
     private static Object item(Object value, String key) throws Absent {
         if (value instanceof Map) {
             return entry((Map<?, ?>) value, key);

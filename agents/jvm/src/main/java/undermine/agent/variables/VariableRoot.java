@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import undermine.agent.process.Clock;
 
-/** A class that paths of variables start at: its instances are remembered, never kept alive. */
+/** A class at which paths of variables start. Its instances are remembered but not kept alive. */
 final class VariableRoot {
     private static final int INSTANCES_MAX = 16;
     private static final long RETRY_NS = 100000000L;
@@ -33,7 +33,7 @@ final class VariableRoot {
         instances.add(new WeakReference<Object>(instance));
     }
 
-    /** The newest instance that lives, or null. */
+    /** The newest living instance, or null. */
     synchronized Object newest() {
         for (int i = instances.size() - 1; i >= 0; i--) {
             Object instance = instances.get(i).get();
@@ -44,7 +44,7 @@ final class VariableRoot {
         return null;
     }
 
-    /** The class, or null. It is asked for again and again until it is there, but not at every operation. */
+    /** The class, or null. Until it is loaded it is looked up again, but not at every operation. */
     Class<?> type() {
         ClassLoader from;
         synchronized (this) {
@@ -57,7 +57,7 @@ final class VariableRoot {
         return look(from == null ? ClassLoader.getSystemClassLoader() : from);
     }
 
-    /** Without the lock: whoever loads the class at this moment may be about to tell us. */
+    /** Holds no lock: the thread that is loading the class may be about to call `loadedBy`. */
     private Class<?> look(ClassLoader from) {
         Class<?> known = null;
         try {

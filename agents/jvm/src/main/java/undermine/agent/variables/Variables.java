@@ -14,10 +14,10 @@ import undermine.agent.operations.OperationListener;
 import undermine.agent.wire.SharedState;
 
 /**
- * Reads the variables of the node that triggers ask about, and publishes those that changed to the shared state.
+ * Reads the variables that triggers ask about, and publishes changed ones in the shared state.
  *
- * In the table it stands before all halves, so that they see what is true now. Whatever goes wrong on the way to a
- * variable, also in code of the target, makes it absent. The weaver tells of classes that are loaded and of their instances.
+ * It is a listener before all trigger parts, so that they see current values. Any failure on the way to a variable, also
+ * in code of the target, makes it absent. The weaver reports classes that are loaded, and their instances.
  */
 public final class Variables extends OperationListener {
     private static final int TEXT_MAX = 120;
@@ -27,7 +27,7 @@ public final class Variables extends OperationListener {
     private final Map<String, VariableRoot> roots = new LinkedHashMap<String, VariableRoot>();
     private final List<Variable> mine = new ArrayList<Variable>();
     private final AtomicLong turns = new AtomicLong();
-    /** The turn in which what is published was read. */
+    /** The turn in which the published values were read. */
     private long published;
 
     public Variables(String node, List<?> descriptions) {
@@ -53,12 +53,12 @@ public final class Variables extends OperationListener {
         return mine.isEmpty();
     }
 
-    /** True if a path starts at this class (`a/b/Outer$Inner`): its loader and its instances are to be told. */
+    /** True if a path starts at this class (`a/b/Outer$Inner`): the weaver then reports its loader and instances. */
     public boolean watches(String internalName) {
         return internalName != null && !roots.isEmpty() && roots.containsKey(internalName.replace('/', '.'));
     }
 
-    /** A class that a path starts at is being loaded. */
+    /** A class at which a path starts is being loaded. */
     public void loading(String internalName, ClassLoader loader) {
         VariableRoot root = roots.get(internalName.replace('/', '.'));
         if (root != null) {
@@ -66,7 +66,7 @@ public final class Variables extends OperationListener {
         }
     }
 
-    /** An instance was made by a constructor of the class with this internal name. Never kept alive. */
+    /** A constructor of the class with this internal name has ended. The instance isn't kept alive. */
     public void made(String internalName, Object instance) {
         VariableRoot root = roots.get(internalName.replace('/', '.'));
         if (root != null) {
@@ -74,7 +74,7 @@ public final class Variables extends OperationListener {
         }
     }
 
-    /** Publish what changed. Called with the agent at work, so that hooks below do nothing. */
+    /** Publish changed values. The caller has set `busy`. */
     @Override
     public boolean reached(SharedState state, Call call) {
         publish(state);
@@ -82,8 +82,8 @@ public final class Variables extends OperationListener {
     }
 
     /**
-     * Reading may run code of the target (a class is initialised, a map of its own is asked), so no lock is held meanwhile.
-     * Who began to read after us and was done before us may know less: then it is read again.
+     * Publish changed values. Reading may run code of the target, so no lock is held. If another thread has published
+     * values that it began to read later, the values are read again.
      */
     void publish(SharedState state) {
         String[] texts = new String[mine.size()];
@@ -98,7 +98,7 @@ public final class Variables extends OperationListener {
         }
     }
 
-    /** False if what was read in a later turn is published already. */
+    /** False if values of a later turn are published already. */
     private synchronized boolean publish(SharedState state, String[] texts, long turn) {
         if (turn < published) {
             return false;
@@ -119,7 +119,7 @@ public final class Variables extends OperationListener {
         return one == null ? other == null : one.equals(other);
     }
 
-    /** The text of a plain value, short enough for a slot; null for all else. */
+    /** The text of a plain value, short enough for a slot; null for other values. */
     static String textOf(Object value) {
         Object plain = VariablePath.unwrapped(value);
         if (plain == null || plain instanceof String || plain instanceof Boolean || plain instanceof Character
@@ -145,13 +145,13 @@ public final class Variables extends OperationListener {
         return new String(data, 0, end, StandardCharsets.UTF_8) + "~" + Blake2b.hex(data, HASH_BYTES);
     }
 
-    /** A slot, where its path starts and the steps behind that. */
+    /** A slot with the root and the path of its variable. */
     private static final class Variable {
         final int slot;
         final VariableRoot root;
         final VariablePath path;
         String published;
-        boolean isPublished; // not yet, not even that it is absent
+        boolean isPublished; // false before the first publication, also of an absent value
 
         Variable(int slot, VariableRoot root, VariablePath path) {
             this.slot = slot;

@@ -8,10 +8,10 @@ import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
 
 /**
- * Weaves one method: a hook at its entry, one before each return, one for each exception that leaves it.
+ * Weaves one method: a hook at its entry, before each return, and for each exception that leaves it.
  *
- * No member and no variable is added, so that classes that are loaded already can be woven. The hooks at the end stand
- * outside of the guarded ranges: what they raise leaves the method.
+ * It adds no member and no variable, so classes that are loaded already can be woven. The hooks at the end are outside
+ * the guarded ranges, so their exceptions leave the method.
  */
 class Advice extends MethodVisitor {
     static final String HOOKS = "undermine/agent/hooks/Hooks";
@@ -56,7 +56,7 @@ class Advice extends MethodVisitor {
         super.visitLabel(start);
     }
 
-    /** Calls the hook at the entry, which leaves true on the stack if the method is to answer with nothing at once. */
+    /** Call the hook at the entry. It leaves true on the stack if the method has to answer at once. */
     void enter() {
         call(point.entry, "Z");
     }
@@ -65,7 +65,7 @@ class Advice extends MethodVisitor {
         return point != null && point.entry.hasNoEnd;
     }
 
-    /** Nothing, or the number that the hook has left for its caller. */
+    /** Return nothing, or the number that the hook has left. */
     private void answerNothing() {
         switch (returned.getSort()) {
             case Type.VOID:
@@ -146,7 +146,7 @@ class Advice extends MethodVisitor {
         super.visitMaxs(maxStack, maxLocals);
     }
 
-    /** Comes last in the table of handlers, so that the method's own ones are asked first. */
+    /** Must be last in the table of handlers, so that the method's own handlers come first. */
     private void handler() {
         Label stop = new Label();
         super.visitLabel(stop);
@@ -164,7 +164,7 @@ class Advice extends MethodVisitor {
         raise("abandoned");
     }
 
-    /** What was raised is raised again when this hook has been told of it. */
+    /** Raise the exception again after this hook was called. */
     private void raise(String hook) {
         super.visitFrame(Opcodes.F_FULL, 0, null, 1, new Object[] {"java/lang/Throwable"});
         super.visitMethodInsn(Opcodes.INVOKESTATIC, HOOKS, hook, "(Ljava/lang/Throwable;)Ljava/lang/Throwable;", false);
@@ -180,7 +180,7 @@ class Advice extends MethodVisitor {
         super.visitMethodInsn(Opcodes.INVOKESTATIC, entry.owner, entry.name, descriptor.toString(), false);
     }
 
-    /** Puts a value on the stack; the hook's type of it. */
+    /** Push a value for the hook; returns its type for the hook's descriptor. */
     private String load(WovenMethod.Argument value) {
         Type type = value.parameter < 0 ? Type.getObjectType(owner) : parameters[value.parameter];
         super.visitVarInsn(type.getOpcode(Opcodes.ILOAD), slot(value.parameter));

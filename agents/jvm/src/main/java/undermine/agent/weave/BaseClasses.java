@@ -7,14 +7,17 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.objectweb.asm.ClassReader;
 import undermine.agent.stacks.ClassBytes;
 
-/** Which class of the JDK a class of the target is made from: as its class file says, for it may not be loaded yet. */
+/**
+ * Finds the class of the JDK that a class of the target extends. It reads class files, since the class may not be loaded
+ * yet.
+ */
 public final class BaseClasses {
     private static final int DEPTH_MAX = 20;
     private static final String UNKNOWN = "";
     private final Map<ClassLoader, Map<String, String>> known = new WeakHashMap<ClassLoader, Map<String, String>>();
     private final Map<String, Boolean> serialized = new ConcurrentHashMap<String, Boolean>();
 
-    /** `a/b/C`; nothing if it cannot be found out. */
+    /** The base class as `a/b/C`; empty if unknown. */
     String of(ClassLoader loader, String name) {
         Map<String, String> mine = ofLoader(loader);
         synchronized (mine) {
@@ -40,8 +43,8 @@ public final class BaseClasses {
     }
 
     /**
-     * Whether what is made from this type may be written to streams. Only of the JDK's own types it is known; they are not loaded for
-     * it: what is loaded while another class is woven is never woven itself.
+     * True if instances may be serialized; false is certain only for types of the JDK. Types are not loaded for this
+     * question: a class that is loaded while another one is woven is never woven itself.
      */
     boolean maySerialize(ClassLoader loader, String type) {
         if (!type.startsWith("java/") || type.equals("java/io/Serializable")) {

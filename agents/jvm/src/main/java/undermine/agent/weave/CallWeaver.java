@@ -10,8 +10,8 @@ import org.objectweb.asm.Opcodes;
 import undermine.agent.wire.Config;
 
 /**
- * Weaves a class of the target's own, for the families that are only observed: calls are replaced (see ReplacedCalls), and hooks are put
- * around the entering and leaving of monitors. A place is still the same call of its method: see CallCounter.
+ * Weaves a class of the target for the families that are only observed: it replaces calls (see ReplacedCalls) and puts
+ * hooks around monitors. Call sites keep their ordinals: see CallCounter.
  */
 public final class CallWeaver {
     private static final String MONITORS = "undermine/agent/sync/MonitorHooks";
@@ -30,16 +30,16 @@ public final class CallWeaver {
         purpose = families.toString();
     }
 
-    /** What makes its work differ from that of another one. */
+    /** The observed families: classes woven for others are different. */
     String purpose() {
         return purpose;
     }
 
-    /** What became of a class. */
+    /** A woven class. */
     static final class Woven {
-        /** Null if there is nothing to change. */
+        /** Null if nothing is changed. */
         final byte[] bytes;
-        /** What else than the class file it depends on: lines of a class and the JDK's that it is made from. */
+        /** Lines of a class and its base class in the JDK, on which the result depends too. */
         final String bases;
 
         Woven(byte[] bytes, String bases) {
@@ -48,7 +48,7 @@ public final class CallWeaver {
         }
     }
 
-    /** True if these lines still say how it is. */
+    /** True if these lines are still correct. */
     boolean areBases(ClassLoader loader, String lines) {
         for (int from = 0; from < lines.length();) {
             int to = lines.indexOf('\n', from);
@@ -83,28 +83,28 @@ public final class CallWeaver {
         final ClassLoader loader;
         private String owner;
         private boolean hasFrames;
-        /** Classes can be named in code. */
+        /** True if the code may contain class constants. */
         private boolean hasConstants;
-        /** False: others may find it out if a method is `synchronized` no more. */
+        /** False if the removal of `synchronized` from a method could be noticed. */
         private boolean mayChangeFlags;
 
-        /** Whether `synchronized` methods are woven. */
+        /** True if `synchronized` methods are woven. */
         private final boolean withMethods;
-        /** The last place that has a number: 32 bits for the class, and 16 that count. */
-        private long place;
+        /** The last numbered call site: 32 bits for the class, 16 bits that count. */
+        private long site;
 
-        Weaving(ClassVisitor next, ClassLoader loader, boolean withMethods, long place) {
+        Weaving(ClassVisitor next, ClassLoader loader, boolean withMethods, long site) {
             super(Opcodes.ASM9, next);
             this.loader = loader;
             this.withMethods = withMethods;
-            this.place = place;
+            this.site = site;
         }
 
-        long nextPlace() {
-            return ++place;
+        long nextSite() {
+            return ++site;
         }
 
-        /** What a call is replaced by, or null; also if the method is that of a class that the JDK's is a base of. */
+        /** The replacement of a call, or null; also for methods of classes that extend one of the JDK's. */
         ReplacedCalls.Replacement instead(String called, String name, String descriptor) {
             ReplacedCalls.Replacement found = calls.instead(called, name, descriptor);
             if (found != null || called.startsWith("java/") || !calls.isNamed(name, descriptor)) {
@@ -144,16 +144,13 @@ public final class CallWeaver {
             MethodVisitor next = super.visitMethod(flags, name, descriptor, signature, thrown);
             if (isSynchronized) {
                 isChanged = true;
-                next = new SynchronizedMethod(next, owner, isStatic, isOpened, hasFrames, nextPlace());
+                next = new SynchronizedMethod(next, owner, isStatic, isOpened, hasFrames, nextSite());
             }
             return new Replacing(next, this);
         }
     }
 
-    /**
-     * The number by which instances are told apart when they are written to streams is made of the flags of methods, too, unless
-     * the class names one.
-     */
+    /** True if instances may be serialized: the default serialVersionUID depends on the flags of methods. */
     private boolean maySerialize(ClassLoader loader, String superName, String[] interfaces) {
         boolean found = superName != null && bases.maySerialize(loader, superName);
         for (int i = 0; interfaces != null && i < interfaces.length; i++) {
@@ -173,15 +170,16 @@ public final class CallWeaver {
 
         @Override
         public void visitMethodInsn(int opcode, String owner, String name, String descriptor, boolean isInterface) {
-            ReplacedCalls.Replacement instead = opcode == Opcodes.INVOKESPECIAL ? null : weaving.instead(owner, name, descriptor);
+            ReplacedCalls.Replacement instead =
+                    opcode == Opcodes.INVOKESPECIAL ? null : weaving.instead(owner, name, descriptor);
             if (instead == null) {
                 super.visitMethodInsn(opcode, owner, name, descriptor, isInterface);
                 return;
             }
             weaving.isChanged = true;
             String called = instead.descriptor;
-            if (instead.isPlaced) {
-                SynchronizedMethod.push(mv, weaving.nextPlace());
+            if (instead.isNumbered) {
+                SynchronizedMethod.push(mv, weaving.nextSite());
                 called = called.replace(")", "III)");
             }
             super.visitMethodInsn(Opcodes.INVOKESTATIC, instead.owner, name, called, false);
@@ -201,7 +199,7 @@ public final class CallWeaver {
             super.visitInvokeDynamicInsn(name, descriptor, bootstrap, changed);
         }
 
-        /** A reference to a method (`lock::unlock`). */
+        /** Replace a method reference (`lock::unlock`). */
         private Object replaced(Handle handle) {
             int tag = handle.getTag();
             boolean isCall = tag == Opcodes.H_INVOKEVIRTUAL || tag == Opcodes.H_INVOKEINTERFACE || tag == Opcodes.H_INVOKESTATIC;
@@ -221,7 +219,7 @@ public final class CallWeaver {
             weaving.isChanged = true;
             super.visitInsn(Opcodes.DUP);
             if (isEntering) {
-                SynchronizedMethod.enter(mv, weaving.nextPlace());
+                SynchronizedMethod.enter(mv, weaving.nextSite());
             } else {
                 super.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "leaving", "(Ljava/lang/Object;)V", false);
                 super.visitInsn(opcode);

@@ -6,8 +6,8 @@ import java.util.Set;
 import org.objectweb.asm.Type;
 
 /**
- * The fields of a class of the JDK that is being woven. JDKs differ, and a hook that is given a field which is not there
- * would raise an error in the program instead of doing the method.
+ * The fields of a JDK class that is being woven. JDKs differ, and woven code that reads a missing field would raise an
+ * error in the program.
  */
 final class JdkFields {
     private final String owner;
@@ -23,7 +23,7 @@ final class JdkFields {
         own.add(name + " " + type);
     }
 
-    /** The first field that these hooks are given and that is not there; or null. */
+    /** The first field that these hooks need and that is missing; or null. */
     String missing(WovenMethod point) {
         String found = missing(point.entry);
         return found == null && point.end != null ? missing(point.end) : found;
@@ -57,7 +57,7 @@ final class JdkFields {
             }
         } catch (ClassNotFoundException absent) {
             return false;
-        } catch (LinkageError early) { // it needs the class that is being loaded: this cannot be told now
+        } catch (LinkageError early) { // it needs the class that is being loaded: unknown for now
             return true;
         }
         return false;

@@ -1,10 +1,12 @@
 package undermine.agent.weave;
 
 /**
- * The methods of the JDK that are woven: owner, name with descriptor, entry, and what is called at its end beside the end.
+ * The JDK's methods that are woven. A row has the class, the method with its descriptor, the hook at its entry, and
+ * optionally a hook before each return.
  *
- * An entry is a hook and what it is given: `this`, a parameter by its number, or a field of one of them (with its type, and
- * its owner unless it is the class itself). One that begins with `!` has no end. Each JDK has some of these methods only.
+ * A hook is a class and method with its arguments: `this`, a parameter by its number, or a field of one of them (with its
+ * type, and its class unless that is the woven one). With a leading `!` the method's end isn't woven. Each JDK has only
+ * some of these methods.
  */
 public final class JdkMethods {
     private static final String FD = "this.fd Ljava/io/FileDescriptor;";
@@ -141,12 +143,14 @@ public final class JdkMethods {
         {"java/nio/channels/spi/AbstractInterruptibleChannel", "close()V", "net/ChannelHooks.closeChannel(this)"},
         {DATAGRAMS, "send(Ljava/nio/ByteBuffer;Ljava/net/SocketAddress;)I", "net/DatagramHooks.sendTo(this," + FD + ",0,1)"},
         {DATAGRAMS, "blockingSend(Ljava/net/DatagramPacket;)V", "net/DatagramHooks.sendPacket(this,0)"},
-        {DATAGRAMS, "write" + BUFFER, "net/DatagramHooks.sendTo(this," + FD + ",0,this.remoteAddress Ljava/net/InetSocketAddress;)"},
+        {DATAGRAMS, "write" + BUFFER,
+            "net/DatagramHooks.sendTo(this," + FD + ",0,this.remoteAddress Ljava/net/InetSocketAddress;)"},
         {DATAGRAMS, "write" + BUFFERS,
             "net/DatagramHooks.sendTo(this," + FD + ",0,1,2,this.remoteAddress Ljava/net/InetSocketAddress;)"},
         {DATAGRAMS, "read" + BUFFERS, "net/DatagramHooks.receive(this," + FD + ",0,1,2)"},
         {DATAGRAMS, "receive(Ljava/nio/ByteBuffer;)Ljava/net/SocketAddress;", "net/DatagramHooks.receive(this," + FD + ",0)"},
-        {DATAGRAMS, "blockingReceive(Ljava/nio/ByteBuffer;J)Ljava/net/SocketAddress;", "net/DatagramHooks.receiveBlocking(this,0)"},
+        {DATAGRAMS, "blockingReceive(Ljava/nio/ByteBuffer;J)Ljava/net/SocketAddress;",
+            "net/DatagramHooks.receiveBlocking(this,0)"},
         {DATAGRAMS, "blockingReceive(Ljava/net/DatagramPacket;J)V", "net/DatagramHooks.receivePacket(this,0)"},
         {DATAGRAMS, "read" + BUFFER, "net/DatagramHooks.receive(this," + FD + ",0)"},
         {"sun/security/ssl/SSLSocketImpl$AppInputStream", "read([BII)I", "net/TlsHooks.readSecure(" + TLS + ",2)"},
@@ -160,7 +164,7 @@ public final class JdkMethods {
         {"java/lang/Thread", "start(Ljdk/internal/vm/ThreadContainer;)V", "!sync/ThreadHooks.start(this)"},
         {"java/lang/VirtualThread", "start(Ljdk/internal/vm/ThreadContainer;)V", "!sync/ThreadHooks.start(this)"},
         {"java/lang/Thread", "exit()V", "!sync/ThreadHooks.end(this)"},
-        {"jdk/internal/vm/StackableScope", "popAll()V", "!sync/ThreadHooks.endVirtual()"}, // the last that a virtual thread does
+        {"jdk/internal/vm/StackableScope", "popAll()V", "!sync/ThreadHooks.endVirtual()"}, // the last method of a virtual thread
         {"java/lang/Thread", "dispatchUncaughtException(Ljava/lang/Throwable;)V", "!sync/ThreadHooks.die(this,0)"},
     };
 
@@ -176,10 +180,14 @@ public final class JdkMethods {
     private static final String OF_TWO = "(L" + IN_FUTURE + ";L" + IN_FUTURE + "$BiCompletion;)V";
     private static final String DELAYED = "L" + JUC + "DelayScheduler$ScheduledForkJoinTask;";
 
-    /** What is woven only if the hand-over of calls is observed. `~`: calls of `run` in there are replaced by the hook. */
+    /**
+     * Woven only if hand-overs are observed. With a leading `~`, calls of `run` inside the method are replaced by the
+     * hook.
+     */
     public static final String[][] HANDOVER = {
         {JUC + "ThreadPoolExecutor", "execute(Ljava/lang/Runnable;)V", "!sync/HandoverHooks.give(0)"},
-        {JUC + "ThreadPoolExecutor", "runWorker(Ljava/util/concurrent/ThreadPoolExecutor$Worker;)V", "~sync/HandoverHooks.run(0)"},
+        {JUC + "ThreadPoolExecutor", "runWorker(Ljava/util/concurrent/ThreadPoolExecutor$Worker;)V",
+            "~sync/HandoverHooks.run(0)"},
         {JUC + "ScheduledThreadPoolExecutor", "delayedExecute(Ljava/util/concurrent/RunnableScheduledFuture;)V",
             "!sync/HandoverHooks.give(0)"},
         {"java/util/Timer", "sched(Ljava/util/TimerTask;JJ)V", "!sync/HandoverHooks.give(0)"},
@@ -201,7 +209,7 @@ public final class JdkMethods {
         {COMPLETIONS + "$QueueingFuture", "done()V",
             "!sync/HandoverHooks.done(" + DONE + ",this.task Ljava/util/concurrent/Future;)"},
         {SUBSCRIPTION, "offer(Ljava/lang/Object;Z)I", "sync/HandoverHooks.offer(0)"},
-        {SUBSCRIPTION, "retryOffer(Ljava/lang/Object;)I", "sync/HandoverHooks.offer(0)"}, // what was refused is offered again
+        {SUBSCRIPTION, "retryOffer(Ljava/lang/Object;)I", "sync/HandoverHooks.offer(0)"}, // of a refused item
         {SUBSCRIPTION, "consumeNext(Ljava/util/concurrent/Flow$Subscriber;Ljava/lang/Object;)Z", "sync/HandoverHooks.take(1)"},
         {IN_FUTURE, "unipush(L" + IN_FUTURE + "$Completion;)V", "!sync/HandoverHooks.giveCallback(0)"},
         {IN_FUTURE + "$UniApply", FIRE, FIRING},
@@ -222,7 +230,7 @@ public final class JdkMethods {
         {IN_FUTURE + "$OrRun", FIRE, FIRING},
     };
 
-    /** What is woven only if waits are observed. */
+    /** Woven only if waits are observed. */
     public static final String[][] SYNC = {
         {JUC + "FutureTask", "finishCompletion()V", "!sync/HandoverHooks.set(this)"},
         {IN_FUTURE, "postComplete()V", "!sync/HandoverHooks.set(this)"},

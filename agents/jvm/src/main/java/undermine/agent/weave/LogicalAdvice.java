@@ -4,7 +4,7 @@ import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
 
-/** Weaves a method that the user named: its hook is given all that the method is given. */
+/** Weaves a method that the user named: its hook receives all arguments of the method. */
 final class LogicalAdvice extends Advice {
     private final int number;
 

@@ -15,9 +15,9 @@ import undermine.agent.lib.Utf8;
 import undermine.agent.stacks.ConstantPool;
 
 /**
- * Older JDKs have methods that count and are native: they have no code to weave, so calls of them are turned to Instead.
+ * Redirects calls of native methods to NativeFileCalls, for older JDKs: a native method has no code to weave.
  *
- * A call is replaced by one of the same length, so that the place of no other instruction changes.
+ * The new call has the same length, so the indexes of other instructions don't change.
  */
 final class NativeCalls {
     private static final String INSTEAD = "undermine/agent/instead/NativeFileCalls";
@@ -43,7 +43,7 @@ final class NativeCalls {
         }
     }
 
-    /** False if this class file calls none of them. Quick: it is asked of every class. */
+    /** False if this class file calls none of them. Fast, since every class is asked. */
     boolean mayBeIn(byte[] bytes) {
         if (needles.isEmpty()) {
             return false;
@@ -57,7 +57,7 @@ final class NativeCalls {
         return false;
     }
 
-    /** Null if there is nothing to change. */
+    /** The woven class; null if nothing is changed. */
     byte[] woven(byte[] bytes) {
         final boolean[] isChanged = {false};
         ClassReader reader = new ClassReader(bytes);

@@ -5,9 +5,10 @@ import java.util.Map;
 import undermine.agent.stacks.NettyNames;
 
 /**
- * The methods of Netty's native transport (epoll) that are woven when they are loaded, as in JdkMethods.
+ * The methods of Netty's native transport (epoll) that are woven, with rows as in JdkMethods.
  *
- * Libraries bring Netty along under names of their own: only the end of a class's name counts, and `%` stands for the rest.
+ * Libraries ship Netty under package names of their own: only the end of a class's name counts, and `%` stands for the
+ * rest.
  */
 final class NettyMethods {
     private static final String DESCRIPTOR = NettyNames.DESCRIPTOR;
@@ -47,7 +48,7 @@ final class NettyMethods {
         {NATIVE, "epollCtlDel(II)V", "!net/NettyHooks.unwatched(1)"},
     };
 
-    /** Waits for descriptors: woven if Netty is the target's own, and such waits are observed. */
+    /** Waits for descriptors: woven if Netty belongs to the target's packages and waits are observed. */
     private static final String EVENTS = "(L%unix/FileDescriptor;L%epoll/EpollEventArray;";
     private static final String[][] POLLS = {
         {NATIVE, "epollWait" + EVENTS + "L%unix/FileDescriptor;IIJ)J", "net/NettyHooks.pollPacked(3,4)"},
@@ -57,7 +58,7 @@ final class NettyMethods {
     };
 
     private static final String EXECUTORS = "/util/concurrent/";
-    /** What hands calls over to event loops, and runs them there: of any Netty. */
+    /** Methods that hand work over to event loops, and methods that run it there. */
     private static final String[][] HANDOVER = {
         {"SingleThreadEventExecutor", "offerTask(Ljava/lang/Runnable;)Z", "!sync/HandoverHooks.give(0)"},
         {"AbstractScheduledEventExecutor", "schedule(L%ScheduledFutureTask;)L%ScheduledFuture;", "!sync/HandoverHooks.give(0)"},
@@ -68,7 +69,7 @@ final class NettyMethods {
     private NettyMethods() {
     }
 
-    /** The methods to weave of a class, or null. Asked for every class of the target: only names are compared. */
+    /** The methods to weave in a class, or null. Every class of the target is asked, so only names are compared. */
     static Map<String, WovenMethod> of(String name, boolean withPolls) {
         String type = NettyNames.type(name);
         if (type == null) {
@@ -83,7 +84,7 @@ final class NettyMethods {
         return found;
     }
 
-    /** Those by which calls are handed over, or null. */
+    /** The methods that hand work over, or null. */
     static Map<String, WovenMethod> handover(String name) {
         int end = name.endsWith("Executor") ? name.lastIndexOf(EXECUTORS) + EXECUTORS.length() : 0;
         if (end < EXECUTORS.length()) {

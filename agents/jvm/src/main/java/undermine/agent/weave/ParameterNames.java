@@ -11,12 +11,12 @@ import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
 
-/** The names of parameters, as far as the class file tells. */
+/** The names of parameters, as far as the class file has them. */
 final class ParameterNames {
     private ParameterNames() {
     }
 
-    /** Of each method that has code: by its name and descriptor. */
+    /** The names for each method that has code, by its name and descriptor. */
     static Map<String, List<String>> of(ClassReader reader) {
         final Map<String, List<String>> found = new HashMap<String, List<String>>();
         reader.accept(new ClassVisitor(Opcodes.ASM9) {
@@ -35,7 +35,7 @@ final class ParameterNames {
         return found;
     }
 
-    /** `(String,int)` of a descriptor. */
+    /** The types of a descriptor as `(String,int)`. */
     static String simple(String descriptor) {
         StringBuilder text = new StringBuilder("(");
         for (Type type : Type.getArgumentTypes(descriptor)) {

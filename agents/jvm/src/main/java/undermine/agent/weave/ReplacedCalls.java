@@ -7,8 +7,10 @@ import java.util.Set;
 import undermine.agent.wire.Config;
 
 /**
- * Calls of the JDK's methods that the target's own classes make and that are replaced by those of Instead...: families that are
- * only observed. Each row: whose, as what they are called, by which class, and the methods.
+ * The calls in the target's own classes that are replaced by calls of the package `instead`, for families that are only
+ * observed.
+ *
+ * A row has the classes, the type of the receiver, the class in `instead`, and the methods.
  */
 final class ReplacedCalls {
     private static final String JUC = "java/util/concurrent/";
@@ -25,7 +27,7 @@ final class ReplacedCalls {
             + JUC + "PriorityBlockingQueue " + JUC + "SynchronousQueue " + JUC + "DelayQueue " + JUC + "LinkedTransferQueue "
             + JUC + "TransferQueue " + BLOCKING_DEQUE + " " + LINKED;
     private static final String DEQUES = DEQUE + " " + BLOCKING_DEQUE + " " + LINKED + " " + JUC + "ConcurrentLinkedDeque";
-    /** These are told the place of the call: see ClockCalls. */
+    /** The replacements in this class receive the number of the call site. */
     private static final String CLOCKS = "ClockCalls";
     private static final String CONSUMER = "(Ljava/util/function/Consumer;";
     private static final String FORK_JOIN = JUC + "ForkJoinTask " + JUC + "RecursiveTask " + JUC + "RecursiveAction "
@@ -35,11 +37,11 @@ final class ReplacedCalls {
     private static final String EXECUTORS = EXECUTOR + " " + JUC + "AbstractExecutorService " + JUC + "ThreadPoolExecutor " + JUC
             + "ScheduledExecutorService " + JUC + "ScheduledThreadPoolExecutor " + JUC + "ForkJoinPool";
     private static final String TASKS = "(Ljava/util/Collection;";
-    /** Those that wait for calls that they hand over: both families have them. */
+    /** Both families have these: they hand tasks over and wait for them. */
     private static final String[] INVOKING = {EXECUTORS, EXECUTOR, "PoolCalls",
         "invokeAll" + TASKS + ")Ljava/util/List;", "invokeAll" + TASKS + UNIT + "Ljava/util/List;",
         "invokeAny" + TASKS + ")" + O, "invokeAny" + TASKS + UNIT + O};
-    /** Likewise: two wait for each other, and each gives the other one something. */
+    /** Both families have these: two threads wait for each other and exchange items. */
     private static final String[] EXCHANGING = {JUC + "Exchanger", JUC + "Exchanger", "WaitCalls",
         "exchange(" + O + ")" + O, "exchange(" + O + UNIT + O};
 
@@ -67,10 +69,10 @@ final class ReplacedCalls {
         {LOCKS + "LockSupport", "", "WaitCalls", "park()V", "park(" + O + ")V", "unpark(Ljava/lang/Thread;)V"},
         {"java/lang/Thread", "java/lang/Thread", "WaitCalls", "join()V", "join(J)V", "join(JI)V"},
         {JUC + "Future " + JUC + "FutureTask " + JUC + "CompletableFuture " + JUC + "ScheduledFuture " + JUC + "RunnableFuture "
-            + FORK_JOIN, JUC + "Future", "WaitCalls", "get()" + O, "get(" + UNIT + O},
-        {JUC + "CompletableFuture", JUC + "CompletableFuture", "WaitCalls",
+            + FORK_JOIN, JUC + "Future", "FutureCalls", "get()" + O, "get(" + UNIT + O},
+        {JUC + "CompletableFuture", JUC + "CompletableFuture", "FutureCalls",
             "join()" + O, "complete(" + O + ")Z", "completeExceptionally(Ljava/lang/Throwable;)Z"},
-        {FORK_JOIN, JUC + "ForkJoinTask", "WaitCalls", "join()" + O},
+        {FORK_JOIN, JUC + "ForkJoinTask", "FutureCalls", "join()" + O},
         {"java/lang/Thread", "java/lang/Thread", "NewestCalls", "join(Ljava/time/Duration;)Z"},
         {EXECUTORS, EXECUTOR, "PoolCalls", "awaitTermination(" + UNIT + "Z"},
         {EXECUTORS, EXECUTOR, "NewestCalls", "close()V"},
@@ -114,20 +116,20 @@ final class ReplacedCalls {
             "setSoTimeout(I)V", "accept()Ljava/net/Socket;"},
     };
 
-    /** By owner, then by name and descriptor. */
+    /** By class, then by name and descriptor. */
     final Map<String, Map<String, Replacement>> byOwner = new HashMap<String, Map<String, Replacement>>();
     private final Set<String> names = new HashSet<String>();
 
-    /** What a call is replaced by. */
+    /** The replacement of a call. */
     static final class Replacement {
         final String owner;
         final String descriptor;
-        /** The number of the place comes last, in three parts. Where there is no such number, as in a reference, they are left out. */
-        final boolean isPlaced;
+        /** True if three parts of the call site's number follow the other arguments. Method references leave them out. */
+        final boolean isNumbered;
 
         Replacement(String receiver, String owner, String descriptor) {
             this.owner = "undermine/agent/instead/" + owner;
-            isPlaced = owner.equals(CLOCKS);
+            isNumbered = owner.equals(CLOCKS);
             this.descriptor = receiver.isEmpty() ? descriptor : "(L" + receiver + ";" + descriptor.substring(1);
         }
     }
@@ -158,12 +160,12 @@ final class ReplacedCalls {
         }
     }
 
-    /** True if a method is called as one of them, whose ever it is. */
+    /** True if any class has a replaced method with this name and descriptor. */
     boolean isNamed(String name, String descriptor) {
         return names.contains(name + descriptor);
     }
 
-    /** Null if a call stays as it is. */
+    /** The replacement, or null. */
     Replacement instead(String owner, String name, String descriptor) {
         Map<String, Replacement> methods = byOwner.get(owner);
         return methods == null ? null : methods.get(name + descriptor);

@@ -8,8 +8,10 @@ import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
 
 /**
- * A `synchronized` method with hooks around its monitor. If it is opened, it enters the monitor itself, so that the wait for it
- * is seen; else it has it already when it begins.
+ * Weaves a `synchronized` method with hooks around its monitor.
+ *
+ * If it may be opened, the flag is removed and the method enters the monitor itself, so that the wait is recorded.
+ * Otherwise it has the monitor already when the first hook is called.
  */
 public final class SynchronizedMethod extends MethodVisitor {
     private static final String MONITORS = "undermine/agent/sync/MonitorHooks";
@@ -19,20 +21,20 @@ public final class SynchronizedMethod extends MethodVisitor {
     private final boolean isStatic;
     private final boolean isOpened;
     private final boolean hasFrames;
-    private final long place;
+    private final long site;
     private final List<Label> ranges = new ArrayList<Label>();
     private Label start = new Label();
 
-    SynchronizedMethod(MethodVisitor next, String owner, boolean isStatic, boolean isOpened, boolean hasFrames, long place) {
+    SynchronizedMethod(MethodVisitor next, String owner, boolean isStatic, boolean isOpened, boolean hasFrames, long site) {
         super(Opcodes.ASM9, next);
         this.owner = owner;
         this.isStatic = isStatic;
         this.isOpened = isOpened;
         this.hasFrames = hasFrames;
-        this.place = place;
+        this.site = site;
     }
 
-    /** The method has something else where `this` was: it cannot be guarded so. No compiler of Java does this. */
+    /** The method overwrites `this`, so it can't be guarded. No Java compiler generates this. */
     @SuppressWarnings("serial")
     static final class Impossible extends RuntimeException {
         Impossible() {
@@ -48,18 +50,21 @@ public final class SynchronizedMethod extends MethodVisitor {
         super.visitVarInsn(opcode, slot);
     }
 
-    /** Enters the monitor that is twice on the stack at this place, with hooks around that. */
-    static void enter(MethodVisitor into, long place) {
-        push(into, place);
+    /** Enter the monitor that is twice on the stack, with hooks around it. */
+    static void enter(MethodVisitor into, long site) {
+        push(into, site);
         into.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entering", "(Ljava/lang/Object;III)V", false);
         into.visitInsn(Opcodes.MONITORENTER);
         into.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "entered", "()V", false);
     }
 
-    /** In three parts of 16 bits: a constant that has to be loaded would be a place itself (see CallCounter). */
-    static void push(MethodVisitor into, long place) {
+    /**
+     * In three parts of 16 bits: a larger constant would have to be loaded, and so would count as a place that may run
+     * code (see CallCounter).
+     */
+    static void push(MethodVisitor into, long site) {
         for (int shift = 32; shift >= 0; shift -= 16) {
-            into.visitIntInsn(Opcodes.SIPUSH, (short) (place >>> shift));
+            into.visitIntInsn(Opcodes.SIPUSH, (short) (site >>> shift));
         }
     }
 
@@ -77,9 +82,9 @@ public final class SynchronizedMethod extends MethodVisitor {
         loadMonitor();
         if (isOpened) {
             super.visitInsn(Opcodes.DUP);
-            enter(mv, place);
+            enter(mv, site);
         } else {
-            push(mv, place);
+            push(mv, site);
             super.visitMethodInsn(Opcodes.INVOKESTATIC, MONITORS, "got", "(Ljava/lang/Object;III)V", false);
         }
         super.visitLabel(start);
@@ -111,7 +116,7 @@ public final class SynchronizedMethod extends MethodVisitor {
         }
     }
 
-    /** Comes last in the table of handlers, so that the method's own ones are asked first. */
+    /** Must be last in the table of handlers, so that the method's own handlers come first. */
     @Override
     public void visitMaxs(int maxStack, int maxLocals) {
         Label stop = new Label();

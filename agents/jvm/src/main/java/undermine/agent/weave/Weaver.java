@@ -25,20 +25,20 @@ import undermine.agent.record.Ops;
 import undermine.agent.record.ThreadState;
 import undermine.agent.stacks.ClassBytes;
 
-/** Weaves the methods of the tables, those that the user named, and calls of native methods that count. */
+/** Weaves the methods of the tables, the methods that the user named, and calls of some native methods. */
 public final class Weaver implements ClassFileTransformer {
-    /** What is before the key of what a kept class depends on. */
+    /** The prefix of a cache key for the base classes that a woven class depends on. */
     private static final String BASES = "bases of ";
     private final AgentCore agent;
     private final Map<String, Map<String, WovenMethod>> points = new HashMap<String, Map<String, WovenMethod>>();
     private final NativeCalls natives = new NativeCalls();
     private final WovenClassCache kept;
-    /** For families that are only observed; null: there are none. */
+    /** Null if no family is observed that needs calls to be woven. */
     private final CallWeaver calls;
     private final WovenClassCache keptCalls;
-    /** Classes with numbered places, by what these numbers begin with. */
-    private volatile boolean hasNetty;
+    /** Classes with numbered call sites, by the checksum with which these numbers begin. */
     private final Map<Long, String> numbered = new ConcurrentHashMap<Long, String>();
+    private volatile boolean hasNetty;
 
     public Weaver(AgentCore agent, WovenClassCache kept, String[][]... tables) {
         this.agent = agent;
@@ -71,7 +71,7 @@ public final class Weaver implements ClassFileTransformer {
         return hasNetty;
     }
 
-    /** Those of the loaded classes that have methods to weave. */
+    /** The loaded classes that have methods to weave. */
     public Class<?>[] wanted(Class<?>[] loaded) {
         List<Class<?>> found = new ArrayList<Class<?>>();
         for (Class<?> each : loaded) {
@@ -109,7 +109,7 @@ public final class Weaver implements ClassFileTransformer {
     }
 
     private byte[] withPoints(String name, byte[] bytes, Map<String, WovenMethod> ofClass) {
-        String key = WovenClassCache.key(name + "/" + ofClass.size(), bytes); // there may be more or less to weave
+        String key = WovenClassCache.key(name + "/" + ofClass.size(), bytes); // the number of methods to weave may differ
         byte[] changed = kept.get(key);
         if (changed != null) {
             return changed;
@@ -124,7 +124,7 @@ public final class Weaver implements ClassFileTransformer {
         return changed;
     }
 
-    /** What is left as it is, since a field that its hooks need is not there, is put into the list. */
+    /** Weave a class. Methods whose hooks need a missing field are put into `left`. */
     static byte[] woven(final String owner, byte[] bytes, final Map<String, WovenMethod> ofClass, final List<String> left) {
         ClassReader reader = new ClassReader(bytes);
         final JdkFields fields = new JdkFields(owner, reader.getSuperName());
@@ -183,7 +183,8 @@ public final class Weaver implements ClassFileTransformer {
     private byte[] ofTarget(ClassLoader loader, String name, byte[] bytes) throws ClassNotFoundException {
         List<LogicalMethod> named = LogicalOperations.of(name);
         byte[] changed = named == null ? bytes : withNamed(name, bytes, named);
-        Map<String, WovenMethod> ofNetty = NettyMethods.of(name, Ops.poll != null && agent.sites.targets(name.replace('/', '.')));
+        boolean isOfTarget = agent.sites.isOfTarget(name.replace('/', '.'));
+        Map<String, WovenMethod> ofNetty = NettyMethods.of(name, Ops.poll != null && isOfTarget);
         if (ofNetty != null) {
             meetNetty();
             changed = withPoints(name, changed, ofNetty);
@@ -194,9 +195,9 @@ public final class Weaver implements ClassFileTransformer {
             agent.variables.loading(name, loader);
             changed = withConstructors(name, changed);
         }
-        if (agent.sites.targets(name.replace('/', '.'))) {
+        if (isOfTarget) {
             changed = calls == null ? changed : withCalls(loader, name, changed);
-            ClassBytes.loaded(loader, name, changed); // what comes below changes no place
+            ClassBytes.loaded(loader, name, changed); // the steps below change no index
         }
         byte[] result = natives.mayBeIn(changed) ? withoutNatives(name, changed) : null;
         return result != null ? result : changed == bytes ? null : changed;
@@ -204,8 +205,9 @@ public final class Weaver implements ClassFileTransformer {
 
     private byte[] withCalls(ClassLoader loader, String name, byte[] bytes) {
         String other = numbered.putIfAbsent(WovenClassCache.sum(bytes), name);
-        if (other != null && !other.equals(name)) { // its places would be taken for the other one's
-            agent.note(new IllegalStateException("locks, queues and clocks are not seen in " + name + ": its sum is that of " + other));
+        if (other != null && !other.equals(name)) { // its call sites would be confused with the other class's
+            agent.note(new IllegalStateException(
+                    "locks, queues and clocks are not seen in " + name + ": its sum is that of " + other));
             return bytes;
         }
         String key = WovenClassCache.key(name, bytes);
@@ -227,13 +229,13 @@ public final class Weaver implements ClassFileTransformer {
                 keptCalls.put(key, woven.bytes);
             }
             return woven.bytes;
-        } catch (RuntimeException tooLarge) { // for the JVM, with all that was put in; or too new for us
+        } catch (RuntimeException tooLarge) { // the woven method is too large for the JVM, or the class file too new for ASM
             agent.note(tooLarge);
             return null;
         }
     }
 
-    /** Keep what has been woven since, for the next JVM. */
+    /** Save newly woven classes for the next JVM. */
     public void save() {
         kept.save();
         if (keptCalls != null) {
@@ -251,7 +253,7 @@ public final class Weaver implements ClassFileTransformer {
         return changed == null || changed.length == 0 ? null : changed;
     }
 
-    /** A class that a variable's path starts at: its instances are told of when they are made. */
+    /** Weave a class at which a variable's path starts: its constructors report new instances. */
     private static byte[] withConstructors(final String owner, byte[] bytes) {
         ClassReader reader = new ClassReader(bytes);
         ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
@@ -265,7 +267,7 @@ public final class Weaver implements ClassFileTransformer {
         return writer.toByteArray();
     }
 
-    /** A constructor that tells of the instance when it ends. */
+    /** A constructor that reports the instance when it ends. */
     private static final class Telling extends MethodVisitor {
         private final String owner;
 
@@ -329,8 +331,8 @@ public final class Weaver implements ClassFileTransformer {
 
     private void number(Map<String, Integer> numbers, LogicalMethod method, Map.Entry<String, List<String>> entry, int count) {
         try {
-            boolean isTargets = agent.sites.targets(method.owner().replace('/', '.'));
-            numbers.put(entry.getKey(), LogicalOperations.woven(method, entry.getValue(), count, isTargets));
+            boolean isOfTarget = agent.sites.isOfTarget(method.owner().replace('/', '.'));
+            numbers.put(entry.getKey(), LogicalOperations.woven(method, entry.getValue(), count, isOfTarget));
         } catch (IllegalArgumentException trouble) {
             agent.note(trouble);
         }

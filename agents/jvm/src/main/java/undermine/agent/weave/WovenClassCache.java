@@ -14,10 +14,10 @@ import java.util.Map;
 import java.util.zip.CRC32;
 
 /**
- * Classes that were woven before, by any process with this agent and this Java: weaving takes longer than reading them.
+ * Classes that any process with this agent and this Java has woven before. Reading them is faster than weaving.
  *
- * They lie beside the agent, in a folder that only its user may write to. One is taken only for the very class file that it
- * was made of. A file that cannot be read or written does no harm: then the classes are woven.
+ * The file is beside the agent, in a folder that only its user may write to. An entry is used only for exactly the class
+ * file from which it was made. If the file can't be read or written, the classes are woven again.
  */
 public final class WovenClassCache {
     private static final int MAGIC = 0x554D5732;
@@ -27,7 +27,7 @@ public final class WovenClassCache {
     private static final byte[] NOTHING = {};
 
     private final File file;
-    /** By name, length and checksum of the class file; empty: nothing is to be woven there. */
+    /** By name, length and checksum of the original class file; empty: nothing to weave. */
     private final Map<String, byte[]> known = new HashMap<String, byte[]>();
     private boolean isChanged;
 
@@ -36,7 +36,7 @@ public final class WovenClassCache {
         this(folder, "");
     }
 
-    /** What it is woven for is part of the file's name. */
+    /** `purpose` becomes part of the file's name. */
     public WovenClassCache(String folder, String purpose) {
         file = folder.isEmpty() ? null : new File(folder, "woven-" + java() + purpose + ".bin");
         try {
@@ -51,7 +51,7 @@ public final class WovenClassCache {
         return Long.toHexString(sum(text.getBytes(StandardCharsets.UTF_8)));
     }
 
-    /** 32 bits that tell class files apart. */
+    /** A checksum of 32 bits. */
     static long sum(byte[] bytes) {
         return sum(bytes, 0);
     }
@@ -79,7 +79,7 @@ public final class WovenClassCache {
         }
         ByteBuffer data = ByteBuffer.wrap(all);
         if (data.getLong() != sum(all, SUM_BYTES) || data.getInt() != MAGIC) {
-            return; // the JVM would not look at what it is given for a class of its own
+            return; // the JVM doesn't verify its own classes, so a damaged file would be dangerous
         }
         for (int left = data.getInt(); left > 0; left--) {
             String key = new String(part(data), StandardCharsets.UTF_8);
@@ -93,7 +93,7 @@ public final class WovenClassCache {
         return found;
     }
 
-    /** What becomes of a class file: itself anew, nothing (empty), or null: that is not known. */
+    /** The woven class; empty if there is nothing to weave; null if unknown. */
     synchronized byte[] get(String key) {
         return known.get(key);
     }
@@ -105,7 +105,10 @@ public final class WovenClassCache {
         }
     }
 
-    /** Keep what has been woven since, and what other processes have kept. Of several at the same time the last one wins. */
+    /**
+     * Save newly woven classes, and those that other processes have saved. If several processes save at once, the last
+     * one wins.
+     */
     void save() {
         byte[] all;
         synchronized (this) {
@@ -125,11 +128,11 @@ public final class WovenClassCache {
         try {
             read();
         } catch (IOException | RuntimeException unreadable) {
-            return; // it is written anew
+            return; // it is written again
         }
     }
 
-    /** A folder that cannot be written to is not an error. */
+    /** A folder that isn't writable is not an error. */
     private void write(byte[] all) {
         File part = null;
         try {

@@ -3,10 +3,10 @@ package undermine.agent.weave;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A method that is woven, and what it calls. See JdkMethods and NettyMethods. */
+/** A method to weave and its hooks. See JdkMethods and NettyMethods. */
 final class WovenMethod {
     final Hook entry;
-    /** Called at its end too; or null. */
+    /** Called before each return, too; or null. */
     final Hook end;
 
     WovenMethod(String entry, String end) {
@@ -14,12 +14,12 @@ final class WovenMethod {
         this.end = end == null ? null : new Hook(end);
     }
 
-    /** One hook and what it is given. */
+    /** One hook and its arguments. */
     static final class Hook {
         final String owner;
         final String name;
         final boolean hasNoEnd;
-        /** Calls of `run` inside are replaced by it, and nothing else is woven. */
+        /** True if the hook replaces calls of `run` inside the method, and nothing else is woven. */
         final boolean isInside;
         final List<Argument> values = new ArrayList<Argument>();
 
@@ -41,11 +41,11 @@ final class WovenMethod {
         }
     }
 
-    /** Something a hook is given. */
+    /** An argument of a hook. */
     static final class Argument {
         /** The number of a parameter; -1 is `this`. */
         final int parameter;
-        /** Of this field, if there is one. */
+        /** The field to read from it, or null. */
         final String field;
         final String type;
         final String owner;

@@ -3,16 +3,19 @@ package undermine.agent.wire;
 import java.nio.ByteBuffer;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** A chunk that is being written to, and how far. Whoever writes holds its lock. */
+/** A chunk of the event file that is being written, and the position in it. Writers hold its lock. */
 final class Chunk {
-    /** Null until the first record, so that threads that record nothing take no chunk. */
+    /** Null until the first record: threads that record nothing take no chunk. */
     ByteBuffer buffer;
     int position = EventFile.CHUNK;
     private final AtomicInteger order = new AtomicInteger();
 
-    /** The record is whole: only now it gets its length, so that one cut off by the process's end is seen to be so. */
+    /**
+     * Complete a record by writing its length last, so that a reader recognises a record that was cut off by the end of
+     * the process.
+     */
     void complete(int size) {
-        order.lazySet(position); // no store of the record comes behind this one
+        order.lazySet(position); // keeps the stores of the record before the next one
         buffer.putInt(position, size);
         position += size;
     }

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Map;
 import undermine.agent.process.ProcessIds;
 
-/** What the tool tells the agent of a process: the JSON file that UNDERMINE_AGENT names. */
+/** The tool's configuration for the agent of one process: the JSON file that UNDERMINE_AGENT names. */
 public final class Config {
     public static final int VERSION = 2;
 
@@ -23,9 +23,9 @@ public final class Config {
     public final Map<String, String> hosts;
     public final String cgroup;
     public final String accelerator;
-    /** Where changed classes are kept, or nothing. */
+    /** The folder in which woven classes are kept; empty: none. */
     public final String woven;
-    /** Families to observe besides files and network; null: all. */
+    /** Families to observe in addition to files and network; null: all. */
     final List<String> observe;
     public final List<Map<String, Object>> operations;
     public final List<Map<String, Object>> variables;
@@ -64,12 +64,12 @@ public final class Config {
         return observe == null || observe.contains(family);
     }
 
-    /** True if a family is observed for which the target's own classes are woven. */
+    /** True if a family is observed that needs the target's own classes to be woven. */
     public boolean observesCalls() {
         return observes("sync") || observes("handover") || observes("time");
     }
 
-    /** Where files of this process are put, without their ending. */
+    /** The path of this process's files, without their suffix. */
     public String stem() {
         return traceDir + "/" + node + "." + incarnation + "." + pid;
     }

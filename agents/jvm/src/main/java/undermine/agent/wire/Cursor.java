@@ -3,24 +3,24 @@ package undermine.agent.wire;
 import java.lang.ref.WeakReference;
 import undermine.agent.process.Threads;
 
-/** A thread's place in the event file. Created by the thread itself. */
+/** A thread's position in the event file. Created by the thread itself. */
 public final class Cursor {
     private final EventFile file;
-    final Chunk place;
+    final Chunk chunk;
     private final WeakReference<Thread> thread;
-    /** The thread's events that wait to be written; null if it has none. */
+    /** The thread's events that are not written yet; null if it never defers any. */
     public UnwrittenEvents unwritten;
-    /** The thread's WalkRoom, which this package knows nothing of; or null. */
+    /** The thread's WalkRoom, or null. An Object, since this package knows nothing of stacks. */
     public Object walkRoom;
 
     public Cursor(EventFile file) {
         Thread current = Thread.currentThread();
         this.file = file;
         thread = new WeakReference<Thread>(current);
-        place = file.take(this, Threads.isVirtual(current));
+        chunk = file.take(this, Threads.isVirtual(current));
     }
 
-    /** The thread ends: what is left of its chunk goes to another one. Also found out later, if this is not called. */
+    /** The thread ends, and another thread may use the rest of its chunk. If this isn't called, the file finds out later. */
     public void done() {
         file.giveBack(this);
     }

@@ -19,15 +19,15 @@ import undermine.agent.lib.Utf8;
 import undermine.agent.process.AgentThread;
 
 /**
- * Writes the event file of this process, as protocol/README.md says, into memory that survives SIGKILL.
+ * Writes the event file of this process, as protocol/README.md defines it, into mapped memory, which survives SIGKILL.
  *
- * Each thread writes to a chunk of its own; only where there are very many, and virtual ones, they share some. A
- * definition is written before its id is published: whatever a reader finds refers only to what it can find too. If
- * the file cannot grow (disk full), recording stops silently: records go to scratch memory from then on.
+ * Each thread has a chunk of its own; virtual threads, and threads beyond the first 512, share sixteen. A definition is
+ * written before its id is used, so every id that a reader finds is defined. If the file can't grow (disk full),
+ * recording stops silently: later records go to scratch memory.
  */
 public final class EventFile {
     public static final int CHUNK = 65536;
-    /** So many chunks are made at once: opening and mapping a file takes the JDK longer than filling a chunk takes a thread. */
+    /** The number of chunks that are added at once: mapping a file takes longer than filling a chunk. */
     private static final int GROWTH = 4;
     private static final byte[] MAGIC = {'U', 'M', 'C', '1'};
     private static final byte[] EMPTY = Arrays.copyOf(MAGIC, CHUNK);
@@ -51,7 +51,7 @@ public final class EventFile {
 
     private final String path;
     private long chunks;
-    /** Chunks that nobody has yet, or null. */
+    /** Chunks that are not assigned yet, or null. */
     private ByteBuffer spare;
     private boolean failed;
     private final ArrayDeque<Chunk> free = new ArrayDeque<Chunk>();
@@ -64,7 +64,10 @@ public final class EventFile {
     private final AtomicInteger stackIds = new AtomicInteger();
     private final AtomicInteger sequence = new AtomicInteger();
 
-    /** Never an existing file: another program may have been here under the same pid, or still have it mapped. */
+    /**
+     * Create the file. An existing one is never used: another program may have run under the same pid, or may still have
+     * it mapped.
+     */
     public EventFile(String path) throws IOException {
         this.path = path;
         strings.put("", 0);
@@ -75,7 +78,7 @@ public final class EventFile {
         file.close();
     }
 
-    /** Where a thread that has just made its cursor writes to. */
+    /** The chunk for a thread that has just created its cursor. */
     synchronized Chunk take(Cursor cursor, boolean isVirtual) {
         if (!isVirtual && free.isEmpty()) {
             sweep();
@@ -84,8 +87,8 @@ public final class EventFile {
             return share();
         }
         owners.add(cursor);
-        Chunk place = free.poll();
-        return place == null ? new Chunk() : place;
+        Chunk chunk = free.poll();
+        return chunk == null ? new Chunk() : chunk;
     }
 
     private Chunk share() {
@@ -101,18 +104,18 @@ public final class EventFile {
             Cursor cursor = all.next();
             if (cursor.isDead()) {
                 all.remove();
-                free.add(cursor.place);
+                free.add(cursor.chunk);
             }
         }
     }
 
     synchronized void giveBack(Cursor cursor) {
         if (owners.remove(cursor)) {
-            free.add(cursor.place);
+            free.add(cursor.chunk);
         }
     }
 
-    /** Those who write to chunks of their own. */
+    /** The cursors that have a chunk of their own. */
     public synchronized List<Cursor> owners() {
         return new ArrayList<Cursor>(owners);
     }
@@ -122,33 +125,33 @@ public final class EventFile {
     }
 
     public void begin(Cursor cursor, int seq, long t, int op, int stack, int target, int resource, int thread, long size) {
-        Chunk place = cursor.place;
-        synchronized (place) {
-            putBegin(place, seq, t, op, stack, target, resource, thread, size);
+        Chunk chunk = cursor.chunk;
+        synchronized (chunk) {
+            putBegin(chunk, seq, t, op, stack, target, resource, thread, size);
         }
     }
 
     public void end(Cursor cursor, int seq, long t, long result, int error) {
-        Chunk place = cursor.place;
-        synchronized (place) {
-            putEnd(place, seq, t, result, error);
+        Chunk chunk = cursor.chunk;
+        synchronized (chunk) {
+            putEnd(chunk, seq, t, result, error);
         }
     }
 
-    /** Both at once: it is done already. */
+    /** Write begin and end of an operation that is already done. */
     public void whole(Cursor cursor, int seq, long t, int op, int stack, int target, int resource, int thread, long size,
             long end, long result) {
-        Chunk place = cursor.place;
-        synchronized (place) {
-            putBegin(place, seq, t, op, stack, target, resource, thread, size);
-            putEnd(place, seq, end, result, 0);
+        Chunk chunk = cursor.chunk;
+        synchronized (chunk) {
+            putBegin(chunk, seq, t, op, stack, target, resource, thread, size);
+            putEnd(chunk, seq, end, result, 0);
         }
     }
 
     private void putBegin(
-            Chunk place, int seq, long t, int op, int stack, int target, int resource, int thread, long size) {
-        ByteBuffer buffer = room(place, BEGIN_SIZE);
-        int at = place.position + 4;
+            Chunk chunk, int seq, long t, int op, int stack, int target, int resource, int thread, long size) {
+        ByteBuffer buffer = room(chunk, BEGIN_SIZE);
+        int at = chunk.position + 4;
         buffer.put(at, (byte) BEGIN);
         buffer.putInt(at + 1, seq);
         buffer.putLong(at + 5, t);
@@ -158,25 +161,25 @@ public final class EventFile {
         buffer.putInt(at + 25, resource);
         buffer.putInt(at + 29, thread);
         buffer.putLong(at + 33, size);
-        place.complete(BEGIN_SIZE);
+        chunk.complete(BEGIN_SIZE);
     }
 
-    private void putEnd(Chunk place, int seq, long t, long result, int error) {
-        ByteBuffer buffer = room(place, END_SIZE);
-        int at = place.position + 4;
+    private void putEnd(Chunk chunk, int seq, long t, long result, int error) {
+        ByteBuffer buffer = room(chunk, END_SIZE);
+        int at = chunk.position + 4;
         buffer.put(at, (byte) END);
         buffer.putInt(at + 1, seq);
         buffer.putLong(at + 5, t);
         buffer.putLong(at + 13, result);
         buffer.putInt(at + 21, error);
-        place.complete(END_SIZE);
+        chunk.complete(END_SIZE);
     }
 
     public void receipt(Cursor cursor, int seq, long t, int step, long heldNs, int action, int detail) {
-        Chunk place = cursor.place;
-        synchronized (place) {
-            ByteBuffer buffer = room(place, RECEIPT_SIZE);
-            int at = place.position + 4;
+        Chunk chunk = cursor.chunk;
+        synchronized (chunk) {
+            ByteBuffer buffer = room(chunk, RECEIPT_SIZE);
+            int at = chunk.position + 4;
             buffer.put(at, (byte) RECEIPT);
             buffer.putInt(at + 1, seq);
             buffer.putLong(at + 5, t);
@@ -184,19 +187,19 @@ public final class EventFile {
             buffer.putLong(at + 15, heldNs);
             buffer.putInt(at + 23, action);
             buffer.putInt(at + 27, detail);
-            place.complete(RECEIPT_SIZE);
+            chunk.complete(RECEIPT_SIZE);
         }
     }
 
     public void process(Cursor cursor, String json) {
         byte[] text = Utf8.bytes(json);
-        Chunk place = cursor.place;
-        synchronized (place) {
+        Chunk chunk = cursor.chunk;
+        synchronized (chunk) {
             int size = 5 + text.length;
-            ByteBuffer buffer = room(place, size);
-            buffer.put(place.position + 4, (byte) PROCESS);
-            putBytes(buffer, place.position + 5, text, text.length);
-            place.complete(size);
+            ByteBuffer buffer = room(chunk, size);
+            buffer.put(chunk.position + 4, (byte) PROCESS);
+            putBytes(buffer, chunk.position + 5, text, text.length);
+            chunk.complete(size);
         }
     }
 
@@ -213,37 +216,37 @@ public final class EventFile {
         return id;
     }
 
-    /** A text that is never asked for again. */
+    /** Define a text that is never looked up again. */
     public int define(Cursor cursor, String text) {
         int id = stringIds.incrementAndGet();
-        defineString(cursor.place, id, Utf8.bytes(text));
+        defineString(cursor.chunk, id, Utf8.bytes(text));
         return id;
     }
 
-    private void defineString(Chunk place, int id, byte[] text) {
+    private void defineString(Chunk chunk, int id, byte[] text) {
         int length = Math.min(text.length, TEXT_MAX);
-        synchronized (place) {
+        synchronized (chunk) {
             int size = 9 + length;
-            ByteBuffer buffer = room(place, size);
-            buffer.put(place.position + 4, (byte) STRING);
-            buffer.putInt(place.position + 5, id);
-            putBytes(buffer, place.position + 9, text, length);
-            place.complete(size);
+            ByteBuffer buffer = room(chunk, size);
+            buffer.put(chunk.position + 4, (byte) STRING);
+            buffer.putInt(chunk.position + 5, id);
+            putBytes(buffer, chunk.position + 9, text, length);
+            chunk.complete(size);
         }
     }
 
     public int frame(Cursor cursor, String loc, int line) {
         int text = string(cursor, loc);
         int id = frameIds.incrementAndGet();
-        Chunk place = cursor.place;
-        synchronized (place) {
-            ByteBuffer buffer = room(place, FRAME_SIZE);
-            int at = place.position + 4;
+        Chunk chunk = cursor.chunk;
+        synchronized (chunk) {
+            ByteBuffer buffer = room(chunk, FRAME_SIZE);
+            int at = chunk.position + 4;
             buffer.put(at, (byte) FRAME);
             buffer.putInt(at + 1, id);
             buffer.putInt(at + 5, text);
             buffer.putInt(at + 9, line);
-            place.complete(FRAME_SIZE);
+            chunk.complete(FRAME_SIZE);
         }
         return id;
     }
@@ -251,17 +254,17 @@ public final class EventFile {
     public int stack(Cursor cursor, int[] frames) {
         int id = stackIds.incrementAndGet();
         int size = 11 + 4 * frames.length;
-        Chunk place = cursor.place;
-        synchronized (place) {
-            ByteBuffer buffer = room(place, size);
-            int at = place.position + 4;
+        Chunk chunk = cursor.chunk;
+        synchronized (chunk) {
+            ByteBuffer buffer = room(chunk, size);
+            int at = chunk.position + 4;
             buffer.put(at, (byte) STACK);
             buffer.putInt(at + 1, id);
             buffer.putShort(at + 5, (short) frames.length);
             for (int i = 0; i < frames.length; i++) {
                 buffer.putInt(at + 7 + 4 * i, frames[i]);
             }
-            place.complete(size);
+            chunk.complete(size);
         }
         return id;
     }
@@ -271,16 +274,16 @@ public final class EventFile {
         buffer.put(bytes, 0, length);
     }
 
-    /** The chunk to write a record of this size to: a new one if the old one is full. */
-    private ByteBuffer room(Chunk place, int size) {
-        if (place.position + size > CHUNK) {
-            place.buffer = fresh();
-            place.position = MAGIC.length;
+    /** The buffer for a record of this size: a new chunk if the current one is full. */
+    private ByteBuffer room(Chunk chunk, int size) {
+        if (chunk.position + size > CHUNK) {
+            chunk.buffer = fresh();
+            chunk.position = MAGIC.length;
         }
-        return place.buffer;
+        return chunk.buffer;
     }
 
-    /** A new chunk at the end of the file, or scratch memory if the file cannot grow. */
+    /** A new chunk at the end of the file, or scratch memory if the file can't grow. */
     private synchronized ByteBuffer fresh() {
         ByteBuffer chunk = null;
         try {
@@ -293,7 +296,7 @@ public final class EventFile {
         return (chunk == null ? ByteBuffer.allocate(CHUNK) : chunk).order(ByteOrder.LITTLE_ENDIAN);
     }
 
-    /** A target that has no descriptor left may have one later. */
+    /** False if the process is out of descriptors: it may have one later. */
     private static boolean isLasting(IOException error) {
         return !String.valueOf(error.getMessage()).contains("Too many open files");
     }
@@ -309,7 +312,7 @@ public final class EventFile {
         return chunk;
     }
 
-    /** Written, not only extended: a write to a mapped hole on a full disk would kill the host. */
+    /** Map new chunks. They are written first, since a write to a mapped hole on a full disk would kill the target. */
     private ByteBuffer map() throws IOException {
         long offset = chunks * CHUNK;
         RandomAccessFile file = new RandomAccessFile(path, "rw");
@@ -336,8 +339,8 @@ public final class EventFile {
     }
 
     /**
-     * An interrupted thread cannot map a file, and its flag must stay as it is (to set it again, code of the target may be
-     * run): another thread does it, and this one waits without sleeping.
+     * Let another thread map the chunk, since an interrupted thread can't. Its interrupt flag must not change (setting it
+     * again may run code of the target), so it waits without sleeping.
      */
     private ByteBuffer growElsewhere() {
         Grower grower = new Grower(this);
@@ -346,15 +349,15 @@ public final class EventFile {
         while (!grower.isDone && System.nanoTime() - start < GROW_NS_MAX) {
             Thread.yield();
         }
-        failed = !grower.isDone; // it may still come: nobody else may take the same part of the file
+        failed = !grower.isDone; // the thread may still map it: nobody else may use this part of the file
         return grower.give();
     }
 
-    /** Maps one chunk. Whoever waits for it holds the lock of the file. */
+    /** Maps one chunk, while the waiting thread holds the lock of the file. */
     private static final class Grower extends AgentThread {
         private final EventFile file;
         private ByteBuffer chunk;
-        /** Its work is; the end of the thread itself may be hooked, and wait for the lock. */
+        /** Set when its work is done. Joining the thread is no option: a hook at its end may wait for the lock. */
         volatile boolean isDone;
 
         Grower(EventFile file) {
@@ -367,13 +370,13 @@ public final class EventFile {
             try {
                 chunk = file.grow();
             } catch (IOException error) {
-                chunk = null; // scratch memory, this time
+                chunk = null; // scratch memory this time
             } finally {
                 isDone = true;
             }
         }
 
-        /** Null if there is none, or not in time. */
+        /** The chunk; null if it isn't ready or there is none. */
         ByteBuffer give() {
             return isDone ? chunk : null;
         }

@@ -5,9 +5,9 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 
 /**
- * The file that the tool and all agents of a run share, mapped.
+ * The mapped file that the tool and all agents of a run share.
  *
- * The compiler may keep what it has read from a buffer; reading the volatile field first forbids it.
+ * The compiler could reuse an earlier read from a buffer; reading the volatile field first forbids that.
  */
 public final class SharedState {
     public static final int STEPS = 64;
@@ -45,7 +45,7 @@ public final class SharedState {
         return one(HEALED) == 1;
     }
 
-    /** How often, modulo 256, the tool has asked for stacks. */
+    /** How often the tool has asked for stacks, modulo 256. */
     public int stacksAsked() {
         return one(STACKS);
     }
@@ -58,12 +58,12 @@ public final class SharedState {
         return one(STEPS + STEP_SIZE * step);
     }
 
-    /** True if what this step began has ended: its `until` was reached, or everything is healed. */
+    /** True if the effect of this step has ended: its `until` was reached, or everything is healed. */
     public boolean over(int step) {
         return healed() || stepState(step) == OVER;
     }
 
-    /** True if the flag at this offset is raised. */
+    /** True if the flag at this offset is set. */
     public boolean flag(int at) {
         return one(at) == 1;
     }
@@ -73,14 +73,14 @@ public final class SharedState {
         fence = 0;
     }
 
-    // --- who called whom, on a shared loopback
+    // --- which node opened a connection, on a shared loopback
 
-    /** Where a connection between two ports has its place: for one caller each called port has another. */
+    /** The slot of a connection between two ports: for one caller, each called port has another slot. */
     public static int slotOf(int caller, int called) {
         return caller + called * 40503 & PORTS - 1;
     }
 
-    /** One more than the index of the node whose connection from this port has this slot, or 0. */
+    /** The index + 1 of the node that connected from this port, if it owns this slot; else 0. */
     public int callerAt(int slot, int port) {
         int ports = word(PORTS_OFFSET);
         if (ports == 0) {
@@ -102,7 +102,7 @@ public final class SharedState {
 
     // --- variables
 
-    /** What was published in a slot: read until no writer came between; null if absent. */
+    /** The text in a slot, read again until no writer interferes; null if absent. */
     public String text(int slot) {
         int start = word(VARIABLES_OFFSET) + SLOT_SIZE * slot;
         byte[] data = new byte[SLOT_SIZE - SLOT_TEXT];
@@ -120,7 +120,7 @@ public final class SharedState {
         return null;
     }
 
-    /** Write a slot; one writer at a time. Null: absent. */
+    /** Write a slot; null: absent. One writer at a time. */
     public void publish(int slot, String text) {
         int start = word(VARIABLES_OFFSET) + SLOT_SIZE * slot;
         byte[] data = text == null ? new byte[0] : text.getBytes(StandardCharsets.UTF_8);

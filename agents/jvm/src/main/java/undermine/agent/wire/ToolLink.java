@@ -7,10 +7,10 @@ import undermine.agent.lib.Json;
 import undermine.agent.lib.JsonValues;
 
 /**
- * The conversation with the tool: a hello, a request, an answer; never longer than ten seconds.
+ * Talks to the tool: a hello, a request, an answer; ten seconds at most.
  *
- * Requests are rare, so no connection is kept. Every failure is an answer of null: the node goes on. The agent must be at
- * work in the thread that asks.
+ * Requests are rare, so no connection is kept open. Every failure counts as the answer null, and the node continues. The
+ * caller has set `busy`.
  */
 public class ToolLink {
     static final int TIMEOUT_MS = 10000;
@@ -53,7 +53,7 @@ public class ToolLink {
         }
     }
 
-    /** The last answer. Unix sockets are not in the JDK that this class is compiled for. */
+    /** Return the last answer. By reflection: Java 8 has no Unix sockets. */
     private String talk(String lines, int answers) throws ReflectiveOperationException {
         Method method = talk;
         if (method == null) {

@@ -11,7 +11,7 @@ import undermine.agent.record.Observer;
 import undermine.agent.record.Ops;
 import undermine.agent.sync.HandoverHooks;
 
-/** Called by the target instead of methods of threads and pools that JDK 17 does not have: only newer classes call them. */
+/** Called by the target instead of methods of threads and pools that JDK 17 doesn't have; only newer classes call them. */
 public final class NewestCalls {
     private static final MethodHandle CLOSE = find(ExecutorService.class, "close", void.class);
     private static final MethodHandle JOIN = find(Thread.class, "join", boolean.class, Duration.class);
@@ -21,7 +21,7 @@ public final class NewestCalls {
     private NewestCalls() {
     }
 
-    /** Null if this JDK has no such method. */
+    /** The method, or null if this JDK doesn't have it. */
     private static MethodHandle find(Class<?> owner, String name, Class<?> result, Class<?>... parameters) {
         try {
             return MethodHandles.publicLookup().findVirtual(owner, name, MethodType.methodType(result, parameters));
@@ -30,7 +30,7 @@ public final class NewestCalls {
         }
     }
 
-    /** It waits for the last thread of the pool. */
+    /** Wait for the last thread of the pool. */
     public static void close(ExecutorService pool) {
         boolean isOver = Ops.eventWait == null || isOver(HandoverHooks.poolOf(pool));
         Call call = isOver ? null : Observer.begin(Ops.eventWait, HandoverHooks.subjectOf(pool), 0);
@@ -42,7 +42,7 @@ public final class NewestCalls {
         Observer.end(call, 1);
     }
 
-    /** Only the JDK's own pools are asked: others would run code of the target, and what that throws is not what `close` does. */
+    /** Only the JDK's own pools are asked: an exception from a pool of the target must not reach the caller. */
     private static boolean isOver(Object pool) {
         boolean isOfJdk = pool instanceof ExecutorService && pool.getClass().getClassLoader() == null;
         return isOfJdk && ((ExecutorService) pool).isTerminated();
@@ -60,7 +60,7 @@ public final class NewestCalls {
 
     public static void sleep(Duration time) throws InterruptedException {
         long nanoseconds = TimeUnit.NANOSECONDS.convert(time);
-        if (nanoseconds >= 0) { // else the JDK does nothing at all
+        if (nanoseconds >= 0) { // for a negative time the JDK does nothing
             TimeCalls.sleep(nanoseconds / MILLISECOND, (int) (nanoseconds % MILLISECOND));
         }
     }

@@ -6,7 +6,7 @@ import java.nio.channels.Selector;
 import java.util.function.Consumer;
 import undermine.agent.operations.Call;
 
-/** As SelectorCalls, for methods that came later. What is done with each channel is done within the wait. */
+/** Like SelectorCalls, for methods that JDK 11 added. The action on each channel is run within the wait. */
 public final class SelectorActionCalls {
     private SelectorActionCalls() {
     }

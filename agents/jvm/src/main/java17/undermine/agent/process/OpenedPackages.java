@@ -4,7 +4,7 @@ import java.lang.instrument.Instrumentation;
 import java.util.Map;
 import java.util.Set;
 
-/** Opens packages of the JDK to the agent alone. Loaded by name, on JVMs that have modules. */
+/** Opens packages of the JDK to the agent only. Loaded by name, since Java 8 has no modules. */
 final class OpenedPackages {
     private OpenedPackages() {
     }

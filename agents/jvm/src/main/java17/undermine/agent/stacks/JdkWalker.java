@@ -26,14 +26,14 @@ final class JdkWalker extends Walker {
         return walker.walk(walk);
     }
 
-    /** A thread's walks, one at a time. */
+    /** The walks of one thread, one at a time. */
     private static final class Walk implements Function<Stream<StackFrame>, Stack>, Consumer<StackFrame> {
         private final Sites sites;
         private final Cursor cursor;
         private final Site[] frames;
         private int count;
         private int hash;
-        /** The innermost frame outside the agent, for stacks without any of the target's. */
+        /** The innermost frame outside the agent, for stacks without a frame of the target. */
         private StackFrame innermost;
 
         Walk(Sites sites, Cursor cursor, WalkRoom room) {
@@ -59,17 +59,17 @@ final class JdkWalker extends Walker {
             if (inner == null) {
                 return sites.nowhere(cursor);
             }
-            return sites.alone(cursor, find(sites.code(inner.getDeclaringClass()), inner));
+            return sites.alone(cursor, find(sites.ofClass(inner.getDeclaringClass()), inner));
         }
 
         @Override
         public void accept(StackFrame frame) {
-            ClassSites code = sites.code(frame.getDeclaringClass());
-            if (code.isOwn) {
+            ClassSites code = sites.ofClass(frame.getDeclaringClass());
+            if (code.isOfTarget) {
                 Site found = find(code, frame);
                 frames[count++] = found;
                 hash = Sites.mix(hash, found.id);
-            } else if (innermost == null && !code.isAgents) {
+            } else if (innermost == null && !code.isOfAgent) {
                 innermost = frame;
             }
         }

@@ -22,8 +22,8 @@ final class UnixSocket {
     }
 
     /**
-     * Connect to a Unix socket, send the lines, each when the answer to the one before has come, and return the last
-     * answer. The channel never blocks, so an interrupt of this thread neither closes it nor gets lost.
+     * Connect, send the lines one by one, wait for the answer to each, and return the last answer. The channel never
+     * blocks, so an interrupt neither closes it nor gets lost.
      */
     static String talk(String path, String lines, int answers, int timeoutMs) throws IOException {
         Patience patience = new Patience(timeoutMs);
@@ -84,8 +84,8 @@ final class UnixSocket {
     }
 
     /**
-     * Waiting for the tool, which mostly answers at once. By yielding and sleeping: to park the thread would eat a permit
-     * that the program gave it, and it might never wake up from its own parking.
+     * Waits for the tool, which mostly answers at once. It yields and sleeps: parking would use up a permit of the
+     * program, whose own park might then never end.
      */
     private static final class Patience {
         private final long start = System.nanoTime();
@@ -95,7 +95,7 @@ final class UnixSocket {
             limitNs = timeoutMs * 1_000_000L;
         }
 
-        /** Wait a little. */
+        /** Wait a moment; throws if the time is up. */
         void pause() throws IOException {
             long passed = System.nanoTime() - start;
             if (passed > limitNs) {

@@ -57,14 +57,14 @@ class DecisionTableTest {
     }
 
     @Test
-    void anotherStackIsNotMet() {
+    void anotherStackIsNotRecognised() {
         DecisionTable table = Given.table(view, step("{'match': {'stack': '000000000000'}, 'nth': 1}", "crash"));
         Given.step(view, 0, SharedState.ARMED);
         assertFalse(isReached(table, "before", "file.write"));
     }
 
     @Test
-    void halvesOfOthersAndOfUnknownKeysAreLeftOut() {
+    void triggersOfOtherNodesAndUnknownKeysAreLeftOut() {
         for (String match : List.of("{'node': 's2'}", "{'role': 'proxy'}", "{'colour': 'red'}")) {
             DecisionTable table = Given.table(view, step("{'match': " + match + ", 'nth': 1}", "crash"));
             assertEquals(0, table.operation("file.write").before.length, match);
@@ -74,14 +74,14 @@ class DecisionTableTest {
     }
 
     @Test
-    void whatIsOnlyObservedIsNeverMatched() {
+    void observedOperationsAreNeverMatched() {
         DecisionTable table = Given.table(view, step("{'match': {}, 'nth': 1}", "crash"));
         assertEquals(0, table.operation("thread.start").before.length);
         assertEquals(1, table.operation("db.commit").before.length);
     }
 
     @Test
-    void theSecondHalfCountsOnceTheFirstWasSeenAndNeverBothAtOnce() {
+    void theSecondOccurrenceCountsAfterTheFirstAndNeverBothAtOnce() {
         DecisionTable table = Given.table(view, "{'step': 0, 'first': {'match': {'op': 'file.write'}, 'nth': 2}, "
                 + "'second': {'match': {'op': 'file.write'}, 'nth': 1}, 'fault': {'fault': 'crash'}}");
         Given.step(view, 0, SharedState.ARMED);
@@ -93,7 +93,7 @@ class DecisionTableTest {
     }
 
     @Test
-    void aFirstHalfSeenElsewhereCounts() {
+    void aFirstOccurrenceSeenElsewhereCounts() {
         DecisionTable table = Given.table(view, "{'step': 0, 'first': {'match': {'node': 's2'}, 'nth': 1}, "
                 + "'second': {'match': {'op': 'file.write'}, 'nth': 1}, 'fault': {'fault': 'crash'}}");
         Given.step(view, 0, SharedState.ARMED);
@@ -116,13 +116,14 @@ class DecisionTableTest {
         assertEquals(0, view.get(64 + 16 + 1));
         Call call = Given.call(table, "file.fsync", "wal");
         List<TriggerPart> found = table.reached(call.operation.after, call);
-        assertEquals("until", found.get(0).part);
+        assertEquals("until", found.get(0).half);
     }
 
     @Test
     void unseenPointsAreThoseNotAmongTheSeen() {
         String digest = Given.stack("app:Main.run#1").digest();
-        DecisionTable table = Given.table(view, step("{'match': {'op': 'file.write'}, 'nth': 1, 'unseen': {'keys': ['loc', 'stack', "
+        DecisionTable table = Given.table(view, step("{'match': {'op': 'file.write'}, 'nth': 1, "
+                + "'unseen': {'keys': ['loc', 'stack', "
                 + "'op', 'node'], 'seen': [['app:Main.run#1', '" + digest + "', 'file.write', 's1']]}}", "crash"));
         Given.step(view, 0, SharedState.ARMED);
         assertFalse(isReached(table, "before", "file.write"));
@@ -130,7 +131,7 @@ class DecisionTableTest {
     }
 
     @Test
-    void whenIsLookedAtBeforeSendingAndAfterReceiving() {
+    void conditionsAreCheckedBeforeSendsAndAfterReceives() {
         DecisionTable table = Given.table(view, step("{'match': {}, 'place': 'after', 'nth': 1, 'when': "
                 + "[{'slot': 0, 'is': '==', 'value': 'leader'}, {'slot': 1, 'is': '<', 'other': 2}]}", "crash"));
         assertEquals(1, table.operation("net.send").before.length);
@@ -147,7 +148,7 @@ class DecisionTableTest {
     }
 
     @Test
-    void faultsCountOnlyWhereTheyCanBe() {
+    void faultsMatchOnlyPossibleOperations() {
         DecisionTable error = Given.table(view, step("{'match': {}, 'nth': 1}", "error"));
         assertEquals(0, error.operation("file.map_write").before.length);
         assertEquals(1, error.operation("file.write").before.length);
@@ -158,7 +159,7 @@ class DecisionTableTest {
     }
 
     @Test
-    void aHoldCountsWhereItsFaultWould() {
+    void aHoldMatchesWhereItsFaultWould() {
         DecisionTable table = Given.table(view, "{'step': 0, 'first': null, 'second': {'match': {}, 'place': 'after', 'nth': 1}, "
                 + "'fault': {'fault': 'hold', 'of': 'drop'}}");
         assertEquals(1, table.operation("net.send").before.length);
@@ -167,7 +168,7 @@ class DecisionTableTest {
     }
 
     @Test
-    void aDelayOfTheOperationComesBeforeWhatIsSent() {
+    void aDelayOfASendComesBeforeTheSend() {
         DecisionTable table = Given.table(view, "{'step': 0, 'first': null, 'second': {'match': {}, 'place': 'after', 'nth': 1}, "
                 + "'fault': {'fault': 'delay', 'mode': 'operation', 'delay_s': 1}}");
         assertEquals(1, table.operation("net.recv").before.length);
@@ -176,7 +177,7 @@ class DecisionTableTest {
     }
 
     @Test
-    void whatLooksFirstStandsBeforeAllHalves() {
+    void aListenerThatLooksFirstComesBeforeAllTriggers() {
         DecisionTable table = Given.table(view, step("{'match': {'op': 'net.send'}, 'nth': 1}", "crash"));
         OperationListener watcher = new Variables("s1", List.of());
         table.lookFirst(watcher);

@@ -64,7 +64,7 @@ class FaultsTest {
         return Given.call(table, op, target, "app:Main.run#1", cursor);
     }
 
-    /** A death that is only written down. */
+    /** A death that is only noted. */
     private final class Recorded extends Death {
         Recorded() {
             super(0, 0, "", null);
@@ -157,7 +157,7 @@ class FaultsTest {
     }
 
     @Test
-    void whatTheToolDoesItselfIsOnlyClaimed() throws IOException {
+    void faultsOfTheToolAreOnlyClaimed() throws IOException {
         for (String fault : new String[] {"pause", "partition", "hold"}) {
             Faults faults = faults("{'fault': '" + fault + "'}", "before");
             Call call = call("file.write", "wal");
@@ -209,7 +209,7 @@ class FaultsTest {
     }
 
     @Test
-    void aHeldThreadFindsItsInterruptAfterwards() throws IOException {
+    void aDelayedThreadFindsItsInterruptAfterwards() throws IOException {
         Faults faults = faults("{'fault': 'delay', 'delay_s': 0.03}", "before");
         Thread.currentThread().interrupt();
         faults.before(call("file.write", "wal"));
@@ -218,12 +218,12 @@ class FaultsTest {
     }
 
     @Test
-    void aDelayOfAChannelsOperationDoesNotHoldItsThread() throws IOException {
+    void aDelayOfAChannelsOperationDoesNotBlockItsThread() throws IOException {
         Faults faults = faults("{'fault': 'delay', 'delay_s': 600, 'mode': 'operation'}", "before");
         Object channel = new Object();
         Call call = call("net.recv", "peer:s2");
         call.nonBlocking = true;
-        call.subjectOf = channel;
+        call.handle = channel;
         faults.before(call);
         assertTrue(call.wouldBlock);
         assertTrue(faults.mustWait(call.operation, call.subject, channel, cursor));
@@ -237,7 +237,7 @@ class FaultsTest {
     }
 
     @Test
-    void aDelayOfABlockingOperationHoldsIt() throws IOException {
+    void aDelayOfABlockingOperationBlocksItsThread() throws IOException {
         Faults faults = faults("{'fault': 'delay', 'delay_s': 0.02, 'mode': 'operation'}", "before");
         Call call = call("net.send", "peer:s2");
         faults.before(call);
@@ -264,7 +264,7 @@ class FaultsTest {
         lasting.welcome(0, Given.json(PARTITION));
         tool.answering("lasting", PARTITION.replace("{'lasting'", "{'type': 'lasting', 'lasting'"));
         view.putInt(8, 1);
-        tool.whenAsked = () -> { // it is there still when first asked, and gone later
+        tool.whenAsked = () -> { // the partition is over when the tool is asked again
             if (tool.asked.size() == 1) {
                 view.putInt(8, 2);
                 tool.answering("lasting", "{'type': 'lasting', 'lasting': []}");
@@ -277,30 +277,30 @@ class FaultsTest {
     }
 
     @Test
-    void behindASilentPartitionTimeLimitsAndClosingAreAsEver() throws IOException {
+    void behindASilentPartitionTimeLimitsAndClosingWork() throws IOException {
         Faults faults = faults("{'fault': 'pause'}", "after");
         lasting.welcome(0, Given.json(PARTITION));
         try (ServerSocket server = new ServerSocket(0); Socket socket = new Socket("127.0.0.1", server.getLocalPort())) {
             socket.setSoTimeout(10);
             Call call = call("net.recv", "peer:s2");
-            call.subjectOf = socket;
+            call.handle = socket;
             faults.before(call);
             assertSame(SocketTimeoutException.class, call.error.getClass());
             socket.close();
             Call closed = call("net.send", "peer:s2");
-            closed.subjectOf = socket;
+            closed.handle = socket;
             faults.before(closed);
             assertNull(closed.error);
         }
     }
 
     @Test
-    void behindASilentPartitionAnInterruptWakesWhoWaitsForAChannel() throws IOException {
+    void behindASilentPartitionAnInterruptWakesAWaitingThread() throws IOException {
         Faults faults = faults("{'fault': 'pause'}", "after");
         lasting.welcome(0, Given.json(PARTITION));
         try (SocketChannel channel = SocketChannel.open()) {
             Call call = call("net.send", "peer:s2");
-            call.subjectOf = channel;
+            call.handle = channel;
             Thread.currentThread().interrupt();
             faults.before(call);
             assertNull(call.error);

@@ -60,7 +60,7 @@ class LastingFaultsTest {
     }
 
     @Test
-    void noSpaceMeetsOnlyWhatNeedsSpace() {
+    void noSpaceMeetsOnlyOperationsThatNeedSpace() {
         inForce("{'step': 0, 'kind': 'error', 'error': 'ENOSPC', 'scope': 'disk', 'value': ''}");
         for (String op : new String[] {"file.write", "file.create", "file.mkdir", "db.write", "db.commit"}) {
             assertEquals("ENOSPC", error(op, file("/d/a", true)), op);
@@ -71,7 +71,7 @@ class LastingFaultsTest {
     }
 
     @Test
-    void aPeerErrorMeetsWhatGoesThere() {
+    void aPeerErrorMeetsOperationsWithThatPeer() {
         inForce("{'step': 0, 'kind': 'error', 'error': 'EPIPE', 'scope': 'peer', 'value': 'peer:s2'}");
         assertEquals("EPIPE", error("net.send", peer("s2")));
         assertNull(error("net.send", peer("s3")));
@@ -121,7 +121,7 @@ class LastingFaultsTest {
     }
 
     @Test
-    void withoutAnAnswerItStaysAsItWas() {
+    void withoutAnAnswerNothingChanges() {
         inForce("{'step': 0, 'kind': 'error', 'error': 'EIO', 'scope': 'disk', 'value': ''}");
         view.putInt(8, 5);
         assertTrue(lasting.any());
@@ -130,7 +130,7 @@ class LastingFaultsTest {
     }
 
     @Test
-    void anErrorOfOurOwnLastsForItsScope() {
+    void anErrorOfThisAgentLastsForItsScope() {
         lasting.add(3, "EIO", "file", file("/d/a", true));
         assertEquals("EIO", error("file.read", file("/d/a", true)));
         assertNull(error("file.read", file("/d/b", true)));

@@ -37,7 +37,7 @@ class SystemErrorsTest {
     }
 
     @Test
-    void whatNettyRaisesHasItsName() {
+    void errorsOfNettyHaveTheirErrno() {
         assertEquals("ECONNRESET", SystemErrors.nameOf(
                 new IOException("recvAddress(..) failed with error(-104): Connection reset by peer")));
         assertEquals("EHOSTUNREACH", SystemErrors.nameOf(new java.net.NoRouteToHostException()));
@@ -84,7 +84,7 @@ class SystemErrorsTest {
     }
 
     @Test
-    void whatTheJdkRaisesHasTheNameOfItsErrno(@TempDir Path dir) throws IOException {
+    void errorsOfTheJdkHaveTheirErrno(@TempDir Path dir) throws IOException {
         File absent = dir.resolve("absent").toFile();
         assertEquals("ENOENT", SystemErrors.nameOf(assertThrows(IOException.class, () -> new FileInputStream(absent))));
         assertEquals("ENOENT", SystemErrors.nameOf(assertThrows(IOException.class, () -> Files.delete(absent.toPath()))));
@@ -102,7 +102,7 @@ class SystemErrorsTest {
     }
 
     @Test
-    void olderMessagesAndWhatHasNoErrno() {
+    void olderMessagesAndErrorsWithoutErrno() {
         assertEquals("EPIPE", SystemErrors.nameOf(new SocketException("Broken pipe (Write failed)")));
         assertEquals("ECONNREFUSED", SystemErrors.nameOf(new ConnectException("Connection refused (Connection refused)")));
         assertEquals("ECONNRESET", SystemErrors.nameOf(new IOException("Connection reset by peer")));

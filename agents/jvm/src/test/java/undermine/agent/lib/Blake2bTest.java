@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import java.nio.charset.StandardCharsets;
 import org.junit.jupiter.api.Test;
 
-/** Digests as Python's hashlib.blake2b makes them. */
+/** Digests that Python's hashlib.blake2b computed. */
 class Blake2bTest {
     @Test
     void knownDigests() {

@@ -21,8 +21,9 @@ class JsonTest {
     }
 
     @Test
-    void integersThatAreTooLongAreNumbersStill() {
+    void integersThatDoNotFitALongAreDoubles() {
         assertEquals(Long.MAX_VALUE, Json.read("9223372036854775807"));
+        assertEquals(Long.MIN_VALUE, Json.read("-9223372036854775808"));
         assertEquals(9.223372036854775808e18, Json.read("9223372036854775808"));
     }
 
@@ -30,17 +31,17 @@ class JsonTest {
     @ValueSource(strings = {
         "", "{", "[1,]", "[1 2]", "{\"a\"}", "{\"a\":}", "{1:2}", "\"", "\"\\x\"", "\"\\u12\"", "-", "tru", "1 2", "[1,,2]",
     })
-    void whatIsNoJsonIsRefused(String text) {
+    void malformedTextsAreRefused(String text) {
         assertThrows(IllegalArgumentException.class, () -> Json.read(text));
     }
 
     @Test
-    void nestingWithoutEndIsRefused() {
+    void endlessNestingIsRefused() {
         assertThrows(IllegalArgumentException.class, () -> Json.read("[".repeat(100_000)));
     }
 
     @Test
-    void whatIsWrittenIsReadAlike() {
+    void writtenTextsAreReadBack() {
         String text = "{\"a\":[1,-2.5,true,null,\"x\\u00e9\\n\\\"\\\\\\u0001\\ud83d\\ude00\"],\"b\":{},\"c\":[]}";
         assertEquals(text, Json.write(Json.read(text)));
         assertEquals("null", Json.write(Double.NaN));

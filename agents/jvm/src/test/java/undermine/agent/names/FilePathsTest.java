@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import undermine.agent.operations.Subject;
 
-/** Which paths count, and what they are called. */
+/** Which paths are recorded, and their names. */
 class FilePathsTest {
     private final FilePaths paths = new FilePaths("/d/s1", List.of("/d/s1", "/logs/", "/d/s1/inner"));
 
@@ -35,7 +35,7 @@ class FilePathsTest {
     }
 
     @Test
-    void othersDoNotCount() {
+    void filesElsewhereAreNotRecorded() {
         assertNull(paths.subject("/d/s10/a"));
         assertNull(paths.subject("/d/s1/../s2/a"));
         assertNull(paths.subject("relative"));
@@ -50,7 +50,7 @@ class FilePathsTest {
     }
 
     @Test
-    void subjectsAreKept() {
+    void subjectsAreReused() {
         assertSame(paths.subject("/d/s1/a"), paths.subject("/d/s1/a"));
     }
 
@@ -64,7 +64,7 @@ class FilePathsTest {
     }
 
     @Test
-    void aRenameCountsIfEitherSideDoes() {
+    void aRenameIsRecordedIfEitherPathIs() {
         Subject inside = paths.subject("/d/s1/a1");
         assertEquals("a<n> -> <outside>", FilePaths.pair(inside, null).target);
         assertEquals("<outside> -> /d/s1/a1", FilePaths.pair(null, inside).resource);

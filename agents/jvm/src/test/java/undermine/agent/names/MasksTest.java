@@ -48,7 +48,7 @@ class MasksTest {
     }
 
     @Test
-    void itIsWhatTheRulesSay() {
+    void namesAreMaskedByTheRules() {
         Random chance = new Random(3);
         for (int i = 0; i < 20_000; i++) {
             StringBuilder text = new StringBuilder();

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
 import undermine.agent.operations.Subject;
 import undermine.agent.wire.SharedState;
 
-/** Whom connections go to, on a shared loopback and where nodes have addresses of their own. */
+/** The peers of connections: on a shared loopback, and with nodes that have their own addresses. */
 class PeersTest {
     private static final List<String> NODES = List.of("s1", "s2", "s3");
     private static final Map<String, String> ADDRESSES =
@@ -30,7 +30,7 @@ class PeersTest {
     }
 
     @Test
-    void whoListensAtAnAddressIsKnown() {
+    void theNodeThatListensAtAnAddressIsKnown() {
         assertEquals("peer:s2", first.connected(new InetSocketAddress("127.0.0.1", 20002)).target);
         assertEquals("127.0.0.1:20002", first.connected(new InetSocketAddress("127.0.0.1", 20002)).resource);
         assertEquals("peer:s2", first.connected(new InetSocketAddress("0.0.0.0", 20002)).target);
@@ -42,7 +42,7 @@ class PeersTest {
     }
 
     @Test
-    void whoCalledHasToldItsPort() {
+    void callersAreKnownByThePortTheyPublished() {
         InetSocketAddress caller = new InetSocketAddress("127.0.0.1", 40001);
         Subject unknown = second.accepted(caller, 20002);
         assertEquals("accepted", unknown.target);
@@ -55,7 +55,7 @@ class PeersTest {
     }
 
     @Test
-    void addressesOfTheirOwnTellWhoCalled() {
+    void callersAreKnownByTheirOwnAddresses() {
         Peers apart = new Peers("s1", NODES, ADDRESSES, Map.of("198.18.1.2", "s2"), state);
         assertEquals("peer:s2", apart.accepted(new InetSocketAddress("198.18.1.2", 5), 20001).target);
         Subject other = apart.accepted(new InetSocketAddress("198.18.9.9", 5), 20001);
@@ -63,7 +63,7 @@ class PeersTest {
     }
 
     @Test
-    void whatListensIsKnownByItsAddress() {
+    void listeningSocketsAreNamedByTheirAddress() {
         assertEquals("listen", first.listening(null).target);
         assertEquals("127.0.0.1:80", first.listening(new InetSocketAddress("127.0.0.1", 80)).resource);
     }

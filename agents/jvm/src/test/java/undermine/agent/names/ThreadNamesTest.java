@@ -14,7 +14,7 @@ import org.objectweb.asm.ClassWriter;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 
-/** Threads of one name are told apart by numbers; a number that is free is used again. */
+/** Threads with the same name get different numbers; free numbers are reused. */
 class ThreadNamesTest {
     private static Class<?> virtual;
     private final ThreadNames names = new ThreadNames();
@@ -39,7 +39,7 @@ class ThreadNamesTest {
     }
 
     @Test
-    void aThreadKeepsWhatItWasCalledFirst() {
+    void aThreadKeepsItsFirstName() {
         Thread thread = thread("first");
         names.take(thread);
         thread.setName("second");
@@ -47,7 +47,7 @@ class ThreadNamesTest {
     }
 
     @Test
-    void namesOfThreadsWhoseEndWasNotSeenAreFree() throws InterruptedException {
+    void namesOfEndedThreadsAreFree() throws InterruptedException {
         Thread ended = thread("worker");
         names.take(ended);
         ended.start();
@@ -66,9 +66,9 @@ class ThreadNamesTest {
         assertEquals("?#3", names.take(thread("")));
     }
 
-    /** There may be very many of those. */
+    /** Virtual threads without a name, of which there may be very many. */
     @Test
-    void virtualThreadsWithoutNamesWaitForNobodyAndNothingIsKeptOfThem() throws Exception {
+    void virtualThreadsWithoutNamesTakeNoLockAndLeaveNothing() throws Exception {
         Thread first = virtual();
         Thread kept = virtual();
         WeakReference<Thread> second = new WeakReference<Thread>(kept);
@@ -92,7 +92,7 @@ class ThreadNamesTest {
         assertNull(second.get());
     }
 
-    /** What is taken for a virtual thread, also where the JDK has none. */
+    /** A stand-in for a virtual thread, also on JDKs that have none. */
     private static Thread virtual() throws Exception {
         if (virtual == null) {
             ClassWriter made = new ClassWriter(ClassWriter.COMPUTE_MAXS);

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import undermine.agent.lib.Troubles;
 
-/** Real processes die: with the native helper and without it. */
+/** Kills real processes, with the native helper and without it. */
 class DeathTest {
     private static final int KILLED = 128 + 9;
     private static final int USER_1 = 128 + 10;
@@ -26,7 +26,7 @@ class DeathTest {
     @TempDir
     Path dir;
 
-    /** In another process: an agent that dies at once. */
+    /** An agent that dies at once, for another process. */
     public static final class Dying {
         public static void premain(String arguments, java.lang.instrument.Instrumentation instrumentation) {
             String[] given = arguments.split(";", -1);
@@ -59,13 +59,13 @@ class DeathTest {
     }
 
     @Test
-    void aHelperThatIsNoneIsToldOfAndDoneWithout() throws Exception {
+    void aHelperThatCannotBeLoadedIsReportedAndNotUsed() throws Exception {
         Path empty = Files.writeString(dir.resolve("empty.c"), "int nothing;");
         List<String> said = die(compiled(empty), 0, "");
         assertTrue(said.get(0).startsWith("loaded falsethe native helper cannot be loaded: "), said.toString());
     }
 
-    /** What the process said, on both its outputs, before it was killed. */
+    /** The output of the process until it was killed. */
     private List<String> die(String helper, int keeper, String cgroup) throws Exception {
         Files.writeString(dir.resolve("cgroup.kill"), "");
         String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
@@ -93,7 +93,7 @@ class DeathTest {
         return dir.toString();
     }
 
-    /** A jar of the agent's classes, with a premain of ours, for the bootstrap loader as the real one is. */
+    /** A jar of agent classes with a premain of the test, on the boot class path like the real one. */
     private Path jar() throws IOException {
         Manifest manifest = new Manifest();
         Attributes attributes = manifest.getMainAttributes();

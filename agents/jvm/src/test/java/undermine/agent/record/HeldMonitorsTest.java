@@ -49,7 +49,7 @@ class HeldMonitorsTest {
     }
 
     @Test
-    void whatIsBehindStaysWhatItIs() {
+    void removingAMonitorKeepsTheOthers() {
         Call second = call();
         synchronized (monitor) {
             synchronized (other) {
@@ -64,14 +64,14 @@ class HeldMonitorsTest {
     }
 
     @Test
-    void aMonitorThatWasLeftUnseenIsEnteredAnew() {
+    void aMonitorThatWasLeftWithoutAHookIsEnteredAgain() {
         push(monitor, call());
         assertFalse(held.enterAgain(monitor));
         assertNull(held.pop(monitor));
     }
 
     @Test
-    void whatNobodyHasToKnowOfIsDropped() {
+    void anUncontendedMonitorIsDropped() {
         push(other, call());
         assertFalse(held.isDeferring());
         assertFalse(held.drop(other));
@@ -85,7 +85,7 @@ class HeldMonitorsTest {
     }
 
     @Test
-    void whereSomebodyComesItIsNotDropped() {
+    void aContendedMonitorIsNotDropped() {
         defer(monitor);
         assertFalse(MonitorUsers.at(monitor).enter());
         assertFalse(held.drop(monitor));
@@ -96,7 +96,7 @@ class HeldMonitorsTest {
     }
 
     @Test
-    void aStackSinceThenIsPartOfTheOneNow() {
+    void theStackAtTheEntryIsPartOfTheCurrentOne() {
         Site outer = new Site(1, "a:Run.run()#2");
         Site entering = new Site(2, "a:Log.add(int)#1");
         Site calling = new Site(3, "a:Log.add(int)#4");
@@ -107,7 +107,7 @@ class HeldMonitorsTest {
     }
 
     @Test
-    void whoIsNotInTheStackNowCalledItsInnermost() {
+    void aSiteOutsideTheStackWasCalledByItsInnermostFrame() {
         Site outer = new Site(1, "a:Run.run()#2");
         Site entering = new Site(2, "a:Log.add(int)#1");
         Stack now = new Stack(1, new Site[] {outer}, 0);

@@ -22,7 +22,7 @@ import org.objectweb.asm.Handle;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 
-/** The reader of class files: against ASM, on many classes. */
+/** Compares the reader of class files with ASM, on many classes. */
 class CallCounterTest {
     @Test
     void itCountsAsManyCallsAsThereAre() throws IOException {
@@ -103,7 +103,7 @@ class CallCounterTest {
         assertEquals(0, found.ordinal(3));
         assertEquals(1, found.ordinal(6));
         assertEquals(2, found.ordinal(9));
-        assertEquals(3, found.ordinal(12)); // it stands for a call of the target's
+        assertEquals(3, found.ordinal(12)); // it replaces a call of the target
     }
 
     @Test
@@ -122,7 +122,7 @@ class CallCounterTest {
     }
 
     @Test
-    void whatIsNoClassFileIsNoProblem() {
+    void malformedClassFilesAreIgnored() {
         assertNull(ClassSites.parse(new byte[0]));
         assertNull(ClassSites.parse(new byte[100]));
         assertNull(ClassSites.parse(new byte[] {(byte) 0xca, (byte) 0xfe, (byte) 0xba, (byte) 0xbe, 0, 0, 0, 52, 0, 9}));

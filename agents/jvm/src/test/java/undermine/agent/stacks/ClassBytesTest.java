@@ -15,7 +15,7 @@ class ClassBytesTest {
     private static final byte[] WOVEN = "calls undermine/agent/Hooks".getBytes();
 
     @Test
-    void whatWasWovenComesBeforeWhatTheLoaderHas() throws IOException {
+    void wovenClassFilesComeBeforeThoseOfTheLoader() throws IOException {
         ClassLoader loader = Store.class.getClassLoader();
         ClassBytes.loaded(loader, "shop/Store", WOVEN);
         assertSame(WOVEN, ClassBytes.of(Store.class));
@@ -27,7 +27,7 @@ class ClassBytesTest {
     }
 
     @Test
-    void thereIsNoEndlessRoom() {
+    void theCacheIsLimited() {
         ClassLoader loader = new ClassLoader() { };
         for (int i = 0; i < 20; i++) {
             ClassBytes.loaded(loader, "a/B" + i, new byte[1 << 20]);

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.io.TempDir;
 import undermine.agent.process.NativeHelper;
 
-/** The same sites and stacks by the native helper. */
+/** The tests of SitesTest with the native helper. */
 class NativeWalkerTest extends SitesTest {
     @TempDir
     static Path built;
@@ -37,7 +37,7 @@ class NativeWalkerTest extends SitesTest {
         loaded.setAccessible(true);
         boolean before = loaded.getBoolean(null);
         loaded.set(null, true);
-        Walker made = NativeWalker.make(Walker.modern());
+        Walker made = NativeWalker.make(Walker.jdk());
         loaded.set(null, before);
         assertTrue(made instanceof NativeWalker);
         return made;

@@ -34,9 +34,9 @@ class SitesTest {
     private Cursor cursor;
     private final List<Stack> met = new ArrayList<>();
 
-    /** The way of walking that is tested. */
+    /** The walker under test. */
     Walker walker() throws ReflectiveOperationException {
-        return Walker.modern();
+        return Walker.jdk();
     }
 
     @BeforeEach
@@ -75,14 +75,14 @@ class SitesTest {
     }
 
     @Test
-    void callsOnOneLineAreTwoPlaces() {
+    void callsOnOneLineAreTwoCallSites() {
         new Store().twice();
         assertEquals("shop:Store.twice#0", met.get(0).loc);
         assertEquals("shop:Store.twice#1", met.get(1).loc);
     }
 
     @Test
-    void codeMayBeRunByWhatIsNoCall() throws Exception {
+    void codeMayRunByInstructionsThatAreNotCalls() throws Exception {
         Object store = newlyLoaded();
         store.getClass().getMethod("lazily").invoke(store);
         assertArrayEquals(
@@ -106,7 +106,7 @@ class SitesTest {
     }
 
     @Test
-    void whereNothingIsTheTargetsTheInnermostFrameOutsideTheAgentStands() throws Exception {
+    void withoutFramesOfTheTargetTheInnermostFrameOutsideTheAgentIsUsed() throws Exception {
         Thread thread = new Thread(Store.probe);
         thread.start();
         thread.join();
@@ -139,7 +139,7 @@ class SitesTest {
     }
 
     @Test
-    void manyStacksAreAllKnownAgain() {
+    void manyStacksAreAllRecognised() {
         for (int round = 0; round < 2; round++) {
             for (int depth = 0; depth < 25; depth++) {
                 new Store().deep(depth);
@@ -175,17 +175,17 @@ class SitesTest {
     }
 
     @Test
-    void packagesSayWhatIsTheTargets() throws IOException {
-        assertTrue(sites.targets(Store.class));
-        assertTrue(sites.targets("shop.sub.Other"));
-        assertFalse(sites.targets("shopping.Cart"));
-        assertFalse(sites.targets(String.class));
+    void packagesDefineTheTarget() throws IOException {
+        assertTrue(sites.isOfTarget(Store.class));
+        assertTrue(sites.isOfTarget("shop.sub.Other"));
+        assertFalse(sites.isOfTarget("shopping.Cart"));
+        assertFalse(sites.isOfTarget(String.class));
         Sites all = new Sites(List.of(), file);
-        assertTrue(all.targets("org.example.Main"));
-        assertTrue(all.targets("Main"));
-        assertFalse(all.targets(String.class));
-        assertFalse(all.targets(Sites.class));
-        assertFalse(new Sites(List.of("undermine"), file).targets(Sites.class));
+        assertTrue(all.isOfTarget("org.example.Main"));
+        assertTrue(all.isOfTarget("Main"));
+        assertFalse(all.isOfTarget(String.class));
+        assertFalse(all.isOfTarget(Sites.class));
+        assertFalse(new Sites(List.of("undermine"), file).isOfTarget(Sites.class));
     }
 
     @Test
@@ -205,14 +205,14 @@ class SitesTest {
         return new WeakReference<>(store.getClass());
     }
 
-    /** A store whose class is loaded anew. */
+    /** A store with a newly loaded class. */
     private static Object newlyLoaded() throws Exception {
         Class<?> type = new OwnLoader().loadClass("shop.Store");
         type.getField("probe").set(null, Store.probe);
         return type.getDeclaredConstructor().newInstance();
     }
 
-    /** Loads the target once more. */
+    /** Loads the target again. */
     private static final class OwnLoader extends ClassLoader {
         @Override
         protected Class<?> loadClass(String name, boolean resolve) throws ClassNotFoundException {

@@ -11,14 +11,14 @@ import org.junit.jupiter.api.io.TempDir;
 import undermine.agent.wire.Cursor;
 import undermine.agent.wire.EventFile;
 
-/** The same sites and stacks where stacks are known again by what is in an exception. */
+/** The tests of SitesTest with a walker that recognises stacks by exceptions. */
 class TraceWalkerTest extends SitesTest {
     @TempDir
     Path other;
 
-    /** Says how often it was asked. */
+    /** Counts its walks. */
     private static final class Counting extends Walker {
-        private final Walker walker = Walker.modern();
+        private final Walker walker = Walker.jdk();
         int asked;
 
         @Override
@@ -41,7 +41,7 @@ class TraceWalkerTest extends SitesTest {
         return deeper > 0 ? deep(sites, cursor, deeper - 1) : sites.here(cursor);
     }
 
-    /** Both at the same place. */
+    /** Both calls have the same call site. */
     private Stack[] twice(Sites sites, Cursor cursor, int deeper) {
         Stack[] found = new Stack[2];
         for (int i = 0; i < 2; i++) {

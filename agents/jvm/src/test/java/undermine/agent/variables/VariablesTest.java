@@ -27,7 +27,7 @@ class VariablesTest {
         private Role role = Role.FOLLOWING;
     }
 
-    /** What a program might have. */
+    /** An example of a program's state. */
     static final class Peer extends Base {
         static int TERM = 3;
         final AtomicReference<Role> shared = new AtomicReference<>(Role.LEADING);
@@ -77,7 +77,7 @@ class VariablesTest {
     }
 
     @Test
-    void whatIsNotThereOrNotPlainIsAbsent() {
+    void missingAndComplexValuesAreAbsent() {
         Peer peer = new Peer();
         for (String rest : List.of("terms", "votes", "votes[s3]", "terms[5]", "terms[x]", "absent", "nothing.more")) {
             assertNull(published(rest, peer), rest);
@@ -96,7 +96,7 @@ class VariablesTest {
         assertEquals(8, text.length() - 56);
     }
 
-    /** Votes of a program that asks another thread for them, which publishes variables itself. */
+    /** A map whose values come from another thread, which itself publishes variables. */
     static final class Asking extends AbstractMap<String, List<Integer>> {
         Runnable asked;
 
@@ -129,7 +129,7 @@ class VariablesTest {
     }
 
     @Test
-    void refusesWhatIsNoPath() {
+    void refusesMalformedPaths() {
         for (String path : List.of("a.b.C.x", "a:", "a:C..x", "a:C.x[1")) {
             assertThrows(IllegalArgumentException.class, () -> variables(path), path);
         }

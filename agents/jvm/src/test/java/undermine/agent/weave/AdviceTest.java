@@ -17,12 +17,12 @@ import org.junit.jupiter.api.Test;
 import undermine.agent.record.ThreadState;
 import undermine.agent.record.WovenFrame;
 
-/** What woven methods do with the frames of their thread, whatever their hooks do. */
+/** Woven methods push and pop their frames, whatever their hooks do. */
 public class AdviceTest {
     private final ThreadState state = ThreadState.get();
     private WovenFrame outer;
 
-    /** What is woven. */
+    /** The class to weave. */
     public static final class Subject implements Callable<Integer> {
         @Override
         public Integer call() {
@@ -34,7 +34,7 @@ public class AdviceTest {
         }
     }
 
-    /** Hooks as they may be. */
+    /** Hooks that continue, fail or answer. */
     public static final class Entry {
         static WovenFrame inner;
 

@@ -23,9 +23,9 @@ import undermine.agent.process.ProcessIds;
 import undermine.agent.stacks.CallCounter;
 import undermine.agent.wire.Config;
 
-/** A class of the target does the same when it is woven, and its calls are counted as before. */
+/** A woven class behaves as before, and its calls are counted as before. */
 class CallWeaverTest {
-    /** What is woven. */
+    /** The class to weave. */
     public static class Target {
         private final ReentrantLock lock = new ReentrantLock();
 
@@ -62,7 +62,7 @@ class CallWeaverTest {
         }
     }
 
-    /** What is written to streams: its flags stay. */
+    /** A serializable class, which must keep its flags. */
     @SuppressWarnings("serial")
     public static class Kept implements Serializable {
         public synchronized int held() {
@@ -70,7 +70,7 @@ class CallWeaverTest {
         }
     }
 
-    /** What has nothing to weave. */
+    /** A class without anything to weave. */
     public static class Plain {
         public int sum(int one, int other) {
             return Math.addExact(one, other);
@@ -103,7 +103,7 @@ class CallWeaverTest {
     }
 
     @Test
-    void itDoesTheSame() throws Exception {
+    void aWovenClassBehavesAsBefore() throws Exception {
         Class<?> type = loaded(Target.class);
         Object own = type.getDeclaredConstructor().newInstance();
         Method held = type.getMethod("held", long.class, int.class, String.class);
@@ -118,7 +118,7 @@ class CallWeaverTest {
     }
 
     @Test
-    void theFlagsOfWhatIsWrittenToStreamsStay() throws Exception {
+    void serializableClassesKeepTheirFlags() throws Exception {
         Class<?> kept = loaded(Kept.class);
         assertTrue(Modifier.isSynchronized(kept.getMethod("held").getModifiers()));
         assertEquals(3, kept.getMethod("held").invoke(kept.getDeclaredConstructor().newInstance()));
@@ -150,7 +150,7 @@ class CallWeaverTest {
     }
 
     @Test
-    void whatHasNothingOfTheKindIsLeftAlone() throws Exception {
+    void classesWithoutSuchCallsAreUnchanged() throws Exception {
         assertNull(woven(Plain.class).bytes);
         assertNull(weaver("time").woven(Target.class.getClassLoader(), file(Target.class)).bytes);
         assertNull(weaver("process", "raw").woven(Target.class.getClassLoader(), file(Target.class)).bytes);

@@ -6,10 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.junit.jupiter.api.Test;
 
-/** Classes of Netty are known by the end of their names. */
+/** Netty's classes are recognised by the end of their names. */
 class NettyMethodsTest {
     @Test
-    void underItsOwnNameAndThoseOfOthers() {
+    void classesAreFoundUnderAnyPackageName() {
         for (String prefix : new String[] {"io/netty/channel/", "io/grpc/netty/shaded/io/netty/channel/"}) {
             assertTrue(NettyMethods.of(prefix + "unix/FileDescriptor", false).containsKey("close()V"));
             assertTrue(NettyMethods.of(prefix + "unix/Socket", false).containsKey(
@@ -20,14 +20,14 @@ class NettyMethodsTest {
     }
 
     @Test
-    void othersAreNot() {
+    void otherClassesAreNotFound() {
         assertNull(NettyMethods.of("java/net/Socket", false));
         assertNull(NettyMethods.of("com/example/unix/Socket", false));
         assertNull(NettyMethods.of("io/netty/channel/unix/SocketWritableByteChannel", false));
     }
 
     @Test
-    void waitsAndHandOverOnlyIfTheyAreWanted() {
+    void waitsAndHandOverOnlyIfObserved() {
         int without = NettyMethods.of("io/netty/channel/epoll/Native", false).size();
         assertEquals(without + 4, NettyMethods.of("io/netty/channel/epoll/Native", true).size());
         assertEquals(2, NettyMethods.handover("a/io/netty/util/concurrent/AbstractEventExecutor").size());

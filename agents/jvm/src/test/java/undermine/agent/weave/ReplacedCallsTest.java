@@ -15,7 +15,7 @@ import undermine.agent.process.NativeHelper;
 import undermine.agent.process.ProcessIds;
 import undermine.agent.wire.Config;
 
-/** What calls are replaced by is there, and so is what they are instead of. */
+/** Each replaced method and its replacement exist. */
 class ReplacedCallsTest {
     private static ReplacedCalls calls() throws IOException {
         List<String> families = List.of("sync", "handover", "time");
@@ -33,7 +33,7 @@ class ReplacedCallsTest {
     }
 
     @Test
-    void eachCallIsReplacedByOneThatIsThere() throws Exception {
+    void eachReplacementExists() throws Exception {
         int count = 0;
         for (Map.Entry<String, Map<String, ReplacedCalls.Replacement>> owner : calls().byOwner.entrySet()) {
             for (Map.Entry<String, ReplacedCalls.Replacement> each : owner.getValue().entrySet()) {
@@ -42,7 +42,7 @@ class ReplacedCallsTest {
                 ReplacedCalls.Replacement call = each.getValue();
                 boolean isMissing = call.owner.endsWith("NewestCalls") && NativeHelper.version() < 19;
                 Method original = isMissing ? null : method(type(owner.getKey()), name, descriptor);
-                String places = call.isPlaced ? call.descriptor.replace(")", "III)") : call.descriptor;
+                String places = call.isNumbered ? call.descriptor.replace(")", "III)") : call.descriptor;
                 Method instead = method(type(call.owner), name, places);
                 assertTrue(Modifier.isStatic(instead.getModifiers()), each.getKey());
                 assertEquals(
@@ -56,7 +56,7 @@ class ReplacedCallsTest {
     }
 
     @Test
-    void whatBothFamiliesHaveIsThereForEach() throws Exception {
+    void callsOfBothFamiliesAreReplacedForEach() throws Exception {
         for (String family : new String[] {"sync", "handover"}) {
             Map<String, Object> json =
                     new HashMap<>(Map.of("version", 2L, "incarnation", 1L, "observe", List.of(family)));

@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** A method is woven only where all that its hooks are given is there. */
+/** A method is woven only if all fields exist that its hooks need. */
 class WeaverTest {
     private final List<String> left = new ArrayList<>();
 
@@ -38,7 +38,7 @@ class WeaverTest {
     }
 
     @Test
-    void aFieldThatIsNotThere() throws IOException {
+    void aMissingField() throws IOException {
         assertFalse(isWoven("delete()Z", "files/FileHooks.delete(this.way Ljava/lang/String;)"));
         assertFalse(isWoven("delete()Z", "files/FileHooks.delete(this.path [B)"));
         assertEquals(List.of("delete (no way)", "delete (no path)"), left);

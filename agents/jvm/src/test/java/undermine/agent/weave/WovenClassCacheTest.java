@@ -24,7 +24,7 @@ class WovenClassCacheTest {
     }
 
     @Test
-    void whatWasWovenIsThereForTheNextProcess() {
+    void wovenClassesAreKeptForTheNextProcess() {
         WovenClassCache first = kept();
         first.put(WovenClassCache.key("a/B", ORIGINAL), WOVEN);
         first.put(WovenClassCache.key("a/C", ORIGINAL), null);
@@ -37,7 +37,7 @@ class WovenClassCacheTest {
     }
 
     @Test
-    void whatAnotherProcessHasKeptMeanwhileStays() {
+    void entriesOfOtherProcessesAreKept() {
         WovenClassCache first = kept();
         WovenClassCache second = kept();
         first.put(WovenClassCache.key("a/B", ORIGINAL), WOVEN);
@@ -49,13 +49,13 @@ class WovenClassCacheTest {
     }
 
     @Test
-    void nothingIsWrittenWithoutNews() {
+    void nothingIsWrittenWithoutChanges() {
         kept().save();
         assertEquals(0, folder.toFile().list().length);
     }
 
     @Test
-    void noFolderAndAFolderThatIsNotThereDoNoHarm() {
+    void aMissingFolderDoesNoHarm() {
         for (String name : new String[] {"", folder.resolve("missing").toString()}) {
             WovenClassCache classes = new WovenClassCache(name);
             classes.put(WovenClassCache.key("a/B", ORIGINAL), WOVEN);
@@ -64,7 +64,7 @@ class WovenClassCacheTest {
     }
 
     @Test
-    void aDamagedFileIsAsGoodAsNone() throws IOException {
+    void aDamagedFileIsIgnored() throws IOException {
         WovenClassCache first = kept();
         first.put(WovenClassCache.key("a/B", ORIGINAL), WOVEN);
         first.save();

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The event file: the golden one, and what threads and interrupts do to it. */
+/** The event file: compared with the golden one, and written by many or interrupted threads. */
 class EventFileTest {
     private static final Path GOLDEN = Path.of("../../protocol/golden/s1.1.4242.events");
     private static final String PROCESS =
@@ -70,7 +70,7 @@ class EventFileTest {
         byte[] written = Files.readAllBytes(path);
         assertArrayEquals(golden, Arrays.copyOf(written, golden.length));
         byte[] empty = Arrays.copyOf(Arrays.copyOf(golden, 4), EventFile.CHUNK);
-        for (int chunk = golden.length; chunk < written.length; chunk += EventFile.CHUNK) { // made beforehand
+        for (int chunk = golden.length; chunk < written.length; chunk += EventFile.CHUNK) { // chunks that were added in advance
             assertArrayEquals(empty, Arrays.copyOfRange(written, chunk, chunk + EventFile.CHUNK));
         }
     }
@@ -94,7 +94,7 @@ class EventFileTest {
     }
 
     @Test
-    void textsAreCutAndHalfCharactersEscaped() throws IOException {
+    void longTextsAreCutAndLoneSurrogatesEscaped() throws IOException {
         Cursor cursor = new Cursor(file);
         assertEquals(0, file.string(cursor, ""));
         assertEquals(1, file.string(cursor, "x".repeat(10_000)));
@@ -115,34 +115,34 @@ class EventFileTest {
 
     @Test
     void theChunkOfAThreadThatEndedIsUsedAgain() throws Exception {
-        Chunk[] places = new Chunk[2];
+        Chunk[] chunks = new Chunk[2];
         for (int i = 0; i < 2; i++) {
-            Chunk[] into = places;
+            Chunk[] into = chunks;
             int number = i;
-            Thread thread = new Thread(() -> into[number] = new Cursor(file).place);
+            Thread thread = new Thread(() -> into[number] = new Cursor(file).chunk);
             thread.start();
             thread.join();
         }
-        assertSame(places[0], places[1]);
+        assertSame(chunks[0], chunks[1]);
     }
 
     @Test
-    void whatIsGivenBackIsTakenOnce() {
+    void aChunkThatIsGivenBackIsReusedOnce() {
         Cursor first = new Cursor(file);
         first.done();
         first.done();
         Cursor second = new Cursor(file);
-        assertSame(first.place, second.place);
-        assertNotSame(second.place, new Cursor(file).place);
+        assertSame(first.chunk, second.chunk);
+        assertNotSame(second.chunk, new Cursor(file).chunk);
     }
 
     @Test
-    void veryManyThreadsShare() {
-        List<Chunk> places = new ArrayList<>();
+    void veryManyThreadsShareChunks() {
+        List<Chunk> chunks = new ArrayList<>();
         for (int i = 0; i < 2000; i++) {
-            places.add(new Cursor(file).place);
+            chunks.add(new Cursor(file).chunk);
         }
-        assertTrue(places.stream().distinct().count() < 600);
+        assertTrue(chunks.stream().distinct().count() < 600);
     }
 
     @Test
@@ -189,7 +189,7 @@ class EventFileTest {
         assertEquals(16_000, kinds().get(5));
     }
 
-    /** How many records of each type are in the file, each whole. */
+    /** The number of complete records of each type in the file. */
     private Map<Integer, Integer> kinds() throws IOException {
         ByteBuffer data = ByteBuffer.wrap(Files.readAllBytes(path)).order(ByteOrder.LITTLE_ENDIAN);
         Map<Integer, Integer> found = new TreeMap<>();

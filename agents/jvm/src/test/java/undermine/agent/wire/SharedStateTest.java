@@ -15,7 +15,7 @@ class SharedStateTest {
     private final SharedState state = new SharedState(view);
 
     @Test
-    void refusesWhatIsNoStateFile() {
+    void refusesOtherFiles() {
         assertThrows(IllegalArgumentException.class, () -> new SharedState(ByteBuffer.allocate(100)));
         assertThrows(IllegalArgumentException.class, () -> new SharedState(ByteBuffer.wrap("UMS2".getBytes())));
     }
@@ -37,7 +37,7 @@ class SharedStateTest {
     }
 
     @Test
-    void raisesTheFlagsOfFirstHalves() {
+    void setsTheFlagsOfFirstOccurrences() {
         state.raise(65);
         assertEquals(1, view.get(65));
         assertTrue(state.flag(65));

@@ -80,7 +80,7 @@ class ToolLinkTest {
     }
 
     @Test
-    void whoIsRefusedAsksNoMore() {
+    void aRefusedAgentAsksNoMore() {
         toHello = "{\"type\": \"refused\", \"why\": \"another version\"}\n";
         assertNull(link.welcome());
         assertNull(ask());
@@ -88,7 +88,7 @@ class ToolLinkTest {
     }
 
     @Test
-    void aBrokenConnectionIsNoAnswer() throws IOException {
+    void aBrokenConnectionGivesNoAnswer() throws IOException {
         toOthers = "";
         assertNull(ask());
         toOthers = "not JSON\n";

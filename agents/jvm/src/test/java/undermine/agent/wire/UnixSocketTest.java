@@ -88,17 +88,17 @@ class UnixSocketTest {
     }
 
     @Test
-    void whoeverDoesNotAnswerIsLeft() {
+    void aServerThatDoesNotAnswerTimesOut() {
         assertThrows(IOException.class, () -> talk("wait\n", 1, 100));
     }
 
     @Test
-    void whoeverHangsUpGivesNoAnswer() {
+    void aServerThatHangsUpGivesNoAnswer() {
         assertThrows(IOException.class, () -> talk("bye\n", 1, 10_000));
     }
 
     @Test
-    void nobodyThereIsNoAnswer() throws Exception {
+    void aMissingServerGivesNoAnswer() throws Exception {
         server.close();
         path = folder.resolve("nobody").toString();
         assertThrows(IOException.class, () -> talk("hello\n", 1, 1000));

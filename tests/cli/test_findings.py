@@ -1,0 +1,148 @@
+"""The list of findings as a person sees it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from undermine.cli.findings import show_findings
+from undermine.model.finding import Finding, Realism, Variant
+from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.run import Verdict
+from undermine.testing import point
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold red]x[/bold red] \u202e\x00"
+
+PLAN = Plan((Step(At(point()), Crash()),))
+
+
+def finding(number: int = 1, **more: Any) -> Finding:
+    fields: dict[str, Any] = {
+        "id": f"F{number}",
+        "symptom": "lost 3 writes",
+        "title": f"title {number}",
+        "plan": PLAN,
+        "runs": (1, 2),
+        "strategies": ("random",),
+        "verdicts": (),
+        "tries": 3,
+        "hits": 3,
+        "control_tries": 3,
+    }
+    return Finding(**{**fields, **more})
+
+
+def said(capsys: pytest.CaptureFixture[str], *findings: Finding, **more: Any) -> str:
+    show_findings(findings, **more)
+    return capsys.readouterr().out
+
+
+def test_findings_are_shown_with_plan_rate_evidence_and_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = Verdict("fail", "x", "lost 4 writes", ("evidence one", "evidence two"), "ledger")
+    other = Verdict("fail", "y", "another", ("evidence of another",), "hang")
+    found = finding(verdicts=(other, verdict), strategies=("random", "exhaustive"), faults=("crash", "delay"))
+    text = said(capsys, found, new_logs={"F1": tuple(f"new {n}" for n in range(5))})
+    for part in (
+        "F1 title 1\n",
+        "seen      in 2 runs, by random, exhaustive, with crash, delay",
+        "again     reproduced 3/3, 0/3 without the fault",
+        "evidence  evidence one",
+        "evidence  evidence two",
+        "new log   new 2",
+        "replay    undermine replay F1\n",
+        "bundle    undermine bundle F1\n",
+    ):
+        assert part in text
+    assert "of another" not in text
+    assert "new 3" not in text
+
+
+def test_text_of_a_target_is_text_in_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = Verdict("fail", HOSTILE, "s", (HOSTILE,), "ledger")
+    plan = Plan((Step(At(point(target=HOSTILE)), Crash()),))
+    hostile = finding(title=HOSTILE, symptom="s", plan=plan, verdicts=(verdict,), variants=(Variant("", plan, 2),))
+    text = said(capsys, hostile, remarks={"F1": HOSTILE}, new_logs={"F1": [HOSTILE]})
+    text += said(capsys, finding(title=HOSTILE, suppressed=HOSTILE))
+    assert text.replace("\n", "").isprintable()
+    assert text.count("[bold red]x") == 8
+
+
+@pytest.mark.parametrize(
+    ("more", "part"),
+    [
+        ({"hits": 0}, "title 1 (not reproduced)"),
+        ({"control_hits": 1}, "title 1 (flaky: it fails without the fault too)"),
+        ({"control_hits": 1}, "reproduced 3/3, 1/3 without the fault"),
+        ({"tries": 0, "hits": 0, "control_tries": 0}, "again     not tried yet"),
+        ({"tries": 0, "hits": 0, "elsewhere": 2}, "2 re-runs say nothing: the fault fired elsewhere or not at all"),
+        ({"runs": (1,)}, "in 1 run, by random"),
+    ],
+)
+def test_doubts_are_said(capsys: pytest.CaptureFixture[str], more: dict[str, Any], part: str) -> None:
+    text = said(capsys, finding(**more))
+    assert part in text
+    assert "reproduced not" not in text
+
+
+def test_variants_are_shown_but_not_all(capsys: pytest.CaptureFixture[str]) -> None:
+    variants = tuple(Variant(f"s{n}", Plan((Step(At(point(loc=f"a:f#{n}")), Crash()),)), n, n) for n in range(1, 6))
+    text = said(capsys, finding(variants=variants))
+    assert "also by   crash before file.write data at a:f#1 on n1 (1 run)" in text
+    assert "a:f#3 on n1 (3 runs)" in text
+    assert "a:f#4" not in text
+    assert "also by   faults at 2 other places" in text
+
+
+def test_what_no_device_causes_has_a_section_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    unreal = finding(realism=Realism("dropped", f"the disk was slow and {HOSTILE}"))
+    text = said(capsys, unreal)
+    assert text.startswith("\ndropped: no slow device causes these delays, so they are no bugs\n\nF1 title 1\n")
+    assert "reason    the disk was slow and" in text
+    assert text.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("realism", "part"),
+    [
+        (Realism("realistic", "it took 10.0 s"), "device    it took 10.0 s\n"),
+        (Realism("unchecked", "not root"), "device    not checked: not root\n"),
+    ],
+)
+def test_what_a_slow_device_showed_is_said(capsys: pytest.CaptureFixture[str], realism: Realism, part: str) -> None:
+    assert part in said(capsys, finding(realism=realism))
+    assert "device" not in said(capsys, finding(realism=realism, hits=0))
+
+
+def test_a_suppressed_finding_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, finding(suppressed="until 2027-01-31: issue 12"))
+    assert text == "\nF1 title 1\n   suppressed until 2027-01-31: issue 12\n"
+
+
+def test_a_suppression_that_is_over_is_remembered(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, finding(), remarks={"F1": "was suppressed until 2026-01-31: issue 12"})
+    assert "note      was suppressed until 2026-01-31: issue 12" in text
+
+
+def test_the_most_certain_come_first(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(
+        capsys,
+        finding(1, suppressed="x"),
+        finding(2, control_hits=1),
+        finding(3, hits=0),
+        finding(4, tries=0, hits=0, control_tries=0),
+        finding(5),
+        finding(6),
+    )
+    assert re.findall(r"^F(\d)", text, re.MULTILINE) == ["5", "6", "4", "3", "2", "1"]
+
+
+def test_options_that_find_the_campaign_are_in_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, finding(), options=" -c [x] --campaign y")
+    assert "undermine replay F1 -c [x] --campaign y\n" in text
+    assert "undermine bundle F1 -c [x] --campaign y\n" in text
+
+
+def test_no_findings_are_said_to_be_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no findings" in said(capsys)

@@ -1,0 +1,171 @@
+"""Progress: without a terminal every finished run is a line; on a terminal a board shows them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from undermine.analysis.coverage import Reached
+from undermine.campaign.experiments import News
+from undermine.cli import progress as progress_module
+from undermine.cli.progress import Board, progress
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold red]x[/bold red] \u202e\x00"
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """The lines that the listener prints for some news, on a console that is no terminal."""
+
+    def run(*news: News) -> list[str]:
+        out = io.StringIO()
+        monkeypatch.setattr(progress_module, "console", lambda: Console(file=out, width=80, highlight=False))
+        with progress("hunt", 60) as listener:
+            for item in news:
+                listener(item)
+        return out.getvalue().splitlines()
+
+    return run
+
+
+def done(symptom: str = "", status: str = "fired", run: int = 7, **more: Any) -> News:
+    return News("done", "", {"run": run, "strategy": "random", "status": status, "symptom": symptom, **more})
+
+
+def reached(runs: int = 9, locations: int = 23, classes: int = 12, since: int = 31, **more: Any) -> Reached:
+    return Reached(
+        runs=runs,
+        points=175,
+        points_fired=33,
+        locations=40,
+        locations_fired=locations,
+        recovery_classes=classes,
+        runs_since_new=since,
+        **more,
+    )
+
+
+COVERAGE = "faults fired at 33 of 175 points, 23 of 40 source locations; 12 recovery classes (last new one 31 runs ago)"
+
+
+def board(*news: News) -> str:
+    out = io.StringIO()
+    made = Board("hunt", 60.0)
+    for item in news:
+        made.take(item)
+    Console(file=out, width=120, color_system=None).print(made)
+    return out.getvalue()
+
+
+def decided(kind: str, text: str) -> News:
+    return News(kind, f"{text}: lost 3 writes", {"symptom": "lost 3 writes"})
+
+
+def test_without_a_terminal_every_finished_run_is_a_line(lines: Callable[..., list[str]]) -> None:
+    said = lines(
+        News("run", "crash …", {"run": 7, "strategy": "random"}),
+        done(),
+        done("lost write", run=8),
+        done("", "not_fired"),
+    )
+    assert len(said) == 3
+    assert said[0].split()[-4:] == ["run", "7", "random", "ok"]
+    assert said[1].endswith("=> lost write")
+    assert said[2].rstrip().endswith("not fired")
+    assert not any("\x1b" in line for line in said)
+
+
+@pytest.mark.parametrize("kind", ["broken", "resume"])
+def test_without_a_terminal_what_went_wrong_is_a_line(lines: Callable[..., list[str]], kind: str) -> None:
+    (line,) = lines(News(kind, "run 3 broke: port in use", {"run": 3}))
+    assert line.endswith("run 3 broke: port in use")
+
+
+def test_news_of_unknown_kind_are_not_shown(lines: Callable[..., list[str]]) -> None:
+    assert lines(News("weather", "rain")) == []
+
+
+def test_hostile_text_reaches_the_lines_as_text(lines: Callable[..., list[str]]) -> None:
+    said = "".join(lines(done(HOSTILE), News("broken", HOSTILE, {"run": 1})))
+    assert said.isprintable()
+    assert said.count("[bold red]x") == 2
+
+
+def test_brackets_are_shown_without_a_backslash(lines: Callable[..., list[str]]) -> None:
+    assert lines(done("KeyError in list[int]"))[0].endswith("KeyError in list[int]")
+
+
+def test_a_long_symptom_stays_on_its_line(lines: Callable[..., list[str]]) -> None:
+    assert len(lines(done("word " * 60))) == 1
+
+
+def test_without_a_terminal_a_run_says_what_it_brought_and_others_say_nothing(lines: Callable[..., list[str]]) -> None:
+    said = lines(
+        done(coverage=reached(1, 1, 0)),
+        done(coverage=reached(2, 1, 1)),
+        done(coverage=reached(3, 1, 1)),
+        done("lost write", coverage=reached(4, 2, 2)),
+    )
+    assert [line.partition("(")[2] for line in said] == [
+        "new: location 1 of 40)",
+        "new: recovery class 1)",
+        "",
+        "new: location 2 of 40, recovery class 2) => lost write",
+    ]
+
+
+def test_a_campaign_that_goes_on_says_once_where_it_stands(lines: Callable[..., list[str]]) -> None:
+    said = lines(News("coverage", "9 experiments so far", {"coverage": reached()}), done(coverage=reached(10)), done())
+    assert said[0].endswith(f"9 experiments so far: {COVERAGE}")
+    assert not any("new:" in line for line in said[1:])
+
+
+def test_coverage_that_is_told_late_takes_nothing_back() -> None:
+    assert "23 of 40 source locations" in board(done(coverage=reached(9)), done(coverage=reached(8, 22)))
+
+
+def test_the_board_shows_coverage_once_there_is_some() -> None:
+    assert COVERAGE in board(done(coverage=reached()))
+    assert "source locations" not in board(done())
+
+
+def test_the_board_counts_runs_statuses_and_symptoms() -> None:
+    drawn = board(done("lost"), done("lost", run=8), done(run=9))
+    assert "hunt: 3 runs" in drawn
+    assert "random 3" in drawn
+    assert "fired 3" in drawn
+    assert "FAIL ×2  lost" in drawn
+
+
+def test_the_board_shows_what_runs_now_until_it_is_done() -> None:
+    running = News("run", "crash before x", {"run": 7, "strategy": "random"})
+    assert "now  random: crash before x" in board(running)
+    assert "now" not in board(running, done(run=7))
+
+
+def test_hostile_text_reaches_the_board_as_text() -> None:
+    drawn = board(News("run", HOSTILE, {"run": 1, "strategy": "random"}), done(HOSTILE, run=2))
+    assert drawn.replace("\n", "").isprintable()
+
+
+def test_the_board_shows_what_is_thought_of_a_symptom() -> None:
+    first = done("lost 3 writes")
+    assert "lost 3 writes (being confirmed)" in board(first, decided("suspect", "confirming"))
+    confirming = decided("confirming", "confirming 2/3")
+    assert "lost 3 writes (confirming 2/3)" in board(first, decided("suspect", "confirming"), confirming)
+    last = decided("flaky", "flaky, it fails without the fault too (3/3, 1/3 without the fault)")
+    assert "(flaky, it fails without the fault too (3/3, 1/3" in board(first, confirming, last)
+
+
+@pytest.mark.parametrize("kind", ["suspect", "confirmed", "flaky", "not confirmed", "dropped"])
+def test_without_a_terminal_a_decision_is_a_line(lines: Callable[..., list[str]], kind: str) -> None:
+    (line,) = lines(decided(kind, "so it is"))
+    assert line.endswith("so it is: lost 3 writes")
+
+
+def test_without_a_terminal_re_runs_are_lines_only_when_they_are_over(lines: Callable[..., list[str]]) -> None:
+    assert lines(decided("confirming", "confirming 1/3")) == []

@@ -1,0 +1,83 @@
+"""The result of a replay as a person sees it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from undermine.campaign.replaying import ReplayedRun, ReplayResult
+from undermine.cli.replay import replay_words, show_replays
+from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.run import Verdict
+from undermine.testing import point
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold red]x[/bold red] \u202e\x00"
+
+PLAN = Plan((Step(At(point()), Crash()),))
+
+
+def replayed(kind: Literal["fault", "control"] = "fault", symptom: str = "", **more: Any) -> ReplayedRun:
+    fields: dict[str, Any] = {"run": 1, "counted": True, "status": "fired", "reason": "", "verdicts": ()}
+    return ReplayedRun(kind=kind, symptom=symptom, **{**fields, **more})
+
+
+def result(**more: Any) -> ReplayResult:
+    fields: dict[str, Any] = {"finding": "F1", "plan": PLAN, "tries": 5, "fired": 5, "hits": 5, "symptoms": ("lost",)}
+    return ReplayResult(**{**fields, **more})
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (
+            {"control_tries": 5, "control_fired": 5},
+            "failed 5 of 5 in which the fault fired, 0 of 5 without the fault",
+        ),
+        ({}, "failed 5 of 5 in which the fault fired"),
+        ({"fired": 0, "hits": 0}, "the fault never fired (5 runs)"),
+        (
+            {"fired": 3, "hits": 2, "control_tries": 1},
+            "failed 2 of 3 in which the fault fired; without the fault its moment never came (1 run)",
+        ),
+        ({"plan": Plan(), "hits": 0}, "failed 0 of 5 without any fault"),
+    ],
+)
+def test_a_replay_says_how_often_with_and_without(more: dict[str, Any], words: str) -> None:
+    assert replay_words(result(**more)) == words
+
+
+def test_runs_that_do_not_count_say_why(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = (
+        replayed(symptom="lost"),
+        replayed(counted=False, status="not_fired", reason="skipped: there is no node n7", run=2),
+        replayed("control", counted=False, status="broken", reason="port in use", run=3),
+    )
+    show_replays([result(runs=runs, hits=1, warnings=("Python was 2 there",), folder="/x")])
+    text = capsys.readouterr().out
+    assert "different: Python was 2 there" in text
+    assert "  1 × lost\n" in text
+    assert "run 2 did not fire: skipped: there is no node n7" in text
+    assert "run 3 without the fault broke: port in use" in text
+    assert "runs are kept in /x" in text
+
+
+def test_a_plan_of_ones_own_is_shown_with_what_the_checkers_said(capsys: pytest.CaptureFixture[str]) -> None:
+    verdicts = (Verdict("fail", "gone", "lost", ("line",), "mine"), Verdict("unknown", HOSTILE, "", (), "other"))
+    own = result(finding="", runs=(replayed(symptom="lost", verdicts=verdicts),))
+    show_replays([own, own, result(finding=HOSTILE)])
+    text = capsys.readouterr().out
+    assert "run 1: mine fails: gone\n      line\n" in text
+    assert "run 1: other cannot tell: " in text
+    assert text.replace("\n", "").isprintable()
+    assert text.count("runs are kept") == 1
+    show_replays([result(runs=own.runs)])
+    assert "mine" not in capsys.readouterr().out
+
+
+def test_a_control_that_fails_shows_how(capsys: pytest.CaptureFixture[str]) -> None:
+    run = replayed("control", "lost", verdicts=(Verdict("fail", "gone", "lost", (), "mine"),), run=9)
+    show_replays([result(runs=(run,), control_tries=1, control_fired=1, control_hits=1)])
+    text = capsys.readouterr().out
+    assert "1 of 1 without the fault" in text
+    assert "run 9 without the fault: mine fails: gone" in text

@@ -1,0 +1,132 @@
+"""Operations on external stores, read from the events that adapters recorded (`protocol/README.md`, "Operations on a
+store").
+
+A pipeline or transaction is one operation with several commands. Replies are stored in events of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from undermine.analysis.stores.commands import BY_OPERATION, CommandEffect, Commands
+from undermine.model.columns import Columns
+from undermine.model.event import GOT
+
+OPERATIONS = ("db.read", "db.write", "db.commit", "msg.send", "msg.recv")
+LOST = "LOST"
+_MARK = '{"store":'
+
+
+class Command(NamedTuple):
+    """One command of an operation, and what it does."""
+
+    effect: CommandEffect
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    name: str
+
+
+class _Request(msgspec.Struct, frozen=True):
+    store: str
+    kind: str = ""
+    do: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
+
+
+class _Reply(msgspec.Struct, frozen=True):
+    store: str
+    got: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+_REQUESTS, _REPLIES = msgspec.json.Decoder(_Request), msgspec.json.Decoder(_Reply)
+
+
+class Operation(NamedTuple):
+    """One operation on a store. `got`: (key, values) in the order of its commands."""
+
+    row: int
+    t: int
+    end: int
+    who: tuple[int, int]
+    """The process and its thread."""
+    store: str
+    channels: str
+    """Where its channels are: in the whole store, or in one of its databases."""
+    commands: tuple[Command, ...]
+    got: tuple[tuple[str, tuple[str, ...]], ...]
+    failed: bool
+
+
+class StoreReader:
+    """Reads texts of operations; the same text is read once."""
+
+    def __init__(self, columns: Columns, tables: Mapping[str, Commands]) -> None:
+        self._columns = columns
+        self._tables = tables
+        self._requests: dict[tuple[int, int], tuple[str, str, tuple[Command, ...]] | None] = {}
+
+    def operations(self) -> Iterator[Operation]:
+        """All that happened or may have; in time order."""
+        columns, answers, lost = self._columns, self._answers(), self._columns.id_of(LOST)
+        rows = columns.find(*OPERATIONS)
+        names = ("t", "end", "seq", "op", "resource", "process", "thread", "error")
+        values = (getattr(columns, name)[rows].tolist() for name in names)
+        for row, t, end, seq, op, resource, process, thread, error in zip(rows.tolist(), *values, strict=True):
+            request = self._request_of(resource, op)
+            if request is not None and error != lost:
+                got = answers.get((process, seq), ())
+                yield Operation(row, t, end, (process, thread), *request, got, error != 0)
+
+    def _answers(self) -> dict[tuple[int, int], tuple[tuple[str, tuple[str, ...]], ...]]:
+        """What came back, by process and number of the operation."""
+        columns, found = self._columns, {}
+        rows = columns.find(GOT)
+        values = (getattr(columns, name)[rows].tolist() for name in ("resource", "process", "size"))
+        for resource, process, number in zip(*values, strict=True):
+            with contextlib.suppress(msgspec.MsgspecError):
+                found[process, number] = _REPLIES.decode(columns.text(resource)).got
+        return found
+
+    def _request_of(self, resource: int, op: int) -> tuple[str, str, tuple[Command, ...]] | None:
+        key = (resource, op)
+        if key not in self._requests:
+            self._requests[key] = self._read(self._columns.text(resource), self._columns.text(op))
+        return self._requests[key]
+
+    def _read(self, text: str, op: str) -> tuple[str, str, tuple[Command, ...]] | None:
+        if not text.startswith(_MARK):
+            return None
+        try:
+            request = _REQUESTS.decode(text)
+        except msgspec.MsgspecError:
+            return None  # cut, or not an adapter's
+        table = self._tables.get(request.kind)
+        channels = request.store.rpartition("/")[0] if table and table.shared_channels else request.store
+        commands = tuple(Command(_effect_of(table, name, op), keys, values, name) for name, keys, values in request.do)
+        return request.store, channels, commands
+
+
+def _effect_of(table: Commands | None, name: str, op: str) -> CommandEffect:
+    return (table.effect_of(name) if table else None) or BY_OPERATION[op]
+
+
+class Answers:
+    """What came back for each command of an operation: entries stand in the order of the commands."""
+
+    def __init__(self, operation: Operation) -> None:
+        self._left = list(operation.got)
+
+    def of(self, command: Command) -> list[tuple[str, tuple[str, ...]]]:
+        """One for each of its keys, if there is one."""
+        if not command.effect.answers:
+            return []
+        found = []
+        keys = command.keys or ("",)
+        for key in keys[:1] if command.effect.moves else keys:
+            at = next((at for at, entry in enumerate(self._left) if entry[0] == key), None)
+            if at is not None:
+                found.append(self._left.pop(at))
+        return found

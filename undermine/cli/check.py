@@ -1,0 +1,141 @@
+"""The command `undermine check`: its options, and what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from undermine import api
+from undermine.cli.console import console, plain
+from undermine.cli.options import (
+    HERE,
+    ConfigOption,
+    JsonOption,
+    SetOption,
+    listening,
+    load_config,
+    print_json,
+)
+from undermine.runtimes.table import RUNTIMES
+
+_SLOWEST_SHOWN = 5
+_NAME_WIDTH_MAX = 40
+
+
+def check(
+    config: ConfigOption = HERE,
+    params: SetOption = None,
+    prove_checkers: Annotated[
+        bool, typer.Option("--prove-checkers", help="Plant wrongs and show which checkers notice.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also say what the agents do not see.")] = False,
+    json: JsonOption = False,
+) -> int:
+    """The preflight: what the machine allows, three fault-free runs, what can be seen, what a campaign would cost.
+
+    With `--prove-checkers` also a dead node, a hang, lost data and altered answers: exits with 1 if a checker noticed none.
+
+    Examples: `undermine check -c my-system`, `undermine check --prove-checkers`
+    """
+    loaded = load_config(config, params)
+    with listening(json, title="check") as listener:
+        result = api.check(loaded, listener, prove=prove_checkers)
+    if json:
+        print_json(result)
+    else:
+        show_check(result, verbose=verbose)
+    return 1 if result.unproved else 0
+
+
+def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
+    out = console()
+    machine = Table(title="this machine", title_justify="left", box=None)
+    for ability in result.abilities:
+        machine.add_row(
+            "[green]yes[/green]" if ability.there else "[yellow]no[/yellow]", ability.name, plain(ability.detail)
+        )
+    out.print(machine)
+    out.print(f"nodes are kept apart by {plain(result.isolation)}")
+    agents = Table("node", "agent", "processes", "operations", title="agents", title_justify="left", box=None)
+    for seen in result.agents:
+        loaded = f"{seen.loaded} {seen.runtime}".strip()
+        if seen.loaded == "none":
+            loaded = f"[red]{seen.wanted} did not load[/red]"
+        if not RUNTIMES[seen.wanted].has_agent:
+            agents.add_row(seen.node, "no agent: process faults only", "", "")
+        else:
+            agents.add_row(seen.node, loaded, str(seen.processes), str(sum(seen.operations.values())))
+    out.print(agents)
+    for seen in result.agents:
+        if seen.why_slow:
+            without = RUNTIMES[seen.wanted].without_native
+            out.print(f"[yellow]{seen.node} {without}:[/yellow] {plain(seen.why_slow)}")
+    if verbose:
+        for gap in dict.fromkeys(gap for seen in result.agents for gap in seen.gaps):
+            out.print(f"  not seen: {plain(gap)}")
+    points = result.recurrence
+    out.print(
+        f"points: {points.points}, of which {points.in_all} ({points.share:.0%}) were in all {points.runs} fault-free runs"
+    )
+    for node, (total, stable) in sorted(points.by_node.items()):
+        out.print(f"  {node}: {stable} of {total}")
+    for text in result.unstable:
+        out.print(f"  not in all runs: {plain(text)}")
+    durations = ", ".join(f"{d:.1f}" for d in result.durations_s)
+    out.print(
+        f"a run takes {result.run_s:.1f} s ({durations}); 10 minutes are about {600 / max(result.run_s, 0.01):.0f} runs"
+    )
+    minutes = max(1, round(result.exhaustive_s / 60))
+    out.print(f"every fault at every point once: {result.possible_faults} runs, about {minutes} minute{'s' * (minutes > 1)}")
+    for reason, count in result.skipped.items():
+        out.print(f"  left out {count}: {plain(reason)}")
+    for problem in result.problems:
+        out.print(f"[yellow]trace:[/yellow] {plain(problem)}")
+    for line in _baseline_lines(result):
+        out.print(line)
+    if result.proofs:
+        _show_proofs(out, result)
+
+
+def _baseline_lines(result: api.CheckResult) -> Iterator[str]:
+    """What is normal: is the workload flaky, what is slow, what do nodes say of themselves and in their logs."""
+    usual = result.baseline
+    if usual.flaky:
+        yield f"[red]the workload is flaky:[/red] {plain(usual.flaky)}"
+    if slowest := sorted(usual.slowest_s.items(), key=lambda item: -item[1])[:_SLOWEST_SHOWN]:
+        said = ", ".join(f"{plain(f)} {seconds:.2f} s" for f, seconds in slowest)
+        yield f"slowest operations without a fault: {said}"
+    if usual.templates:
+        yield f"log lines learnt: {len(usual.templates)} templates"
+    unwell = {node: why for node, why in result.health.items() if why}
+    for node, why in unwell.items():
+        yield f"[yellow]{plain(node)} says that it is not healthy:[/yellow] {plain(why)}"
+    if healthy := [node for node in result.health if node not in unwell]:
+        yield f"asked for their health and healthy: {plain(', '.join(healthy))}"
+    if silent := [seen.node for seen in result.agents if seen.node not in result.health]:
+        yield (
+            f"not asked for their health: {plain(', '.join(silent))}; with `health` in their role, a node that says it is "
+            "fine while its clients suffer is found too"
+        )
+
+
+def _show_proofs(out: Console, result: api.CheckResult) -> None:
+    widest = max(len(proof.checker) for proof in result.proofs)
+    names = Column("checker", min_width=min(widest, _NAME_WIDTH_MAX), overflow="fold")
+    table = Table(names, "can fail", "seen in", "since", title="checkers", title_justify="left", box=None)
+    for proof in result.proofs:
+        if proof.proved:
+            where = "real run" if proof.real else "altered copy"
+            table.add_row(plain(proof.checker), "[green]yes[/green]", where, plain(proof.plant))
+        else:
+            table.add_row(plain(proof.checker), "[red]not shown[/red]", "", plain(proof.text))
+    out.print(table)
+    if result.unproved:
+        out.print(
+            f"[red]{len(result.unproved)} of {len(result.proofs)} checkers were not seen to fail:[/red] "
+            f"{plain(', '.join(result.unproved))}; what they pass means nothing until you have seen them fail"
+        )

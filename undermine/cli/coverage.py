@@ -1,0 +1,50 @@
+"""How much of the target's behaviour the faults of a campaign have reached, for people."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from undermine.analysis.coverage import Reached
+from undermine.cli.console import console, plain
+from undermine.report.text import count
+
+
+def coverage_words(reached: Reached) -> str:
+    """`faults fired at 33 of 175 points, 23 of 40 source locations; 12 recovery classes (last new one 31 runs ago)`"""
+    said = (
+        f"faults fired at {reached.points_fired} of {reached.points} points, "
+        f"{reached.locations_fired} of {reached.locations} source locations"
+    )
+    if reached.recovery_points_fired:
+        said += f" and {count(reached.recovery_points_fired, 'recovery point')}"
+    if not reached.recovery_classes:
+        return f"{said}; no recovery was seen" if reached.runs else said
+    return f"{said}; {count(reached.recovery_classes, 'recovery class', 'recovery classes')} ({reached.since_new})"
+
+
+def growth_words(before: Reached, now: Reached) -> str:
+    """What a run has brought, if it has: for logs, where what stays the same is not repeated."""
+    parts = []
+    if now.locations_fired > before.locations_fired:
+        parts.append(f"location {now.locations_fired} of {now.locations}")
+    if now.recovery_classes > before.recovery_classes:
+        parts.append(f"recovery class {now.recovery_classes}")
+    return ", ".join(parts)
+
+
+def show_coverage(reached: Reached) -> None:
+    """Of a campaign that is stored."""
+    out = console()
+    if reached.runs:
+        out.print(f"\n{count(reached.runs, 'experiment')}; {coverage_words(reached)}")
+        show_strategies(out, reached)
+
+
+def show_strategies(out: Console, reached: Reached) -> None:
+    """What each contributed, where there are several."""
+    for name, share in reached.by_strategy.items() if len(reached.by_strategy) > 1 else ():
+        classes = count(share.recovery_classes, "recovery class", "recovery classes")
+        out.print(
+            f"   {plain(name)}: {count(share.runs, 'experiment')}, {count(share.points_fired, 'point')}, "
+            f"{count(share.locations_fired, 'source location')}, {classes}, {share.new_classes} of them first"
+        )

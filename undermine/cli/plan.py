@@ -1,0 +1,126 @@
+"""The command `undermine plan`: its options, and what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from undermine import api
+from undermine.campaign.stored_plans import DroppedBy, Planned, StoredPlans
+from undermine.cli.console import console, plain
+from undermine.cli.options import (
+    HERE,
+    ConfigOption,
+    JsonOption,
+    SetOption,
+    StrategyOption,
+    listening,
+    load_config,
+    print_json,
+)
+
+
+def plan(
+    config: ConfigOption = HERE,
+    strategy: StrategyOption = None,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=1000, help="Plans to show for each strategy or policy.")
+    ] = 10,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Each plan that policies drop, which one does, and what stands for it.")
+    ] = False,
+    campaign: Annotated[
+        str,
+        typer.Option(
+            "--campaign",
+            help="Read this campaign, or the `latest`, and run nothing.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = "",
+    params: SetOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Predict: what would be injected, where and why; what is skipped and by which rule. Injects nothing.
+
+    Runs without faults show where to begin. With `--campaign` nothing is run: it says what a campaign, also one that is being
+    hunted, has still to run, and of everything that was dropped by which policy, and which plan stands for it.
+
+    Examples: `undermine plan --strategy exhaustive -n 20`, `undermine plan -s NAME --explain`,
+    `undermine plan --campaign latest --explain`
+    """
+    if campaign:
+        stored = api.plans(
+            load_config(config, params, programs=False), campaign, strategy or (), count, every_dropped=explain
+        )
+        if json:
+            print_json(stored)
+        else:
+            show_stored_plans(stored, explain=explain)
+        return 0
+    loaded = load_config(config, params)
+    with listening(json, title="plan") as listener:
+        result = api.plan(loaded, strategy or (), count, listener, every_dropped=explain)
+    if json:
+        print_json(result)
+    else:
+        show_plan(result, explain=explain)
+    return 0
+
+
+def show_plan(result: api.PlanResult, *, explain: bool = False) -> None:
+    """What would be injected; with `explain` also each plan that was dropped, why, and what stands for it."""
+    out = console()
+    out.print(f"{result.points} points, {result.possible_faults} pairs of point and fault")
+    for predicted in result.predicted:
+        more = f" ({predicted.kept} in all)" if predicted.kept > len(predicted.plans) else ""
+        out.print(f"\n[bold]{predicted.strategy}[/bold]: {predicted.summary}{more}")
+        reasons = {plan.why for plan in predicted.plans}
+        for number, plan in enumerate(predicted.plans, 1):
+            why = f" ({plain(plan.why)})" if len(reasons) > 1 else ""
+            out.print(f"  {number:>3}. {plain(str(plan))}{why}")
+        for rule in predicted.dropped:
+            out.print(f"  [dim]dropped {rule.count}: {plain(rule.policy)}[/dim]")
+            for example in rule.examples if explain else ():
+                instead = f"; for it stands {plain(example.instead)}" if example.instead else ""
+                out.print(f"       {plain(example.sequence)}{instead}")
+            if explain and (untold := rule.count - len(rule.examples)):
+                out.print(f"       … and {untold:,} more")
+    for reason, count in result.skipped.items():
+        out.print(f"left out {count}: {plain(reason)}")
+
+
+def show_stored_plans(result: StoredPlans, *, explain: bool = False) -> None:
+    """What a campaign has still to run, and what it will not run, why, and what stands for it; `explain`: all were asked for."""
+    out = console()
+    out.print(f"campaign {plain(Path(result.folder).name)}")
+    if not result.predicted:
+        out.print("no strategy has proposed anything yet")
+    for planned in result.predicted:
+        _show_planned(out, planned)
+        for rule in planned.dropped:
+            _show_dropped(out, rule, explain=explain)
+
+
+def _show_planned(out: Console, planned: Planned) -> None:
+    out.print(f"\n[bold]{plain(planned.strategy)}[/bold]: {planned.run:,} run, {planned.open:,} still to run")
+    for number, plan in enumerate(planned.plans, 1):
+        out.print(f"  {number:>3}. {plain(str(plan))}")
+    if (more := planned.open - len(planned.plans)) > 0:
+        out.print(f"       … and {more:,} more")
+
+
+def _show_dropped(out: Console, rule: DroppedBy, *, explain: bool) -> None:
+    out.print(f"  [dim]dropped {rule.count:,}: {plain(rule.policy)}[/dim]")
+    for one in rule.examples:
+        later = "" if one.rule == rule.policy else f" ({plain(one.rule)})"
+        out.print(f"       {one.id} {plain(one.sequence)}{later}")
+        if one.instead:
+            stands = f"{one.instead.id} {one.instead.sequence}".strip()
+            out.print(f"         for it stands {plain(stands)} ({plain(one.instead.state)})")
+    if more := rule.count - len(rule.examples):
+        why = "" if not explain else " that were counted and not kept"
+        out.print(f"       … and {more:,} more{why}")

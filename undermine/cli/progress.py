@@ -1,0 +1,142 @@
+"""Progress while runs are made: a live view on a terminal, a line for each event elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from undermine.analysis.coverage import Reached
+from undermine.campaign.experiments import Listener, News
+from undermine.cli.console import console, printable
+from undermine.cli.coverage import coverage_words, growth_words
+
+_LINES = (
+    "building",
+    "done",
+    "broken",
+    "resume",
+    "round",
+    "coverage",
+    "warning",
+    "remark",
+    "suspect",
+    "confirmed",
+    "flaky",
+    "not confirmed",
+    "dropped",
+)
+"""Kinds of news that are a line each where there is no terminal."""
+_DECISIONS = {
+    "suspect": "red",
+    "confirming": "red",
+    "confirmed": "bold red",
+    "flaky": "dim",
+    "not confirmed": "dim",
+    "dropped": "dim",
+}
+"""What is said of a symptom on the way to a finding, and how it is drawn from then on."""
+_MARKS = {"fired": "ok", "not_fired": "not fired", "exhausted": "ok", "broken": "broken"}
+
+
+@contextlib.contextmanager
+def progress(title: str, budget_s: float = 0.0) -> Iterator[Listener]:
+    """A live view on a terminal; a line for each finished run elsewhere."""
+    board = Board(title, budget_s)
+    out = console()
+    if not out.is_terminal:
+        yield lambda news: _print_line(out, board, news)
+        return
+    with Live(board, console=out, refresh_per_second=4, transient=True):
+        yield board.take
+
+
+def _print_line(out: Console, board: Board, news: News) -> None:
+    before = board.coverage
+    board.take(news)
+    text = news.text
+    if news.kind == "done":
+        mark = _MARKS[news.data["status"]] if not news.data["symptom"] else "FAIL"
+        text = f"run {news.data['run']:>4} {news.data['strategy']:<11} {mark:<9} {news.text}"
+        if grown := growth_words(before, board.coverage):
+            text += f" (new: {grown})"
+        if news.data["symptom"]:
+            text += f" => {news.data['symptom']}"
+    elif news.kind == "coverage":
+        text = f"{news.text}: {coverage_words(board.coverage)}"
+    if news.kind in _LINES:
+        out.print(f"[{board.elapsed_s:5.0f} s] {printable(text)}", markup=False, soft_wrap=True)
+
+
+class Board:
+    """What has happened so far, drawn anew a few times a second."""
+
+    def __init__(self, title: str, budget_s: float) -> None:
+        self._title = title
+        self._budget_s = budget_s
+        self._begun = time.monotonic()
+        self._runs = 0
+        self._by_strategy: dict[str, int] = {}
+        self._statuses: dict[str, int] = {}
+        self._symptoms: dict[str, int] = {}
+        self._decisions: dict[str, tuple[str, str]] = {}
+        self._now: dict[int, str] = {}
+        self._warnings: list[str] = []
+        self.coverage = Reached()
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._begun
+
+    def take(self, news: News) -> None:
+        run = news.data.get("run", 0)
+        reached = news.data.get("coverage", self.coverage)
+        if reached.runs >= self.coverage.runs:  # runs side by side may tell of themselves in another order
+            self.coverage = reached
+        if news.kind == "building":
+            self._now[run] = printable(news.text)
+        elif news.kind == "run":
+            self._now.pop(0, None)
+            self._now[run] = printable(f"{news.data['strategy']}: {news.text}")
+        elif news.kind in ("warning", "remark"):
+            self._warnings.append(printable(news.text))
+        elif news.kind in _DECISIONS:
+            symptom = printable(news.data.get("symptom", ""))
+            said = "being confirmed" if news.kind == "suspect" else printable(news.text).removesuffix(f": {symptom}")
+            self._decisions[symptom] = (said, _DECISIONS[news.kind])
+        elif news.kind == "done":
+            self._now.pop(run, None)
+            self._runs += 1
+            for counter, key in ((self._by_strategy, news.data["strategy"]), (self._statuses, news.data["status"])):
+                counter[key] = counter.get(key, 0) + 1
+            if symptom := printable(news.data.get("symptom", "")):
+                self._symptoms[symptom] = self._symptoms.get(symptom, 0) + 1
+
+    def __rich__(self) -> RenderableType:
+        rows: list[RenderableType] = []
+        head = f"{self._title}: {self._runs} runs in {self.elapsed_s:.0f} s"
+        if self._budget_s:
+            head += f" of {self._budget_s:.0f} s"
+            bar = Table.grid()
+            bar.add_row(ProgressBar(total=self._budget_s, completed=min(self.elapsed_s, self._budget_s), width=60))
+            rows.append(bar)
+        counts = [f"{name} {n}" for name, n in (*self._by_strategy.items(), *self._statuses.items())]
+        rows.append(Text("  ".join(counts) or "starting", style="dim"))
+        if self.coverage.runs:
+            rows.append(Text(coverage_words(self.coverage), style="dim"))
+        rows += [Text(text, style="yellow") for text in self._warnings]
+        rows += [Text(f"now  {text}", overflow="ellipsis", no_wrap=True) for text in list(self._now.values())[:4]]
+        rows += [self._symptom_row(symptom, n) for symptom, n in list(self._symptoms.items())]
+        return Panel(Group(*rows), title=head, title_align="left")
+
+    def _symptom_row(self, symptom: str, count: int) -> Text:
+        said, style = self._decisions.get(symptom, ("", "red"))
+        text = f"FAIL ×{count}  {symptom}" + (f" ({said})" if said else "")
+        return Text(text, style=style, overflow="ellipsis", no_wrap=True)

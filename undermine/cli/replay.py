@@ -1,0 +1,207 @@
+"""The commands `undermine replay` and `undermine bundle`, and what they show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from undermine import api
+from undermine.cli.console import console, plain
+from undermine.cli.findings import EVIDENCE_LINES_MAX
+from undermine.cli.options import (
+    HERE,
+    CampaignOption,
+    ConfigOption,
+    JsonOption,
+    SetOption,
+    listening,
+    load_config,
+    overrides,
+    print_json,
+)
+from undermine.exchange import unpacking
+from undermine.exchange.bundle import Written
+from undermine.model.errors import UserError
+from undermine.model.run import Verdict
+from undermine.report.text import count
+
+NOT_FIRED = 4
+"""The exit code of a replay that says nothing."""
+
+
+def replay(
+    what: Annotated[str, typer.Argument(help="A finding's id like F1, a bundle, or a JSON file with a plan.")],
+    times: Annotated[
+        int | None,
+        typer.Option("--times", "-n", min=1, max=1000, help="How often: 5, a plan file once.", show_default=False),
+    ] = None,
+    no_control: Annotated[
+        bool, typer.Option("--no-control", help="Do not run the same moments without the fault.")
+    ] = False,
+    variants: Annotated[
+        bool, typer.Option("--variants", help="Also run the other plans that led to the finding.")
+    ] = False,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Where a bundle is unpacked; BUNDLE.d by default.", show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", "-c", help="The undermine.toml, or its folder; a bundle has its own.", show_default=False
+        ),
+    ] = None,
+    campaign: CampaignOption = "",
+    params: SetOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Run a finding again, with the fault and without, and print how often it fails. Exits with 1 if it came back, with 4 if
+    the fault never fired.
+
+    Replaying a bundle runs the commands and the plug-in file that are in it: take bundles only from people you trust.
+
+    Examples: `undermine replay F1 -n 10`, `undermine replay F1.undermine`, `undermine replay plan.json`
+    """
+    options = {"control": not no_control, "variants": variants}
+    path = Path(what)
+    by_id = _is_finding(what)
+    bundled = not by_id and unpacking.is_bundle(path)
+    if folder and (not bundled or config):
+        raise UserError("--dir says where a bundle is unpacked, and nothing is unpacked here; leave it out")
+    if campaign and bundled:
+        raise UserError("--campaign is for findings and plan files: a bundle has its own finding; leave it out")
+    if variants and not by_id and not bundled:
+        raise UserError("--variants is for findings: a plan file has just its plans; leave it out")
+    with listening(json, title=f"replay {what}") as listener:
+        if by_id:
+            loaded = load_config(config or HERE, params)
+            results = [api.replay(loaded, what, times or 5, campaign, listener, **options)]
+        elif bundled:
+            unpacking.read_manifest(path)
+            if config is None and not json:
+                typer.echo(f"{what} brings its own commands and plug-in file: these are run now")
+            given = load_config(config, params) if config else None
+            own = overrides(params) if config is None else {}
+            results = [api.replay_bundle(path, given, times or 5, listener, folder=folder, params=own, **options)]
+        else:
+            plans = api.read_plans(path)
+            loaded = load_config(config or HERE, params)
+            results = list(api.replay_plans(loaded, plans, times or 1, campaign, listener, control=not no_control))
+    if json:
+        print_json(results[0] if by_id or bundled else results)
+    else:
+        show_replays(results)
+    if any(result.came_back for result in results):
+        return 1
+    return 0 if all(result.fired for result in results) else NOT_FIRED
+
+
+def _is_finding(what: str) -> bool:
+    """Is this a finding's id, rather than a file?"""
+    if re.fullmatch("[Ff][0-9]+", what):
+        return True
+    if Path(what).is_file():
+        return False
+    if re.search("[./]", what):
+        raise UserError(f"there is no file {what}; name a bundle, a plan file, or a finding like F1")
+    return True
+
+
+def show_replays(results: Sequence[api.ReplayResult]) -> None:
+    """How often each came back; for plans that are no finding's, also what the checkers said in each run."""
+    out = console()
+    for result in results:
+        for warning in result.warnings:
+            out.print(f"[yellow]different:[/yellow] {plain(warning)}")
+        own = not result.finding
+        _show_replayed(out, result, "" if own else f"{plain(result.finding)}: ", verdicts=own)
+        for variant in result.variants:
+            _show_replayed(out, variant, "variant: ", verdicts=own)
+    for folder in dict.fromkeys(result.folder for result in results):
+        out.print(f"runs are kept in {plain(folder)}", soft_wrap=True)
+
+
+def _show_replayed(out: Console, result: api.ReplayResult, title: str, verdicts: bool) -> None:
+    out.print(f"{title}{plain(str(result.plan))}")
+    style = "bold red" if result.hits else "yellow" if not result.fired else "green"
+    out.print(f"[{style}]{replay_words(result)}[/{style}]")
+    if result.realism.answer:
+        out.print(f"  slow device: {plain(str(result.realism))}")
+    for symptom in result.symptoms:
+        times = sum(run.symptom == symptom for run in result.runs if run.kind == "fault" and run.counted)
+        out.print(f"  {times} × {plain(symptom)}")
+    for run in result.runs:
+        what = f"run {run.run}" + (" without the fault" if run.kind == "control" else "")
+        if not run.counted or (verdicts and run.status != "fired"):
+            out.print(f"  {what} {_STATUS_WORDS.get(run.status, run.status)}: {plain(run.reason)}")
+        if verdicts or (run.kind == "control" and run.symptom):
+            _show_verdicts(out, what, [v for v in run.verdicts if run.counted or v.answer == "fail"])
+
+
+_STATUS_WORDS = {"fired": "does not count", "not_fired": "did not fire", "exhausted": "did not fire", "broken": "broke"}
+
+
+def _show_verdicts(out: Console, what: str, verdicts: Sequence[Verdict]) -> None:
+    for verdict in verdicts:
+        answer = {"fail": "[red]fails[/red]", "unknown": "[yellow]cannot tell[/yellow]"}[verdict.answer]
+        out.print(f"  {what}: {plain(verdict.checker)} {answer}: {plain(verdict.text)}")
+        for line in verdict.evidence[-EVIDENCE_LINES_MAX:]:
+            out.print(f"      {plain(line)}")
+
+
+def replay_words(result: api.ReplayResult) -> str:
+    """`failed 5 of 5 in which the fault fired, 0 of 5 without the fault`"""
+    if not result.plan.steps:
+        return f"failed {result.hits} of {result.fired} without any fault"
+    if result.fired:
+        said = f"failed {result.hits} of {result.fired} in which the fault fired"
+    else:
+        said = f"the fault never fired ({count(result.tries, 'run')})"
+    if result.control_fired:
+        said += f", {result.control_hits} of {result.control_fired} without the fault"
+    elif result.control_tries:
+        said += f"; without the fault its moment never came ({count(result.control_tries, 'run')})"
+    return said
+
+
+# --- bundle
+
+
+def bundle(
+    finding: Annotated[str, typer.Argument(help="The finding's id, like F1.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The file to write; F1.undermine by default.", show_default=False),
+    ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option("--include", help="More files of the project, besides campaign.files.", metavar="GLOB"),
+    ] = None,
+    config: ConfigOption = HERE,
+    campaign: CampaignOption = "",
+    json: JsonOption = False,
+) -> int:
+    """Write one file with which a finding can be replayed on another machine: plan, configuration, versions, evidence.
+
+    Look at what is in it before you pass it on: it holds your plug-in file, your configuration and logs.
+
+    Examples: `undermine bundle F1`, `undermine bundle F1 -o lost-write.undermine --include 'myapp/**/*.py'`
+    """
+    written = api.bundle(load_config(config, programs=False), finding, output, include or (), campaign)
+    if json:
+        print_json(written)
+    else:
+        show_bundle(written)
+    return 0
+
+
+def show_bundle(written: Written) -> None:
+    out = console()
+    for warning in written.warnings:
+        out.print(f"[yellow]note:[/yellow] {plain(warning)}")
+    out.print(f"wrote {plain(written.path)}: {count(len(written.files), 'file')}, {written.bytes / 1024:.0f} KiB")
+    out.print(f"on another machine: undermine replay {plain(Path(written.path).name)}")

@@ -1,0 +1,229 @@
+"""The guardian itself: passes requests from the tool to keepers, and ends everything when the tool ends."""
+
+from __future__ import annotations
+
+import os
+import select
+import selectors
+import signal
+import socket
+import time
+from typing import Any
+
+from .channel import PARENT_DIED, Channel, block_signals, do_nothing, drain, unblock_signals, wakeup_pipe
+from .keeper import KILL_LIMIT_S, RETRY_S, keep
+from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, prctl
+from .processes import descendants, kill
+
+END_LIMIT_S = 30.0  # how long a guardian without a tool goes on trying before it gives up
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGALRM,
+           signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)  # fmt: skip
+
+
+class KeptNode:
+    """What the guardian knows about a node."""
+
+    def __init__(self, number: int, keeper: int, channel: Channel) -> None:
+        self.number = number
+        self.keeper = keeper
+        self.channel = channel
+        self.asked: set[int] = set()  # requests that the keeper has not answered yet
+        self.started = False
+        self.gone = False
+        self.keeper_code: int | None = None  # set when the keeper died before its node
+
+
+class Guardian:
+    """One for each tool process.
+
+    1. A request to start a node: fork a keeper, which answers through us.
+    2. Any other request for a node goes to its keeper, the answer back to the tool. A node that is gone, or
+       was never there, is answered for here: nothing is alive.
+    3. What keepers report goes to the tool with the node's number; a keeper that reported the end of its last
+       process is told to quit.
+    4. A keeper that died first: its node's processes are our children now. Kill them, report for it.
+    5. The tool has ended: tell all keepers to end; kill what is left; remove the scratch folders; exit.
+    """
+
+    def __init__(self, sock: socket.socket, tool: int) -> None:
+        self.tool = Channel(sock)
+        self.nodes: dict[int, KeptNode] = {}  # by keeper pid
+        self.mourned: list[KeptNode] = []  # their keepers died before them; see 4
+        self.mourned_since = 0.0
+        self.scratch: dict[str, None] = {}
+        self.selector = selectors.PollSelector()
+        self.wakeup = self._be_a_guardian()
+        self.umask = os.umask(0o077)
+        self.selector.register(self.wakeup, selectors.EVENT_READ, None)
+        self.selector.register(sock, selectors.EVENT_READ, self.tool)
+        self.tool_pidfd = self._watch(tool)
+
+    def _be_a_guardian(self) -> int:
+        for number in IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(PARENT_DIED, signal.SIG_IGN)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, do_nothing)
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        prctl(PR_SET_NAME, b"um-guardian")
+        os.chdir("/")
+        return wakeup_pipe()
+
+    def _watch(self, tool: int) -> int | None:
+        """Become aware of the tool's death even where a fork of the tool still holds its socket."""
+        try:
+            pidfd = os.pidfd_open(tool)
+        except ProcessLookupError:
+            self.tool.ended = True
+            return None
+        except OSError:  # an old kernel; the end of the socket must do
+            return None
+        if os.getppid() != tool:  # it died before, and the pid may be another's
+            self.tool.ended = True
+        self.selector.register(pidfd, selectors.EVENT_READ, None)
+        return pidfd
+
+    def run(self) -> None:
+        self.tool.send({"event": "ready", "pid": os.getpid()})
+        null = os.open("/dev/null", os.O_RDWR)
+        os.dup2(null, 2)  # until now errors went to the tool; holding its stderr would hold its terminal's pipes
+        os.close(null)
+        while not self.tool.ended:
+            self._turn(RETRY_S if self.mourned else None)
+        self.end()
+
+    def _turn(self, timeout_s: float | None) -> None:
+        for channel in [self.tool, *(node.channel for node in self.nodes.values())]:
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.unsent else 0)
+            if not channel.ended:
+                self.selector.modify(channel.sock, wanted, channel)
+        ready = self.selector.select(timeout_s)
+        tool_died = any(key.fd == self.tool_pidfd for key, _ in ready)
+        drain(self.wakeup)
+        self._reap()
+        for key, _ in ready:
+            if key.data is not None:
+                key.data.flush()
+        for node in list(self.nodes.values()):
+            self._hear(node)
+        if self.mourned:
+            self._mourn()
+        for request in self.tool.receive():  # also what a dead tool has still said: a folder to be removed
+            self._do(request)
+        self.tool.ended = self.tool.ended or tool_died
+
+    def _do(self, request: dict[str, Any]) -> None:
+        op, number = request["op"], request["id"]
+        if op == "start":
+            self._start(request)
+        elif op == "scratch":
+            self.scratch[request["path"]] = None
+            self.tool.send({"reply": number})
+        elif op == "unscratch":
+            self.scratch.pop(request["path"], None)
+            self.tool.send({"reply": number})
+        else:
+            for node in [*self.nodes.values(), *self.mourned]:
+                if node.number == request["node"] and not node.gone:
+                    node.asked.add(number)
+                    node.channel.send({"op": op, "id": number})
+                    return
+            self.tool.send({"reply": number, "alive": False})
+
+    def _start(self, request: dict[str, Any]) -> None:
+        ours, theirs = socket.socketpair()
+        guardian = os.getpid()
+        request["umask"] = self.umask
+        block_signals()
+        try:
+            keeper = os.fork()
+        except OSError as error:
+            ours.close()
+            self.tool.send({"reply": request["id"], "stage": "process", "errno": error.errno})
+            return
+        finally:
+            if os.getpid() == guardian:
+                unblock_signals()
+        if keeper == 0:
+            keep(theirs, request, guardian)
+        theirs.close()
+        node = self.nodes[keeper] = KeptNode(request["node"], keeper, Channel(ours))
+        node.asked.add(request["id"])
+        self.selector.register(ours, selectors.EVENT_READ, node.channel)
+
+    def _hear(self, node: KeptNode) -> None:
+        for message in node.channel.receive():
+            if "reply" in message:
+                node.asked.discard(message["reply"])
+                node.started = node.started or "pid" in message
+            elif message["event"] == "gone":
+                node.gone = True
+                node.channel.send({"op": "quit"})
+            self.tool.send({**message, "node": node.number})
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if node := self.nodes.get(pid):
+                self._hear(node)
+                self.selector.unregister(node.channel.sock)
+                node.channel.sock.close()
+                del self.nodes[pid]
+                if (node.started and not node.gone) or node.asked:
+                    node.keeper_code = os.waitstatus_to_exitcode(status)
+                    self.mourned_since = self.mourned_since or time.monotonic()
+                    self.mourned.append(node)
+
+    def _strays(self) -> list[int]:
+        return descendants(os.getpid(), spare=self.nodes.keys())
+
+    def _no_strays(self) -> bool:
+        self._reap()
+        return not self._strays()
+
+    def _mourn(self) -> None:
+        """Kill the nodes whose keepers died, a little at a time so that other nodes are not kept waiting."""
+        done = kill(self._strays, self._no_strays, RETRY_S)
+        if not done and time.monotonic() < self.mourned_since + KILL_LIMIT_S:
+            return
+        for node in self.mourned:
+            for number in node.asked:
+                left = [] if done else self._strays()
+                self.tool.send({"reply": number, "alive": True, "left": left, "keeper_died": True})
+            node.asked.clear()
+            if done and node.started and not node.gone:
+                end = {
+                    "event": "gone",
+                    "code": node.keeper_code,
+                    "t_ns": time.monotonic_ns(),
+                    "crashed": False,
+                }
+                self.tool.send({**end, "node": node.number})
+        if done:
+            self.mourned, self.mourned_since = [], 0.0
+
+    def end(self) -> None:
+        for node in self.nodes.values():
+            node.channel.send({"op": "end"})
+        deadline = time.monotonic() + KILL_LIMIT_S + 1
+        while self.nodes and time.monotonic() < deadline:
+            select.select([self.wakeup], [], [], RETRY_S)
+            drain(self.wakeup)
+            for node in self.nodes.values():
+                node.channel.flush()
+            self._reap()
+        self.nodes.clear()  # a keeper that cannot end its node is killed along with it
+        kill(self._strays, self._no_strays, END_LIMIT_S)
+        self._remove_scratch()
+
+    def _remove_scratch(self) -> None:
+        if self.scratch:
+            import shutil  # costs as much as all else here, and is needed only now
+
+            for path in self.scratch:
+                shutil.rmtree(os.fsdecode(path.encode("latin-1")), ignore_errors=True)

@@ -1,0 +1,72 @@
+"""Groups of operations that diagrams and exports treat alike, and the choice of events where there are too many to show."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from undermine.model.columns import Columns, Numbers
+
+GROUPS = (
+    ("store", "stores and messages", ("db", "msg")),
+    ("net", "network", ("net", "raw")),
+    ("file", "files", ("file",)),
+    ("life", "threads, tasks, processes, pipes", ("thread", "task", "process", "pipe")),
+    ("sync", "locks and waits", ("lock", "sem", "cond", "event", "future", "queue", "barrier", "join")),
+    ("handover", "hand-overs and polls", ("handover", "poll", "stream")),
+    ("time", "clocks and limits", ("clock", "sleep", "timeout")),
+    ("other", "other", ()),
+)
+"""Key, words and families of the kinds of operations that have a colour of their own. The first are drawn above all others: a
+logical operation above the bytes that were sent and received for it."""
+_GROUP_OF = {family: number for number, (_, _, families) in enumerate(GROUPS) for family in families}
+_LEFT_OUT_FIRST = ("time", "handover", "sync")
+"""Where there are too many events: the most frequent ones that say the least."""
+_LATE = re.compile(r".*\.(recv|read|wait|accept|get|take|acquire)|join|poll")
+"""Operations that wait for something: what counts is when it came."""
+
+
+def family(op: str) -> str:
+    return op.partition(".")[0]
+
+
+def group(op: str) -> int:
+    """The number of an operation's kind."""
+    return _GROUP_OF.get(family(op), len(GROUPS) - 1)
+
+
+def is_late(op: str) -> bool:
+    """Does it count when it ends, rather than when it begins?"""
+    return bool(_LATE.fullmatch(op)) and not op.startswith("file.") and op != "handover.take"
+
+
+@dataclass(frozen=True)
+class DrawnEvents:
+    """The events that are drawn, in time order, and what is said of those that are not."""
+
+    rows: Numbers
+    note: str = ""
+
+
+def choose(columns: Columns, events_max: int, centre_ns: int, centre: str = "the fault") -> DrawnEvents:
+    """All events if there is room; else without the frequent kinds that say little; else those nearest to a moment."""
+    total = len(columns)
+    rows = np.arange(total)
+    if total <= events_max:
+        return DrawnEvents(rows)
+    groups = np.array([group(name) for name in columns.strings], np.int32)[columns.op]
+    left_out = []
+    for key in _LEFT_OUT_FIRST:
+        number = next(i for i, (name, _, _) in enumerate(GROUPS) if name == key)
+        if len(rows) <= events_max or not len(kept := rows[groups[rows] != number]):
+            break
+        left_out += [GROUPS[number][1]] if len(kept) < len(rows) else []
+        rows = kept
+    words = f"without {'; '.join(left_out)}" if left_out else ""
+    if len(rows) > events_max:
+        near = np.argsort(np.abs(columns.t[rows] - centre_ns), kind="stable")[:events_max]
+        rows = np.sort(rows[near])
+        words = f"{words + ', ' if words else ''}those nearest to {centre}"
+    return DrawnEvents(rows, f"{len(rows):,} of {total:,} events are drawn: {words}.")

@@ -1,0 +1,79 @@
+"""The report's table of runs: plan, status and verdict of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from undermine.model.finding import Finding
+from undermine.model.rounds import RoundKind
+from undermine.model.run import Verdict
+from undermine.report.data import Row, hurts
+from undermine.report.text import clip
+from undermine.store.database import Store
+
+_WHAT_FOR = {
+    RoundKind.BASELINE: "fault-free",
+    RoundKind.BENIGN: "fault at rest",
+    RoundKind.CONFIRM: "confirmation",
+    RoundKind.CONTROL: "control",
+    RoundKind.REALISM: "slow device",
+    RoundKind.REPLAY: "replay",
+}
+"""Runs that no strategy proposed."""
+RUNS_MAX = 500
+
+
+@dataclass(frozen=True)
+class RunRow:
+    run: int
+    strategy: str
+    plan: str
+    status: str
+    verdict: str
+    duration: str
+    kind: str
+    finding: str
+
+
+def choose_runs(rows: Sequence[Row]) -> list[Row]:
+    """At most so many: the failing ones before the others, newer ones before older; shown by number."""
+    if len(rows) <= RUNS_MAX:
+        return list(rows)
+    by_interest = sorted(rows, key=lambda row: (not row["symptom"], -row["run"]))
+    return sorted(by_interest[:RUNS_MAX], key=lambda row: row["run"])
+
+
+def run_rows_of(store: Store, rows: Sequence[Row], findings: Iterable[Finding]) -> Iterator[RunRow]:
+    finding_of = {run: finding.id for finding in findings for run in finding.runs}
+    for row in rows:
+        timing = row["timing"] if isinstance(row["timing"], dict) else {}
+        total_s = timing.get("total_s") or (row["ended"] or row["started"]) - row["started"]
+        failed = bool(row["symptom"])
+        status = row["status"].replace("_", " ")
+        if row["status"] == "fired" and not hurts(row["plan"]):
+            status = "held, no fault" if row["plan"].steps else "no fault"
+        yield RunRow(
+            run=row["run"],
+            strategy=_WHAT_FOR.get(row["kind"], str(row["strategy"])),
+            plan=clip(str(row["plan"]), 240),
+            status=status,
+            verdict=clip(_verdict_words(row, store.verdicts(row["run"])), 200),
+            duration=f"{total_s:.1f} s",
+            kind="failing" if failed else row["status"],
+            finding=finding_of.get(row["run"], ""),
+        )
+
+
+def _verdict_words(row: Row, verdicts: Sequence[Verdict]) -> str:
+    if row["symptom"]:
+        return str(row["symptom"])
+    if row["reason"]:
+        return str(row["reason"])
+    failing = [v for v in verdicts if v.answer == "fail"]
+    if failing:
+        return f"{failing[0].text} (no fault fired)"
+    unknown = [v for v in verdicts if v.answer == "unknown"]
+    if unknown:
+        return f"unknown: {unknown[0].text}"
+    return "pass" if verdicts else "not checked"

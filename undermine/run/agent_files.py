@@ -1,0 +1,167 @@
+"""What an agent is told when it loads: the JSON file that `protocol/README.md` describes, a function for each part."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from undermine.config.adapters import resolve
+from undermine.config.schema import Config, LogicalOperation, Role
+from undermine.config.templates import render
+from undermine.inject.compile import compile_steps
+from undermine.inject.controller import VERSION
+from undermine.model.plan import Plan
+from undermine.model.point import CLIENT
+from undermine.model.run import NodeInfo
+from undermine.model.stacks import STACKS_SIGNAL
+from undermine.runtimes.base import Progress
+from undermine.runtimes.table import PYTHON, RUNTIMES
+from undermine.store.rundir import RunDir
+
+
+def prepare_agents(config: Config, progress: Progress) -> None:
+    """Build the agents of all roles, as far as that may take long: before the first run."""
+    for name in dict.fromkeys(config.runtime(role).name for role in config.roles):
+        RUNTIMES[name].prepare(progress)
+
+
+class AgentFiles:
+    """Makes the configuration files of all agents of one run."""
+
+    def __init__(
+        self,
+        config: Config,
+        run: RunDir,
+        nodes: Sequence[NodeInfo],
+        plan: Plan,
+        socket_path: Path,
+        *,
+        observe_all: bool = False,
+    ) -> None:
+        self._config = config
+        self._run = run
+        self._nodes = nodes
+        self._plan = plan
+        self._socket_path = socket_path
+        self._observe_all = observe_all
+
+    def make(self, info: NodeInfo, incarnation: int, cgroup: str = "") -> dict[str, Any]:
+        """What the agents of this start of the node read. `cgroup`: the node's own folder in that tree."""
+        role = self._config.roles[info.role]
+        slots = variable_slots(self._config)
+        return {
+            "version": VERSION,
+            **self._who(info, incarnation),
+            **self._where(info, role),
+            **addresses(self._nodes),
+            "cgroup": cgroup,
+            "stacks_signal": STACKS_SIGNAL,
+            **observed(self._config, self._plan, everything=self._observe_all),
+            **self._for_runtime(info, role),
+            "variables": variables(self._config, info, slots),
+            "steps": compile_steps(self._plan, info.id, slots, info.role),
+        }
+
+    def make_client(self) -> dict[str, Any]:
+        """What the agent of a workload's process reads: it watches, and nothing is ever done to it."""
+        folder = str(self._run.node(CLIENT))
+        roles = [role for role in self._config.roles.values() if self._config.runtime(role.name).takes_adapters]
+        adapters = dict.fromkeys(name for role in roles for name in role.adapters)
+        return {
+            "version": VERSION,
+            "node": CLIENT,
+            "role": CLIENT,
+            "incarnation": 1,
+            "nodes": [node.id for node in self._nodes],
+            **self._files(),
+            "dir": folder,
+            "paths": [folder],
+            "packages": [],
+            **addresses(self._nodes),
+            "cgroup": "",
+            "operations": [],
+            "adapters": [resolve(name, self._config.project) for name in adapters],
+            **PYTHON.agent_settings([sys.executable]),
+            "variables": [],
+            "steps": [],
+        }
+
+    def _files(self) -> dict[str, str]:
+        """What all agents of a run share."""
+        return {"trace_dir": str(self._run.trace), "state": str(self._run.state), "socket": str(self._socket_path)}
+
+    def _for_runtime(self, info: NodeInfo, role: Role) -> dict[str, Any]:
+        """The part that differs between runtimes."""
+        runtime = self._config.runtime(info.role)
+        named = logical_operations(role, self._config.project)
+        if not runtime.takes_adapters:
+            named["adapters"] = []
+        return {**named, **runtime.agent_settings(self._command(info, role))}
+
+    def _command(self, info: NodeInfo, role: Role) -> list[str]:
+        values = self._config.values(self._nodes, info.id, str(self._run.path))
+        return [render(word, values) for word in role.command]
+
+    def _who(self, info: NodeInfo, incarnation: int) -> dict[str, Any]:
+        nodes = [node.id for node in self._nodes]
+        return {"node": info.id, "role": info.role, "incarnation": incarnation, "nodes": nodes}
+
+    def folders(self, info: NodeInfo) -> list[str]:
+        """Those whose files count as the node's data."""
+        values = self._config.values(self._nodes, info.id, str(self._run.path))
+        return [info.dir, *(render(path, values) for path in self._config.roles[info.role].paths)]
+
+    def _where(self, info: NodeInfo, role: Role) -> dict[str, Any]:
+        return {
+            **self._files(),
+            "dir": info.dir,
+            "paths": self.folders(info),
+            "packages": list(role.packages),
+        }
+
+
+def addresses(nodes: Sequence[NodeInfo]) -> dict[str, Any]:
+    """Where nodes listen, and the addresses that belong to one node alone."""
+    listening = {f"{node.host}:{port}": node.id for node in nodes for port in node.ports.values()}
+    hosts = {node.host: node.id for node in nodes}
+    return {"addresses": listening, "hosts": hosts if len(hosts) == len(nodes) > 1 else {}}
+
+
+def observed(config: Config, plan: Plan, *, everything: bool = False) -> dict[str, Any]:
+    """Which families agents watch besides I/O. A run with a fault needs none, unless it is a suspect's (`everything`): its
+    story is told by I/O and deaths."""
+    everything |= config.run.observe == "all" or (config.run.observe == "auto" and not plan.steps)
+    return {} if everything else {"observe": []}
+
+
+def logical_operations(role: Role, project: str) -> dict[str, Any]:
+    """Functions of the target that are one operation each, and adapters that know such functions of libraries."""
+    operations = [_operation(operation) for operation in role.operations]
+    return {"operations": operations, "adapters": [resolve(name, project) for name in role.adapters]}
+
+
+def _operation(operation: LogicalOperation) -> dict[str, Any]:
+    found = {"function": operation.function, "op": operation.op}
+    places = {name: getattr(operation, name) for name in ("kind", "peer", "size")}
+    return found | {name: _place(text) for name, text in places.items() if text}
+
+
+def _place(text: str) -> dict[str, str]:
+    """Where something is found: `=text` is the text itself, anything else a path from a parameter."""
+    return {"text": text[1:]} if text.startswith("=") else {"argument": text}
+
+
+def variable_slots(config: Config) -> dict[str, int]:
+    """Which slot of the shared state holds each `NODE.NAME`; the same for everybody in a run."""
+    names = [f"{node}.{name}" for node in config.node_ids for name in config.variables_of(node)]
+    return {name: slot for slot, name in enumerate(names)}
+
+
+def variables(config: Config, info: NodeInfo, slots: Mapping[str, int]) -> list[dict[str, Any]]:
+    """What the agents of this node publish."""
+    return [
+        {"slot": slots[f"{info.id}.{name}"], "node": info.id, "name": name, "path": path}
+        for name, path in config.variables_of(info.id).items()
+    ]

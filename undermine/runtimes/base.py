@@ -1,0 +1,102 @@
+"""The protocol that every runtime implements, and the facts about a runtime that other parts of the tool ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from undermine.model.event import AgentInfo
+
+Progress = Callable[[str], None]
+"""Is given a line of text when something slow begins or ends."""
+
+
+def no_progress(text: str) -> None:
+    """Ignore the text."""
+
+
+class Traits(msgspec.Struct, frozen=True):
+    """How processes of a runtime behave. Code outside this room asks for a trait, never for a runtime's name."""
+
+    stacks_asked_by: Literal["signal", "state"] = "signal"
+    """How an agent learns that it should write down all stacks: by a signal, or by a number in the shared state."""
+    no_stacks: str = "no answer: its agent does not get to run"
+    """Why a process that was asked for its stacks may not answer, if nothing else explains it."""
+    clock_stack_may_be_cut: bool = False
+    """The stack of a clock read may hold only its call site, and then says nothing about the callers."""
+    socket_timeout_limits_sends: bool = True
+    """The time limit of a socket applies to sends as well as to receives."""
+
+
+class RoleCommand(msgspec.Struct, frozen=True):
+    """How the nodes of a role are started, with all placeholders filled in."""
+
+    command: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    packages: tuple[str, ...] = ()
+    """The packages whose code counts as the target's own."""
+    paths: tuple[Path, ...] = ()
+    """More folders and files that count as the target's own."""
+    executable: str = ""
+    """The interpreter that a node of this role ran in, as its agent reported it; "" if none did."""
+
+
+class RoleSources(msgspec.Struct, frozen=True):
+    """Where the source code of a role is."""
+
+    folders: tuple[str, ...] = ()
+    """Files and folders."""
+    script: str = ""
+    """The name of the module that is run as a script; "" if none is."""
+
+
+@runtime_checkable
+class Runtime(Protocol):
+    """One kind of agent: Python, JVM, or none at all."""
+
+    @property
+    def name(self) -> str:
+        """The name that users write in `agent = "…"`, and that the names of its agents begin with."""
+
+    @property
+    def traits(self) -> Traits: ...
+
+    @property
+    def has_agent(self) -> bool:
+        """False: its nodes are not observed, and only faults of whole processes are possible."""
+
+    @property
+    def takes_adapters(self) -> bool:
+        """Can its agent load adapters?"""
+
+    @property
+    def without_native(self) -> str:
+        """How `undermine check` says that an agent runs without its compiled part: the predicate of a sentence."""
+
+    def starts(self, program: str) -> bool:
+        """Return true if a command whose program is this one starts this runtime. `agent = "auto"` asks this."""
+
+    def class_path(self, command: Sequence[str]) -> str:
+        """The class path that this command names; "" if it names none, or the runtime has no such thing."""
+
+    def prepare(self, progress: Progress) -> None:
+        """Build what all nodes need, if that may take long. Called once before the first run."""
+
+    def agent_settings(self, command: Sequence[str]) -> dict[str, Any]:
+        """The part of an agent's configuration file that depends on the runtime. Builds what this command needs."""
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """A copy of this environment, with the variables that make a process load the agent."""
+
+    def why_slow(self, agent: AgentInfo) -> str:
+        """Why this agent ran without its compiled part; "" if it had it."""
+
+    def catch_up(self, agents: Iterable[AgentInfo]) -> None:
+        """Build what agents of the first run turned out to need."""
+
+    def sources(self, role: RoleCommand) -> RoleSources | None:
+        """Where the source of this role is; None if the tool cannot read this runtime's source."""
