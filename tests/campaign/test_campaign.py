@@ -143,6 +143,13 @@ def test_the_third_noisy_run_counts_and_says_so(engine, store) -> None:
     assert [row["symptom"] for row in rows] == ["", "", "it breaks", "it breaks"]
 
 
+def test_a_baseline_whose_port_is_taken_is_run_again(engine, store) -> None:
+    engine.runner.broken, engine.runner.port_taken = lambda count: count == 1, True
+    campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
+    assert [run.status for run in store.past_runs(kind=RoundKind.BASELINE)] == ["fired", "fired"]
+    assert engine.runner.strategies.count("baseline") == 3
+
+
 def test_a_baseline_that_fails_on_a_late_machine_is_run_again(engine, store) -> None:
     engine.runner.late_ms = lambda count: 800.0 if count == 1 else 0.0
     campaign(engine, store, [Scripted("a", 1)], picks=lambda plan: len(engine.runner.executed) == 1).run(ENDLESS)

@@ -12,7 +12,7 @@ import pytest
 from undermine.model.errors import UserError
 from undermine.model.plan import At, Corrupt, Crash, Delay, Drop, Error, Fault, Pause, Plan, Reboot, Step
 from undermine.model.point import Point, client_point
-from undermine.policies.library import DEFAULT, SHIPPED, FailureModel, default_policies, parse_policy
+from undermine.policies.library import DEFAULT, SHIPPED, FailureModel, parse_policy
 from undermine.policies.pruning import Policy, cluster_policy, compose, filter_policy
 from undermine.policies.sequences import CampaignProfiles, Sequence, all_points, sequence_of, using
 from undermine.protocols import Profile
@@ -425,7 +425,7 @@ def test_every_shipped_policy_says_where_it_comes_from_what_it_does_and_how_it_i
 
 
 def test_the_default_composition_is_made_of_shipped_ones() -> None:
-    assert [policy.name for policy in default_policies()] == list(DEFAULT)
+    assert [parse_policy(text).name for text in DEFAULT] == list(DEFAULT)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,8 @@ class Judged(msgspec.Struct, frozen=True):
     attempt: int = 1
     noisy: bool = False
     """It does not count, since the machine was busy elsewhere."""
+    port_taken: bool = False
+    """It broke, since another process had a node's port."""
 
 
 class Experiments:
@@ -114,7 +116,7 @@ class Experiments:
             self.tell("broken", f"run {judged.run} broke: {judged.reason}", run=judged.run)
             if judged.noisy and not alone:
                 break
-            if slot.kind is RoundKind.BASELINE and not judged.noisy and "in use" not in judged.reason:
+            if slot.kind is RoundKind.BASELINE and not (judged.noisy or judged.port_taken):
                 break
         return judged
 
@@ -136,7 +138,7 @@ class Experiments:
             save_record(RunDir(folder), view.record)
         symptom = self._symptom(view, verdicts)
         record = view.record
-        judged = Judged(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy)
+        judged = Judged(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy, record.port_taken)
         self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
         tidy(folder, keep_data=bool(symptom))
         told = {"run": run_id, "strategy": slot.label, "round": slot.kind.value, "status": judged.status, "symptom": symptom}

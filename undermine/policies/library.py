@@ -386,10 +386,6 @@ def parse_policy(text: str, groups: Groups | None = None) -> Policy:
         raise UserError(f'the policy "{text:.80}" cannot be used: {error}; it is written {shipped.usage}') from None
 
 
-def default_policies() -> tuple[Policy, ...]:
-    return tuple(parse_policy(text) for text in DEFAULT)
-
-
 def _parameters(make: Callable[..., Policy]) -> list[inspect.Parameter]:
     """Those that a configuration gives."""
     return [one for one in inspect.signature(make).parameters.values() if one.kind is not one.KEYWORD_ONLY]

@@ -84,6 +84,8 @@ _ASK_SLACK_S = {"ready": 5.0, "health": 0.5}
 """How much longer than its time a function of the user's has, by what it is asked: its process must be started first."""
 _SOCKET_DIR_BYTES_MAX = 90
 _KEY = "run-{}"
+_PORT_TAKEN = "in use"
+"""Words of a node that cannot have its port: "Address already in use". A run says why it broke in the node's own words."""
 
 
 class Broken(Exception):
@@ -528,6 +530,7 @@ class _Experiment:
             plan=self._plan,
             status=status,
             reason=reason,
+            port_taken=status == "broken" and _PORT_TAKEN in reason,
             nodes=self._nodes,
             isolation=isolation,
             receipts=receipts,
