@@ -44,7 +44,7 @@ from undermine.protocols import History, Strategy
 from undermine.run.engine import open_engine
 from undermine.run.target_sources import Sources
 from undermine.store.campaign_dirs import open_store
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_record
 from undermine.strategies.observed_weak_spots import ObservedWeakSpots
 
@@ -169,7 +169,7 @@ def measure(config: Config, mode: str) -> tuple[Cell, Static]:
         campaign = Campaign(engine, store, (strategy,), (), print_news, helpers=helpers(config))
         history = campaign.history_of(strategy, 1)
         sure = [run.id for run in history.runs if run.status != "broken"]
-        records = [load_record(RunDir(campaign.experiments.folder(run))) for run in sure]
+        records = [load_record(RunDir(campaign.plan_runner.folder(run))) for run in sure]
         found = counted_points(mode, strategy, history, records, to_come(campaign, store, strategy, mode, history))
         cell, static = cell_of(mode, store.run_rows(), records, store.findings(), found), static_of(
             sources_of(config, campaign.preparing.newest)
@@ -263,7 +263,7 @@ def counted_points(
     return Points(len(first), len(all_known), len(tried), len(explored), complete=to_come is not None and not to_come)
 
 
-def to_come(campaign: Campaign, store: Store, strategy: Strategy, mode: str, history: History) -> Sequence[Plan] | None:
+def to_come(campaign: Campaign, store: CampaignStore, strategy: Strategy, mode: str, history: History) -> Sequence[Plan] | None:
     """Plans that are stored and not run, and those that would be proposed now."""
     if mode in ("random", "chronos"):
         return None

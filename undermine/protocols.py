@@ -46,7 +46,7 @@ class PastRun(msgspec.Struct, frozen=True):
     status: RunStatus
     failed: bool
     odd: bool = False
-    """It passed, but its nodes said what they do not say without a fault or with one at rest."""
+    """It passed, but its nodes logged entries that fault-free and benign runs do not have."""
 
 
 class PossibleFault(msgspec.Struct, frozen=True):

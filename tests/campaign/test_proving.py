@@ -13,8 +13,8 @@ from rich.console import Console
 
 from undermine.analysis.points import Recurrence
 from undermine.api.checking import AgentSeen, CheckResult, health_of
-from undermine.campaign.experiments import News
 from undermine.campaign.proving import SABOTAGES, Proof, Prover, Tally
+from undermine.campaign.running import Notice
 from undermine.checkers.registry import BUILTIN
 from undermine.cli.check import show_check
 from undermine.config.load import load
@@ -96,7 +96,7 @@ class FakeEngine:
         return [msgspec.structs.replace(check(view), checker=name) for name, check in self._checks.items()]
 
 
-def prove(tmp_path: Path, engine: FakeEngine, news: list[News] | None = None) -> dict[str, Proof]:
+def prove(tmp_path: Path, engine: FakeEngine, news: list[Notice] | None = None) -> dict[str, Proof]:
     base = passing()
     folder = tmp_path / "check" / "runs" / "000003"
     run = RunDir(folder)
@@ -181,7 +181,7 @@ def test_a_broken_real_run_proves_nothing_and_says_why(tmp_path: Path) -> None:
 
 
 def test_there_is_news_of_each_run(tmp_path: Path) -> None:
-    news: list[News] = []
+    news: list[Notice] = []
     prove(tmp_path, FakeEngine(), news)
     done = [item for item in news if item.kind == "done"]
     assert [item.data["run"] for item in done] == [2, 3, 4, 5]

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 
 from undermine import plugins
-from undermine.analysis.coverage import Reached, Stage, coverage_of
+from undermine.analysis.coverage import CoverageSample, Reached, coverage_of
 from undermine.api.opening import build_agents, identity, opened, refuse_changes, silent
 from undermine.api.stored import new_logs, remarks, today
-from undermine.campaign.experiments import Listener
 from undermine.campaign.loop import Limits
+from undermine.campaign.running import Listener
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.deployments.isolation import choose
@@ -36,7 +36,7 @@ class HuntResult(msgspec.Struct, frozen=True):
     """By a finding's id: how it was suppressed, if that suppression has ended."""
     new_logs: dict[str, tuple[str, ...]] = {}
     """By a finding's id: log lines that nodes wrote then and in no correct run."""
-    growth: tuple[Stage, ...] = ()
+    growth: tuple[CoverageSample, ...] = ()
     """How coverage grew: an entry for each experiment that reached something new."""
 
     @property
@@ -86,7 +86,7 @@ def hunt(
         point_latest(config, folder)
         campaign.run(limits)
         found = store.findings()
-        coverage = campaign.experiments.coverage or coverage_of(store)
+        coverage = campaign.plan_runner.coverage or coverage_of(store)
         return HuntResult(
             folder=str(folder),
             findings=found,

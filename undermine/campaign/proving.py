@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from undermine.campaign.experiments import Listener, News
+from undermine.campaign.running import Listener, Notice
 from undermine.checkers.compose import check_all
 from undermine.findings.planting import plants
 from undermine.model.plan import Plan
@@ -117,7 +117,7 @@ class Prover:
         self._tell("done", f"{used} altered copies of a passing run", status="fired", symptom="")
 
     def _tell(self, kind: str, text: str, **data: str) -> None:
-        self._listen(News(kind, text, {"run": self._run, "strategy": PROVE, **data}))
+        self._listen(Notice(kind, text, {"run": self._run, "strategy": PROVE, **data}))
 
 
 def _failing(verdicts: Sequence[Verdict]) -> list[str]:

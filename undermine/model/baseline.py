@@ -6,12 +6,12 @@ import msgspec
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """Learnt once a campaign, from its fault-free runs and from runs with a fault at rest. Empty: nothing is known."""
+    """Learnt once a campaign, from its fault-free runs and its benign runs. Empty: nothing is known."""
 
     runs: int = 0
     """Fault-free runs that were learnt from."""
     benign: int = 0
-    """Runs with a fault at rest that were learnt from."""
+    """Benign runs that were learnt from."""
     failed: int = 0
     """Fault-free runs that failed: above 0 the workload is flaky."""
     failed_as: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class Baseline(msgspec.Struct, frozen=True):
     settle_s: float = 0.0
     """The longest settling without a fault."""
     recovery_s: float = 0.0
-    """The longest settling after a fault at rest: how slow the target's own timers are."""
+    """The longest settling of a benign run: how slow the target's own timers are."""
 
     @property
     def flaky(self) -> str:

@@ -16,7 +16,7 @@ from undermine.model.plan import (
 )
 from undermine.report.data import Row, dig, run_dir
 from undermine.report.drawing.growth import Curve, curves
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.store.rundir import load_record
 
 LOCATIONS_MAX = 300
@@ -53,7 +53,7 @@ class CoverageView:
     locations_left_out: int
 
 
-def coverage_of(store: Store, rows: Sequence[Row]) -> CoverageView:
+def coverage_of(store: CampaignStore, rows: Sequence[Row]) -> CoverageView:
     counted = measured(store)
     total = counted.reached
     allowed = dig(store.meta("identity"), "significant", "faults", "kinds") or ()
@@ -91,7 +91,7 @@ class _Fired:
     failed: bool
 
 
-def _fired_steps(store: Store, rows: Sequence[Row]) -> Iterator[_Fired]:
+def _fired_steps(store: CampaignStore, rows: Sequence[Row]) -> Iterator[_Fired]:
     for row in rows:
         for number in sorted(_proven(store, row)):
             step = row["plan"].steps[number]
@@ -109,7 +109,7 @@ def _fired_steps(store: Store, rows: Sequence[Row]) -> Iterator[_Fired]:
             )
 
 
-def _proven(store: Store, row: Row) -> set[int]:
+def _proven(store: CampaignStore, row: Row) -> set[int]:
     """The steps of a run that have a receipt. Only of runs that stopped half-way must the record be read."""
     steps = range(len(row["plan"].steps))
     if row["status"] == "fired":
@@ -130,7 +130,7 @@ def _kinds(fired: Sequence[_Fired], allowed: Sequence[str]) -> Iterator[KindRow]
         yield KindRow(kind, len(runs), len(failed), kind in allowed)
 
 
-def _locations(store: Store, fired: Sequence[_Fired]) -> Iterator[LocationRow]:
+def _locations(store: CampaignStore, fired: Sequence[_Fired]) -> Iterator[LocationRow]:
     nodes: dict[tuple[str, str], set[str]] = {}
     lines: dict[tuple[str, str], int] = {}
     for seen in store.baseline_points()[0]:

@@ -158,13 +158,13 @@ class Runner:
         return experiment.conclude(begun, lateness, str(self._isolation.choice))
 
     @contextlib.contextmanager
-    def _experiment(self, run: RunDir, run_id: int, plan: Plan, conditions: Conditions) -> Iterator[_Experiment]:
+    def _experiment(self, run: RunDir, run_id: int, plan: Plan, conditions: Conditions) -> Iterator[_Execution]:
         run.create()
         count = sum(len(role.nodes) * len(role.ports) for role in self._config.roles.values())
         network = self._isolation.network(self._config.node_ids, count)
         experiment = None
         try:
-            experiment = _Experiment(
+            experiment = _Execution(
                 self._config,
                 run,
                 run_id,
@@ -184,7 +184,7 @@ class Runner:
             network.close()
 
 
-class _Experiment:
+class _Execution:
     """The moving parts of one run."""
 
     def __init__(
