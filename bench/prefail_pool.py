@@ -20,15 +20,16 @@ import msgspec
 
 import undermine
 from undermine import plugins
-from undermine.analysis.possible_faults import LEAVING_TRACES, injectable, possible_faults_at
+from undermine.analysis.possible_faults import injectable, possible_faults_at
 from undermine.api.helpers import helpers
 from undermine.campaign.loop import Campaign
 from undermine.campaign.running import JudgedRun, Listener
 from undermine.config.schema import Config
 from undermine.deployments.sweep import sweep
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Plan, Step, failure_of
-from undermine.model.point import Point
+from undermine.model.faults import failure_of
+from undermine.model.plan import At, Plan, Step
+from undermine.model.point import LEAVING_TRACES, Point
 from undermine.model.rounds import RoundKind
 from undermine.policies.library import parse_policy
 from undermine.policies.plan_view import CampaignProfiles, PlanView, profiles_of, using

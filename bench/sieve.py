@@ -35,8 +35,9 @@ from undermine.campaign.loop import Campaign
 from undermine.config.load import load
 from undermine.config.schema import Config, parse_duration
 from undermine.model.errors import UserError
+from undermine.model.faults import Delay
 from undermine.model.finding import Finding, landings
-from undermine.model.plan import Delay, Plan, point_at
+from undermine.model.plan import Plan, point_at
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord
 from undermine.program import Named, Program

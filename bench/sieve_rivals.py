@@ -13,7 +13,8 @@ import msgspec
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.exposure.weak_spots import WeakSpot
 from undermine.model.event import functions
-from undermine.model.plan import At, Delay, Plan, Step, point_at
+from undermine.model.faults import Delay
+from undermine.model.plan import At, Plan, Step, point_at
 from undermine.protocols import History
 from undermine.strategies.observed_weak_spots import ObservedWeakSpots, lasting, over_limit, usual_spots
 

@@ -9,14 +9,13 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import get_args
 
 import msgspec
 
 from bench.news import print_news
 from undermine import api
 from undermine.config.load import load
-from undermine.config.schema import FaultKind
+from undermine.model.faults import FAULT_NAMES
 
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 500
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 0
@@ -26,7 +25,7 @@ JOBS = 2
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="um-bench-") as folder:
         config = load(api.demo_config(Path(folder, "granary")), {"fixes": "all"})
-        faults = msgspec.structs.replace(config.faults, kinds=get_args(FaultKind))
+        faults = msgspec.structs.replace(config.faults, kinds=FAULT_NAMES)
         config = msgspec.structs.replace(config, faults=faults)
         result = api.hunt(
             config, strategies=("random",), budget_s=24 * 3600, runs_max=RUNS, seed=SEED, jobs=JOBS, listener=print_news

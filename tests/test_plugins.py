@@ -152,7 +152,7 @@ def test_a_strategy_is_told_what_its_table_says(tmp_path: Path) -> None:
         ("[strategies]\nprefail = 3\n", "must be a table like"),
         (
             '[strategies.sieve]\nmode = "fate"\n',
-            'strategies.sieve.mode names the unknown "fate" (known are insensitive, sieve, ungrouped)',
+            'strategies.sieve.mode has the unknown name "fate" (known names: insensitive, sieve, ungrouped)',
         ),
     ],
 )

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from undermine.analysis.possible_faults import FaultLimits, injectable
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.analysis.possible_faults import injectable
+from undermine.model.faults import Crash, FaultLimits
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Op
 from undermine.protocols import History, Profile
 from undermine.testing import CAPABILITIES, event, history, point, run_view, shown, simulate

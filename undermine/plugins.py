@@ -37,7 +37,7 @@ def strategies(config: Config, wanted: Sequence[str | Strategy] = ()) -> list[St
         known.setdefault(entry.name, entry.load())
     for name in wanted:
         if isinstance(name, str) and name not in known:
-            raise UserError(f"there is no strategy {name!r}; known are {', '.join(sorted(known))}")
+            raise UserError(f"there is no strategy {name!r}; the strategies are {', '.join(sorted(known))}")
     if not wanted:
         config.check_names("hunt.strategies", config.hunt.strategies, known)
     config.check_names("strategies", config.strategies, known)

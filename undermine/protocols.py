@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from undermine.model.columns import Columns
-from undermine.model.plan import Fault, Place, Plan
+from undermine.model.faults import Fault
+from undermine.model.plan import Place, Plan
 from undermine.model.point import Point
 from undermine.model.run import Rank, RunStatus, RunView, Verdict
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from undermine.analysis.possible_faults import FaultLimits, possible_faults, possible_faults_at
+from undermine.analysis.possible_faults import possible_faults, possible_faults_at
+from undermine.model import faults
 from undermine.model.baseline import Baseline
 from undermine.model.event import Event, Trace
-from undermine.model.plan import Fault, Plan
+from undermine.model.faults import FAULT_NAMES, Fault, FaultLimits
+from undermine.model.plan import Plan
 from undermine.model.point import Point, point_of
 from undermine.model.run import LogLine, NodeInfo, Op, Receipt, RunRecord, RunView, as_if
 from undermine.protocols import History, PastRun, PointSeen, Profile, Strategy
 
-KINDS = ("crash", "reboot", "delay", "error", "drop", "corrupt", "partition", "pause")
-CAPABILITIES = (*KINDS, "delay-operation", "when", "unseen", "until")
+CAPABILITIES = (*faults.CAPABILITIES, "when", "unseen", "until")
 
 
 def event(
@@ -60,7 +61,7 @@ def history(
     """What a strategy would be given after fault-free runs that showed these points. `profiles`: of runs, by number."""
     seen = tuple(PointSeen(p, 3, 3, order, after=3) for order, p in enumerate(points))
     nodes = {p.get("node"): p.get("role") for p in points}
-    limits = limits or FaultLimits(KINDS, capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=nodes)
+    limits = limits or FaultLimits(FAULT_NAMES, capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=nodes)
     profiles, frames = profiles or {}, frames or {}
     return History(
         seen,

@@ -10,7 +10,8 @@ import pytest
 from rounds import written
 
 from undermine.analysis.coverage import Coverage, CoverageSample, Reached, Share, coverage_of
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import RunRecord, RunStatus
 from undermine.policies.plan_view import profiles_of

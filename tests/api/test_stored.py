@@ -14,8 +14,9 @@ from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.exchange import suppressions as suppression_file
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash
 from undermine.model.finding import Finding
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import RunRecord, Verdict
 from undermine.store import campaign_dirs
 from undermine.store.database import CampaignStore

@@ -30,7 +30,8 @@ from bench.prefail import (
 from bench.prefail_pool import Clock, Level, Pool, drawn, policy_of, pruned_singles
 from bench.prefail_tables import Cell, Row
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Corrupt, Crash, Error, Plan, Step
+from undermine.model.faults import Corrupt, Crash, Error
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.policies.library import parse_policy
 from undermine.policies.plan_view import CampaignProfiles

@@ -18,8 +18,9 @@ from undermine.analysis.exposure.exposure import Spot
 from undermine.config.load import load
 from undermine.model.columns import Columns
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash, Delay, Fault
 from undermine.model.finding import Finding, Realism
-from undermine.model.plan import At, Crash, Delay, Fault, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import point_of
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Receipt, RunRecord

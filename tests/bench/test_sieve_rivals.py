@@ -8,7 +8,8 @@ import pytest
 from traced_runs import Trace, delay_of, places, ran, told
 
 from bench.sieve_rivals import RIVALS
-from undermine.model.plan import Delay, Plan, point_at
+from undermine.model.faults import Delay
+from undermine.model.plan import Plan, point_at
 from undermine.protocols import PastRun
 
 

@@ -13,7 +13,8 @@ from rounds import written
 from undermine.campaign.loop import Limits
 from undermine.campaign.running import Notice
 from undermine.model.errors import ClusterError, UserError
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Receipt, RunRecord
 from undermine.protocols import PointSeen

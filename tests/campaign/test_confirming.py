@@ -10,7 +10,8 @@ from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Says, Scripted, Whole,
 
 from undermine.campaign.loop import Campaign
 from undermine.campaign.running import Notice
-from undermine.model.plan import At, Crash, Delay, FirstUnseen, Hold, Step
+from undermine.model.faults import Crash, Delay, Hold
+from undermine.model.plan import At, FirstUnseen, Step
 from undermine.model.point import Point
 from undermine.model.run import Conditions, Moment, RunView, Verdict
 from undermine.testing import point

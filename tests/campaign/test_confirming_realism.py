@@ -8,7 +8,8 @@ import pytest
 from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, configured, hurts, observed
 
 from undermine.campaign.running import Notice
-from undermine.model.plan import At, Crash, Delay, Plan, Step
+from undermine.model.faults import Crash, Delay
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Conditions, Moment, RunView, SlowOp
 from undermine.testing import point
 

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from fake_engine import TOML, FakeEngine, FakeRunner, campaign, configured
 
-from undermine.analysis.possible_faults import FaultLimits
 from undermine.campaign.preparing import Preparing
 from undermine.campaign.running import JudgedRun, Notice, PlanRunner
 from undermine.model.baseline import Baseline
 from undermine.model.errors import ClusterError
-from undermine.model.plan import Plan, fault_kind
+from undermine.model.faults import FaultLimits, fault_kind
+from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.model.run import NodeInfo, RunView, Settling, Verdict
 from undermine.store.database import CampaignStore

@@ -11,7 +11,8 @@ from fake_engine import FakeEngine, configured
 
 from undermine.campaign.proposing import Proposing
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.policies.pruning import Refusal
 from undermine.protocols import PastRun
 from undermine.testing import history, point

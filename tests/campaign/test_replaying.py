@@ -11,8 +11,9 @@ import pytest
 from undermine.campaign.replaying import Replaying, ReplayResult, Wanted
 from undermine.campaign.running import JudgedRun
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash, Hold
 from undermine.model.finding import Finding, Variant
-from undermine.model.plan import At, Crash, Hold, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Verdict
 from undermine.store.database import CampaignStore, Slot

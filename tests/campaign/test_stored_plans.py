@@ -17,7 +17,8 @@ from undermine.cli import commands as cli
 from undermine.config.schema import Config
 from undermine.exchange import plan_file
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord
 from undermine.policies.pruning import Policy, Pruned, cluster_policy, compose, filter_policy, prune
@@ -232,11 +233,11 @@ def test_the_command_explains_a_campaign_and_runs_nothing(
         "",
         "some: 1 run, 1 still to run",
         f"    1. {B}",
-        f"  dropped 2: {RULE}",
+        f"  2 dropped by {RULE}",
         f"       {A2.id} {A2}",
-        f"         for it stands {A.id} {A} (run 1)",
+        f"         represented by {A.id} {A} (run 1)",
         f"       {C.id} {C}",
-        f"         for it stands {B.id} {B} (still to run)",
+        f"         represented by {B.id} {B} (still to run)",
     ]
     assert not (hunted.dir / "plan").exists()
 
@@ -248,7 +249,7 @@ def test_it_says_how_many_more_there_are(hunted: Config, capsys: pytest.CaptureF
         store.write_round("some", [D])
         note_counted_only(store, "some", Pruned((), (), {RULE: 1234}))
     command(hunted, "--campaign", "latest", "--explain")
-    assert capsys.readouterr().out.splitlines()[-1] == "       … and 1,234 more that were counted and not kept"
+    assert capsys.readouterr().out.splitlines()[-1] == "       … and 1,234 more that were only counted"
 
 
 def test_for_machines_there_are_plans_that_can_be_replayed(hunted: Config, capsys: pytest.CaptureFixture[str]) -> None:

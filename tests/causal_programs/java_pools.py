@@ -6,8 +6,8 @@ who ended that wait.
 
 from __future__ import annotations
 
-from causal_programs.generator import Body, Program, Way
-from causal_programs.java_text import made_pool, start, started
+from generator import Body, Program, Way
+from java_text import made_pool, start, started
 
 
 def _thread(make: str) -> Way:

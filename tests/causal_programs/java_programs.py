@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from causal_programs.generator import Program
 from fake_tool import FakeTool, Outcome
+from generator import Program
 from jdks import compile_java, jdks, run_java
 
 OBSERVED = ["sync", "time", "handover", "process", "raw"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from causal_programs.generator import Body, Program, Way
-from causal_programs.java_text import made_pool, start
+from generator import Body, Program, Way
+from java_text import made_pool, start
 
 
 def _item(made: str, kind: str = "BlockingQueue<Runnable>", get: str = "", items: int = 2) -> Way:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from causal_programs.generator import Body, Program, Way
-from causal_programs.java_text import start
+from generator import Body, Program, Way
+from java_text import start
 
 
 def _served(accept: str, listen: str, connect: str, read: str, write: str) -> Way:

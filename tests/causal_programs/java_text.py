@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from causal_programs.generator import Body, Program
+from generator import Body, Program
 
 HEAD = """
 import com.sun.net.httpserver.*;

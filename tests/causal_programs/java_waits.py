@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from causal_programs.generator import Body, Program, Way
-from causal_programs.java_text import start, started
+from generator import Body, Program, Way
+from java_text import start, started
 
 
 def _named(text: str, number: int) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from causal_programs.generator import Language, Way
-from causal_programs.java_pools import FORKED, POOLS, STAGES, THREADS, VIRTUAL
-from causal_programs.java_queues import QUEUES
-from causal_programs.java_streams import FILES, STREAMS
-from causal_programs.java_text import HEAD, function, main
-from causal_programs.java_waits import LOCKS, WAITS
+from generator import Language, Way
+from java_pools import FORKED, POOLS, STAGES, THREADS, VIRTUAL
+from java_queues import QUEUES
+from java_streams import FILES, STREAMS
+from java_text import HEAD, function, main
+from java_waits import LOCKS, WAITS
 
 WAYS: dict[str, Way] = {**THREADS, **POOLS, **STAGES, **QUEUES, **WAITS, **LOCKS, **STREAMS, **FILES}
 NEWER: dict[int, dict[str, Way]] = {21: VIRTUAL, 25: FORKED}

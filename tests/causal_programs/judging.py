@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from causal_programs.generator import Cause, Limit, Program, Wait
+from generator import Cause, Limit, Program, Wait
 
 from undermine.analysis.causality.blocking import BLOCKS
 from undermine.analysis.causality.causality import CAUSE_KINDS, EXTENT, Causality, causality

@@ -9,15 +9,15 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from causal_programs.generator import Program, every_way, program
-from causal_programs.java_programs import JavaPrograms
-from causal_programs.java_ways import java
-from causal_programs.judging import Verdict, judge
-from causal_programs.ways import ASYNC, PYTHON
 from fake_tool import FakeTool, Outcome
+from generator import Program, every_way, program
+from java_programs import JavaPrograms
+from java_ways import java
 from jdks import jdks, why_no_jvm
+from judging import Verdict, judge
+from ways import ASYNC, PYTHON
 
 from undermine.runtimes import accelerator
 

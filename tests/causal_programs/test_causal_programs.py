@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from causal_programs.generator import Program, every_way, program
-from causal_programs.judging import check
-from causal_programs.ways import ASYNC, HEAD, PYTHON, SYNC
 from fake_tool import MINORS, FakeTool, interpreters
+from generator import Program, every_way, program
+from judging import check
+from ways import ASYNC, HEAD, PYTHON, SYNC
 
 from undermine.runtimes import accelerator
 

@@ -7,12 +7,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from causal_programs.generator import every_way, program
-from causal_programs.java_programs import JavaPrograms
-from causal_programs.java_ways import NEWER, java, late, late_starters
-from causal_programs.judging import check
 from fake_tool import FakeTool
+from generator import every_way, program
+from java_programs import JavaPrograms
+from java_ways import NEWER, java, late, late_starters
 from jdks import jdks, why_no_jvm
+from judging import check
 
 MAJORS = sorted(jdks()) or [0]
 SEEDS = range(2)

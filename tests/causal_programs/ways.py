@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from causal_programs.generator import Body, Language, Program, Way
+from generator import Body, Language, Program, Way
 
 HEAD = '''
 import asyncio, concurrent.futures, contextlib, multiprocessing, os, queue, socket, subprocess, sys, threading, time

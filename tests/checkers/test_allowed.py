@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from undermine.checkers.allowed import exit_allowed, refusal_allowed
-from undermine.model.plan import At, Corrupt, Crash, Delay, Drop, Error, Fault, Partition, Pause, Plan, Reboot, Step
+from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Partition, Pause, Reboot
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import END, NodeExit, Receipt, RunView
 from undermine.testing import point, run_view
 

@@ -6,7 +6,8 @@ import pytest
 
 from undermine.checkers.answers import Hang, Liveness, WorkloadResult
 from undermine.model import run as runs
-from undermine.model.plan import At, Corrupt, Plan, Step
+from undermine.model.faults import Corrupt
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Op, OpStatus, Phase, Receipt, Settling
 from undermine.model.stacks import Doing, ProcessStacks
 from undermine.testing import point, run_view

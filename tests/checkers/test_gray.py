@@ -10,21 +10,8 @@ import pytest
 from undermine.checkers.base import Settings
 from undermine.checkers.gray import Gray, Window, windows
 from undermine.model.baseline import Baseline
-from undermine.model.plan import (
-    At,
-    Corrupt,
-    Crash,
-    Delay,
-    Drop,
-    Error,
-    Fault,
-    Hold,
-    Partition,
-    Pause,
-    Plan,
-    Reboot,
-    Step,
-)
+from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import END, HealthSample, Moment, NodeExit, Op, OpStatus, Receipt, RunView, Verdict
 from undermine.model.stacks import Doing, ProcessStacks
 from undermine.testing import point, run_view

@@ -7,7 +7,8 @@ import pytest
 from undermine.checkers.answers import Liveness
 from undermine.checkers.processes import Deaths, Exits
 from undermine.model.event import AgentInfo, Event, Trace
-from undermine.model.plan import At, Error, Plan, Step
+from undermine.model.faults import Error
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import NodeExit, Receipt, RunRecord, RunView
 from undermine.testing import event, point, run_view
 

@@ -7,7 +7,8 @@ import pytest
 from undermine.api import PlanResult, Predicted
 from undermine.campaign.stored_plans import DroppedBy, DroppedPlan, Planned, Representative, StoredPlans
 from undermine.cli.plan import show_plan, show_stored_plans
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.policies.pruning import Example, Explanation
 from undermine.testing import point
 
@@ -24,11 +25,11 @@ def test_a_prediction_that_explains_says_how_many_it_leaves_out(capsys: pytest.C
     result = PlanResult((Predicted("some", "is some", (PLAN,), 1, rules),), 1, 1, {}, {})
     show_plan(result, explain=True)
     lines = capsys.readouterr().out.splitlines()
-    at = lines.index("  dropped 12345: policy a")
+    at = lines.index("  12,345 dropped by policy a")
     assert lines[at + 1 :] == [
-        "       one; for it stands x two",
+        "       one; represented by x two",
         "       … and 12,344 more",
-        "  dropped 1: policy b",
+        "  1 dropped by policy b",
         "       three",
     ]
     show_plan(result)

@@ -23,7 +23,8 @@ from undermine.inject.controller import VERSION, Controller
 from undermine.inject.server import Server, SharedState
 from undermine.model.codec import read_trace
 from undermine.model.event import AgentInfo, Event, Trace
-from undermine.model.plan import At, Fault, Place, Plan, Step, Trigger
+from undermine.model.faults import Fault
+from undermine.model.plan import At, Place, Plan, Step, Trigger
 from undermine.model.point import Point
 from undermine.model.run import Receipt
 from undermine.model.stacks import STACKS_SIGNAL

@@ -8,7 +8,7 @@ import pytest
 from conformance_bench import Bench, at, run_together, step
 
 from undermine.inject.controller import Controller
-from undermine.model.plan import Crash, Error
+from undermine.model.faults import Crash, Error
 
 LINES = ("mkdir d", "create f d/x", "write f hello", "close f", "stat d/x")
 ANSWERS = ["ok", "ok", "ok 5", "ok", "ok 5"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conformance_bench import ANSWER_TO_THE_END, Bench, at, step
 
-from undermine.model.plan import Crash, Delay, Error, Hold, Partition, Pause, Reboot
+from undermine.model.faults import Crash, Delay, Error, Hold, Partition, Pause, Reboot
 from undermine.model.point import point_of
 
 WAYS = pytest.mark.parametrize("way", ["plain", "other"])

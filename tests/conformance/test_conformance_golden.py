@@ -16,7 +16,7 @@ import pytest
 from conformance_bench import HERE, Bench, Kind, at, python_kind, step
 from jdks import compile_java, jdks
 
-from undermine.model.plan import Error
+from undermine.model.faults import Error
 from undermine.resources import python_agent_dir
 from undermine.runtimes import jvm_agent
 

@@ -18,7 +18,8 @@ import pytest
 from conformance_bench import WAIT_S, Bench, at, step
 
 from undermine.inject.controller import Controller
-from undermine.model.plan import Compare, Crash, Error, Partition, Then, When
+from undermine.model.faults import Crash, Error, Partition
+from undermine.model.plan import Compare, Then, When
 
 WAYS = pytest.mark.parametrize("way", ["plain", "other"])
 PEER = "peer:s2"

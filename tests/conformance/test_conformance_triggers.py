@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from conformance_bench import Bench, at, run_together, step
 
-from undermine.model.plan import Error, FirstUnseen, Hold, Then
+from undermine.model.faults import Error, Hold
+from undermine.model.plan import FirstUnseen, Then
 from undermine.model.point import KEYS, Point, point_of
 
 FAIL = Error("EIO")

@@ -12,7 +12,8 @@ from undermine import api
 from undermine.campaign.running import Notice
 from undermine.config.load import load
 from undermine.config.schema import Config
-from undermine.model.plan import At, Error, Plan, Reboot, Step
+from undermine.model.faults import Error, Reboot
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 
 TOML = """

@@ -6,7 +6,8 @@ import pytest
 
 from undermine.findings.benign import benign_plans
 from undermine.inject.compile import unsupported
-from undermine.model.plan import NETWORK_PARTITION, At, Crash, Partition, Plan, Reboot, fault_kind, nodes_of
+from undermine.model.faults import NETWORK_PARTITION, Crash, Partition, Reboot, fault_kind, nodes_of
+from undermine.model.plan import At, Plan
 from undermine.model.point import REST, phase_point
 
 ALL = ("crash", "reboot", "partition", "delay")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from undermine.findings.confirm import PLANS_MAX, Attempt, Rate, best, fired_alike, next_rerun
+from undermine.model.faults import Crash
 from undermine.model.finding import Outcome, Realism
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.testing import point
 
 WANTED = 3

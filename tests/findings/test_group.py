@@ -9,8 +9,9 @@ import pytest
 
 from undermine.findings.group import VARIANTS_MAX, suspicions, template
 from undermine.findings.realism import probe
+from undermine.model.faults import Crash, Delay, Fault
 from undermine.model.finding import Finding, Landing, Outcome
-from undermine.model.plan import At, Crash, Delay, Fault, Plan, Step, When
+from undermine.model.plan import At, Plan, Step, When
 from undermine.model.point import REST, Point, phase_point, point_of
 from undermine.model.rounds import RoundKind
 from undermine.model.run import SlowOp, Verdict

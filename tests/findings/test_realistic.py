@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from undermine.findings.realism import check, delays_of, probe, seconds
+from undermine.model.faults import Crash, Delay, Fault, Hold
 from undermine.model.finding import Outcome, Realism
-from undermine.model.plan import At, Crash, Delay, Fault, FirstUnseen, Hold, Plan, Step, Then
+from undermine.model.plan import At, FirstUnseen, Plan, Step, Then
 from undermine.model.point import Point
 from undermine.model.run import Lead, SlowOp
 from undermine.testing import point

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from granary.rpc import Server
 
-from undermine.model.plan import Crash, Error, Fault, Reboot
+from undermine.model.faults import Crash, Error, Fault, Reboot
 from undermine.model.run import Op, RunView
 from undermine.testing import event, run_view
 from undermine.userland import registry

@@ -11,20 +11,8 @@ import pytest
 from integration_project import TARGET
 
 from undermine.config.load import load
-from undermine.model.plan import (
-    At,
-    Compare,
-    Crash,
-    Delay,
-    Drop,
-    FirstUnseen,
-    Partition,
-    Pause,
-    Plan,
-    Step,
-    Trigger,
-    When,
-)
+from undermine.model.faults import Crash, Delay, Drop, Partition, Pause
+from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Trigger, When
 from undermine.model.point import Point, client_point
 from undermine.model.run import END, RunView
 from undermine.run.engine import Engine, open_engine

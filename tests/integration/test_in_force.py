@@ -13,19 +13,8 @@ import pytest
 from integration_project import Project
 
 from undermine.config.load import load
-from undermine.model.plan import (
-    At,
-    Crash,
-    Delay,
-    Fault,
-    Hold,
-    Partition,
-    Pause,
-    Plan,
-    Reboot,
-    Step,
-    Then,
-)
+from undermine.model.faults import Crash, Delay, Fault, Hold, Partition, Pause, Reboot
+from undermine.model.plan import At, Plan, Step, Then
 from undermine.model.point import PHASE, REST, Point, client_point, phase_point
 from undermine.model.run import END, Conditions, Op, RunView
 from undermine.run.engine import Engine, open_engine

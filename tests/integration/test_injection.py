@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from undermine.config.load import load
-from undermine.model.plan import At, Corrupt, Crash, Delay, Error, Plan, Reboot, Step, Then
+from undermine.model.faults import Corrupt, Crash, Delay, Error, Reboot
+from undermine.model.plan import At, Plan, Step, Then
 from undermine.model.point import Point, client_point
 from undermine.model.run import RunView
 from undermine.run.engine import Engine, open_engine

@@ -12,7 +12,8 @@ from integration_project import TOML
 from undermine.config.load import load
 from undermine.model.codec import read_trace
 from undermine.model.event import Trace
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import CLIENT, Point
 from undermine.model.run import Conditions, RunView
 from undermine.run.engine import Engine, open_engine

@@ -16,8 +16,9 @@ from integration_project import TARGET, Project
 
 from undermine.config.load import load
 from undermine.findings.realism import check, probe
+from undermine.model.faults import Delay, Hold
 from undermine.model.finding import Outcome, Realism, landings
-from undermine.model.plan import At, Delay, Hold, Plan, Step
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, RunView

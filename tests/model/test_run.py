@@ -1,4 +1,4 @@
-"""Runs, verdicts and findings: what they say and when the trace is read."""
+"""Runs, verdicts and findings, and when a run reads its trace."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def test_a_record_survives_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tries", "hits", "rate", "confirmed"), [(0, 0, "not re-run", False), (3, 0, "0/3", False), (3, 2, "2/3, no control", True)]
+    ("tries", "hits", "rate", "confirmed"),
+    [(0, 0, "not re-run", False), (3, 0, "0/3", False), (3, 2, "2/3, no control", True)],
 )
 def test_a_finding_is_confirmed_once_it_was_seen_again(tries: int, hits: int, rate: str, confirmed: bool) -> None:
     finding = Finding("F1", "s", "t", Plan(), (1,), ("random",), (), tries, hits)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from undermine.config.load import load
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Op, Receipt, Verdict
 from undermine.testing import point, run_view
 from undermine.userland import registry

@@ -7,26 +7,8 @@ from pathlib import Path
 import pytest
 from rounds import written
 
-from undermine.model.plan import (
-    FAILURES,
-    At,
-    Compare,
-    Corrupt,
-    Crash,
-    Delay,
-    Drop,
-    Error,
-    Fault,
-    FirstUnseen,
-    Hold,
-    Partition,
-    Pause,
-    Plan,
-    Reboot,
-    Step,
-    Then,
-    When,
-)
+from undermine.model.faults import FAILURES, Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
+from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
 from undermine.model.point import Point, client_point
 from undermine.model.run import RunRecord
 from undermine.policies.plan_view import (

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Crash, Fault, Plan, Reboot, Step
+from undermine.model.faults import Crash, Fault, Reboot
+from undermine.model.plan import At, Plan, Step
 from undermine.policies.plan_view import PlanView, plan_view
 from undermine.policies.pruning import (
     DROPPED_MAX,

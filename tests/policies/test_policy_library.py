@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Corrupt, Crash, Delay, Drop, Error, Fault, Pause, Plan, Reboot, Step
+from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Pause, Reboot
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point, client_point
 from undermine.policies.library import DEFAULT, SHIPPED, FailureModel, parse_policy
 from undermine.policies.plan_view import CampaignProfiles, PlanView, all_points, plan_view, using

@@ -10,7 +10,8 @@ from fake_engine import TOML, FakeEngine, configured
 
 from undermine.campaign.proposing import Proposing
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.run.engine import Engine
 from undermine.testing import point
 

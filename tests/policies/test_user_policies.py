@@ -13,7 +13,8 @@ from rounds import written
 
 import undermine
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Crash, Plan, Reboot, Step
+from undermine.model.faults import Crash, Reboot
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import RunRecord
 from undermine.policies.plan_view import plan_view

@@ -12,8 +12,9 @@ import msgspec
 from rounds import written
 
 from undermine.model.event import Event
+from undermine.model.faults import Fault, fault_kind
 from undermine.model.finding import Finding
-from undermine.model.plan import At, Fault, Place, Plan, Step, fault_kind, final_at
+from undermine.model.plan import At, Place, Plan, Step, final_at
 from undermine.model.point import Point, point_of
 from undermine.model.run import NodeExit, NodeInfo, Op, OpStatus, Receipt, RunRecord, Timing, Verdict
 from undermine.protocols import PointSeen

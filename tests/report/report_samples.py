@@ -10,8 +10,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from report_campaigns import CampaignMaker, at_s, event, op, plan, point, record
 
+from undermine.model.faults import Crash, Delay, Error, Reboot
 from undermine.model.finding import Finding, Variant
-from undermine.model.plan import At, Crash, Delay, Error, Plan, Reboot, Step, Then
+from undermine.model.plan import At, Plan, Step, Then
 from undermine.model.run import (
     HealthSample,
     NodeExit,

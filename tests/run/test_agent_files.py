@@ -10,7 +10,8 @@ import pytest
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.inject.controller import VERSION
-from undermine.model.plan import At, Compare, Crash, Plan, Step, When
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Compare, Plan, Step, When
 from undermine.model.point import Point
 from undermine.model.run import NodeInfo
 from undermine.run.agent_files import AgentFiles, variable_slots

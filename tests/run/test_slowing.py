@@ -9,7 +9,8 @@ import pytest
 
 from undermine.deployments.slow.device import Slowed, Slowness
 from undermine.model.event import Event
-from undermine.model.plan import At, Crash, Hold, Plan, Step
+from undermine.model.faults import Crash, Hold
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.run import Moment, NodeExit, SlowOp
 from undermine.run import slowing

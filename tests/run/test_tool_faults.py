@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from undermine.inject.controller import CutNetwork, EndFault, FreezeNodes, KillNodes, LoseMessages, Note, StartNodes
-from undermine.model.plan import At, Crash, Fault, Hold, Partition, Pause, Plan, Reboot, Step
+from undermine.model.faults import Crash, Fault, Hold, Partition, Pause, Reboot
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import END, NodeInfo, Receipt, Sabotage
 from undermine.run.tool_faults import HEALED, TIME_OVER, UNTIL, Saboteur, ToolFaults
 from undermine.testing import point

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from undermine import api
-from undermine.analysis.possible_faults import FaultLimits, possible_faults_at
+from undermine.analysis.possible_faults import possible_faults_at
 from undermine.campaign.running import Notice
 from undermine.config.load import load
 from undermine.config.templates import Values, render
@@ -22,7 +22,8 @@ from undermine.deployments.local import LocalCluster
 from undermine.inject.compile import unsupported
 from undermine.model.errors import UserError
 from undermine.model.event import AgentInfo
-from undermine.model.plan import At, Corrupt, Delay, Drop, Plan, Step, fault_kind
+from undermine.model.faults import Corrupt, Delay, Drop, FaultLimits, fault_kind
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import NodeInfo
 from undermine.run.agent_files import AgentFiles
 from undermine.runtimes import accelerator, jvm_agent, table

@@ -8,7 +8,8 @@ import pytest
 from fake_engine import ENDLESS, FakeEngine, Fixed, campaign, configured
 
 from undermine.model.event import Trace
-from undermine.model.plan import At, Crash, Delay, Plan, Step
+from undermine.model.faults import Crash, Delay
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import client_point
 from undermine.model.run import Moment, RunView
 from undermine.protocols import History, Profile

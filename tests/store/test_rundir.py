@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import NodeInfo, Op, Receipt, RunRecord
 from undermine.store.rundir import RunDir, load_record, load_view, read_history, save_record, tidy
 from undermine.testing import point

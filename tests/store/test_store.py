@@ -19,8 +19,9 @@ import pytest
 from rounds import written
 
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash, Delay
 from undermine.model.finding import Finding, Outcome
-from undermine.model.plan import At, Crash, Delay, FirstUnseen, Plan, Step
+from undermine.model.plan import At, FirstUnseen, Plan, Step
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Timing, Verdict

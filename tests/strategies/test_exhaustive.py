@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from undermine.analysis.possible_faults import fault_family, injectable
-from undermine.model.plan import At, Fault, Plan
+from undermine.model.faults import Fault
+from undermine.model.plan import At, Plan
 from undermine.model.point import Point, client_point
 from undermine.protocols import PastRun
 from undermine.strategies.exhaustive import Exhaustive

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import pytest
 
-from undermine.analysis.possible_faults import FaultLimits, possible_faults
-from undermine.model.plan import At, Crash, Plan, Reboot, Step
+from undermine.analysis.possible_faults import possible_faults
+from undermine.model.faults import Crash, FaultLimits, Reboot
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.protocols import History, PastRun, PointSeen, Profile
 from undermine.strategies.prefail import Prefail

@@ -7,7 +7,8 @@ from collections import Counter
 import msgspec
 import pytest
 
-from undermine.analysis.possible_faults import FaultLimits, injectable
+from undermine.analysis.possible_faults import injectable
+from undermine.model.faults import FaultLimits
 from undermine.model.plan import At, Plan, Step
 from undermine.protocols import History
 from undermine.strategies.random import Random

@@ -11,7 +11,8 @@ from traced_runs import Trace, places, ran, told
 
 from undermine.analysis.exposure.exposure import Spot
 from undermine.inject.compile import compile_steps
-from undermine.model.plan import At, Delay, Plan, Reboot, Step, Then, point_at
+from undermine.model.faults import Delay, Reboot
+from undermine.model.plan import At, Plan, Step, Then, point_at
 from undermine.program import analyse
 from undermine.protocols import PastRun, TargetProgram
 from undermine.strategies.observed_weak_spots import OVER

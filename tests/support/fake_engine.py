@@ -10,7 +10,8 @@ from undermine.campaign.loop import Campaign, Limits
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.model.event import AgentInfo, Trace
-from undermine.model.plan import At, Crash, Hold, Plan, Step
+from undermine.model.faults import Crash, Hold
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Conditions, Moment, Op, Receipt, RunRecord, RunView, SlowOp, Timing, Verdict
 from undermine.store.rundir import RunDir, save_record
 from undermine.testing import CAPABILITIES, event, point

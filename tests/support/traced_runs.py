@@ -8,7 +8,8 @@ import msgspec
 
 from undermine.model.columns import Columns
 from undermine.model.event import Event
-from undermine.model.plan import Delay, Plan, point_at
+from undermine.model.faults import Delay
+from undermine.model.plan import Plan, point_at
 from undermine.model.point import Point, point_of
 from undermine.protocols import History, PastRun, Profile
 from undermine.testing import event, history

@@ -18,7 +18,8 @@ import msgspec
 import pytest
 
 from undermine.model.errors import UserError
-from undermine.model.plan import At, Crash, Plan, Step
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
 from undermine.model.run import NodeInfo, RunRecord, Verdict
 from undermine.store.rundir import RunDir, read_history, save_record
 from undermine.testing import point

@@ -19,7 +19,8 @@ import pytest
 from undermine.inject.compile import compile_steps
 from undermine.inject.controller import Controller, KillNodes
 from undermine.inject.server import Server, SharedState
-from undermine.model.plan import At, Crash, Pause, Plan, Reboot, Step, Then
+from undermine.model.faults import Crash, Pause, Reboot
+from undermine.model.plan import At, Plan, Step, Then
 from undermine.model.point import CLIENT, client_point
 from undermine.model.run import NodeInfo, Phase
 from undermine.store.rundir import read_history

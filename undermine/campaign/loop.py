@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from undermine.analysis.possible_faults import FaultLimits, possible_faults_at
+from undermine.analysis.possible_faults import possible_faults_at
 from undermine.campaign.confirming import Confirming
 from undermine.campaign.helpers import Helpers
 from undermine.campaign.preparing import Preparing
@@ -33,6 +33,7 @@ from undermine.campaign.proposing import Proposing
 from undermine.campaign.running import JudgedRun, Listener, PlanRunner
 from undermine.campaign.stored_plans import note_counted_only
 from undermine.findings.group import Known
+from undermine.model.faults import FaultLimits
 from undermine.model.finding import Finding
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind

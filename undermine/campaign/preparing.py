@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from undermine.analysis.possible_faults import FaultLimits, injectable, possible_faults
+from undermine.analysis.possible_faults import injectable, possible_faults
 from undermine.campaign.helpers import CatchUp, no_catch_up
 from undermine.campaign.running import JudgedRun, PlanRunner
 from undermine.checkers.compose import symptom_of
@@ -23,6 +23,7 @@ from undermine.findings.baseline import learn
 from undermine.findings.benign import benign_plans
 from undermine.model.baseline import Baseline
 from undermine.model.errors import ClusterError
+from undermine.model.faults import FaultLimits
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunView, Verdict

@@ -20,8 +20,9 @@ from undermine.checkers.compose import check_all, symptom_of
 from undermine.model.codec import read_columns
 from undermine.model.columns import Columns
 from undermine.model.errors import UserError
+from undermine.model.faults import fault_kind
 from undermine.model.finding import landings
-from undermine.model.plan import At, fault_kind, final_at
+from undermine.model.plan import At, final_at
 from undermine.model.point import KEYS
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, RunView, Verdict

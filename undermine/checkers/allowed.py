@@ -17,7 +17,9 @@ take other nodes down. That holds for corrupted bytes too: who cannot tell them 
 
 from __future__ import annotations
 
-from undermine.model.plan import DISK_ERRORS, Corrupt, Error, final_at
+from undermine.model.faults import row_of
+from undermine.model.plan import final_at
+from undermine.model.point import Point
 from undermine.model.run import NodeExit, RunView
 
 
@@ -45,10 +47,10 @@ def _steps_that_hit(run: RunView, node: str, until_ns: int) -> set[int]:
 
 def _may_stop_node(run: RunView, step: int) -> bool:
     fault = run.plan.steps[step].fault
-    return isinstance(fault, Corrupt) or (isinstance(fault, Error) and fault.error in DISK_ERRORS)
+    return row_of(fault).may_stop_node(fault)
 
 
 def _corrupts_store(run: RunView, step: int) -> bool:
     """Bytes of a file stay wrong; those of a message are gone with it."""
     at = final_at(run.plan.steps[step].trigger)
-    return isinstance(run.plan.steps[step].fault, Corrupt) and (at is None or at.point.kind != "net")
+    return row_of(run.plan.steps[step].fault).may_refuse(at.point if at else Point(()))

@@ -15,11 +15,9 @@ import msgspec
 
 from undermine.checkers.base import BuiltinChecker
 from undermine.checkers.stuck import stuck_because, stuck_lines
-from undermine.model.plan import Delay, Drop, Error, Hold, Pause, Reboot, describe_fault
+from undermine.model.faults import describe_fault, restart_after_s, row_of
 from undermine.model.run import END, HealthSample, Op, Rank, RunView, Verdict
 
-PARTIAL = (Delay, Drop, Error, Hold)
-"""Faults that hit operations: every node goes on running."""
 SLOWER_MAX = 3.0
 """An operation that takes no more than so many times as long as the slowest one without a fault is as usual."""
 _SHOWN_MAX = 8
@@ -133,7 +131,7 @@ def windows(run: RunView) -> list[Window]:
     found = []
     for step, planned in enumerate(run.plan.steps):
         begin_ns = _begin_ns(run, step)
-        if begin_ns and isinstance(planned.fault, PARTIAL):
+        if begin_ns and row_of(planned.fault).excused == "one client":
             found += _without(Window(step, begin_ns, _end_ns(run, step)), excused)
     return found
 
@@ -152,7 +150,8 @@ def _end_ns(run: RunView, step: int) -> int:
     """
     over_ns = run.record.stalled_ns or run.record.healed_ns
     ends = [r.t_ns for r in run.receipts if r.step == step and r.action == END]
-    if isinstance(run.plan.steps[step].fault, Delay | Pause):
+    row = row_of(run.plan.steps[step].fault)
+    if row.duration and not row.kills:  # then the receipt is written when it ends
         ends += [r.t_ns for r in run.receipts if r.step == step and r.proves]
     return min([*ends, over_ns])
 
@@ -163,10 +162,10 @@ def _excused(run: RunView) -> Iterable[tuple[int, int]]:
     recovery_ns = int(1e9 * run.baseline.recovery_s) or healed_ns
     for step, planned in enumerate(run.plan.steps):
         begin_ns = _begin_ns(run, step)
-        if begin_ns and not isinstance(planned.fault, PARTIAL):
+        if begin_ns and row_of(planned.fault).excused == "all clients":
             over_ns = _end_ns(run, step)
-            if isinstance(planned.fault, Reboot):
-                over_ns = begin_ns + int(1e9 * planned.fault.after_s)
+            if (down_s := restart_after_s(planned.fault)) is not None:
+                over_ns = begin_ns + int(1e9 * down_s)
             yield begin_ns, min(over_ns + recovery_ns, healed_ns)
     yield from ((e.t_ns, healed_ns) for e in run.record.exits if not e.expected and e.t_ns < healed_ns)
 

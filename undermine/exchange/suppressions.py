@@ -13,16 +13,16 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
 from undermine.config.lines import Source, refuse_unknown, show
-from undermine.config.schema import Config, FaultKind
+from undermine.config.schema import Config
 from undermine.findings.group import template
 from undermine.model.errors import UserError
+from undermine.model.faults import FAULT_NAMES, fault_kind
 from undermine.model.finding import Finding
-from undermine.model.plan import fault_kind
 
 FILE_NAME = "undermine-suppressions.toml"
 TABLE = "suppression"
@@ -144,8 +144,8 @@ def _entry(source: Source, index: int, table: Any) -> Suppression:
             given = f", not {show(value)}" if name in table else ""
             raise source.error((*path, name), f"{said} non-empty text in quotes{given}")
     fault = table.get("fault", "")
-    if fault and fault not in get_args(FaultKind):
-        raise source.error((*path, "fault"), f"must be one of {', '.join(get_args(FaultKind))}, not {show(fault)}")
+    if fault and fault not in FAULT_NAMES:
+        raise source.error((*path, "fault"), f"must be one of {', '.join(FAULT_NAMES)}, not {show(fault)}")
     return Suppression(
         symptom=table["symptom"],
         reason=" ".join(table["reason"].split()),
@@ -263,8 +263,8 @@ def new_entry(
         raise UserError(f"--reason is longer than {_TEXT_MAX} characters; shorten it and link to the rest")
     if until and lasts_s is not None:
         raise UserError("--until and --for cannot be used together; remove one of them")
-    if fault and fault not in get_args(FaultKind):
-        raise UserError(f"--fault {fault!r} is not a fault; it must be one of {', '.join(get_args(FaultKind))}")
+    if fault and fault not in FAULT_NAMES:
+        raise UserError(f"--fault {fault!r} is not a fault; it must be one of {', '.join(FAULT_NAMES)}")
     last = None if until == NEVER else _last_day(until, lasts_s, today)
     entry = Suppression(finding.symptom, reason, last, today, fault)
     if not entry.matches(finding):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
-from undermine.model.plan import NETWORK_PARTITION, At, Crash, Fault, Partition, Plan, Reboot, Step
+from undermine.analysis.possible_faults import infeasible
+from undermine.model.faults import FAULT_KINDS, Fault, FaultKind, FaultLimits, Level
+from undermine.model.plan import At, Plan, Step
 from undermine.model.point import REST, phase_point
 from undermine.model.rounds import RoundKind
 
@@ -21,7 +24,7 @@ def benign_plans(
     count: int,
     kinds: Collection[str],
     nodes_in_all: int = 0,
-    levels: Collection[str] = ("network", "operation"),
+    levels: Collection[Level] = ("network", "operation"),
     features: Collection[str] = (),
     capabilities: Mapping[str, Collection[str]] | None = None,
     reboot_after_s: float = 0.3,
@@ -32,22 +35,21 @@ def benign_plans(
     `roles` are those that may be hit, with their nodes; `nodes_in_all` counts the others too.
     """
     nodes_in_all = nodes_in_all or sum(len(nodes) for nodes in roles.values())
-    agents = capabilities or {}
+    limits = FaultLimits(
+        reboot_after_s=reboot_after_s,
+        partition_levels=tuple(levels),
+        partition_directions=("both",),
+        capabilities={node: tuple(words) for node, words in (capabilities or {}).items()},
+        node_roles=dict.fromkeys(map(str, range(nodes_in_all)), ""),
+        features=features,
+    )
 
-    def partition(node: str) -> Fault | None:
-        if nodes_in_all < 2:
-            return None  # nobody is left on the other side
-        if "network" in levels and NETWORK_PARTITION in features:
-            return Partition((node,), level="network")
-        can = "operation" in levels and "partition" in agents.get(node, ())
-        return Partition((node,), level="operation") if can else None
+    def make(row: FaultKind[Any], node: str) -> Fault | None:
+        faults = row.offers(limits, phase_point(REST), (node,))
+        return next((fault for fault in faults if not infeasible(fault, (node,), limits)), None)
 
-    makers: dict[str, _Make] = {
-        "crash": lambda node: Crash((node,)),
-        "reboot": lambda node: Reboot(reboot_after_s, (node,)),
-        "partition": partition,
-    }
-    offers = [_offer(roles, make, seed) for kind, make in makers.items() if kind in kinds]
+    benign = [row for row in FAULT_KINDS.values() if row.benign and row.name in kinds]
+    offers = [_offer(roles, partial(make, row), seed) for row in benign]
     at_rest = At(phase_point(REST))
     return [Plan((Step(at_rest, fault),), seed, RoundKind.BENIGN.value, _WHY) for fault in _turns(offers, count)]
 

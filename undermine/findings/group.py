@@ -21,8 +21,9 @@ from undermine.findings.confirm import (
     fired_alike,
 )
 from undermine.findings.realism import Lacking
+from undermine.model.faults import fault_kind
 from undermine.model.finding import Finding, Outcome, Variant
-from undermine.model.plan import Plan, describe_trigger, fault_kind
+from undermine.model.plan import Plan, describe_trigger
 from undermine.model.point import PHASE, Point
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Verdict

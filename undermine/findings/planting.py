@@ -16,9 +16,10 @@ import msgspec
 
 from undermine.findings.changes import CHANGES, changed, places, scalars, without
 from undermine.model.event import Event, Trace, ordered
+from undermine.model.faults import Crash, Delay, Error, Fault, Partition, Reboot, fault_kind
 from undermine.model.injected import Stage, operations_open
-from undermine.model.plan import At, Crash, Delay, Error, Fault, Partition, Plan, Reboot, Step, fault_kind
-from undermine.model.point import FAULT_KINDS, Point, point_of
+from undermine.model.plan import At, Plan, Step
+from undermine.model.point import INJECTABLE_FAMILIES, Point, point_of
 from undermine.model.run import HealthSample, LogLine, NodeExit, Op, OpStatus, Receipt, RunRecord, RunView, as_if
 from undermine.model.run import Settling as Settled
 from undermine.model.run import WorkloadResult as Ended
@@ -375,7 +376,7 @@ def _in_stages(base: RunView, stages: Sequence[Stage], wide: Sequence[Plant], rn
 def _met_in(base: RunView, stage: Stage, rng: random.Random) -> list[Event]:
     """An operation within the stage for each role that has one."""
     found: dict[str, Event] = {}
-    events = [e for e in base.trace if e.kind in FAULT_KINDS and e.t_ns < base.record.healed_ns]
+    events = [e for e in base.trace if e.kind in INJECTABLE_FAMILIES and e.t_ns < base.record.healed_ns]
     for event in rng.sample(events, len(events)):
         if event.role in found:
             continue

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from undermine.model.faults import Delay, Hold, capability
 from undermine.model.finding import Outcome, Realism, as_planned
-from undermine.model.plan import At, Delay, FirstUnseen, Hold, Plan, Step, Then, Trigger, capability, final_at
+from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, final_at
 from undermine.model.point import DISK, NETWORK, RECEIVES, Point
 from undermine.model.run import Lead, SlowOp
 

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from undermine.model.errors import UserError
+from undermine.model.faults import FAILURES, FAULT_KINDS
 from undermine.model.injected import is_function
-from undermine.model.plan import FAILURES
 from undermine.model.point import KEYS
 from undermine.policies.plan_view import (
     PlanView,
@@ -44,8 +44,9 @@ fault on another node of the role, in a recovery that goes through the same func
 Groups = Mapping[str, tuple[str, ...]]
 """Nodes that belong together, by name: racks."""
 
-_CRASHES = ("crash", "reboot")
+_CRASHES = tuple(name for name, row in FAULT_KINDS.items() if row.kills)
 """A crash with and without a restart."""
+_WHOLE_NODE = tuple(name for name, row in FAULT_KINDS.items() if row.hits != "operation")
 _FIRST_READS = ("disk", "net", "corruption")
 
 
@@ -310,7 +311,7 @@ class FailureModel(msgspec.Struct, frozen=True):
         chance = 1.0
         failed: set[str] = set()
         for step in fs:
-            if step["failure"] not in ("crash", "reboot", "pause", "partition"):
+            if step["failure"] not in _WHOLE_NODE:
                 chance *= self.other
                 continue
             for node in step.nodes:

@@ -12,18 +12,8 @@ from contextvars import ContextVar
 from functools import cached_property, lru_cache
 from typing import Any, Protocol, SupportsIndex, overload
 
-from undermine.model.plan import (
-    Fault,
-    Hold,
-    Plan,
-    Step,
-    describe_step,
-    failure_of,
-    final_at,
-    nodes_hit,
-    place_of,
-    point_at,
-)
+from undermine.model.faults import Injection, failure_of, is_fault, stays_down
+from undermine.model.plan import Plan, Step, describe_step, final_at, nodes_hit, place_of, point_at
 from undermine.model.point import CLIENT, KEYS, Point
 from undermine.protocols import Frames, PastRun, Profile, functions_of, recovery
 
@@ -89,7 +79,7 @@ class StepView:
         return point_at(self.step.trigger)
 
     @property
-    def fault(self) -> Fault:
+    def fault(self) -> Injection:
         return self.step.fault
 
     @property
@@ -395,7 +385,7 @@ def profiles_of(
 
 
 def _is_control(plan: Plan) -> bool:
-    return all(isinstance(step.fault, Hold) for step in plan.steps)
+    return not any(is_fault(step.fault) for step in plan.steps)
 
 
 class Memory(Protocol):
@@ -503,7 +493,7 @@ def recovery_functions(fs: Some) -> frozenset[str]:
 
 def crashed(fs: Some, node: str) -> bool:
     """Is the node dead after this plan? A node that is started again is not."""
-    return bool(node) and any(view.failure == "crash" and node in view.nodes for view in _step_views(fs))
+    return bool(node) and any(stays_down(view.fault) and node in view.nodes for view in _step_views(fs))
 
 
 def _step_views(fs: Some) -> Iterable[StepView]:

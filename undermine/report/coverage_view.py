@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from undermine.analysis.coverage import Share
 from undermine.analysis.coverage import coverage_of as measured
 from undermine.model.errors import UserError
-from undermine.model.plan import (
-    Hold,
-    fault_kind,
-    final_at,
-)
+from undermine.model.faults import fault_kind, is_fault
+from undermine.model.plan import final_at
 from undermine.report.data import Row, dig, run_dir
 from undermine.report.drawing.growth import Curve, curves
 from undermine.store.database import CampaignStore
@@ -95,7 +92,7 @@ def _fired_steps(store: CampaignStore, rows: Sequence[Row]) -> Iterator[_Fired]:
     for row in rows:
         for number in sorted(_proven(store, row)):
             step = row["plan"].steps[number]
-            if isinstance(step.fault, Hold):
+            if not is_fault(step.fault):
                 continue
             at = final_at(step.trigger)
             keys = at.point.as_dict() if at else {}
@@ -110,7 +107,7 @@ def _fired_steps(store: CampaignStore, rows: Sequence[Row]) -> Iterator[_Fired]:
 
 
 def _proven(store: CampaignStore, row: Row) -> set[int]:
-    """The steps of a run that have a receipt. Only of runs that stopped half-way must the record be read."""
+    """The steps of a run that have a receipt. The record is read only if some steps may not have fired."""
     steps = range(len(row["plan"].steps))
     if row["status"] == "fired":
         return set(steps)

@@ -1,7 +1,4 @@
-"""Everything the page shows, gathered from the store and the run folders. Damage is said in place, never raised.
-
-Only public queries of the store are used; nothing is written.
-"""
+"""Facts about findings and runs that several parts of the page need. Never writes to the store."""
 
 from __future__ import annotations
 
@@ -11,24 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from undermine.checkers.compose import rank_of
+from undermine.model.faults import is_fault, nodes_of, row_of, short_fault
 from undermine.model.finding import Finding
-from undermine.model.plan import (
-    Fault,
-    Hold,
-    Partition,
-    Plan,
-    Reboot,
-    Then,
-    describe_fault,
-    describe_first,
-    describe_trigger,
-    final_at,
-    nodes_of,
-)
+from undermine.model.plan import Plan, Step, Then, describe_first, describe_trigger, final_at
 from undermine.model.point import PHASE
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Rank, Verdict
-from undermine.report.drawing.scene import short_fault
 from undermine.report.text import clip, count
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir
@@ -77,29 +62,18 @@ def main_verdict(finding: Finding) -> Verdict | None:
     return next(iter(matching or failing), None)
 
 
-def fault_words(fault: Fault) -> tuple[str, str]:
-    """What the fault is, and what else is to be said of it."""
-    match fault:
-        case Reboot(after_s=after_s):
-            return "reboot", f"started again {after_s:g} s later"
-        case Partition():
-            return short_fault(fault), describe_fault(fault)
-        case _:
-            return short_fault(fault), ""
-
-
-def _named(fault: Fault) -> str:
-    """Which nodes it hits, where that is not the node at whose operation it fires; partitions say it themselves."""
-    nodes = () if isinstance(fault, Partition) else nodes_of(fault)
+def _named(step: Step) -> str:
+    """The nodes that a fault hits, if it isn't the node at whose operation it fires. Partitions name theirs already."""
+    nodes = () if row_of(step.fault).hits == "links" else nodes_of(step.fault)
     return f" on {', '.join(nodes)}" if nodes else ""
 
 
 def injections(plan: Plan, lines: Mapping[str, int]) -> Iterator[Injection]:
-    """What was injected where; `lines` are source lines by point id."""
+    """The injected faults and their points; `lines`: source lines by point id."""
     for step in plan.steps:
         at = final_at(step.trigger)
-        words, more = fault_words(step.fault)
-        fault = words + _named(step.fault)
+        fault = short_fault(step.fault) + _named(step)
+        more = row_of(step.fault).detail(step.fault)
         until = f"until {describe_trigger(step.until)}" if step.until else ""
         if at is None or at.point.get("op") == PHASE:
             note = ", ".join(filter(None, (describe_trigger(step.trigger), more, until)))
@@ -126,7 +100,7 @@ def lines_of(store: CampaignStore) -> dict[str, int]:
 
 
 def seen_by(finding: Finding, rows: Mapping[int, Row]) -> str:
-    """Which strategies found it, in how many runs."""
+    """The strategies that found it, and in how many runs."""
     runs = [rows[run] for run in finding.runs if run in rows]
     confirmations = sum(row["kind"] is RoundKind.CONFIRM for row in runs)
     counts = Counter(row["strategy"] or row["kind"] for row in runs if row["kind"] is not RoundKind.CONFIRM)
@@ -145,8 +119,8 @@ def with_fault(row: Row) -> bool:
 
 
 def hurts(plan: Plan) -> bool:
-    """Is there a fault in it? A control only waits."""
-    return any(not isinstance(step.fault, Hold) for step in plan.steps)
+    """Does the plan inject a fault? A control only waits."""
+    return any(is_fault(step.fault) for step in plan.steps)
 
 
 def dig(value: Any, *keys: str) -> Any:

@@ -21,8 +21,9 @@ from undermine.deployments.slow.disk import SlowDisks
 from undermine.deployments.slow.network import SlowNetwork
 from undermine.model.errors import UserError
 from undermine.model.event import Event
-from undermine.model.plan import Delay, Hold, Plan, capability, final_at
-from undermine.model.point import DISK, FAULT_KINDS, NETWORK, RECEIVES, Point, point_of
+from undermine.model.faults import FAULT_KINDS, Hold
+from undermine.model.plan import Plan, final_at
+from undermine.model.point import DISK, INJECTABLE_FAMILIES, NETWORK, RECEIVES, Point, point_of
 from undermine.model.run import Lead, Moment, NodeExit, SlowOp
 
 SLACK_S = 0.5
@@ -30,7 +31,7 @@ SLACK_S = 0.5
 _WATCH_S = 1.0
 _WAITED_MAX = 3
 _SENDS = frozenset({"net.send", "net.connect", "msg.send"})
-_HELD = frozenset(capability(Delay(mode=mode)) for mode in ("thread", "operation"))
+_HELD = frozenset(FAULT_KINDS["delay"].capabilities)
 _ALONE = frozenset({"file", "net"})
 """Operations of these kinds are done by their thread, which does nothing else meanwhile."""
 _POLL, _STREAM, _LIMIT, _TASKS = "poll", "stream.read", "timeout", "task."
@@ -237,7 +238,7 @@ def _same_thread(event: Event, events: Iterable[Event]) -> Iterator[Event]:
     """The others of its thread that faults can hit."""
     for other in events:
         same = (other.node, other.pid, other.thread) == (event.node, event.pid, event.thread)
-        if same and other.seq != event.seq and other.kind in FAULT_KINDS:
+        if same and other.seq != event.seq and other.kind in INJECTABLE_FAMILIES:
             yield other
 
 

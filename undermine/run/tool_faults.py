@@ -17,7 +17,8 @@ from undermine.inject.controller import (
     Note,
     StartNodes,
 )
-from undermine.model.plan import Plan, fault_kind
+from undermine.model.faults import fault_kind
+from undermine.model.plan import Plan
 from undermine.model.run import END, Receipt, Sabotage
 
 UNTIL, HEALED, TIME_OVER = "ended by its until", "ended by healing", "ended after its time"

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from undermine.analysis.possible_faults import LEAVING_TRACES, fault_family, injectable
+from undermine.analysis.possible_faults import fault_family, injectable
+from undermine.model.faults import Fault
 from undermine.model.plan import At, Plan, Step
-from undermine.model.point import CLIENT, Point
+from undermine.model.point import CLIENT, LEAVING_TRACES, Point
 from undermine.protocols import History, PossibleFault
 
 FAMILIES = (
@@ -32,6 +33,7 @@ FAMILIES = (
     "group pause",
     "corrupt",
 )
+"""The order in which families have their turns; families that are missing here come last."""
 
 
 class Exhaustive:
@@ -73,10 +75,16 @@ def ranked(history: History) -> list[PossibleFault]:
     for repeat, position, possible in sorted(_by_path(usable, repeats), key=lambda row: row[:2]):
         family = fault_family(possible.fault)
         group = (possible.point.get("role"), possible.point.get("target"), family, possible.place)
-        dealt.append((repeat, turns[group], FAMILIES.index(family), position, possible))
+        dealt.append((repeat, turns[group], family_rank(possible.fault), position, possible))
         turns[group] += 1
     dealt.sort(key=lambda row: row[:4])
     return [row[4] for row in dealt]
+
+
+def family_rank(fault: Fault) -> int:
+    """The place of the fault's family in `FAMILIES`."""
+    family = fault_family(fault)
+    return FAMILIES.index(family) if family in FAMILIES else len(FAMILIES)
 
 
 def by_weight(possible_faults: Iterable[PossibleFault], order: Mapping[Point, int]) -> list[PossibleFault]:

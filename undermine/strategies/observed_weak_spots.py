@@ -12,10 +12,10 @@ import msgspec
 
 from undermine.analysis.exposure.exposure import Exposure, Spot, exposures, merged
 from undermine.analysis.exposure.weak_spots import WeakSpot, WeakSpots
-from undermine.analysis.possible_faults import LEAVING_TRACES, injectable
+from undermine.analysis.possible_faults import injectable
 from undermine.model.columns import Columns
-from undermine.model.plan import Delay, Reboot
-from undermine.model.point import CLIENT, Point
+from undermine.model.faults import Delay, Reboot
+from undermine.model.point import CLIENT, LEAVING_TRACES, Point
 from undermine.program import Facts
 from undermine.protocols import History, PossibleFault
 

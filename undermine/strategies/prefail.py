@@ -11,15 +11,16 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, cast
 
 import msgspec
 
 from undermine.analysis.possible_faults import fault_family, injectable
-from undermine.model.plan import At, Crash, Plan, Step, failure_of, nodes_hit, nodes_of, place_of, point_at
+from undermine.model.faults import Fault, failure_of, nodes_of, stays_down
+from undermine.model.plan import At, Plan, Step, nodes_hit, place_of, point_at
 from undermine.model.point import Point
 from undermine.protocols import History, PossibleFault, Profile, functions_of
-from undermine.strategies.exhaustive import FAMILIES, by_weight
+from undermine.strategies.exhaustive import by_weight, family_rank
 
 
 class Prefail:
@@ -71,7 +72,7 @@ class Prefail:
             possible = _last(plan)
             recovering = frozenset(history.frames(possible.point)) - usual
             rank = (plan.steps[:-1] in failed, not recovering, possible.point in known)
-            kind = (FAMILIES.index(fault_family(possible.fault)), failure_of(possible.fault, possible.point))
+            kind = (family_rank(possible.fault), failure_of(possible.fault, possible.point))
             places = ranks.setdefault(rank, {}).setdefault(kind, {})
             places.setdefault((recovering, _place(possible)), (possible, []))[1].append(plan)
         order = {seen.point: seen.order for seen in history.points}
@@ -98,7 +99,7 @@ def _prefixes(history: History, level: int) -> Iterator[tuple[tuple[Step, ...], 
 
 def _dead(steps: Sequence[Step]) -> frozenset[str]:
     """The nodes that have been crashed and are not started again before all is healed."""
-    return frozenset(node for step in steps if isinstance(step.fault, Crash) for node in nodes_hit(step))
+    return frozenset(node for step in steps if stays_down(step.fault) for node in nodes_hit(step))
 
 
 def _in_turns(kinds: _Kinds, order: Mapping[Point, int]) -> Iterator[Plan]:
@@ -119,7 +120,8 @@ def _dealt(rows: Sequence[Sequence[Plan]]) -> Iterator[Plan]:
 
 def _last(plan: Plan) -> PossibleFault:
     step = plan.steps[-1]
-    return PossibleFault(point_at(step.trigger), place_of(step.trigger), step.fault)
+    fault = cast(Fault, step.fault)  # strategies propose no holds
+    return PossibleFault(point_at(step.trigger), place_of(step.trigger), fault)
 
 
 def _place(possible: PossibleFault) -> Hashable:

@@ -16,7 +16,8 @@ import msgspec
 
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.exposure.weak_spots import WeakSpot, representatives
-from undermine.model.plan import At, Delay, Plan, Step, Then, Trigger, point_at
+from undermine.model.faults import Delay
+from undermine.model.plan import At, Plan, Step, Then, Trigger, point_at
 from undermine.model.point import REST, phase_point
 from undermine.protocols import History, PastRun
 from undermine.strategies.observed_weak_spots import (

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from undermine.analysis.possible_faults import injectable
-from undermine.model.plan import At, Plan, Reboot, Step
+from undermine.model.faults import Reboot
+from undermine.model.plan import At, Plan, Step
 from undermine.protocols import History
 
 OPS = ("file.write", "file.rename", "file.unlink")

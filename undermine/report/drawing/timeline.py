@@ -1,8 +1,7 @@
-"""The still picture of one run as inline SVG: a lane for each node, rows for the clients, the fault, the healing.
+"""The still picture of one run as inline SVG: a lane for each node, rows for clients, the fault, and healing.
 
-What a reader without scripts, or a printer, has of the space-time diagram (`spacetime.py`), made of the same scene.
-Pure: a scene in, text out. Colours are classes (`tl-…`) that the page's style sheet defines, for light and dark.
-Everything that a target may have named goes through `_text`.
+Readers without scripts, and printers, get it in place of the space-time diagram (`spacetime`). Colours are classes
+(`tl-…`) of the page's style sheet, for light and dark. Every text of a target is escaped by `_text`.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from undermine.model.faults import FAULT_KINDS
 from undermine.model.run import END, Op
 from undermine.report.drawing.axis import Axis
 from undermine.report.drawing.scene import Death, Health, Life, Mark, Scene
@@ -26,16 +26,13 @@ _LEGEND_HEIGHT = 22
 _CHAR_WIDTH = 6.6
 _CLIENT_ROWS_MAX = 14
 _BEFORE_S_MIN = 0.05
-"""What is left out before the picture and is less is not worth a word."""
-BANDS = {
-    "delay": ("held", "held"),
-    "pause": ("paused", "paused"),
-    "partition": ("cut", "cut off"),
-    "drop": ("lost", "messages lost"),
-    "error": ("failing", "operations fail"),
-}
-"""How what lasts is drawn, and its word: by the receipt's action."""
+"""A shorter time before the picture isn't mentioned."""
 OUTCOMES = {"ok": "ok", "fail": "fail", "unknown": "unknown", "pending": "no answer"}
+
+
+def band_of(action: str) -> tuple[str, str]:
+    """How a fault that lasts is drawn, and the word for it, by its receipt's action."""
+    return FAULT_KINDS[action].band if action in FAULT_KINDS else ("held", "held")
 
 
 def timeline(scene: Scene | None) -> str:
@@ -57,7 +54,7 @@ def _text(text: str, chars_max: int = 200) -> str:
 
 
 class _Drawing:
-    """Places of everything in one diagram, from top to bottom: labels, nodes, clients, axis, legend."""
+    """Draws one picture, from top to bottom: labels, nodes, clients, axis, legend."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -238,7 +235,7 @@ class _Drawing:
             yield self._end_of_fault(mark, x, y)
             return
         held_s = (mark.until_ns - mark.t_ns) / 1e9
-        band, words = BANDS.get(mark.action, BANDS["delay"])
+        band, words = band_of(mark.action)
         spent = f", {words} for {held_s:.3f} s" if held_s > 0 else ""
         title = _text(f"{self._at(mark.t_ns)} {mark.node}: {mark.label}{spent}. {mark.detail}", 300)
         yield f'<g><title>{title}</title><line class="tl-fault-line" x1="{x:.1f}" y1="{self.top - 4:.0f}" x2="{x:.1f}" '
@@ -265,7 +262,7 @@ class _Drawing:
 
 
 def _place_legend(scene: Scene) -> list[tuple[int, float, str, str]]:
-    """(row, x, class, words): as many in a row as have room."""
+    """The legend as (row, x, class, words), with as many entries in a row as fit."""
     placed = []
     row, x = 0, float(_LEFT)
     for kind, text in kinds(scene):
@@ -299,10 +296,10 @@ def _sign(kind: str, x: float, y: float) -> str:
 
 
 def kinds(scene: Scene) -> Iterator[tuple[str, str]]:
-    """What this diagram needs explained: (class, words)."""
+    """The entries of the legend: (class, words)."""
     if any(mark.action != END for mark in scene.marks):
         yield "fault", "injected fault"
-    bands = {BANDS.get(mark.action, BANDS["delay"]) for mark in scene.marks if mark.until_ns > mark.t_ns}
+    bands = {band_of(mark.action) for mark in scene.marks if mark.until_ns > mark.t_ns}
     yield from sorted(bands)
     if any(mark.action == END for mark in scene.marks):
         yield "over", "end of a fault"
@@ -361,12 +358,12 @@ def _moments(scene: Scene) -> Iterator[int]:
 
 
 def end_of_op(op: Op, open_end_ns: int) -> int:
-    """When a client had its answer; the given time for one that had none."""
+    """The end of a client operation; `open_end_ns` if it had no answer."""
     return op.end_ns if op.end_ns >= op.start_ns > 0 and op.status != "pending" else open_end_ns
 
 
 def _rows(ops: Sequence[Op], open_end_ns: int) -> list[tuple[str, list[Op]]]:
-    """A row for each client; more of them than have room share rows where their operations do not overlap."""
+    """A row for each client. If there are too many, clients share rows, without overlaps where possible."""
     by_client: dict[str, list[Op]] = {}
     for op in ops:
         by_client.setdefault(op.client, []).append(op)
@@ -389,7 +386,7 @@ _Label = tuple[int, float, str, str, str]
 
 
 def _place_labels(scene: Scene, axis: Axis) -> list[_Label]:
-    """The words above the lanes, each in the first row where it does not cover another."""
+    """The labels above the lanes, each in the first row where it covers no other."""
     wanted = [
         (
             axis.x(mark.t_ns),

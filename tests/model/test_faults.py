@@ -1,0 +1,272 @@
+"""The table of fault kinds: every row is complete, and everything outside of it that a kind needs is there."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import re
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from undermine.checkers import allowed
+from undermine.inject.compile import compile_steps
+from undermine.inject.controller import Claim, Controller, SetStep
+from undermine.model.faults import (
+    CAPABILITIES,
+    DISK_ERRORS,
+    FAILURES,
+    FAULT_KINDS,
+    FAULT_NAMES,
+    NETWORK_ERRORS,
+    NETWORK_PARTITION,
+    Crash,
+    Delay,
+    Drop,
+    Error,
+    Excused,
+    Fault,
+    FaultKind,
+    FaultLimits,
+    Hold,
+    Injection,
+    Partition,
+    Pause,
+    Reboot,
+    capability,
+    carried_out_by,
+    describe_fault,
+    duration_s,
+    failure_of,
+    fault_kind,
+    is_fault,
+    lacking,
+    nodes_named,
+    nodes_of,
+    restart_after_s,
+    row_of,
+    short_fault,
+    stays_down,
+)
+from undermine.model.plan import At, Plan, Step
+from undermine.model.point import LEAVING_TRACES, RECEIVES, Point
+from undermine.testing import point
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = "undermine/model/faults.py"
+PYTHON_AGENT = ROOT / "agents" / "python" / "undermine_agent" / "agent.py"
+LIMITS = FaultLimits(node_roles={"n1": "server", "n2": "server"})
+POINTS = tuple(
+    point(op, target="SET key peer:n2") for op in sorted({*LEAVING_TRACES, *RECEIVES, "file.read", "db.read"})
+)
+
+every_kind = pytest.mark.parametrize("row", FAULT_KINDS.values(), ids=FAULT_KINDS)
+
+
+# --- what a new kind needs: each failure says what to add
+
+
+def test_every_fault_has_a_name_and_a_row() -> None:
+    structs = {str(struct.__struct_config__.tag): struct for struct in get_args(Fault)}
+    assert set(FAULT_NAMES) == set(structs), f"write the same kinds into FaultName and Fault in {TABLE}"
+    rows = {name: row.struct for name, row in FAULT_KINDS.items()}
+    assert rows == structs, f"add a row to FAULT_KINDS in {TABLE} for each struct of Fault, under the struct's tag"
+
+
+@every_kind
+def test_every_parameter_of_a_fault_has_a_default(row: FaultKind) -> None:
+    missing = [f.name for f in msgspec.structs.fields(row.struct) if f.required]
+    assert not missing, f"give {row.struct.__name__}.{missing[0]} a default in {TABLE}: plans may leave it out"
+
+
+@every_kind
+def test_every_fault_is_read_as_it_was_written(row: FaultKind) -> None:
+    plan = Plan((Step(At(point()), row.struct()),), 7)
+    again = msgspec.json.decode(msgspec.json.encode(plan), type=Plan)
+    assert again == plan, f'give {row.struct.__name__} fields that JSON can hold, and a tag_field of "fault"'
+    assert again.id == plan.id
+
+
+@every_kind
+def test_every_fault_has_words(row: FaultKind) -> None:
+    assert describe_fault(row.struct()).strip(), f"let `describe` of the row {row.name} in {TABLE} say what happens"
+    assert short_fault(row.struct()).strip(), f"let `label` of the row {row.name} in {TABLE} say what happens"
+
+
+@every_kind
+def test_every_fault_is_offered_at_some_operation(row: FaultKind) -> None:
+    offered = [fault for at in POINTS for fault in row.offers(LIMITS, at, ())]
+    assert offered, f"let `offers` of the row {row.name} in {TABLE} return faults where they make sense"
+    assert {type(fault) for fault in offered} == {row.struct}
+
+
+@every_kind
+def test_every_fault_is_in_a_failure_class(row: FaultKind) -> None:
+    found = {failure_of(row.struct(), at) for at in POINTS}
+    assert found <= set(row.failures or (row.name,)), f"list {found} in `failures` of the row {row.name} in {TABLE}"
+    assert found <= set(FAILURES)
+
+
+@every_kind
+def test_every_fault_has_somebody_who_carries_it_out(row: FaultKind) -> None:
+    """Agents act by their table where the controller says so; otherwise the controller instructs the tool."""
+    fault, plan = row.struct(), Plan((Step(At(point()), row.struct()),))
+    (told,) = compile_steps(plan, "n1", {})
+    assert told["fault"] == msgspec.to_builtins(fault)
+    controller = Controller(plan, ("n1", "n2"))
+    controller.begin()
+    answer, instructions = controller.claim(Claim(0, "n1", 1, 100))
+    assert answer["type"] == "go"
+    if carried_out_by(fault) == "agent":
+        assert capability(fault) in CAPABILITIES
+        assert capability(fault) in capabilities_of_python(), (
+            f"teach the Python agent to do it and add {capability(fault)!r} to CAPABILITIES in {PYTHON_AGENT.relative_to(ROOT)}"
+        )
+    else:
+        done = [one for one in instructions if not isinstance(one, SetStep)]
+        assert answer.get("external"), f"let Controller._carry_out tell agents to leave {row.name} to the tool"
+        assert done, f"let Controller._carry_out give the tool an instruction for {row.name}"
+
+
+def capabilities_of_python() -> tuple[str, ...]:
+    for node in ast.walk(ast.parse(PYTHON_AGENT.read_text())):
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id == "CAPABILITIES"
+        ):
+            return ast.literal_eval(node.value)
+    raise AssertionError("the Python agent lists no capabilities")
+
+
+@every_kind
+def test_every_duration_is_a_field_that_is_checked(row: FaultKind) -> None:
+    names = {f.name for f in msgspec.structs.fields(row.struct)}
+    assert set(row.checks) <= names, f"the row {row.name} in {TABLE} checks a field that {row.struct.__name__} lacks"
+    if row.duration:
+        assert row.duration in names, f"{row.struct.__name__} has no field {row.duration}; name one in `duration`"
+        assert row.duration in row.checks, f"check {row.duration} in `checks` of the row {row.name} in {TABLE}"
+    seconds = {name for name in names if name.endswith("_s")}
+    assert seconds <= set(row.checks), f"check {seconds} in `checks` of the row {row.name} in {TABLE}"
+
+
+@every_kind
+def test_every_fault_is_allowed_something(row: FaultKind) -> None:
+    assert row.excused in get_args(Excused)
+    lines = [line for line in (allowed.__doc__ or "").splitlines() if line.startswith("|")]
+    words = {word for line in lines for word in re.findall(r"\w+", line.split("|")[1])}
+    assert row.name in words, f"say in the table at the top of undermine/checkers/allowed.py what {row.name} may do"
+
+
+@every_kind
+def test_every_band_has_a_style(row: FaultKind) -> None:
+    style = (ROOT / "undermine" / "report" / "templates" / "style.css").read_text()
+    assert f".tl-{row.band[0]} " in style, f"add .tl-{row.band[0]} to style.css, or use the band of another kind"
+    assert row.band[1]
+
+
+@every_kind
+def test_every_kind_is_documented(row: FaultKind) -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    table = page.partition("## Kinds of faults")[2].partition("\n## ")[0]
+    assert f"\n| `{row.name}` |" in table, f'add {row.name} to the table "Kinds of faults" in docs/configuration.md'
+
+
+# --- look-ups
+
+
+def test_the_names_in_stored_plans_never_change() -> None:
+    assert [fault_kind(struct()) for struct in get_args(Injection)][:8] == [
+        "crash",
+        "reboot",
+        "delay",
+        "error",
+        "drop",
+        "corrupt",
+        "partition",
+        "pause",
+    ]
+    assert fault_kind(Hold()) == "hold"
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        (Crash(), "crash"),
+        (Crash(("n2",)), "crash n2"),
+        (Reboot(), "reboot (back after 0.3 s)"),
+        (Reboot(2.0, ("n1",)), "reboot n1 (back after 2 s)"),
+        (Delay(7.5), "delay of 7.5 s"),
+        (Error("EIO"), "EIO"),
+        (Error("EIO", "file"), "EIO for the file from then on"),
+        (Drop(), "drop"),
+    ],
+)
+def test_faults_are_described(fault: Fault, text: str) -> None:
+    assert describe_fault(fault) == text
+
+
+def test_a_hold_is_not_a_fault() -> None:
+    assert not is_fault(Hold())
+    assert all(is_fault(row.struct()) for row in FAULT_KINDS.values())
+    assert Hold not in get_args(Fault)
+    assert set(get_args(Injection)) == {*get_args(Fault), Hold}
+    assert row_of(Hold()).name not in FAULT_KINDS
+
+
+@pytest.mark.parametrize(
+    ("fault", "carrier"),
+    [
+        (Crash(), "agent"),
+        (Crash(("n2",)), "tool"),
+        (Reboot(1.0, ("n1", "n2")), "tool"),
+        (Error("EIO"), "agent"),
+        (Pause(), "tool"),
+        (Hold("crash"), "tool"),
+        (Partition(("n1",)), "agent"),
+        (Partition(("n1",), level="network"), "network"),
+    ],
+)
+def test_carriers(fault: Injection, carrier: str) -> None:
+    assert carried_out_by(fault) == carrier
+
+
+def test_only_the_network_needs_a_deployment_that_can_lose_packets() -> None:
+    packets = Partition(level="network")
+    assert "run as root" in lacking(packets, ())
+    assert lacking(packets, {NETWORK_PARTITION}) == lacking(Partition(), ()) == lacking(Crash(), ()) == ""
+
+
+def test_nodes_on_both_sides() -> None:
+    fault = Partition(("n1",), ("n2", "n3"))
+    assert (nodes_of(fault), nodes_named(fault)) == (("n1",), ("n1", "n2", "n3"))
+    assert nodes_of(Drop()) == nodes_named(Drop()) == ()
+
+
+def test_times() -> None:
+    assert [duration_s(fault) for fault in (Crash(), Reboot(2.0), Delay(3), Pause(4.0), Drop())] == [
+        None,
+        2.0,
+        3.0,
+        4.0,
+        None,
+    ]
+    assert [restart_after_s(fault) for fault in (Crash(), Reboot(0.0), Pause(4.0))] == [None, 0.0, None]
+    assert [stays_down(fault) for fault in (Crash(), Reboot(0.0), Pause(4.0), Hold("crash"))] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_a_lost_stream_lasts_and_a_lost_message_does_not() -> None:
+    lasts = row_of(Drop()).lasts
+    assert [lasts(Drop(), at) for at in (point("net.send"), point("msg.send"), Point(()))] == [True, False, True]
+
+
+@pytest.mark.parametrize("error", [*DISK_ERRORS, *NETWORK_ERRORS])
+def test_the_named_errors_exist_on_this_system(error: str) -> None:
+    assert isinstance(getattr(errno, error), int)

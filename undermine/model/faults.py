@@ -1,0 +1,514 @@
+"""The kinds of faults: one struct and one row of `FAULT_KINDS` for each. A closed set.
+
+To add a kind, add its struct to `Fault`, its name to `FaultName` and its row to `FAULT_KINDS`. mypy then names the code that must
+carry it out, and `tests/model/test_faults.py` says what else is missing.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Generic, Literal, TypeGuard, TypeVar, get_args
+
+import msgspec
+
+from undermine.model.point import MAPPED, Point
+
+FaultName = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt"]
+Scope = Literal["once", "file", "disk", "peer"]
+DelayMode = Literal["thread", "operation"]
+Direction = Literal["both", "out", "in"]
+Level = Literal["operation", "network"]
+Loss = Literal["silent", "error"]
+
+FAULT_NAMES: tuple[FaultName, ...] = get_args(FaultName)
+DISK_ERRORS = ("EIO", "ENOSPC")
+NETWORK_ERRORS = ("ECONNRESET", "ETIMEDOUT", "ECONNREFUSED")
+NETWORK_PARTITION = "network-partition"
+"""The feature of a deployment that can lose packets between nodes."""
+
+
+# --- the faults
+
+
+class Crash(msgspec.Struct, frozen=True, tag="crash", tag_field="fault"):
+    """Kill nodes with all their descendants, as one fault; they stay down until everything is healed.
+
+    Here and below, empty `nodes` stand for the node at whose operation the trigger fired.
+    """
+
+    nodes: tuple[str, ...] = ()
+
+
+class Reboot(msgspec.Struct, frozen=True, tag="reboot", tag_field="fault"):
+    """Kill nodes, then start them again on the same data after `after_s`."""
+
+    after_s: float = 0.3
+    nodes: tuple[str, ...] = ()
+
+
+class Delay(msgspec.Struct, frozen=True, tag="delay", tag_field="fault"):
+    """Hold an operation for `delay_s`, until the step's end, or until everything is healed.
+
+    `thread` holds the thread, and the event loop that runs in it, as a slow disk does; `operation` holds only this
+    operation, as a slow network does.
+    """
+
+    delay_s: float = 5.0
+    mode: DelayMode = "thread"
+
+
+class Error(msgspec.Struct, frozen=True, tag="error", tag_field="fault"):
+    """Answer the operation with an error; with a scope other than `once`, also all later operations in that scope."""
+
+    error: str = "EIO"
+    scope: Scope = "once"
+
+
+class Drop(msgspec.Struct, frozen=True, tag="drop", tag_field="fault"):
+    """Lose the message; at a plain socket, also everything after it in that direction of the connection."""
+
+
+class Corrupt(msgspec.Struct, frozen=True, tag="corrupt", tag_field="fault"):
+    """Change the bytes that are read, written, sent or received. Stored bytes stay changed until they are overwritten.
+
+    `flip` changes one byte, `zero` all of them; `at` is the position in the data, from 0 to 1.
+    """
+
+    how: Literal["flip", "zero"] = "flip"
+    at: float = 0.5
+
+
+class Partition(msgspec.Struct, frozen=True, tag="partition", tag_field="fault"):
+    """Cut nodes off from `others` (empty: all other nodes; clients still reach them).
+
+    `out` loses only the messages that `nodes` send, `in` only those that they receive. At the level of operations the agents
+    do it, and `loss` says whether programs get errors. At the level of the network the packets are lost.
+    """
+
+    nodes: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    direction: Direction = "both"
+    level: Level = "operation"
+    loss: Loss = "silent"
+
+
+class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="fault"):
+    """Freeze nodes with all their descendants for `pause_s`, until the step's end, or until everything is healed."""
+
+    pause_s: float = 5.0
+    nodes: tuple[str, ...] = ()
+
+
+class Hold(msgspec.Struct, frozen=True, tag="hold", tag_field="fault"):
+    """Not a fault: the operation waits until the tool has answered, then continues. Controls use it in place of a fault.
+
+    `of` is the capability that the replaced fault needs, so that the hold fires at the same operations.
+    """
+
+    of: str = ""
+
+
+Fault = Crash | Reboot | Delay | Error | Drop | Corrupt | Partition | Pause
+Injection = Fault | Hold
+"""What a step may do at its moment."""
+
+
+# --- one row for each kind
+
+Carrier = Literal["agent", "tool", "network"]
+"""Who carries a fault out: the agent inside the node, the tool from outside, or the tool by losing packets."""
+Hits = Literal["operation", "node", "links"]
+"""One operation, whole nodes, or the links between nodes."""
+Excused = Literal["one client", "all clients"]
+"""The clients whose operations may fail or stay open while the fault is in force."""
+
+F = TypeVar("F", bound=Injection)
+
+
+class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
+    """Everything that the tool knows about one kind of fault. Fields that are functions take the fault itself."""
+
+    struct: type[F]
+    hits: Hits
+    carried_out_by: Callable[[F], Carrier]
+    offers: Callable[[FaultLimits, Point, tuple[str, ...]], Iterable[F]]
+    """The faults of this kind that make sense at an operation, within the user's limits. Kinds that hit whole nodes hit the
+    given nodes instead of the operation's own node if there are any."""
+    excused: Excused
+    describe: Callable[[F], str]
+    """The words for plans and screens."""
+
+    label: Callable[[F], str] | None = None
+    """Shorter words for reports, without the nodes; None: the words of `describe`."""
+    detail: Callable[[F], str] = lambda _: ""
+    """A remark that reports add to the label."""
+    band: tuple[str, str] = ("held", "held")
+    """How reports draw the time for which it lasts: the CSS class, and the word for it."""
+    failures: tuple[str, ...] = ()
+    """The failure classes that policies and checkers distinguish; empty: the kind's own name."""
+    failure: Callable[[F, Point], str] | None = None
+    """Which of `failures` the fault is at a point; None: the only one."""
+    capabilities: tuple[str, ...] = ()
+    """The words by which agents say that they can do it; empty: the kind's own name."""
+    capability: Callable[[F], str] | None = None
+    """Which of `capabilities` the fault needs; None: the only one."""
+    impossible_at: Mapping[str, str] = {}
+    """Operations at which no plan may ask for it, and why."""
+    checks: Mapping[str, Callable[[Any], str]] = {}
+    """For each field that its type does not check enough: why a value is wrong ("" if it is right)."""
+    kills: bool = False
+    """Do its nodes die? Then the end of the fault starts them again."""
+    duration: str = ""
+    """The field with the seconds after which it ends by itself; empty: it has none."""
+    lasts: Callable[[F, Point], bool] = lambda *_: False
+    """Without a duration: is it in force until its step ends or everything is healed? Else it is over at once."""
+    may_stop_node: Callable[[F], bool] = lambda _: False
+    """May the node that it hits exit by itself?"""
+    may_refuse: Callable[[Point], bool] = lambda _: False
+    """May the node refuse to serve even after everything is healed, if the fault hit it at this point?"""
+    benign: bool = False
+    """Is it injected at rest too, to learn how the target copes when nothing else happens?"""
+    default: bool = True
+    """Is it injected where the configuration does not list the kinds?"""
+
+    @property
+    def name(self) -> str:
+        """The name in plans, in the configuration and on the wire."""
+        return str(self.struct.__struct_config__.tag)
+
+
+_CLOSING = frozenset({"net.close", "file.close"})
+_NEEDS_SPACE = frozenset({"file.create", "file.write", "file.mkdir"})
+_RESET = ("ECONNRESET", "ETIMEDOUT")
+_NETWORK_ERRORS_AT = {
+    "net.connect": ("ECONNREFUSED", "ETIMEDOUT"),
+    **dict.fromkeys(("net.send", "net.recv", "msg.send", "db.read", "db.write", "db.commit"), _RESET),
+}
+_CORRUPTED_STORE = (Corrupt("flip"), Corrupt("zero"))
+_CORRUPTED: Mapping[str, tuple[Corrupt, ...]] = {
+    **dict.fromkeys(("file.read", "file.write", *MAPPED), _CORRUPTED_STORE),
+    "net.recv": (Corrupt("flip"),),
+}
+_MODES: Mapping[str, DelayMode] = {"file": "thread", "db": "thread", "net": "operation", "msg": "operation"}
+"""A slow disk holds the thread, a slow network only the operation."""
+_DIRECTED = frozenset({"net", "msg", "db"})
+
+
+def _agent_unless_named(fault: Crash | Reboot) -> Carrier:
+    """The agent kills its own node; the tool kills nodes that the fault names."""
+    return "tool" if fault.nodes else "agent"
+
+
+def _named(kind: str, nodes: tuple[str, ...]) -> str:
+    return f"{kind} {' '.join(nodes)}".strip()
+
+
+def _not_seconds(value: float) -> str:
+    return "" if math.isfinite(value) and value >= 0 else f"{value} is not a time in seconds"
+
+
+def _not_an_error(name: str) -> str:
+    known = re.fullmatch("E[A-Z0-9]+", name) and hasattr(errno, name)
+    return "" if known else f"{name!r} is not an error; write one like EIO or ECONNRESET"
+
+
+def _delay_at(limits: FaultLimits, point: Point) -> Iterator[Delay]:
+    if point.get("op") not in _CLOSING:
+        natural = _MODES[point.kind]
+        yield Delay(limits.delay_s, natural if natural in limits.delay_modes else limits.delay_modes[0])
+
+
+def _errors_at(limits: FaultLimits, point: Point) -> Iterator[Error]:
+    """The errors that a device or a network could answer this operation with."""
+    op, kind = point.get("op"), point.kind
+    if kind == "file" and op != "file.close" and op not in MAPPED:
+        for name in limits.disk_errors:
+            if name == "ENOSPC" and op not in _NEEDS_SPACE:
+                continue
+            yield Error(name)
+            yield Error(name, "disk")
+            if name == "EIO":
+                yield Error(name, "file")
+    if kind in ("msg", "db") and not point.peer:
+        return  # it uses no network
+    for name in _NETWORK_ERRORS_AT.get(op, ()):
+        if name in limits.network_errors:
+            yield Error(name)
+            if point.get("target").startswith("peer:"):
+                yield Error(name, "peer")
+
+
+def _error_failure(fault: Error, point: Point) -> str:
+    return "net" if fault.error in NETWORK_ERRORS or point.kind in _DIRECTED else "disk"
+
+
+def _drop_at(point: Point) -> Iterator[Drop]:
+    op = point.get("op")
+    if op in ("msg.send", "msg.recv") or (op == "net.send" and point.peer):
+        yield Drop()
+
+
+def _partitions_of(limits: FaultLimits, nodes: tuple[str, ...]) -> Iterator[Partition]:
+    """Partitions at the level of the network where the deployment can lose packets, else at the level of operations."""
+    if len(limits.node_roles) <= max(len(nodes), 1):
+        return  # no node is left on the other side
+    network = "network" in limits.partition_levels and NETWORK_PARTITION in limits.features
+    for direction in limits.partition_directions:
+        if network or "operation" not in limits.partition_levels:
+            yield Partition(nodes, direction=direction, level="network")
+        else:
+            for loss in limits.partition_losses:
+                yield Partition(nodes, direction=direction, loss=loss)
+
+
+def _describe_partition(fault: Partition) -> str:
+    inside = " ".join(fault.nodes) or "this node"
+    outside = " ".join(fault.others) or "all others"
+    ways = {
+        "both": f"{inside} from {outside}",
+        "out": f"from {inside} to {outside} only",
+        "in": f"to {inside} from {outside} only",
+    }
+    how = {"network": "", "operation": ", silent" if fault.loss == "silent" else ", with errors"}[fault.level]
+    return f"partition {ways[fault.direction]} ({fault.level}{how})"
+
+
+FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
+    "crash": FaultKind(
+        struct=Crash,
+        hits="node",
+        carried_out_by=_agent_unless_named,
+        offers=lambda limits, point, nodes: [Crash(nodes)],
+        excused="all clients",
+        describe=lambda fault: _named("crash", fault.nodes),
+        label=lambda fault: "crash",
+        kills=True,
+        benign=True,
+    ),
+    "reboot": FaultKind(
+        struct=Reboot,
+        hits="node",
+        carried_out_by=_agent_unless_named,
+        offers=lambda limits, point, nodes: [Reboot(limits.reboot_after_s, nodes)],
+        excused="all clients",
+        describe=lambda fault: f"{_named('reboot', fault.nodes)} (back after {fault.after_s:g} s)",
+        label=lambda fault: "reboot",
+        detail=lambda fault: f"started again {fault.after_s:g} s later",
+        checks={"after_s": _not_seconds},
+        kills=True,
+        duration="after_s",
+        benign=True,
+    ),
+    "error": FaultKind(
+        struct=Error,
+        hits="operation",
+        carried_out_by=lambda fault: "agent",
+        offers=lambda limits, point, nodes: _errors_at(limits, point),
+        excused="one client",
+        describe=lambda fault: (
+            fault.error if fault.scope == "once" else f"{fault.error} for the {fault.scope} from then on"
+        ),
+        band=("failing", "operations fail"),
+        failures=("disk", "net"),
+        failure=_error_failure,
+        impossible_at={
+            op: f"{op} cannot be answered with an error, since a failing access to mapped memory kills the process; use crash"
+            for op in MAPPED
+        },
+        checks={"error": _not_an_error},
+        lasts=lambda fault, point: fault.scope != "once",
+        may_stop_node=lambda fault: fault.error in DISK_ERRORS,
+    ),
+    "corrupt": FaultKind(
+        struct=Corrupt,
+        hits="operation",
+        carried_out_by=lambda fault: "agent",
+        offers=lambda limits, point, nodes: _CORRUPTED.get(point.get("op"), ()),
+        excused="all clients",
+        describe=lambda fault: "one byte changed" if fault.how == "flip" else "bytes turned to zero",
+        failures=("corruption",),
+        may_stop_node=lambda fault: True,
+        may_refuse=lambda point: point.kind != "net",  # a message's bytes are gone with it, a file's stay wrong
+        default=False,  # a target without checksums cannot pass
+    ),
+    "delay": FaultKind(
+        struct=Delay,
+        hits="operation",
+        carried_out_by=lambda fault: "agent",
+        offers=lambda limits, point, nodes: _delay_at(limits, point),
+        excused="one client",
+        describe=lambda fault: (
+            f"delay of {fault.delay_s:g} s" + (" of this operation only" if fault.mode == "operation" else "")
+        ),
+        capabilities=("delay", "delay-operation"),
+        capability=lambda fault: "delay-operation" if fault.mode == "operation" else "delay",
+        checks={"delay_s": _not_seconds},
+        duration="delay_s",
+    ),
+    "drop": FaultKind(
+        struct=Drop,
+        hits="operation",
+        carried_out_by=lambda fault: "agent",
+        offers=lambda limits, point, nodes: _drop_at(point),
+        excused="one client",
+        describe=lambda fault: "drop",
+        band=("lost", "messages lost"),
+        lasts=lambda fault, point: point.kind in ("net", ""),  # a connection loses everything after it too
+    ),
+    "partition": FaultKind(
+        struct=Partition,
+        hits="links",
+        carried_out_by=lambda fault: "network" if fault.level == "network" else "agent",
+        offers=lambda limits, point, nodes: _partitions_of(limits, nodes),
+        excused="all clients",
+        describe=_describe_partition,
+        label=lambda fault: {"both": "partition", "out": "partition, outgoing", "in": "partition, incoming"}[
+            fault.direction
+        ],
+        detail=_describe_partition,
+        band=("cut", "cut off"),
+        lasts=lambda fault, point: True,
+        benign=True,
+    ),
+    "pause": FaultKind(
+        struct=Pause,
+        hits="node",
+        carried_out_by=lambda fault: "tool",
+        offers=lambda limits, point, nodes: [Pause(limits.pause_s, nodes)],
+        excused="all clients",
+        describe=lambda fault: f"{_named('pause', fault.nodes)} of {fault.pause_s:g} s",
+        label=lambda fault: f"pause of {fault.pause_s:g} s",
+        band=("paused", "paused"),
+        checks={"pause_s": _not_seconds},
+        duration="pause_s",
+    ),
+}
+
+_HOLD = FaultKind(
+    struct=Hold,
+    hits="operation",
+    carried_out_by=lambda fault: "tool",
+    offers=lambda limits, point, nodes: (),
+    excused="one client",
+    describe=lambda fault: "hold without a fault",
+    default=False,
+)
+
+_ROWS: Mapping[type[Injection], FaultKind[Any]] = {row.struct: row for row in (*FAULT_KINDS.values(), _HOLD)}
+FAILURES = tuple(failure for row in _ROWS.values() for failure in row.failures or (row.name,))
+"""The failure classes. Policies and checkers name faults by them: an error is one of the disk or one of the network."""
+CAPABILITIES = tuple(word for row in FAULT_KINDS.values() for word in row.capabilities or (row.name,))
+"""The words by which agents say which faults they can do."""
+_DEFAULT = {row.name for row in FAULT_KINDS.values() if row.default}
+DEFAULT_KINDS: tuple[FaultName, ...] = tuple(name for name in FAULT_NAMES if name in _DEFAULT)
+"""The kinds that are injected where the configuration does not list any."""
+
+
+class FaultLimits(msgspec.Struct, frozen=True):
+    """The faults that the user allows, with their parameters, and what the agents and the deployment can do."""
+
+    kinds: tuple[str, ...] = DEFAULT_KINDS
+    reboot_after_s: float = 0.3
+    delay_s: float = 5.0
+    delay_modes: tuple[DelayMode, ...] = ("thread", "operation")
+    pause_s: float = 5.0
+    partition_levels: tuple[Level, ...] = ("network", "operation")
+    partition_directions: tuple[Direction, ...] = ("both", "out", "in")
+    partition_losses: tuple[Loss, ...] = ("silent",)
+    disk_errors: tuple[str, ...] = DISK_ERRORS
+    network_errors: tuple[str, ...] = NETWORK_ERRORS
+    roles: tuple[str, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Nodes that are also hit together."""
+    capabilities: Mapping[str, tuple[str, ...]] = {}
+    """The capabilities of each node's agent. A node without an agent is missing here."""
+    node_roles: Mapping[str, str] = {}
+    features: Collection[str] = frozenset()
+    """What the deployment can do."""
+
+
+# --- look-ups
+
+
+def row_of(fault: Injection) -> FaultKind[Any]:
+    """The row of the fault's kind; a hold has one too."""
+    return _ROWS[type(fault)]
+
+
+def is_fault(injection: Injection) -> TypeGuard[Fault]:
+    """Is it a fault, rather than the hold of a control?"""
+    return not isinstance(injection, Hold)
+
+
+def fault_kind(fault: Injection) -> str:
+    """The name of its kind: `crash`, `reboot`, `delay`, `error`, …"""
+    return row_of(fault).name
+
+
+def describe_fault(fault: Injection) -> str:
+    """The fault in words, with the nodes that it names."""
+    return row_of(fault).describe(fault)
+
+
+def short_fault(fault: Injection) -> str:
+    """The fault in words, without the nodes that it hits."""
+    row = row_of(fault)
+    return row.label(fault) if row.label else row.describe(fault)
+
+
+def failure_of(fault: Injection, point: Point) -> str:
+    """Its failure class at this point: `crash`, `disk`, `net`, …, one of `FAILURES`."""
+    row = row_of(fault)
+    return row.failure(fault, point) if row.failure else (*row.failures, row.name)[0]
+
+
+def capability(fault: Injection) -> str:
+    """The word by which an agent says that it can do this."""
+    row = row_of(fault)
+    return row.capability(fault) if row.capability else (*row.capabilities, row.name)[0]
+
+
+def carried_out_by(fault: Injection) -> Carrier:
+    """The agent of each node that it hits, the tool, or the network between the nodes."""
+    return row_of(fault).carried_out_by(fault)
+
+
+def nodes_of(fault: Injection) -> tuple[str, ...]:
+    """The nodes that the fault names; empty: the one at whose operation it fires."""
+    return tuple(getattr(fault, "nodes", ()))
+
+
+def nodes_named(fault: Injection) -> tuple[str, ...]:
+    """The nodes that the fault names on either side."""
+    return *nodes_of(fault), *getattr(fault, "others", ())
+
+
+def scope_of(fault: Injection) -> Scope:
+    """How far an error extends; `once` for everything else."""
+    return getattr(fault, "scope", "once")
+
+
+def duration_s(fault: Injection) -> float | None:
+    """The seconds after which it ends by itself; None if it does not."""
+    row = row_of(fault)
+    return float(getattr(fault, row.duration)) if row.duration else None
+
+
+def restart_after_s(fault: Injection) -> float | None:
+    """The seconds after which the nodes that it kills are started again; None if it kills none or leaves them down."""
+    return duration_s(fault) if row_of(fault).kills else None
+
+
+def stays_down(fault: Injection) -> bool:
+    """Do its nodes stay dead until its step ends or everything is healed?"""
+    return row_of(fault).kills and restart_after_s(fault) is None
+
+
+def lacking(fault: Injection, features: Collection[str]) -> str:
+    """Why a deployment with these features cannot do it ("" if it can)."""
+    if carried_out_by(fault) == "network" and NETWORK_PARTITION not in features:
+        return "network partitions need network namespaces: run as root with nft installed"
+    return ""
