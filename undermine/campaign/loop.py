@@ -32,7 +32,7 @@ from undermine.campaign.preparing import Preparing
 from undermine.campaign.proposing import Proposing
 from undermine.campaign.running import JudgedRun, Listener, PlanRunner
 from undermine.campaign.stored_plans import note_counted_only
-from undermine.findings.group import Known
+from undermine.findings.group import SuppressionOf
 from undermine.model.faults import FaultLimits
 from undermine.model.finding import Finding
 from undermine.model.point import Point
@@ -117,12 +117,12 @@ class Campaign:
         strategies: Sequence[Strategy],
         checkers: Sequence[Checker],
         listener: Listener,
-        known: Known = lambda _: "",
+        suppression_of: SuppressionOf = lambda _: "",
         helpers: Helpers = Helpers(),  # noqa: B008 - frozen
     ) -> None:
         self.plan_runner = PlanRunner(engine, store, checkers, listener)
         self.preparing = Preparing(engine, store, self.plan_runner, self.fault_limits, helpers.catch_up)
-        self.confirming = Confirming(engine, store, self.plan_runner, known)
+        self.confirming = Confirming(engine, store, self.plan_runner, suppression_of)
         self.proposing = Proposing(engine, store)
         self._engine = engine
         self._config = engine.config
