@@ -38,7 +38,7 @@ def strategies(config: Config, wanted: Sequence[str] = ()) -> list[Strategy]:
     if wanted:
         for name in wanted:
             if name not in known:
-                raise UserError(f"there is no strategy {name!r}; known are {', '.join(sorted(known))}")
+                raise UserError(f"there is no strategy {name!r}; the strategies are {', '.join(sorted(known))}")
     else:
         config.check_names("hunt.strategies", names, known)
     config.check_names("strategies", config.strategies, known)

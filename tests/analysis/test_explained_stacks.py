@@ -32,7 +32,7 @@ def states(*events: Event, now: int = NOW) -> dict[str, ThreadState]:
     return {thread: state for thread, state in found.items() if state != ThreadState()}
 
 
-def test_what_was_taken_and_not_given_back_is_held() -> None:
+def test_a_lock_that_was_taken_and_not_released_is_held() -> None:
     found = states(
         did("lock.acquire", "lock@a", 1),
         did("lock.acquire", "rlock@b", 2, 5),
@@ -51,7 +51,7 @@ def test_what_was_taken_and_not_given_back_is_held() -> None:
     ],
     ids=["not got", "interrupted", "later"],
 )
-def test_what_was_not_got_is_not_held(failed: Event) -> None:
+def test_a_lock_that_was_not_got_is_not_held(failed: Event) -> None:
     assert states(failed) == {}
 
 
@@ -78,7 +78,7 @@ def test_a_lock_that_passes_on_before_its_release_has_returned() -> None:
     assert states(*events) == {"T2": ThreadState(("lock 1 taken at app:f:2",))}
 
 
-def test_what_has_begun_and_not_ended_is_waited_for() -> None:
+def test_a_wait_that_has_begun_and_not_ended_is_reported() -> None:
     found = states(
         did("lock.acquire", "lock@a", 1, thread="T2", at="app:g"),
         did("lock.acquire", "lock@a", 3, 0),
@@ -111,7 +111,7 @@ def test_a_condition_gives_its_lock_up() -> None:
     assert told.waits == "condition 2, at app:f:2"
 
 
-def test_who_waited_in_a_condition_has_its_lock_again() -> None:
+def test_a_thread_that_waited_in_a_condition_holds_its_lock_again() -> None:
     mine = [did("lock.acquire", "rlock@a", 1), did("cond.wait", "condition@b", 2, 9)]
     other = [did("lock.acquire", "rlock@a", 3, thread="T2"), did("lock.release", "rlock@a", 8, thread="T2")]
     assert states(*mine, *other, now=4) == {
@@ -149,7 +149,7 @@ def test_threads_of_one_name_are_told_apart_by_what_agents_call_them() -> None:
     assert found["T#2"] == ThreadState(("lock 2 taken at app:f:4",), "lock 1, held by T since app:f:3, at app:f:5")
 
 
-def test_what_a_thread_held_that_ended_is_not_held_by_the_next_of_its_name() -> None:
+def test_a_new_thread_does_not_hold_the_locks_of_an_ended_one_with_its_name() -> None:
     first, end = did("lock.acquire", "lock@a", 1), did("thread.end", "T1-1", 2)
     assert states(first, end) == {}
     assert states(first, end, did("lock.acquire", "lock@b", 3)) == {"T1": ThreadState(("lock 1 taken at app:f:3",))}

@@ -233,11 +233,11 @@ def test_the_command_explains_a_campaign_and_runs_nothing(
         "",
         "some: 1 run, 1 still to run",
         f"    1. {B}",
-        f"  dropped 2: {RULE}",
+        f"  2 dropped by {RULE}",
         f"       {A2.id} {A2}",
-        f"         for it stands {A.id} {A} (run 1)",
+        f"         represented by {A.id} {A} (run 1)",
         f"       {C.id} {C}",
-        f"         for it stands {B.id} {B} (still to run)",
+        f"         represented by {B.id} {B} (still to run)",
     ]
     assert not (hunted.dir / "plan").exists()
 
@@ -249,7 +249,7 @@ def test_it_says_how_many_more_there_are(hunted: Config, capsys: pytest.CaptureF
         store.write_round("some", [D])
         note_untold(store, "some", Pruned((), (), {RULE: 1234}))
     command(hunted, "--campaign", "latest", "--explain")
-    assert capsys.readouterr().out.splitlines()[-1] == "       … and 1,234 more that were counted and not kept"
+    assert capsys.readouterr().out.splitlines()[-1] == "       … and 1,234 more that were only counted"
 
 
 def test_for_machines_there_are_plans_that_can_be_replayed(hunted: Config, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ COVERAGE = "faults fired at 33 of 175 points, 23 of 40 source locations; 12 reco
     [
         (reached(), COVERAGE),
         (reached(classes=1, since=0), "; 1 recovery class (the last run showed a new one)"),
-        (reached(classes=0), "23 of 40 source locations; no recovery was seen"),
+        (reached(classes=0), "23 of 40 source locations; no recovery was observed"),
         (
             reached(recovery_points_fired=2),
             "23 of 40 source locations and 2 recovery points; 12 recovery classes (last new one 31 runs ago)",
@@ -58,9 +58,9 @@ def test_the_last_line_of_a_hunt_has_coverage_and_what_each_strategy_gave(
     result = HuntResult("", (), reached(by_strategy=shares), {"fired": 9}, 3.0)
     show_hunt(result, tmp_path / "report.html")
     said = out.getvalue()
-    assert f"this session took 3 s; {COVERAGE}\n" in said
-    assert "random: 5 experiments, 4 points, 3 source locations, 2 recovery classes, 1 of them first\n" in said
-    assert "other: 1 experiment, 1 point, 1 source location, 1 recovery class, 1 of them first\n" in said
+    assert f"9 runs in this campaign (9 fired); this session took 3 s\n{COVERAGE}\n" in said
+    assert "random: 5 experiments, 4 points, 3 source locations, 2 recovery classes (1 new)\n" in said
+    assert "other: 1 experiment, 1 point, 1 source location, 1 recovery class (1 new)\n" in said
 
 
 def test_a_stored_campaign_without_experiments_has_no_coverage(capsys: pytest.CaptureFixture[str]) -> None:

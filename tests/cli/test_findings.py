@@ -48,7 +48,7 @@ def test_findings_are_shown_with_plan_rate_evidence_and_how_to_go_on(capsys: pyt
     for part in (
         "F1 title 1\n",
         "seen      in 2 runs, by random, exhaustive, with crash, delay",
-        "again     reproduced 3/3, 0/3 without the fault",
+        "re-runs   reproduced 3/3, 0/3 without the fault",
         "evidence  evidence one",
         "evidence  evidence two",
         "new log   new 2",
@@ -74,10 +74,10 @@ def test_text_of_a_target_is_text_in_a_finding(capsys: pytest.CaptureFixture[str
     ("more", "part"),
     [
         ({"hits": 0}, "title 1 (not reproduced)"),
-        ({"control_hits": 1}, "title 1 (flaky: it fails without the fault too)"),
+        ({"control_hits": 1}, "title 1 (flaky: it also fails without the fault)"),
         ({"control_hits": 1}, "reproduced 3/3, 1/3 without the fault"),
-        ({"tries": 0, "hits": 0, "control_tries": 0}, "again     not tried yet"),
-        ({"tries": 0, "hits": 0, "elsewhere": 2}, "2 re-runs say nothing: the fault fired elsewhere or not at all"),
+        ({"tries": 0, "hits": 0, "control_tries": 0}, "re-runs   not re-run yet"),
+        ({"tries": 0, "hits": 0, "elsewhere": 2}, "no result: in 2 re-runs the fault fired elsewhere or not at all"),
         ({"runs": (1,)}, "in 1 run, by random"),
     ],
 )
@@ -99,7 +99,9 @@ def test_variants_are_shown_but_not_all(capsys: pytest.CaptureFixture[str]) -> N
 def test_what_no_device_causes_has_a_section_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     unreal = finding(realism=Realism("dropped", f"the disk was slow and {HOSTILE}"))
     text = said(capsys, unreal)
-    assert text.startswith("\ndropped: no slow device causes these delays, so they are no bugs\n\nF1 title 1\n")
+    assert text.startswith(
+        "no findings\n\ndropped: no slow device can cause these delays, so these are not bugs\n\nF1 title 1\n"
+    )
     assert "reason    the disk was slow and" in text
     assert text.replace("\n", "").isprintable()
 

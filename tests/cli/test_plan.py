@@ -25,11 +25,11 @@ def test_a_prediction_that_explains_says_how_many_it_leaves_out(capsys: pytest.C
     result = PlanResult((Predicted("some", "is some", (PLAN,), 1, rules),), 1, 1, {}, {})
     show_plan(result, explain=True)
     lines = capsys.readouterr().out.splitlines()
-    at = lines.index("  dropped 12345: policy a")
+    at = lines.index("  12,345 dropped by policy a")
     assert lines[at + 1 :] == [
-        "       one; for it stands x two",
+        "       one; represented by x two",
         "       … and 12,344 more",
-        "  dropped 1: policy b",
+        "  1 dropped by policy b",
         "       three",
     ]
     show_plan(result)

@@ -33,15 +33,15 @@ def result(**more: Any) -> ReplayResult:
     [
         (
             {"control_tries": 5, "control_fired": 5},
-            "failed 5 of 5 in which the fault fired, 0 of 5 without the fault",
+            "failed in 5 of 5 runs with the fault, in 0 of 5 without it",
         ),
-        ({}, "failed 5 of 5 in which the fault fired"),
-        ({"fired": 0, "hits": 0}, "the fault never fired (5 runs)"),
+        ({}, "failed in 5 of 5 runs with the fault"),
+        ({"fired": 0, "hits": 0}, "the fault never fired in 5 runs"),
         (
             {"fired": 3, "hits": 2, "control_tries": 1},
-            "failed 2 of 3 in which the fault fired; without the fault its moment never came (1 run)",
+            "failed in 2 of 3 runs with the fault; 1 control run never reached the moment of the fault",
         ),
-        ({"plan": Plan(), "hits": 0}, "failed 0 of 5 without any fault"),
+        ({"plan": Plan(), "hits": 0}, "failed in 0 of 5 runs without a fault"),
     ],
 )
 def test_a_replay_says_how_often_with_and_without(more: dict[str, Any], words: str) -> None:
@@ -56,11 +56,11 @@ def test_runs_that_do_not_count_say_why(capsys: pytest.CaptureFixture[str]) -> N
     )
     show_replays([result(runs=runs, hits=1, warnings=("Python was 2 there",), folder="/x")])
     text = capsys.readouterr().out
-    assert "different: Python was 2 there" in text
+    assert "difference: Python was 2 there" in text
     assert "  1 × lost\n" in text
     assert "run 2 did not fire: skipped: there is no node n7" in text
     assert "run 3 without the fault broke: port in use" in text
-    assert "runs are kept in /x" in text
+    assert "the runs are in /x" in text
 
 
 def test_a_plan_of_ones_own_is_shown_with_what_the_checkers_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,9 +69,9 @@ def test_a_plan_of_ones_own_is_shown_with_what_the_checkers_said(capsys: pytest.
     show_replays([own, own, result(finding=HOSTILE)])
     text = capsys.readouterr().out
     assert "run 1: mine fails: gone\n      line\n" in text
-    assert "run 1: other cannot tell: " in text
+    assert "run 1: other is undecided: " in text
     assert text.replace("\n", "").isprintable()
-    assert text.count("runs are kept") == 1
+    assert text.count("the runs are in") == 1
     show_replays([result(runs=own.runs)])
     assert "mine" not in capsys.readouterr().out
 
@@ -80,5 +80,5 @@ def test_a_control_that_fails_shows_how(capsys: pytest.CaptureFixture[str]) -> N
     run = replayed("control", "lost", verdicts=(Verdict("fail", "gone", "lost", (), "mine"),), run=9)
     show_replays([result(runs=(run,), control_tries=1, control_fired=1, control_hits=1)])
     text = capsys.readouterr().out
-    assert "1 of 1 without the fault" in text
+    assert "in 1 of 1 without it" in text
     assert "run 9 without the fault: mine fails: gone" in text

@@ -95,15 +95,19 @@ def test_operations_reach_the_agent(tmp_path: Path) -> None:
         (
             'operations = [{function = "a:b", op = "msg.send", kind = "x..y"}]',
             6,
-            "operations.kind must be a path from a parameter",
+            "operations.kind must be a path that starts at a parameter",
         ),
-        ('operations = [{function = "a:b", op = "msg.send", kid = "x"}]', 6, 'kid is not a key; did you mean "kind"?'),
+        (
+            'operations = [{function = "a:b", op = "msg.send", kid = "x"}]',
+            6,
+            'kid is not a known key; did you mean "kind"?',
+        ),
         ('adapters = "redis"', 6, "roles.store.adapters must be a list of texts"),
         (
             'adapters = ["http",\n"reddis"]',
             7,
-            'names the unknown adapter "reddis"; did you mean "redis"? (known are http, redis, streams, tornado; '
-            "or name a .py file of your project)",
+            'names the unknown adapter "reddis"; did you mean "redis"? (known adapters: http, redis, streams, tornado; '
+            "or give a .py file of your project)",
         ),
         ('adapters = ["mine.py"]', 6, "names the file mine.py, which does not exist"),
     ],
@@ -141,5 +145,5 @@ def test_an_adapter_of_somebody_elses_package(tmp_path: Path, monkeypatch: pytes
     config = loaded(tmp_path, 'adapters = ["kafka"]')
     assert told(config)["adapters"] == [{"adapter": "kafka", "path": str(package / "kafka.py")}]
     assert "other_package.kafka" not in sys.modules
-    assert "other_package.absent is no Python file" in refusal(tmp_path, 'adapters = ["broken"]')
-    assert "known are broken, http, kafka, redis, streams" in refusal(tmp_path, 'adapters = ["nothing"]')
+    assert "other_package.absent has no Python file" in refusal(tmp_path, 'adapters = ["broken"]')
+    assert "known adapters: broken, http, kafka, redis, streams" in refusal(tmp_path, 'adapters = ["nothing"]')

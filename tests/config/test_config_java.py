@@ -65,9 +65,7 @@ def test_an_empty_class_path_is_an_error_that_says_what_to_do(tmp_path: Path, ca
     (tmp_path / "java").write_text("")
     (tmp_path / "java").chmod(0o755)
     (tmp_path / "undermine.toml").write_text(CONFIG.format(project=tmp_path, campaign=campaign))
-    with pytest.raises(
-        UserError, match=f"roles.server.command names the class path .*, where there is nothing; {advice}"
-    ):
+    with pytest.raises(UserError, match=f"roles.server.command names the class path .*, which is empty; {advice}"):
         load(tmp_path)
     assert load(tmp_path, programs=False).node_ids == ("server1",)
     (tmp_path / "lib-2").mkdir()

@@ -31,7 +31,7 @@ def written(folder: Path, key: str, pattern: str) -> Path:
 @pytest.mark.parametrize("key", ["fail_on", "ignore"])
 @pytest.mark.parametrize("pattern", ['"("', '"*x"', '"[a"', '"a{99999999999}"'])
 def test_a_bad_expression_is_refused_with_its_line(tmp_path, key, pattern) -> None:
-    with pytest.raises(UserError, match=rf"undermine\.toml:9: .*checkers\.{key}.* is no regular expression"):
+    with pytest.raises(UserError, match=rf"undermine\.toml:9: .*checkers\.{key}.* is not a valid regular expression"):
         load(written(tmp_path, key, pattern))
 
 

@@ -16,9 +16,13 @@ from undermine.model.errors import UserError
         (
             "client",
             "c1",
-            'roles.client has the role name "client", which stands for the workload\'s clients; rename it',
+            'roles.client has the role name "client", which is reserved for the workload\'s clients; rename the role',
         ),
-        ("web", "client", 'nodes has the node name "client", which stands for the workload\'s clients; rename it'),
+        (
+            "web",
+            "client",
+            'nodes has the node name "client", which is reserved for the workload\'s clients; rename the node',
+        ),
     ],
 )
 def test_clients_of_the_workload_have_their_name_to_themselves(tmp_path: Path, role: str, node: str, said: str) -> None:

@@ -165,7 +165,7 @@ def test_a_keeper_is_killed_while_it_is_asked(keeper_of_nodes: Nodes, token: Tok
     keeper = g.keeper_pid("7/s1")
     assert keeper is not None
     os.kill(keeper, signal.SIGSTOP)  # so that the question is still open when it dies
-    answer = g._send({"op": "crash", "node": g._node("7/s1").number})
+    answer = g._link.send({"op": "crash", "node": g._node("7/s1").number})
     os.kill(keeper, signal.SIGKILL)
     assert answer.result(10).get("left", []) == []  # or the guardian saw its death first
     assert token.pids() == []

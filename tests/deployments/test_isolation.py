@@ -245,7 +245,7 @@ def test_a_cluster_is_cut_and_joined(tmp_path: Path) -> None:
         made.start_all(lambda: False)
         assert made.partition is not None
         made.partition.cut(0, {("a", "client")})
-        assert network.inside("client", lambda: made._probe_ready(made.nodes[0], made._config.roles["echo"].ready))
+        assert network.inside("client", lambda: made._probes.ready(made.nodes[0], {}))
         made.partition.join(0)
         assert made.wait_ready(["a"], lambda: False) == {}
 

@@ -92,20 +92,23 @@ AT = BY_HAND["steps"][0]["trigger"]
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        (5, "a plan is an object with steps, not 5"),
-        ([], "it holds no plan"),
+        (5, "a plan must be an object with steps, not 5"),
+        ([], "it has no plan"),
         ({}, "a plan needs steps"),
         ([BY_HAND, {"a": 1}], r"plan\.json: \[1\]: a plan needs steps"),
         ({"plan": {"x": 1}}, r"plan\.json: plan: a plan needs steps"),
         ({"steps": {}}, r"steps: expected `array`"),
-        (put("seeed", value=1), "the plan: there is no key 'seeed'; did you mean \"seed\""),
-        (put(*TRIGGER, "nht", value=2), r"steps\[0\]\.trigger: there is no key 'nht'; did you mean \"nth\""),
+        (put("seeed", value=1), "the plan: 'seeed' is not a known key; did you mean \"seed\""),
+        (put(*TRIGGER, "nht", value=2), r"steps\[0\]\.trigger: 'nht' is not a known key; did you mean \"nth\""),
         (put(*TRIGGER, "nth", value="2"), r"steps\[0\]\.trigger\.nth: expected `int`, got `str`"),
         (put(*TRIGGER, "nth", value=0), r"steps\[0\]\.trigger\.nth: must be 1 or more, not 0"),
         (put(*TRIGGER, "place", value="at"), r"steps\[0\]\.trigger\.place: invalid enum value 'at'"),
         (put(*TRIGGER, "trigger", value="att"), r"steps\[0\]\.trigger\.trigger: invalid value 'att'"),
-        (put(*TRIGGER, "point", value="x"), r"steps\[0\]\.trigger\.point: a point is an object like"),
-        (put(*TRIGGER, "point", "opp", value="x"), r"trigger\.point: a point has no key 'opp'; did you mean \"op\""),
+        (put(*TRIGGER, "point", value="x"), r"steps\[0\]\.trigger\.point: a point must be an object like"),
+        (
+            put(*TRIGGER, "point", "opp", value="x"),
+            r"trigger\.point: 'opp' is not a key of a point; did you mean \"op\"",
+        ),
         (put(*TRIGGER, "point", "op", value=1), r"trigger\.point\.op: must be text in quotes, not 1"),
         (put(*TRIGGER, "point", value={"items": [["op"]]}), r"trigger\.point\.items\[0\]: expected"),
         (put("steps", 0, "fault", value={"fault": "crsh"}), r"steps\[0\]\.fault\.fault: invalid value 'crsh'"),
@@ -130,7 +133,7 @@ AT = BY_HAND["steps"][0]["trigger"]
         ),
         (
             put("steps", 0, "trigger", value={"trigger": "first_unseen", "keys": ["lco"]}),
-            r"trigger\.keys: a point has no key 'lco'",
+            r"trigger\.keys: 'lco' is not a key of a point",
         ),
         (
             put("steps", 0, "trigger", value={"trigger": "when", "state": [{"variable": "term", "op": "=="}]}),

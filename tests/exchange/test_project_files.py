@@ -120,7 +120,7 @@ def test_hidden_files_are_taken_only_where_they_are_named_so(project: Project) -
         project.write(name)
     files = project.collect("app/**")
     assert names(files) == ["app/b"]
-    assert files.warnings == ("app/.env is left out: hidden files must be named with their dot",)
+    assert files.warnings == ("app/.env is left out because it is hidden; to add it, name it with its dot",)
     assert names(project.collect("app/.env", "app/.conf*/*")) == ["app/.conf.d/a", "app/.env"]
 
 
@@ -131,7 +131,7 @@ def test_bundles_and_what_they_were_unpacked_to_are_not_taken(project: Project) 
 
 
 def test_a_pattern_that_matches_nothing_is_said(project: Project) -> None:
-    assert project.collect("no*").warnings == ("--include: nothing matches 'no*'",)
+    assert project.collect("no*").warnings == ("--include: no file matches 'no*'",)
 
 
 @pytest.mark.parametrize("pattern", ["../x", "/etc/passwd", "a/../../x"])
@@ -147,7 +147,7 @@ def test_a_link_cannot_lead_out_of_the_project(project: Project, tmp_path: Path)
     (project.folder / "link.txt").symlink_to(tmp_path / "secret.txt")
     files = project.collect("*.txt")
     assert names(files) == []
-    assert files.warnings[0] == "link.txt is left out: it leads out of the project"
+    assert files.warnings[0] == "link.txt is left out because it links to a place outside of the project"
 
 
 def test_a_plug_in_file_outside_of_the_project_is_refused(project: Project, tmp_path: Path) -> None:
@@ -162,8 +162,8 @@ def test_paths_of_this_machine_are_said(project: Project) -> None:
     role = 'env = {LIB = "/opt/lib:{project}/x", OK = "/dev/null", URL = "http://h/p"}'
     warnings = project.collect(command="/opt/server/bin/run --in {dir}/data -x/y", role=role).warnings
     assert warnings == (
-        "roles.kv.command names /opt/server/bin/run: it must exist there",
-        "roles.kv.env.LIB names /opt/lib: it must exist there",
+        "roles.kv.command names /opt/server/bin/run, which must also exist on the other machine",
+        "roles.kv.env.LIB names /opt/lib, which must also exist on the other machine",
     )
 
 
@@ -173,9 +173,9 @@ def test_code_of_the_project_that_is_run_and_not_taken_is_said(project: Project)
     project.write("conf/a.json")
     files = project.collect(command="{python} -m app.main --conf {project}/conf", role='packages = ["app", "json"]')
     assert files.warnings == (
-        "roles.kv runs app, which is not in the bundle: name its files in campaign.files",
-        "roles.kv runs app.main, which is not in the bundle: name its files in campaign.files",
-        "roles.kv.command names {project}/conf, which is not in the bundle: name its files in campaign.files",
+        "roles.kv runs app, which is not in the bundle; add its files to campaign.files",
+        "roles.kv runs app.main, which is not in the bundle; add its files to campaign.files",
+        "roles.kv.command names {project}/conf, which is not in the bundle; add its files to campaign.files",
     )
     assert project.collect("app/*", "conf/*", command="{python} -m app.main --conf {project}/conf").warnings == ()
 

@@ -181,12 +181,12 @@ def test_a_file_laid_out_otherwise_is_left_alone(path: Path) -> None:
             "symptom = 5\nreason = 'r'\nuntil = 2026-01-01",
             r"toml:2: suppression\.symptom must be non-empty text .*, not 5",
         ),
-        ("symptom = 'a'\nreasn = 'r'", r"toml:3: suppression\.reasn is not a key; did you mean \"reason\""),
+        ("symptom = 'a'\nreasn = 'r'", r"toml:3: suppression\.reasn is not a known key; did you mean \"reason\""),
         (
             "symptom = 'a'\nreason = 'r'\nuntil = 2026-01-01\nfault = 'crsh'",
             r"toml:5: suppression\.fault must be one of crash",
         ),
-        ("symptom = 'a", "toml:2: this is not TOML"),
+        ("symptom = 'a", "toml:2: this is not valid TOML"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(path: Path, body: str, said: str) -> None:
@@ -217,7 +217,7 @@ def test_a_file_with_the_old_name_is_refused_with_what_to_do(path: Path) -> None
 
 def test_a_table_with_the_old_name_is_refused_with_what_to_do(path: Path) -> None:
     path.write_text("[[known]]\n")
-    with pytest.raises(UserError, match=r"toml:1: known is not a key; did you mean suppression\?"):
+    with pytest.raises(UserError, match=r"toml:1: known is not a known key; did you mean suppression\?"):
         suppressions.read(path)
 
 

@@ -69,7 +69,7 @@ def test_check_says_what_can_be_seen(project, capsys: pytest.CaptureFixture[str]
     assert result["possible_faults"] > 20
     assert {a["name"] for a in result["abilities"]} >= {"root", "namespaces", "nftables", "compiler"}
     show_check(msgspec.convert(result, CheckResult))
-    assert "not seen: " not in capsys.readouterr().out, "that is for who asks for it"
+    assert "not observed: " not in capsys.readouterr().out, "that is for who asks for it"
 
 
 def test_check_says_why_there_is_no_accelerator(project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_check_says_why_there_is_no_accelerator(project, monkeypatch: pytest.Mon
     done = project.run("check", "--verbose")
     assert "python-pure/1" in done.stdout
     assert "no accelerator: UNDERMINE_ACCELERATOR=0" in done.stdout
-    assert "not seen: " in done.stdout
+    assert "not observed: " in done.stdout
 
 
 def test_an_interpreter_that_the_command_does_not_name_is_built_for_after_the_first_run(

@@ -12,7 +12,7 @@ from integration_project import Project
 
 pytestmark = pytest.mark.slow
 
-RATES = re.compile("failed [1-9] of [1-9] in which the fault fired, 0 of [1-9] without the fault")
+RATES = re.compile("failed in [1-9] of [1-9] runs? with the fault, in 0 of [1-9] without it")
 BY_HAND = {
     "steps": [
         {
@@ -148,7 +148,7 @@ def test_a_plan_for_a_node_that_is_not_there_says_so(hunted: tuple[Project, str]
     [
         (["replay", "F99"], "there is no finding 'F99' in this campaign; there are: F1"),
         (["replay", "nothing.undermine"], "there is no file nothing.undermine"),
-        (["replay", "hunt.py"], "no plan, since this is not JSON"),
+        (["replay", "hunt.py"], "not a plan file, because this is not JSON"),
         (["replay", "F1", "--dir", "there"], "--dir says where a bundle is unpacked"),
         (["replay", "hunt.py", "--variants"], "--variants is for findings"),
         (["bundle", "F99"], "there is no finding 'F99'"),

@@ -1,4 +1,4 @@
-"""Plans: what identifies them, that they survive JSON, and what they say of themselves."""
+"""Plans: their ids, their JSON and their descriptions."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_equal_plans_have_equal_ids_also_where_seconds_are_whole_numbers() -> No
     assert whole.id == exact.id
 
 
-def test_a_fault_at_rest_is_said_so() -> None:
+def test_a_fault_at_rest_is_described() -> None:
     assert str(Plan((Step(At(phase_point(REST)), Crash(("n2",))),))) == "crash n2 at rest"
 
 

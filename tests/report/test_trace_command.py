@@ -104,7 +104,7 @@ def test_a_run_is_summed_up_and_its_files_are_in_its_folder(project: Project) ->
     assert (code, err) == (0, "")
     assert "run 1 of campaign 2026-01-01: 6 events" in out
     assert "paired: 100.00 % of the 30 bytes" in out
-    assert "no cycle and no edge backwards in time" in out
+    assert "the edges have no cycle, and none points back in time" in out
     assert "s1 → s2" in out
     folder = project.folder / ".undermine/campaigns/2026-01-01/runs/000001"
     for name in ("trace.html", "trace.perfetto.json", "trace.shiviz.log"):
@@ -162,7 +162,7 @@ def test_machines_get_one_document(project: Project) -> None:
     [
         (["--run", "F9"], "there is no finding 'F9' in this campaign; there are: F1"),
         (["--run", "77"], "there is no trace of run 77"),
-        (["--campaign", "2026-01-01"], "say which one with --run"),
+        (["--campaign", "2026-01-01"], "--campaign only works with --run"),
         (["--run", "1", "--campaign", "other"], "there is no campaign 'other'"),
         (["--run", "1", "--out", "undermine.toml"], "cannot be made"),
         (["-c", "nowhere", "--run", "1"], "nowhere"),
@@ -185,7 +185,7 @@ def test_where_nothing_was_received_no_share_of_it_is_said() -> None:
 def test_relations_of_operations_on_stores_are_told_apart_from_causes() -> None:
     told = summary(stored())
     cells = [list(column.cells) for column in trace_cli._edges(told).columns]
-    assert (cells[0][-1], cells[1][-1], cells[2][-1]) == ("of stores", "item 1, key 1, value 1", "3")
+    assert (cells[0][-1], cells[1][-1], cells[2][-1]) == ("store", "item 1, key 1, value 1", "3")
     cells = [list(column.cells) for column in trace_cli._store_pairs(told).columns]
     assert ("value", "SET k:x<n> → GET k:x<n>", "s1 → s2", "1") in list(zip(*cells, strict=True))
     assert ("3", "links through stores") in trace_page._facts(told)
@@ -205,7 +205,7 @@ def test_one_is_not_said_in_the_plural() -> None:
     )
     lines = list(trace_cli._lines(told))
     assert "of the 1 byte received" in lines[0]
-    assert lines[1].startswith("held: locks at 1 event, ")
+    assert lines[1].startswith("1 event under a lock, ")
     facts = trace_page._facts(told)
     assert facts[:4] == [("1", "event"), ("1", "node or client, 1 process"), ("1", "thread or task"), ("1", "message")]
 

@@ -20,6 +20,7 @@ from undermine.cli.options import (
     load_config,
     print_json,
 )
+from undermine.report.text import count
 from undermine.runtimes.table import RUNTIMES
 
 _SLOWEST_SHOWN = 5
@@ -30,16 +31,21 @@ def check(
     config: ConfigOption = HERE,
     params: SetOption = None,
     prove_checkers: Annotated[
-        bool, typer.Option("--prove-checkers", help="Plant wrongs and show which checkers notice.")
+        bool, typer.Option("--prove-checkers", help="Break the cluster on purpose and show which checkers notice.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Also say what the agents do not see.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also list what the agents cannot observe.")] = False,
     json: JsonOption = False,
 ) -> int:
-    """The preflight: what the machine allows, three fault-free runs, what can be seen, what a campaign would cost.
+    """Check that a hunt can work here: run the workload three times without faults and report what was observed.
 
-    With `--prove-checkers` also a dead node, a hang, lost data and altered answers: exits with 1 if a checker noticed none.
+    Reports what this machine allows, which agents loaded, how stable the runs are, and how long a hunt takes. With
+    `--prove-checkers` it also kills a node, causes a hang, loses data and changes answers; it exits with 1 if a checker
+    notices none of these.
 
-    Examples: `undermine check -c my-system`, `undermine check --prove-checkers`
+    Examples:
+
+    - `undermine check`
+    - `undermine check -c my-system --prove-checkers`
     """
     loaded = load_config(config, params)
     with listening(json, title="check") as listener:
@@ -52,21 +58,22 @@ def check(
 
 
 def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
+    """Print the result of the preflight."""
     out = console()
-    machine = Table(title="this machine", title_justify="left", box=None)
+    machine = Table(title="This machine", title_justify="left", box=None)
     for ability in result.abilities:
         machine.add_row(
             "[green]yes[/green]" if ability.there else "[yellow]no[/yellow]", ability.name, plain(ability.detail)
         )
     out.print(machine)
-    out.print(f"nodes are kept apart by {plain(result.isolation)}")
-    agents = Table("node", "agent", "processes", "operations", title="agents", title_justify="left", box=None)
+    out.print(f"isolation of nodes: {plain(result.isolation)}")
+    agents = Table("node", "agent", "processes", "operations", title="Agents", title_justify="left", box=None)
     for seen in result.agents:
         loaded = f"{seen.loaded} {seen.runtime}".strip()
         if seen.loaded == "none":
             loaded = f"[red]{seen.wanted} did not load[/red]"
         if not RUNTIMES[seen.wanted].has_agent:
-            agents.add_row(seen.node, "no agent: process faults only", "", "")
+            agents.add_row(seen.node, "no agent: only process faults", "", "")
         else:
             agents.add_row(seen.node, loaded, str(seen.processes), str(sum(seen.operations.values())))
     out.print(agents)
@@ -76,23 +83,24 @@ def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
             out.print(f"[yellow]{seen.node} {without}:[/yellow] {plain(seen.why_slow)}")
     if verbose:
         for gap in dict.fromkeys(gap for seen in result.agents for gap in seen.gaps):
-            out.print(f"  not seen: {plain(gap)}")
+            out.print(f"  not observed: {plain(gap)}")
     points = result.recurrence
     out.print(
-        f"points: {points.points}, of which {points.in_all} ({points.share:.0%}) were in all {points.runs} fault-free runs"
+        f"points: {points.in_all} of {points.points} ({points.share:.0%}) occurred in all {points.runs} fault-free runs"
     )
     for node, (total, stable) in sorted(points.by_node.items()):
         out.print(f"  {node}: {stable} of {total}")
     for text in result.unstable:
-        out.print(f"  not in all runs: {plain(text)}")
+        out.print(f"  not in every run: {plain(text)}")
     durations = ", ".join(f"{d:.1f}" for d in result.durations_s)
-    out.print(
-        f"a run takes {result.run_s:.1f} s ({durations}); 10 minutes are about {600 / max(result.run_s, 0.01):.0f} runs"
-    )
+    runs = round(600 / max(result.run_s, 0.01))
+    out.print(f"a run takes {result.run_s:.1f} s ({durations}), so a hunt of 10 minutes has about {count(runs, 'run')}")
     minutes = max(1, round(result.exhaustive_s / 60))
-    out.print(f"every fault at every point once: {result.possible_faults} runs, about {minutes} minute{'s' * (minutes > 1)}")
-    for reason, count in result.skipped.items():
-        out.print(f"  left out {count}: {plain(reason)}")
+    out.print(
+        f"to try every fault at every point takes {result.possible_faults:,} runs, about {count(minutes, 'minute')}"
+    )
+    for reason, number in result.skipped.items():
+        out.print(f"  {number:,} faults are left out: {plain(reason)}")
     for problem in result.problems:
         out.print(f"[yellow]trace:[/yellow] {plain(problem)}")
     for line in _baseline_lines(result):
@@ -102,7 +110,7 @@ def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
 
 
 def _baseline_lines(result: api.CheckResult) -> Iterator[str]:
-    """What is normal: is the workload flaky, what is slow, what do nodes say of themselves and in their logs."""
+    """What the fault-free runs taught: flakiness, slow operations, log lines and health."""
     usual = result.baseline
     if usual.flaky:
         yield f"[red]the workload is flaky:[/red] {plain(usual.flaky)}"
@@ -110,23 +118,23 @@ def _baseline_lines(result: api.CheckResult) -> Iterator[str]:
         said = ", ".join(f"{plain(f)} {seconds:.2f} s" for f, seconds in slowest)
         yield f"slowest operations without a fault: {said}"
     if usual.templates:
-        yield f"log lines learnt: {len(usual.templates)} templates"
+        yield f"log templates learnt: {len(usual.templates)}"
     unwell = {node: why for node, why in result.health.items() if why}
     for node, why in unwell.items():
-        yield f"[yellow]{plain(node)} says that it is not healthy:[/yellow] {plain(why)}"
+        yield f"[yellow]{plain(node)} reports that it is not healthy:[/yellow] {plain(why)}"
     if healthy := [node for node in result.health if node not in unwell]:
-        yield f"asked for their health and healthy: {plain(', '.join(healthy))}"
+        yield f"health: {plain(', '.join(healthy))} report that they are healthy"
     if silent := [seen.node for seen in result.agents if seen.node not in result.health]:
         yield (
-            f"not asked for their health: {plain(', '.join(silent))}; with `health` in their role, a node that says it is "
-            "fine while its clients suffer is found too"
+            f"health: not asked of {plain(', '.join(silent))}; set `health` in their role to also find nodes that report "
+            "that they are healthy while their clients wait"
         )
 
 
 def _show_proofs(out: Console, result: api.CheckResult) -> None:
     widest = max(len(proof.checker) for proof in result.proofs)
     names = Column("checker", min_width=min(widest, _NAME_WIDTH_MAX), overflow="fold")
-    table = Table(names, "can fail", "seen in", "since", title="checkers", title_justify="left", box=None)
+    table = Table(names, "can fail", "shown by", "after", title="Checkers", title_justify="left", box=None)
     for proof in result.proofs:
         if proof.proved:
             where = "real run" if proof.real else "altered copy"
@@ -136,6 +144,6 @@ def _show_proofs(out: Console, result: api.CheckResult) -> None:
     out.print(table)
     if result.unproved:
         out.print(
-            f"[red]{len(result.unproved)} of {len(result.proofs)} checkers were not seen to fail:[/red] "
-            f"{plain(', '.join(result.unproved))}; what they pass means nothing until you have seen them fail"
+            f"[red]{len(result.unproved)} of {len(result.proofs)} checkers never failed:[/red] "
+            f"{plain(', '.join(result.unproved))}; do not trust their passes until you have seen them fail"
         )

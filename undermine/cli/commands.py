@@ -1,7 +1,7 @@
-"""The command line: the list of commands, and the exit code of every way in which one can end.
+"""The command line: the list of commands and their exit codes.
 
-Exit codes: 0 nothing found, 1 findings, 2 the user's mistake, 3 the cluster fails without any fault, 4 the fault of a replay
-never fired, 130 interrupted, 70 a bug in Undermine.
+Exit codes: 0 no findings, 1 findings, 2 a mistake in the input, 3 the cluster fails without a fault, 4 the fault of a replay
+never fired, 70 a bug in Undermine, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from undermine.model.errors import Interrupted, UserError
 
 app = typer.Typer(
     name="undermine",
-    help="Find fault-handling bugs in distributed systems: watch correct runs, inject faults where they hurt, check.",
+    help="Find fault-handling bugs in distributed systems. Try `undermine demo` first, then `undermine init`.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -38,27 +38,27 @@ app = typer.Typer(
 )
 
 COMMANDS: tuple[Callable[..., int], ...] = (
+    demo,
     init,
     check,
-    trace,
     plan,
     hunt,
     replay,
+    report,
+    logs,
+    trace,
     bundle,
     suppress,
-    logs,
-    report,
     clean,
-    demo,
 )
-"""In the order of `undermine --help`; a command has the name of its function."""
+"""In the order of `undermine --help`. A command has the name of its function."""
 
 for command in COMMANDS:
     app.command()(command)
 
 
 def main() -> None:
-    """Run a command; every way it can end has its exit code."""
+    """Run a command and exit with its code."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -68,31 +68,32 @@ def main() -> None:
         errors.print(f"[red]error:[/red] {plain(str(error))}")
         code = error.exit_code
     except (KeyboardInterrupt, Interrupted):
-        errors.print(f"[yellow]interrupted[/yellow]{_resumed()}")
+        errors.print(f"[yellow]interrupted[/yellow]{_resume_hint()}")
         code = Interrupted.exit_code
     except PermissionError as error:
-        errors.print(f"[red]error:[/red] {plain(str(error))}; run it where you may write, or set campaign.dir")
+        errors.print(f"[red]error:[/red] {plain(str(error))}; use a folder that you may write to, or set campaign.dir")
         code = UserError.exit_code
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            said = f"the disk is full; free some space: nothing stored is lost{_resumed()}"
+            said = f"the disk is full; free some space; all stored runs are safe{_resume_hint()}"
         elif hasattr(error, "format_message"):
-            # click's own complaints about arguments (click may be part of typer, so it is asked by shape)
+            # An error of click about the arguments. Click may be part of typer, so its class has no fixed import path.
             said = error.format_message()
         else:
-            sys.exit(_defect(errors))
+            sys.exit(_print_bug(errors))
         errors.print(f"[red]error:[/red] {plain(said)}")
         code = UserError.exit_code
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _resumed() -> str:
-    return "; the hunt goes on where it stopped with `undermine hunt --resume`" if sys.argv[1:2] == ["hunt"] else ""
+def _resume_hint() -> str:
+    return "; continue this hunt with `undermine hunt --resume`" if sys.argv[1:2] == ["hunt"] else ""
 
 
-def _defect(errors: Console) -> int:
-    """A crash of ours must not look like "findings" (1) to a pipeline."""
+def _print_bug(errors: Console) -> int:
+    """Print a bug in Undermine. Its exit code must differ from that of findings, which is 1."""
     errors.print(traceback.format_exc(), markup=False)
+    errors.print("this is a bug in Undermine; please report it with the lines above")
     return 70
 
 

@@ -1,4 +1,4 @@
-"""How much of the target's behaviour the faults of a campaign have reached, for people."""
+"""Coverage in words: how much of the target the faults of a campaign have reached."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def coverage_words(reached: Reached) -> str:
     if reached.recovery_points_fired:
         said += f" and {count(reached.recovery_points_fired, 'recovery point')}"
     if not reached.recovery_classes:
-        return f"{said}; no recovery was seen" if reached.runs else said
+        return f"{said}; no recovery was observed" if reached.runs else said
     return f"{said}; {count(reached.recovery_classes, 'recovery class', 'recovery classes')} ({reached.since_new})"
 
 
 def growth_words(before: Reached, now: Reached) -> str:
-    """What a run has brought, if it has: for logs, where what stays the same is not repeated."""
+    """The coverage that a run added; "" if it added none."""
     parts = []
     if now.locations_fired > before.locations_fired:
         parts.append(f"location {now.locations_fired} of {now.locations}")
@@ -33,7 +33,7 @@ def growth_words(before: Reached, now: Reached) -> str:
 
 
 def show_coverage(reached: Reached) -> None:
-    """Of a campaign that is stored."""
+    """Print the coverage of a stored campaign."""
     out = console()
     if reached.runs:
         out.print(f"\n{count(reached.runs, 'experiment')}; {coverage_words(reached)}")
@@ -41,10 +41,10 @@ def show_coverage(reached: Reached) -> None:
 
 
 def show_strategies(out: Console, reached: Reached) -> None:
-    """What each contributed, where there are several."""
+    """Print the coverage of each strategy, if there are several."""
     for name, share in reached.by_strategy.items() if len(reached.by_strategy) > 1 else ():
         classes = count(share.recovery_classes, "recovery class", "recovery classes")
         out.print(
             f"   {plain(name)}: {count(share.runs, 'experiment')}, {count(share.points_fired, 'point')}, "
-            f"{count(share.locations_fired, 'source location')}, {classes}, {share.new_classes} of them first"
+            f"{count(share.locations_fired, 'source location')}, {classes} ({share.new_classes} new)"
         )

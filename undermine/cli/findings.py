@@ -1,4 +1,4 @@
-"""The short list of findings, for people and for machines."""
+"""The list of findings, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ def show_findings(
     remarks: Mapping[str, str] | None = None,
     new_logs: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """The short list, the most certain first; `options` is what later commands need to find this campaign. By id: what
-    else there is to say of a finding, and log lines that no correct run has."""
+    """Print the findings, the most certain first.
+
+    `options` are the options with which later commands find this campaign. `remarks` and `new_logs` are by finding id: a note,
+    and the log lines that no correct run has.
+    """
     out = console()
-    if not findings:
+    if all(finding.dropped and not finding.suppressed for finding in findings):
         out.print("[green]no findings[/green]")
     for finding in sorted(findings, key=_doubt):
         if finding.dropped and not finding.suppressed:
@@ -53,12 +56,12 @@ def show_findings(
 
 def _show_unreal(out: Console, findings: Sequence[Finding], options: str) -> None:
     if findings:
-        out.print("\n[bold]dropped[/bold]: no slow device causes these delays, so they are no bugs")
+        out.print("\n[bold]dropped[/bold]: no slow device can cause these delays, so these are not bugs")
     for finding in findings:
         out.print(f"\n[bold]{finding.id}[/bold] {plain(finding.title)}")
         for name, text in (
             ("injected", str(finding.plan)),
-            ("again", rate_words(finding)),
+            ("re-runs", rate_words(finding)),
             ("reason", finding.realism.text),
             ("replay", f"undermine replay {finding.id}{options}"),
         ):
@@ -66,7 +69,7 @@ def _show_unreal(out: Console, findings: Sequence[Finding], options: str) -> Non
 
 
 def _doubt(finding: Finding) -> int:
-    """0 for what is believed and was reproduced; the less there is to it, the more."""
+    """The order of the list: 0 for a confirmed finding, more for a less certain one."""
     if finding.suppressed:
         return 4
     return 3 if finding.flaky else 0 if finding.confirmed else 1 if finding.believed else 2
@@ -74,7 +77,7 @@ def _doubt(finding: Finding) -> int:
 
 def _doubt_words(finding: Finding) -> str:
     if finding.flaky:
-        return "flaky: it fails without the fault too"
+        return "flaky: it also fails without the fault"
     return "" if finding.believed else "not reproduced"
 
 
@@ -83,7 +86,7 @@ def _finding_lines(finding: Finding) -> Iterator[tuple[str, str]]:
     by = ", ".join(finding.strategies)
     faults = f", with {', '.join(finding.faults)}" if finding.faults else ""
     yield "seen", f"in {count(len(finding.runs), 'run')}{f', by {by}' if by else ''}{faults}"
-    yield "again", rate_words(finding)
+    yield "re-runs", rate_words(finding)
     if finding.confirmed and finding.realism.answer:
         yield "device", str(finding.realism)
     for variant in finding.variants[:_VARIANTS_SHOWN]:
@@ -98,9 +101,9 @@ def _finding_lines(finding: Finding) -> Iterator[tuple[str, str]]:
 
 def rate_words(finding: Finding) -> str:
     if not finding.tries and not finding.elsewhere:
-        return "not tried yet: `undermine replay` tells how often it comes back"
+        return "not re-run yet; `undermine replay` measures how often it fails"
     if not finding.tries:
-        return f"{count(finding.elsewhere, 're-run')} say nothing: the fault fired elsewhere or not at all"
+        return f"no result: in {count(finding.elsewhere, 're-run')} the fault fired elsewhere or not at all"
     said = f"reproduced {finding.hits}/{finding.tries}"
     if finding.control_tries:
         said += f", {finding.control_hits}/{finding.control_tries} without the fault"
@@ -108,7 +111,7 @@ def rate_words(finding: Finding) -> str:
 
 
 def judged(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Findings for machines, with what follows from their numbers: only those that are believed count for exit codes."""
+    """The findings as JSON, with the properties that follow from their numbers. Only believed ones count for the exit code."""
     return [
         {
             **msgspec.to_builtins(f),

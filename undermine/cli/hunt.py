@@ -29,40 +29,55 @@ from undermine.cli.options import (
 from undermine.config.schema import Config
 from undermine.model.errors import Interrupted, UserError
 from undermine.report.html import write_report
+from undermine.report.text import count
 
 DEMO_JOBS = 2
-"""The example spends most of its time waiting for its own timers, so two runs fit on the smallest machine."""
+"""Runs at a time. The example mostly waits for its own timers, so two runs fit on a small machine."""
 
 
 def hunt(
     config: ConfigOption = HERE,
     strategy: StrategyOption = None,
-    budget: Annotated[str, typer.Option(help="How long to hunt in this session, like 10m.", show_default=False)] = "",
+    budget: Annotated[
+        str,
+        typer.Option(
+            help="How long to hunt, like `90s`, `10m` or `1h30m`; by default `hunt.budget`.", show_default=False
+        ),
+    ] = "",
     max_runs: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Stop after so many runs of strategies; fault-free and confirming runs come on top.",
+            help="Stop after this number of strategy runs; fault-free and confirmation runs are extra.",
             show_default=False,
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of workload and strategies.", show_default=False)
+        int | None, typer.Option(min=0, help="Seed of the workload and the strategies.", show_default=False)
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, max=64, help="Runs side by side.", show_default=False)] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the latest campaign.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Number of runs at a time.", show_default=False)
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the latest campaign.")] = False,
     accept_changes: Annotated[
-        bool, typer.Option("--accept-changes", help="Resume although something changed.")
+        bool,
+        typer.Option(
+            "--accept-changes", help="With `--resume`: continue although the configuration or the tool changed."
+        ),
     ] = False,
     params: SetOption = None,
     json: JsonOption = False,
 ) -> int:
-    """The loop, under a budget: trace, predict, inject, check. Exits with 1 if bugs were found.
+    """Hunt for bugs: inject faults, check every run and confirm what fails. Exits with 1 if it found bugs.
 
-    Strategies take turns by time; each is sure of one round. What fails is re-run at once to confirm it, also when that
-    takes longer than the budget. Interrupt it at any moment; `--resume` goes on.
+    Strategies take turns until the budget is used up; each gets at least one round. A failure is re-run at once to confirm it,
+    even if that exceeds the budget. You can interrupt a hunt at any time and continue it with `--resume`.
 
-    Examples: `undermine hunt --budget 10m`, `undermine hunt -s random --max-runs 50 --seed 7`, `undermine hunt --resume`
+    Examples:
+
+    - `undermine hunt --budget 10m`
+    - `undermine hunt -s random --max-runs 50 --seed 7`
+    - `undermine hunt --resume`
     """
     loaded = load_config(config, params)
     budget_s = seconds_of("--budget", budget, "10m") if budget else loaded.hunt.budget
@@ -82,16 +97,20 @@ def hunt(
 
 
 def demo(
-    budget: Annotated[str, typer.Option(help="How long to hunt.")] = "90s",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of workload and strategies.")] = 0,
-    folder: Annotated[Path, typer.Option("--dir", help="Where the example and the results go.")] = Path(
+    budget: Annotated[str, typer.Option(help="How long to hunt, like `90s` or `10m`.", metavar="TIME")] = "90s",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the workload and the strategies.")] = 0,
+    folder: Annotated[Path, typer.Option("--dir", help="Folder for the example and the results.")] = Path(
         "undermine-demo"
     ),
     json: JsonOption = False,
 ) -> int:
-    """Hunt in the embedded example cluster for a minute and a half: no configuration, no root. Exits with 0 when it did its job.
+    """Hunt in the embedded example cluster. Needs no configuration and no root.
 
-    Example: `undermine demo`
+    It takes about two minutes. It exits with 0, also if it finds bugs.
+
+    Example:
+
+    - `undermine demo`
     """
     loaded = load_config(api.demo_config(folder))
     budget_s = seconds_of("--budget", budget, "10m")
@@ -103,7 +122,7 @@ def demo(
 
 @contextlib.contextmanager
 def _findings_so_far(loaded: Config, config: Path, json: bool) -> Iterator[None]:
-    """Show what was found when the user interrupts."""
+    """If the user interrupts, show the findings so far."""
     try:
         yield
     except (KeyboardInterrupt, Interrupted):
@@ -125,12 +144,12 @@ def _hunt_result(result: api.HuntResult, json: bool, config: Path) -> int:
 
 
 def show_hunt(result: api.HuntResult, page: Path, options: str = "") -> None:
+    """Print the findings, the number of runs, coverage and the path of the report."""
     out = console()
     show_findings(result.findings, options, result.remarks, result.new_logs)
-    statuses = ", ".join(f"{n} {status}" for status, n in sorted(result.statuses.items()))
-    out.print(
-        f"\n{sum(result.statuses.values())} runs in this campaign ({statuses}), this session took {result.duration_s:.0f} s; "
-        f"{coverage_words(result.coverage)}"
-    )
+    statuses = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in sorted(result.statuses.items()))
+    runs = count(sum(result.statuses.values()), "run")
+    out.print(f"\n{runs} in this campaign ({statuses}); this session took {result.duration_s:.0f} s")
+    out.print(coverage_words(result.coverage))
     show_strategies(out, result.coverage)
     out.print(f"report: {plain(str(page))}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the means that all of them use."""
+"""Options and functions that several commands share."""
 
 from __future__ import annotations
 
@@ -19,21 +19,30 @@ from undermine.config.schema import FILE_NAME, Config, parse_duration
 from undermine.model.errors import UserError
 
 ConfigOption = Annotated[
-    Path, typer.Option("--config", "-c", help="The undermine.toml, or its folder.", metavar="PATH")
+    Path, typer.Option("--config", "-c", help="The configuration file, or the folder that it is in.", metavar="PATH")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, without progress.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Override a value of [params].", metavar="NAME=VALUE", show_default=False),
+    typer.Option(
+        "--set",
+        help="Override a value of `[params]`, like `--set size=3`. Repeatable.",
+        metavar="NAME=VALUE",
+        show_default=False,
+    ),
 ]
 CampaignOption = Annotated[
-    str, typer.Option("--campaign", help="Name of a campaign; the latest one by default.", show_default=False)
+    str,
+    typer.Option(
+        "--campaign", help="The campaign to read; by default the latest one.", metavar="NAME", show_default=False
+    ),
 ]
 StrategyOption = Annotated[
     list[str] | None,
-    typer.Option("--strategy", "-s", help="Only this strategy (may be given several times).", show_default=False),
+    typer.Option("--strategy", "-s", help="Use only this strategy. Repeatable.", metavar="NAME", show_default=False),
 ]
 HERE = Path(FILE_NAME)
+"""The default of `--config`."""
 
 
 def load_config(path: Path, params: Sequence[str] | None = None, *, programs: bool = True) -> Config:
@@ -45,7 +54,7 @@ def overrides(params: Sequence[str] | None) -> dict[str, str]:
     for text in params or ():
         name, equals, value = text.partition("=")
         if not equals:
-            raise UserError(f"--set {text!r} is not NAME=VALUE; write for example --set fixes=all")
+            raise UserError(f"--set {text!r} is not NAME=VALUE; write it like --set size=3")
         overrides[name] = value
     return overrides
 
@@ -57,7 +66,7 @@ def print_json(value: Any) -> None:
 
 @contextlib.contextmanager
 def listening(json_wanted: bool, **options: Any) -> Iterator[Listener]:
-    """Live progress on a terminal, lines elsewhere, nothing for machines."""
+    """A listener that shows progress, or a silent one if JSON is wanted."""
     if json_wanted:
         yield api.silent
     else:
@@ -71,10 +80,10 @@ def seconds_of(option: str, text: str, example: str) -> float:
     except ValueError as error:
         raise UserError(f"{option} {error}") from None
     if seconds <= 0:
-        raise UserError(f"{option} must be more than nothing; write for example {option} {example}")
+        raise UserError(f"{option} must be greater than zero; write it like {option} {example}")
     return seconds
 
 
 def later_options(config: Path, campaign: str = "") -> str:
-    """What a later command needs to find the same config and campaign."""
+    """The options with which a later command finds the same configuration and campaign."""
     return ("" if config == HERE else f" -c {config}") + (f" --campaign {campaign}" if campaign else "")

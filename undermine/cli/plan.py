@@ -27,16 +27,17 @@ def plan(
     config: ConfigOption = HERE,
     strategy: StrategyOption = None,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=1000, help="Plans to show for each strategy or policy.")
+        int, typer.Option("--count", "-n", min=1, max=1000, help="Number of plans to show for each strategy or policy.")
     ] = 10,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Each plan that policies drop, which one does, and what stands for it.")
+        bool,
+        typer.Option("--explain", help="Also show the plans that policies drop, and the plan that represents each."),
     ] = False,
     campaign: Annotated[
         str,
         typer.Option(
             "--campaign",
-            help="Read this campaign, or the `latest`, and run nothing.",
+            help="Show the plans of this campaign (or `latest`) and run nothing.",
             metavar="NAME",
             show_default=False,
         ),
@@ -44,13 +45,16 @@ def plan(
     params: SetOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Predict: what would be injected, where and why; what is skipped and by which rule. Injects nothing.
+    """Show which faults a hunt would inject, where and why. Injects nothing.
 
-    Runs without faults show where to begin. With `--campaign` nothing is run: it says what a campaign, also one that is being
-    hunted, has still to run, and of everything that was dropped by which policy, and which plan stands for it.
+    It runs the workload without faults to find the points. With `--campaign` it runs nothing: it shows which plans a campaign
+    still has to run, and which policy dropped each of the others. This also works while the campaign is being hunted.
 
-    Examples: `undermine plan --strategy exhaustive -n 20`, `undermine plan -s NAME --explain`,
-    `undermine plan --campaign latest --explain`
+    Examples:
+
+    - `undermine plan --strategy exhaustive -n 20`
+    - `undermine plan --strategy random --explain`
+    - `undermine plan --campaign latest --explain`
     """
     if campaign:
         stored = api.plans(
@@ -72,29 +76,30 @@ def plan(
 
 
 def show_plan(result: api.PlanResult, *, explain: bool = False) -> None:
-    """What would be injected; with `explain` also each plan that was dropped, why, and what stands for it."""
+    """Print the plans of each strategy; with `explain` also the dropped plans and their representatives."""
     out = console()
-    out.print(f"{result.points} points, {result.possible_faults} pairs of point and fault")
+    out.print(f"{result.points:,} points, {result.possible_faults:,} possible faults")
     for predicted in result.predicted:
-        more = f" ({predicted.kept} in all)" if predicted.kept > len(predicted.plans) else ""
+        shown = len(predicted.plans)
+        more = f" ({predicted.kept:,} plans, the first {shown} are shown)" if predicted.kept > shown else ""
         out.print(f"\n[bold]{predicted.strategy}[/bold]: {predicted.summary}{more}")
         reasons = {plan.why for plan in predicted.plans}
         for number, plan in enumerate(predicted.plans, 1):
             why = f" ({plain(plan.why)})" if len(reasons) > 1 else ""
             out.print(f"  {number:>3}. {plain(str(plan))}{why}")
         for rule in predicted.dropped:
-            out.print(f"  [dim]dropped {rule.count}: {plain(rule.policy)}[/dim]")
+            out.print(f"  [dim]{rule.count:,} dropped by {plain(rule.policy)}[/dim]")
             for example in rule.examples if explain else ():
-                instead = f"; for it stands {plain(example.instead)}" if example.instead else ""
+                instead = f"; represented by {plain(example.instead)}" if example.instead else ""
                 out.print(f"       {plain(example.sequence)}{instead}")
-            if explain and (untold := rule.count - len(rule.examples)):
-                out.print(f"       … and {untold:,} more")
-    for reason, count in result.skipped.items():
-        out.print(f"left out {count}: {plain(reason)}")
+            if explain and (unlisted := rule.count - len(rule.examples)):
+                out.print(f"       … and {unlisted:,} more")
+    for reason, number in result.skipped.items():
+        out.print(f"{number:,} possible faults are left out: {plain(reason)}")
 
 
 def show_stored_plans(result: StoredPlans, *, explain: bool = False) -> None:
-    """What a campaign has still to run, and what it will not run, why, and what stands for it; `explain`: all were asked for."""
+    """Print the plans that a campaign still has to run and those that it dropped; `explain`: all of these were asked for."""
     out = console()
     out.print(f"campaign {plain(Path(result.folder).name)}")
     if not result.predicted:
@@ -114,13 +119,13 @@ def _show_planned(out: Console, planned: Planned) -> None:
 
 
 def _show_dropped(out: Console, rule: DroppedBy, *, explain: bool) -> None:
-    out.print(f"  [dim]dropped {rule.count:,}: {plain(rule.policy)}[/dim]")
+    out.print(f"  [dim]{rule.count:,} dropped by {plain(rule.policy)}[/dim]")
     for one in rule.examples:
         later = "" if one.rule == rule.policy else f" ({plain(one.rule)})"
         out.print(f"       {one.id} {plain(one.sequence)}{later}")
         if one.instead:
             stands = f"{one.instead.id} {one.instead.sequence}".strip()
-            out.print(f"         for it stands {plain(stands)} ({plain(one.instead.state)})")
+            out.print(f"         represented by {plain(stands)} ({plain(one.instead.state)})")
     if more := rule.count - len(rule.examples):
-        why = "" if not explain else " that were counted and not kept"
+        why = "" if not explain else " that were only counted"
         out.print(f"       … and {more:,} more{why}")

@@ -1,4 +1,4 @@
-"""Progress while runs are made: a live view on a terminal, a line for each event elsewhere."""
+"""Progress of runs: a live view on a terminal, else one line for each finished run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LINES = (
     "not confirmed",
     "dropped",
 )
-"""Kinds of news that are a line each where there is no terminal."""
+"""Kinds of news that are printed as a line if there is no terminal."""
 _DECISIONS = {
     "suspect": "red",
     "confirming": "red",
@@ -42,13 +42,13 @@ _DECISIONS = {
     "not confirmed": "dim",
     "dropped": "dim",
 }
-"""What is said of a symptom on the way to a finding, and how it is drawn from then on."""
+"""Kinds of news that decide about a symptom, with the style that its row has from then on."""
 _MARKS = {"fired": "ok", "not_fired": "not fired", "exhausted": "ok", "broken": "broken"}
 
 
 @contextlib.contextmanager
 def progress(title: str, budget_s: float = 0.0) -> Iterator[Listener]:
-    """A live view on a terminal; a line for each finished run elsewhere."""
+    """A listener that draws a live view on a terminal, else prints a line for each finished run."""
     board = Board(title, budget_s)
     out = console()
     if not out.is_terminal:
@@ -76,7 +76,7 @@ def _print_line(out: Console, board: Board, news: News) -> None:
 
 
 class Board:
-    """What has happened so far, drawn anew a few times a second."""
+    """The live view: counts, current runs, warnings and symptoms."""
 
     def __init__(self, title: str, budget_s: float) -> None:
         self._title = title
@@ -98,7 +98,7 @@ class Board:
     def take(self, news: News) -> None:
         run = news.data.get("run", 0)
         reached = news.data.get("coverage", self.coverage)
-        if reached.runs >= self.coverage.runs:  # runs side by side may tell of themselves in another order
+        if reached.runs >= self.coverage.runs:  # parallel runs may report out of order
             self.coverage = reached
         if news.kind == "building":
             self._now[run] = printable(news.text)

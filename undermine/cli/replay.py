@@ -31,51 +31,67 @@ from undermine.model.run import Verdict
 from undermine.report.text import count
 
 NOT_FIRED = 4
-"""The exit code of a replay that says nothing."""
+"""The exit code of a replay in which the fault never fired."""
 
 
 def replay(
-    what: Annotated[str, typer.Argument(help="A finding's id like F1, a bundle, or a JSON file with a plan.")],
+    what: Annotated[str, typer.Argument(help="The id of a finding, like F1, or a bundle, or a JSON file with plans.")],
     times: Annotated[
         int | None,
-        typer.Option("--times", "-n", min=1, max=1000, help="How often: 5, a plan file once.", show_default=False),
+        typer.Option(
+            "--times",
+            "-n",
+            min=1,
+            max=1000,
+            help="Number of runs; by default 5, or 1 for a plan file.",
+            show_default=False,
+        ),
     ] = None,
     no_control: Annotated[
-        bool, typer.Option("--no-control", help="Do not run the same moments without the fault.")
+        bool, typer.Option("--no-control", help="Skip the control runs, which are the same without the fault.")
     ] = False,
     variants: Annotated[
         bool, typer.Option("--variants", help="Also run the other plans that led to the finding.")
     ] = False,
     folder: Annotated[
-        Path | None, typer.Option("--dir", help="Where a bundle is unpacked; BUNDLE.d by default.", show_default=False)
+        Path | None,
+        typer.Option("--dir", help="Folder to unpack a bundle to; by default BUNDLE.d.", show_default=False),
     ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
-            "--config", "-c", help="The undermine.toml, or its folder; a bundle has its own.", show_default=False
+            "--config",
+            "-c",
+            help="The configuration file, or its folder; by default undermine.toml, or that of the bundle.",
+            metavar="PATH",
+            show_default=False,
         ),
     ] = None,
     campaign: CampaignOption = "",
     params: SetOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Run a finding again, with the fault and without, and print how often it fails. Exits with 1 if it came back, with 4 if
-    the fault never fired.
+    """Re-run a finding with and without its fault, and print how often it fails.
 
-    Replaying a bundle runs the commands and the plug-in file that are in it: take bundles only from people you trust.
+    Exits with 1 if the failure came back, and with 4 if the fault never fired. A replay of a bundle runs the commands and the
+    plug-in file that are in it, so replay only bundles from people you trust.
 
-    Examples: `undermine replay F1 -n 10`, `undermine replay F1.undermine`, `undermine replay plan.json`
+    Examples:
+
+    - `undermine replay F1 -n 10`
+    - `undermine replay F1.undermine`
+    - `undermine replay plan.json`
     """
     options = {"control": not no_control, "variants": variants}
     path = Path(what)
     by_id = _is_finding(what)
     bundled = not by_id and unpacking.is_bundle(path)
     if folder and (not bundled or config):
-        raise UserError("--dir says where a bundle is unpacked, and nothing is unpacked here; leave it out")
+        raise UserError("--dir is only for a bundle that brings its own configuration; remove --dir")
     if campaign and bundled:
-        raise UserError("--campaign is for findings and plan files: a bundle has its own finding; leave it out")
+        raise UserError("--campaign is only for findings and plan files, not for bundles; remove --campaign")
     if variants and not by_id and not bundled:
-        raise UserError("--variants is for findings: a plan file has just its plans; leave it out")
+        raise UserError("--variants is only for findings and bundles, not for plan files; remove --variants")
     with listening(json, title=f"replay {what}") as listener:
         if by_id:
             loaded = load_config(config or HERE, params)
@@ -83,7 +99,7 @@ def replay(
         elif bundled:
             unpacking.read_manifest(path)
             if config is None and not json:
-                typer.echo(f"{what} brings its own commands and plug-in file: these are run now")
+                typer.echo(f"running the commands and the plug-in file that are in {what}")
             given = load_config(config, params) if config else None
             own = overrides(params) if config is None else {}
             results = [api.replay_bundle(path, given, times or 5, listener, folder=folder, params=own, **options)]
@@ -101,28 +117,28 @@ def replay(
 
 
 def _is_finding(what: str) -> bool:
-    """Is this a finding's id, rather than a file?"""
+    """True if this is the id of a finding, not a file."""
     if re.fullmatch("[Ff][0-9]+", what):
         return True
     if Path(what).is_file():
         return False
     if re.search("[./]", what):
-        raise UserError(f"there is no file {what}; name a bundle, a plan file, or a finding like F1")
+        raise UserError(f"there is no file {what}; give a bundle, a plan file, or a finding like F1")
     return True
 
 
 def show_replays(results: Sequence[api.ReplayResult]) -> None:
-    """How often each came back; for plans that are no finding's, also what the checkers said in each run."""
+    """Print how often each plan failed; for plans of a file also the verdicts of each run."""
     out = console()
     for result in results:
         for warning in result.warnings:
-            out.print(f"[yellow]different:[/yellow] {plain(warning)}")
+            out.print(f"[yellow]difference:[/yellow] {plain(warning)}")
         own = not result.finding
         _show_replayed(out, result, "" if own else f"{plain(result.finding)}: ", verdicts=own)
         for variant in result.variants:
             _show_replayed(out, variant, "variant: ", verdicts=own)
     for folder in dict.fromkeys(result.folder for result in results):
-        out.print(f"runs are kept in {plain(folder)}", soft_wrap=True)
+        out.print(f"the runs are in {plain(folder)}", soft_wrap=True)
 
 
 def _show_replayed(out: Console, result: api.ReplayResult, title: str, verdicts: bool) -> None:
@@ -142,29 +158,34 @@ def _show_replayed(out: Console, result: api.ReplayResult, title: str, verdicts:
             _show_verdicts(out, what, [v for v in run.verdicts if run.counted or v.answer == "fail"])
 
 
-_STATUS_WORDS = {"fired": "does not count", "not_fired": "did not fire", "exhausted": "did not fire", "broken": "broke"}
+_STATUS_WORDS = {
+    "fired": "does not count",
+    "not_fired": "did not fire",
+    "exhausted": "did not fire",
+    "broken": "broke",
+}
 
 
 def _show_verdicts(out: Console, what: str, verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
-        answer = {"fail": "[red]fails[/red]", "unknown": "[yellow]cannot tell[/yellow]"}[verdict.answer]
+        answer = {"fail": "[red]fails[/red]", "unknown": "[yellow]is undecided[/yellow]"}[verdict.answer]
         out.print(f"  {what}: {plain(verdict.checker)} {answer}: {plain(verdict.text)}")
         for line in verdict.evidence[-EVIDENCE_LINES_MAX:]:
             out.print(f"      {plain(line)}")
 
 
 def replay_words(result: api.ReplayResult) -> str:
-    """`failed 5 of 5 in which the fault fired, 0 of 5 without the fault`"""
+    """`failed in 5 of 5 runs with the fault, in 0 of 5 without it`"""
     if not result.plan.steps:
-        return f"failed {result.hits} of {result.fired} without any fault"
+        return f"failed in {result.hits} of {count(result.fired, 'run')} without a fault"
     if result.fired:
-        said = f"failed {result.hits} of {result.fired} in which the fault fired"
+        said = f"failed in {result.hits} of {count(result.fired, 'run')} with the fault"
     else:
-        said = f"the fault never fired ({count(result.tries, 'run')})"
+        said = f"the fault never fired in {count(result.tries, 'run')}"
     if result.control_fired:
-        said += f", {result.control_hits} of {result.control_fired} without the fault"
+        said += f", in {result.control_hits} of {result.control_fired} without it"
     elif result.control_tries:
-        said += f"; without the fault its moment never came ({count(result.control_tries, 'run')})"
+        said += f"; {count(result.control_tries, 'control run')} never reached the moment of the fault"
     return said
 
 
@@ -172,24 +193,29 @@ def replay_words(result: api.ReplayResult) -> str:
 
 
 def bundle(
-    finding: Annotated[str, typer.Argument(help="The finding's id, like F1.")],
+    finding: Annotated[str, typer.Argument(help="The id of the finding, like F1.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file to write; F1.undermine by default.", show_default=False),
+        typer.Option("--output", "-o", help="The file to write; by default F1.undermine.", show_default=False),
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option("--include", help="More files of the project, besides campaign.files.", metavar="GLOB"),
+        typer.Option(
+            "--include", help="More files of the project to add, besides `campaign.files`. Repeatable.", metavar="GLOB"
+        ),
     ] = None,
     config: ConfigOption = HERE,
     campaign: CampaignOption = "",
     json: JsonOption = False,
 ) -> int:
-    """Write one file with which a finding can be replayed on another machine: plan, configuration, versions, evidence.
+    """Write a finding to one file, so that it can be replayed on another machine.
 
-    Look at what is in it before you pass it on: it holds your plug-in file, your configuration and logs.
+    The file holds the plan, your configuration, your plug-in file and logs. Check it for secrets before you share it.
 
-    Examples: `undermine bundle F1`, `undermine bundle F1 -o lost-write.undermine --include 'myapp/**/*.py'`
+    Examples:
+
+    - `undermine bundle F1`
+    - `undermine bundle F1 -o lost-write.undermine --include 'myapp/**/*.py'`
     """
     written = api.bundle(load_config(config, programs=False), finding, output, include or (), campaign)
     if json:
@@ -204,4 +230,4 @@ def show_bundle(written: Written) -> None:
     for warning in written.warnings:
         out.print(f"[yellow]note:[/yellow] {plain(warning)}")
     out.print(f"wrote {plain(written.path)}: {count(len(written.files), 'file')}, {written.bytes / 1024:.0f} KiB")
-    out.print(f"on another machine: undermine replay {plain(Path(written.path).name)}")
+    out.print(f"to replay it on another machine: undermine replay {plain(Path(written.path).name)}")

@@ -23,29 +23,38 @@ from undermine.cli.options import (
     print_json,
 )
 from undermine.report.html import write_report
+from undermine.report.text import count
 
 
 def report(
     config: ConfigOption = HERE,
     campaign: CampaignOption = "",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write the page.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File to write; by default report.html in the campaign.", show_default=False
+        ),
     ] = None,
     recheck: Annotated[
-        bool, typer.Option("--recheck", help="Run the checkers again on the stored runs first.")
+        bool, typer.Option("--recheck", help="First run the checkers again on the stored runs.")
     ] = False,
     json: JsonOption = False,
 ) -> int:
-    """Write the HTML report of a campaign: one file, no network needed to read it. Exits with 1 if there are findings.
+    """Write the HTML report of a campaign and list its findings. Exits with 1 if there are findings.
 
-    Examples: `undermine report -o bugs.html`, `undermine report --recheck` after a checker was edited
+    The report is one file that needs no network. After you edit a checker, `--recheck` judges the stored runs again.
+
+    Examples:
+
+    - `undermine report -o bugs.html`
+    - `undermine report --recheck`
     """
     loaded = load_config(config, programs=False)
     if recheck:
         with listening(json, title="recheck") as listener:
             changed, _ = api.recheck(loaded, campaign, listener)
         if not json:
-            typer.echo(f"verdicts of {changed} run(s) changed")
+            typer.echo(f"the verdicts of {count(changed, 'run')} changed")
     findings = api.findings(loaded, campaign)
     page = write_report(api.campaign_dir(loaded, campaign), output)
     remarks = api.remarks(loaded, findings)
@@ -63,15 +72,22 @@ def report(
 
 
 def logs(
-    what: Annotated[str, typer.Argument(help="A run's number or a finding's id.")],
-    node: Annotated[str, typer.Option("--node", help="Only this node's.", show_default=False)] = "",
+    what: Annotated[str, typer.Argument(help="The number of a run, like 17, or the id of a finding, like F1.")],
+    node: Annotated[
+        str, typer.Option("--node", help="Only the logs of this node.", metavar="NODE", show_default=False)
+    ] = "",
     config: ConfigOption = HERE,
     campaign: CampaignOption = "",
     json: JsonOption = False,
 ) -> int:
-    """Print what the nodes of one run wrote.
+    """Print the output and the log files of all nodes of one run.
 
-    Examples: `undermine logs F1`, `undermine logs 17 --node s1`
+    For a finding, this is the run that shows it best.
+
+    Examples:
+
+    - `undermine logs F1`
+    - `undermine logs 17 --node s1`
     """
     files = api.log_files(load_config(config, programs=False), what, node, campaign)
     if json:
@@ -90,12 +106,15 @@ def show_logs(files: Sequence[Path]) -> None:
 
 def clean(
     config: ConfigOption = HERE,
-    everything: Annotated[bool, typer.Option("--all", help="Remove all campaigns too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also remove all campaigns and their findings.")] = False,
     json: JsonOption = False,
 ) -> int:
-    """Remove what a killed tool left behind: processes, sockets, temporary folders.
+    """Remove processes, sockets and temporary folders that a killed undermine left behind.
 
-    Example: `undermine clean --all`
+    Examples:
+
+    - `undermine clean`
+    - `undermine clean --all` also removes all campaigns
     """
     done = api.clean(load_config(config, programs=False), everything=everything)
     if json:

@@ -25,31 +25,52 @@ from undermine.model.errors import UserError
 
 
 def suppress(
-    finding: Annotated[str, typer.Argument(help="The finding's id, like F1.", show_default=False)] = "",
-    reason: Annotated[str, typer.Option(help="Why it need not be reported.", show_default=False)] = "",
+    finding: Annotated[str, typer.Argument(help="The id of the finding, like F1.", show_default=False)] = "",
+    reason: Annotated[str, typer.Option(help="Why the finding need not be reported.", show_default=False)] = "",
     until: Annotated[
-        str, typer.Option(help="The last day, like 2027-01-31, or never.", metavar="DAY", show_default=False)
+        str,
+        typer.Option(
+            help="The last day of the suppression, like 2027-01-31, or `never`.", metavar="DAY", show_default=False
+        ),
     ] = "",
     lasts: Annotated[
-        str, typer.Option("--for", help="Or how long, like 30d; 90d by default.", show_default=False)
+        str,
+        typer.Option(
+            "--for", help="How long the suppression lasts, like `30d`; by default 90 days.", show_default=False
+        ),
     ] = "",
     fault: Annotated[
-        str, typer.Option(help="Only while no other fault leads to it, like crash.", metavar="KIND", show_default=False)
+        str,
+        typer.Option(
+            help="Only while no other kind of fault leads to the finding.",
+            metavar="KIND",
+            show_default=False,
+        ),
     ] = "",
-    listed: Annotated[bool, typer.Option("--list", help="Show what is suppressed.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Show all suppressions.")] = False,
     remove: Annotated[
-        str, typer.Option("--remove", help="Report it again: an id of the list.", metavar="ID", show_default=False)
+        str,
+        typer.Option(
+            "--remove", help="Remove the suppression with this id of `--list`.", metavar="ID", show_default=False
+        ),
     ] = "",
     config: ConfigOption = HERE,
     campaign: CampaignOption = "",
     json: JsonOption = False,
 ) -> int:
-    """Do not report a known finding for a while. It is written to undermine-suppressions.toml, which is meant to be committed.
+    """Keep a finding from being reported until a date.
 
-    Examples: `undermine suppress F1 --reason "see issue 12" --for 30d`, `undermine suppress --list`
+    A suppressed finding is shown dimmed and ignored by the exit code. The suppression is written to
+    undermine-suppressions.toml; commit that file.
+
+    Examples:
+
+    - `undermine suppress F1 --reason "see issue 12" --for 30d`
+    - `undermine suppress --list`
+    - `undermine suppress --remove 1d59b3`
     """
     if sum(map(bool, (finding, listed, remove))) != 1:
-        raise UserError("say one of: a finding to suppress, --list, or --remove ID")
+        raise UserError("give exactly one of: a finding like F1, --list, --remove ID")
     loaded = load_config(config, programs=False)
     if remove:
         changed, said = api.unsuppress(loaded, remove), "is reported again"
@@ -70,9 +91,9 @@ def suppress(
 def show_suppressions(entries: Sequence[Suppression], today: datetime.date) -> None:
     out = console()
     if not entries:
-        out.print("nothing is suppressed")
+        out.print("no suppressions")
     for entry in entries:
-        over = "" if entry.holds(today) else " [yellow](over: it is reported again)[/yellow]"
+        ended = "" if entry.holds(today) else " [yellow](ended: the finding is reported again)[/yellow]"
         fault = f" (only with {entry.fault})" if entry.fault else ""
         out.print(f"[bold]{entry.id}[/bold] {plain(entry.symptom)}{fault}")
-        out.print(f"       {plain(entry.words)}{over}")
+        out.print(f"       {plain(entry.words)}{ended}")

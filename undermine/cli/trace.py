@@ -1,4 +1,4 @@
-"""The command `undermine trace`: its options, and what a person sees of a trace in the terminal."""
+"""The command `undermine trace`: its options, and what it shows."""
 
 from __future__ import annotations
 
@@ -35,32 +35,43 @@ def trace(
         str,
         typer.Option(
             "--run",
-            help="Draw this stored run, with its fault: a run's number or a finding's id. Runs nothing.",
+            help="Draw a stored run instead: the number of a run, or the id of a finding. Runs nothing.",
             metavar="ID",
             show_default=False,
         ),
     ] = "",
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Where to write the files; the run's folder by default.", show_default=False),
+        typer.Option(
+            "--out", "-o", help="Folder to write the files to; by default that of the run.", show_default=False
+        ),
     ] = None,
     campaign: Annotated[
         str,
-        typer.Option("--campaign", help="With --run: of this campaign, not the latest one.", show_default=False),
+        typer.Option(
+            "--campaign",
+            help="With `--run`: the campaign of the run; by default the latest one.",
+            metavar="NAME",
+            show_default=False,
+        ),
     ] = "",
     params: SetOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Record one run without faults, everything observed: who caused what, across threads, tasks and nodes.
+    """Record one run without faults and draw which event caused which, across threads, tasks and nodes.
 
-    Prints what was seen and writes `trace.html` (the space-time diagram, one file), `trace.perfetto.json` (open it at
-    ui.perfetto.dev) and `trace.shiviz.log`. With `--run` it draws a stored run instead, with its fault.
-    Exits with 3 if the run without faults fails; it is drawn all the same.
+    Prints a summary and writes three files: `trace.html` (a space-time diagram), `trace.perfetto.json` (open it at
+    ui.perfetto.dev) and `trace.shiviz.log`. With `--run` it draws a stored run with its fault instead. Exits with 3 if the
+    run without faults fails; it is drawn anyway.
 
-    Examples: `undermine trace`, `undermine trace --run F1`, `undermine trace --run 17 -o drawn`
+    Examples:
+
+    - `undermine trace`
+    - `undermine trace --run F1`
+    - `undermine trace --run 17 -o drawn`
     """
     if campaign and not run:
-        raise UserError("--campaign says where a stored run is; say which one with --run, or leave it out")
+        raise UserError("--campaign only works with --run; add --run ID, or remove --campaign")
     with listening(json, title="trace") as listener:
         if run:
             result = api.trace_stored(load_config(config, params, programs=False), run, listener, out, campaign)
@@ -76,7 +87,7 @@ def trace(
 
 
 def show(result: api.TraceResult) -> None:
-    """The summary, for people."""
+    """Print the summary and the paths of the files."""
     out = console()
     told = result.summary
     for warning in result.warnings:
@@ -94,11 +105,11 @@ def show(result: api.TraceResult) -> None:
         out.print(line)
     _show_files(out, result)
     if result.symptom:
-        out.print(f"[red]the cluster fails without any fault:[/red] {plain(result.symptom)}")
+        out.print(f"[red]the cluster fails without a fault:[/red] {plain(result.symptom)}")
 
 
 def _table(title: str, *columns: str, numbers: int) -> Table:
-    """The last `numbers` columns are numbers."""
+    """An empty table; its last `numbers` columns are numbers."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.caption_justify = "left"
     for place, name in enumerate(columns):
@@ -112,12 +123,12 @@ def _fill(table: Table, rows: Sequence[tuple[str, ...]], what: str) -> Table:
         table.add_row(*(plain(cell) for cell in row))
     if len(rows) > _ROWS_MAX:
         more = len(rows) - _ROWS_MAX
-        table.caption = f"{more} more {what}; --json has them all"
+        table.caption = f"{more} more {what}; --json lists all"
     return table
 
 
 def _operations(told: Summary) -> Table:
-    """By family, with the operations of each."""
+    """The operations by family."""
     families: dict[str, list[tuple[str, int]]] = {}
     for op, number in told.operations.items():
         families.setdefault(op.partition(".")[0], []).append((op.partition(".")[2] or op, number))
@@ -134,7 +145,7 @@ def _messages(told: Summary) -> Table:
 
 def _handlers(told: Summary) -> Table:
     rows = [(h.handler, f"{h.messages:,}", f"{h.operations:,}") for h in told.handlers]
-    table = _table("\nHandlers, and the operations that they began", "function", "messages", "operations", numbers=2)
+    table = _table("\nHandlers, and the operations that they caused", "function", "messages", "operations", numbers=2)
     return _fill(table, rows, "handlers")
 
 
@@ -142,18 +153,18 @@ def _clients(told: Summary) -> Table:
     rows = [
         (c.operation, ", ".join(c.nodes), f"{c.count:,}", f"{c.messages:,}", f"{c.operations:,}") for c in told.clients
     ]
-    title = "\nOperations of clients, and what was done for them"
+    title = "\nClient operations, and what nodes did for them"
     return _fill(_table(title, "operation", "by", "times", "messages", "operations", numbers=3), rows, "operations")
 
 
 def _unpaired(told: Summary) -> Table:
     rows = [("; ".join((u.why, *u.places[:1])), f"{u.events:,}", f"{u.bytes:,}") for u in told.unpaired]
-    table = _table("\nSends and receives without another end", "why", "events", "bytes", numbers=2)
+    table = _table("\nSends and receives whose other end was not observed", "why", "events", "bytes", numbers=2)
     return _fill(table, rows, "reasons")
 
 
 def _edges(told: Summary) -> Table:
-    sorts = (("causal", told.causal), ("blocking", told.blocking), ("of stores", told.store_links))
+    sorts = (("causal", told.causal), ("blocking", told.blocking), ("store", told.store_links))
     rows = [(kind, ", ".join(f"{name} {n:,}" for name, n in edges.items()), f"{sum(edges.values()):,}")
             for kind, edges in sorts if edges]  # fmt: skip
     return _fill(_table("\nEdges", "kind", "", "edges", numbers=1), rows, "kinds")
@@ -164,14 +175,14 @@ def _stores(told: Summary) -> Table:
         (s.store, ", ".join(s.users), ", ".join(f"{c} {n:,}" for c, n in s.commands.items()), f"{s.operations:,}")
         for s in told.stores
     ]
-    return _fill(_table("\nStores", "store", "used by", "", "operations", numbers=1), rows, "stores")
+    return _fill(_table("\nExternal stores", "store", "used by", "", "operations", numbers=1), rows, "stores")
 
 
 def _store_pairs(told: Summary) -> Table:
     rows = [
         (s.kind, f"{s.source} → {s.target}", f"{s.sender} → {s.receiver}", f"{s.count:,}") for s in told.store_pairs
     ]
-    table = _table("\nWhat one left in a store and another one found", "by", "", "", "times", numbers=1)
+    table = _table("\nData that passed through a store", "by", "", "", "times", numbers=1)
     return _fill(table, rows, "pairs")
 
 
@@ -179,16 +190,16 @@ def _lines(told: Summary) -> Iterator[str]:
     colour = "green" if told.paired_percent >= 99 else "yellow"
     paired = f"[{colour}]{told.paired_percent:.2f} %[/{colour}] of the {count(told.bytes_received, 'byte')} received"
     yield f"\npaired: {paired if told.bytes_received else 'nothing was received'} between processes with an agent"
-    yield f"held: locks at {count(told.holding_locks, 'event')}, a time limit in force at {told.under_deadline:,}"
+    yield f"{count(told.holding_locks, 'event')} under a lock, {told.under_deadline:,} within a time limit"
     for gap in told.gaps:
-        yield f"what the agents in {plain(', '.join(gap.nodes))} do not see:"
+        yield f"the agents in {plain(', '.join(gap.nodes))} cannot observe:"
         yield from (f"  [dim]{plain(text)}[/dim]" for text in gap.gaps)
     for text in told.unread:
         yield f"[yellow]not read:[/yellow] {plain(text)}"
     for problem in told.problems:
         yield f"[red]contradiction:[/red] {plain(problem)}"
     if not told.problems:
-        yield "no cycle and no edge backwards in time"
+        yield "the edges have no cycle, and none points back in time"
     yield f"analysed in {told.analysis_s:.2f} s, {told.events_per_s:,.0f} events a second"
 
 

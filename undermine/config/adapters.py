@@ -1,6 +1,6 @@
-"""Which adapters there are: those of the agent, and files that other people's packages or the user's project bring.
+"""The adapters: those of the agent, and files of other packages or of the user's project.
 
-An adapter is loaded in the target's processes, by its path: whoever runs the target need not have it installed.
+The agent loads an adapter by its path in the processes of the target, so the target's Python need not have it installed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ GROUP = "undermine.adapters"
 
 
 class UnknownAdapter(Exception):
-    """A name that stands for no adapter; its text says why, as the rest of a sentence about the key."""
+    """There is no adapter of this name. Its text is the rest of a sentence about the key."""
 
 
 def known() -> list[str]:
@@ -25,11 +25,11 @@ def known() -> list[str]:
 
 
 def resolve(name: str, project: str) -> dict[str, Any]:
-    """What the agent is told about this adapter: its name, and its file if it is not one of the agent's own."""
+    """The entry for this adapter in the configuration of the agent: its name, and its file unless it is built in."""
     if name.endswith(".py"):
         path = Path(project, name)
         if not path.is_file():
-            raise UnknownAdapter(f"names the file {path}, which does not exist")
+            raise UnknownAdapter(f"names the file {path}, which does not exist; correct the path")
         return {"adapter": path.stem, "path": str(path)}
     if name in BUILTIN:
         return {"adapter": name}
@@ -39,11 +39,11 @@ def resolve(name: str, project: str) -> dict[str, Any]:
 
 
 def _file_of(module: str) -> str:
-    """The file of a module, which is not imported for that (packages around it are)."""
+    """The file of a module. Imports the packages around the module, but not the module."""
     try:
         spec = find_spec(module)
     except ImportError:
         spec = None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise UnknownAdapter(f"names an adapter whose module {module} is no Python file that can be found")
+        raise UnknownAdapter(f"names an adapter whose module {module} has no Python file; install its package again")
     return spec.origin

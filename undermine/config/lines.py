@@ -1,8 +1,8 @@
-"""Where things are in a TOML file, and how to complain about them.
+"""TOML files with line numbers for error messages.
 
-`tomllib` keeps no positions, so `scan` walks the text once more and notes the line of every key, table and
-array element. It is meant for text that `tomllib` has accepted: it never judges, and what it does not
-understand it skips. `Source` joins file, data and lines, `read` turns a table into a struct.
+`tomllib` keeps no positions, so `scan` reads the text again and notes the line of every key, table and array element. It is
+meant for text that `tomllib` has accepted, and it skips whatever it does not understand. `Source` joins file, data and lines;
+`read` turns a table into a struct.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BARE_VALUE = re.compile(r"[^,\]}#\n]*")
 
 
 class Lines:
-    """The line of every key path; a path without one has that of the nearest path above it."""
+    """The line of every key path. A path without a line has the line of the nearest path above it."""
 
     def __init__(self) -> None:
         self._written: dict[KeyPath, int] = {}
@@ -175,13 +175,13 @@ def _under_last_element(key: KeyPath, counts: Mapping[KeyPath, int]) -> KeyPath:
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """The key as TOML writes it; the index of an array element is left out."""
+    """The key as TOML writes it, without indexes of array elements."""
     names = [part for part in path if isinstance(part, str)]
     return ".".join(name if _BARE_KEY.fullmatch(name) else json.dumps(name) for name in names)
 
 
 class Source:
-    """One TOML file: its name for messages, its data and its lines."""
+    """One TOML file: its path, its data and its lines."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
@@ -190,9 +190,9 @@ class Source:
         self._refuse_nul((), self.data)
 
     def _refuse_nul(self, path: KeyPath, value: Any) -> None:
-        """The system takes no such text as a path, an argument or a variable."""
+        """Refuse texts that cannot be a path, an argument or a variable."""
         if isinstance(value, str) and "\0" in value:
-            raise self.error(path, "must not hold the character NUL")
+            raise self.error(path, "must not contain the character NUL; remove it")
         items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
         for key, inner in items:
             self._refuse_nul((*path, key), inner)
@@ -210,7 +210,7 @@ class Source:
             raise UserError(f"{path}: the file cannot be read: {error.strerror}") from None
 
     def error(self, path: KeyPath, text: str) -> UserError:
-        """`FILE:LINE: KEY TEXT`."""
+        """An error with the text `FILE:LINE: KEY TEXT`."""
         return UserError(f"{self.path}:{self.lines.of(path)}: {dotted(path)} {text}")
 
 
@@ -233,11 +233,11 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         said, line = (found[1], found[2]) if found else (said, None)
         number = int(line) if line else len(text.rstrip().split("\n"))
         hint = next((f" ({hint})" for start, hint in _SYNTAX_HINTS.items() if said.startswith(start)), "")
-        raise UserError(f"{path}:{number}: this is not TOML: {said[:1].lower()}{said[1:]}{hint}") from None
+        raise UserError(f"{path}:{number}: this is not valid TOML: {said[:1].lower()}{said[1:]}{hint}") from None
 
 
 def show(value: object) -> str:
-    """A value of the file in few words."""
+    """A short text for a value of the file."""
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list):
@@ -257,10 +257,10 @@ def read(
     homes: Mapping[str, str],
     **given: Any,
 ) -> T:
-    """The struct that a table describes.
+    """Return the struct that a table describes.
 
-    `readers` turn what the file may say into what the struct holds; `homes` say where a key lives that was
-    written into the wrong table; `given` are the fields that are not keys of the file.
+    `readers` convert values of the file to values of the struct. `homes` are the full keys of names, for hints about keys in the
+    wrong table. `given` are the fields that are not keys of the file.
     """
     if not isinstance(table, dict):
         raise source.error(path, f"must be a table, not {show(table)}")
@@ -286,12 +286,14 @@ def read(
 
 
 def field_types(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The types of the fields of a struct, with their descriptions."""
     return typing.get_type_hints(kind, include_extras=True)
 
 
 def refuse_unknown(
     source: Source, path: KeyPath, table: Mapping[str, Any], known: Iterable[str], homes: Mapping[str, str]
 ) -> None:
+    """Raise an error for the first key that is not known."""
     known = list(known)
     for name in table:
         if name not in known:
@@ -299,7 +301,7 @@ def refuse_unknown(
             if name in homes and not any(other.lower() == name.lower() for other in known):
                 hint = f"; did you mean {homes[name]}?"
             where = f"[{dotted(path)}]" if path else "the file"
-            raise source.error((*path, name), f"is not a key{hint} ({where} can have {', '.join(known)})")
+            raise source.error((*path, name), f"is not a known key{hint} (keys of {where}: {', '.join(known)})")
 
 
 def _struct_of(hint: Any) -> type[msgspec.Struct] | None:
@@ -319,7 +321,7 @@ def _convert(source: Source, path: KeyPath, value: Any, hint: Any) -> Any:
     if isinstance(converted, tuple) and path[-1] != "command":
         for index, item in enumerate(converted):
             if item in converted[:index]:
-                raise source.error((*path, index), f"names {show(item)} twice; name it once")
+                raise source.error((*path, index), f"lists {show(item)} twice; remove one")
     return converted
 
 

@@ -18,26 +18,28 @@ _PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*|\[[^][]+
 
 
 def check_name(source: Source, path: KeyPath, name: str, what: str, pattern: re.Pattern[str] = NAME) -> None:
+    """Refuse a name that is not valid or that is reserved."""
     if not pattern.fullmatch(name):
         first = "a letter or digit" if pattern is NODE else "a letter"
-        rule = f"{first}, then letters, digits, - or _, 32 at most"
-        raise source.error(path, f"has the bad {what} name {show(name)}; a {what} name is {rule}")
+        rule = f"starts with {first}, followed by letters, digits, - or _ (32 characters at most)"
+        raise source.error(path, f"has the invalid {what} name {show(name)}; a {what} name {rule}")
     if name == CLIENT and what in ("role", "node"):
         raise source.error(
-            path, f"has the {what} name {show(name)}, which stands for the workload's clients; rename it"
+            path, f"has the {what} name {show(name)}, which is reserved for the workload's clients; rename the {what}"
         )
 
 
 def check_known(source: Source, path: KeyPath, names: Sequence[str], what: str, known: Sequence[str]) -> None:
+    """Refuse a name that nothing has."""
     for index, name in enumerate(names):
         if name not in known:
             hint = did_you_mean(name, known)
-            text = f"names the unknown {what} {show(name)}{hint} (there are {', '.join(known)})"
+            text = f"names the unknown {what} {show(name)}{hint} (known {what}s: {', '.join(known)})"
             raise source.error((*path, index), text)
 
 
 def groups(source: Source, table: Any, roles: Mapping[str, Role]) -> dict[str, tuple[str, ...]]:
-    """[groups]: sets of nodes that one fault hits together."""
+    """The table [groups]: sets of nodes that one fault hits together."""
     if not isinstance(table, dict):
         raise source.error(("groups",), f"must be a table, not {show(table)}")
     nodes = [node for role in roles.values() for node in role.nodes]
@@ -45,14 +47,14 @@ def groups(source: Source, table: Any, roles: Mapping[str, Role]) -> dict[str, t
         path = ("groups", name)
         check_name(source, path, name, "group")
         if name == ALL or name in roles:
-            of = "all nodes" if name == ALL else f"the role {name}"
-            raise source.error(path, f"cannot be redefined: the group of {of} exists by itself")
+            of = "all nodes" if name == ALL else f"the nodes of role {name}"
+            raise source.error(path, f"cannot be defined: {show(name)} already means {of}; choose another name")
         if not isinstance(members, list) or not members or not all(isinstance(node, str) for node in members):
-            raise source.error(path, f'must be a list of names of nodes, like ["{nodes[0]}"], not {show(members)}')
+            raise source.error(path, f'must be a list of node names, like ["{nodes[0]}"], not {show(members)}')
         check_known(source, path, members, "node", nodes)
         for index, node in enumerate(members):
             if node in members[:index]:
-                raise source.error((*path, index), f"names {show(node)} twice; name it once")
+                raise source.error((*path, index), f"lists {show(node)} twice; remove one")
     return {name: tuple(members) for name, members in table.items()}
 
 
@@ -61,7 +63,7 @@ def check_groups(source: Source, faults: Faults, named: Mapping[str, Any], roles
 
 
 def variables(source: Source, path: KeyPath, table: Any) -> dict[str, str]:
-    """[variables] of all roles or of one: what triggers may ask about, and where it is found in the program."""
+    """The table [variables] of all roles or of one: the variables that triggers may use, and their places in the program."""
     if not isinstance(table, dict):
         raise source.error(path, f"must be a table, not {show(table)}")
     for name, place in table.items():
@@ -93,4 +95,4 @@ def check_expression(source: Source, path: KeyPath, pattern: str) -> None:
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise source.error(path, f"is no regular expression: {error}") from None
+        raise source.error(path, f"is not a valid regular expression: {error}") from None

@@ -1,4 +1,4 @@
-"""The keys `operations` and `adapters` of a role: which functions of the target are one operation each."""
+"""The keys `operations` and `adapters` of a role: the functions of the target that are logical operations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATH = re.compile(r"=.+|(\d+|[^\W\d]\w*)(\.[^\W\d]\w*|\[[^][]+\])*")
 
 
 def read_operations(source: Source, path: KeyPath, value: Any) -> Any:
-    """The tables of the list, each with its own line in messages."""
+    """Read the tables of the list; errors name the line of each."""
     if not isinstance(value, list):
         raise source.error(path, f"must be a list of tables, like [{{function = …, op = …}}], not {show(value)}")
     return [_operation(source, (*path, index), table) for index, table in enumerate(value)]
@@ -30,13 +30,13 @@ def _operation(source: Source, path: KeyPath, table: Any) -> LogicalOperation:
     for name in ("kind", "peer", "size"):
         place = getattr(operation, name)
         if place and not _PATH.fullmatch(place):
-            text = 'must be a path from a parameter, like "message.type" or "0[key]", or "=" and a text, not'
+            text = 'must be a path that starts at a parameter, like "message.type" or "0[key]", or "=" and a text, not'
             raise source.error((*path, name), f"{text} {show(place)}")
     return operation
 
 
 def check_adapters(source: Source, project: str, roles: Mapping[str, Role]) -> None:
-    """Every adapter must be there."""
+    """Refuse an adapter that does not exist."""
     for name, role in roles.items():
         for index, adapter in enumerate(role.adapters):
             try:
@@ -44,5 +44,7 @@ def check_adapters(source: Source, project: str, roles: Mapping[str, Role]) -> N
             except UnknownAdapter as error:
                 names = known()
                 unknown = f"names the unknown adapter {show(adapter)}{did_you_mean(adapter, names)}"
-                text = str(error) or f"{unknown} (known are {', '.join(names)}; or name a .py file of your project)"
+                text = (
+                    str(error) or f"{unknown} (known adapters: {', '.join(names)}; or give a .py file of your project)"
+                )
                 raise source.error(("roles", name, "adapters", index), text) from None

@@ -1,4 +1,4 @@
-"""The user's plug-in file: it must parse and define the functions that the configuration names. It is never run here."""
+"""Checks of the plug-in file: it must parse and define the functions that the configuration names. Nothing in it is run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from undermine.config.templates import did_you_mean
 
 
 def check_plugin_file(source: Source, config: Config) -> str:
-    """The digest of the plug-in file, whose functions must be there under the names that the config uses."""
+    """Check the plug-in file and the functions that the configuration names. Return its digest."""
     wanted = list(_functions(config))
     if config.plugins is None:
         for path, name in wanted:
             raise source.error(
-                path, f"names the function {show(name)}, but campaign.plugins names no file to find it in"
+                path,
+                f"names the function {show(name)}, but campaign.plugins is not set; set it to the file that defines it",
             )
         return ""
     path = ("campaign", "plugins")
@@ -26,7 +27,7 @@ def check_plugin_file(source: Source, config: Config) -> str:
         content = config.plugins.read_bytes()
         defined = _defined(ast.parse(content, str(config.plugins)))
     except FileNotFoundError:
-        text = f"names {show(config.campaign.plugins)}, but there is no such file in {config.project}"
+        text = f"names {show(config.campaign.plugins)}, but {config.project} has no such file"
         raise source.error(path, text + _similar_file(config.plugins)) from None
     except OSError as error:
         text = f"names {show(config.campaign.plugins)}, which cannot be read: {error.strerror}"
@@ -35,7 +36,7 @@ def check_plugin_file(source: Source, config: Config) -> str:
         line = getattr(error, "lineno", None)
         at = f"{config.campaign.plugins}:{line}" if line else config.campaign.plugins
         what = getattr(error, "msg", None) or str(error)
-        raise source.error(path, f"names a file that is not valid Python: {at}: {what}") from None
+        raise source.error(path, f"names a file that is not valid Python: {at}: {what}; fix the file") from None
     for key, name in wanted:
         if "*" not in defined and name not in defined:
             hint = did_you_mean(name, defined)
@@ -54,7 +55,7 @@ def _functions(config: Config) -> Iterable[tuple[KeyPath, str]]:
 
 
 def _defined(module: ast.Module) -> set[str]:
-    """Every name that the file may define; "*" if it imports more than can be seen."""
+    """All names that the file may define, with "*" if it has a star import."""
     names: set[str] = set()
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -1,4 +1,4 @@
-"""Programs, scripts and folders that the commands of the file name must exist."""
+"""Checks that the programs, scripts and folders of the configuration exist."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ _FIXED = ("project", "python", "java")
 
 def check_files(source: Source, config: Config) -> None:
     if config.workload.command and config.workload.python:
-        raise source.error(("workload", "command"), "cannot stand beside python; keep one of the two")
+        raise source.error(("workload", "command"), "cannot be combined with python; keep one of the two")
     if config.plugins is None and not config.workload.command:
-        text = "is missing; set campaign.plugins to a file with an @undermine.workload, or workload.command"
+        text = (
+            "is missing; set workload.command, or set campaign.plugins to a file with an @undermine.workload function"
+        )
         raise source.error(("workload",), text)
     if config.dir.exists() and not config.dir.is_dir():
-        raise source.error(("campaign", "dir"), f"must be a folder, but {config.dir} is a file")
+        raise source.error(("campaign", "dir"), f"must be a folder, but {config.dir} is a file; choose another path")
     for name, role in config.roles.items():
         cwd = _fixed_cwd(config, role)
         if cwd is not None and not cwd.is_dir():
-            raise source.error(("roles", name, "cwd"), f"must be a folder that exists, and {show(str(cwd))} does not")
+            raise source.error(
+                ("roles", name, "cwd"), f"must be an existing folder, but {show(str(cwd))} does not exist"
+            )
 
 
 def check_programs(source: Source, config: Config) -> None:
@@ -75,13 +79,13 @@ def _check_program(
         raise source.error(path, text)
     full = Path(cwd or "/", program)
     if not full.is_file():
-        raise source.error(path, f"names the program {full}, which does not exist")
+        raise source.error(path, f"names the program {full}, which does not exist; correct the path")
     if not os.access(full, os.X_OK):
-        raise source.error(path, f"names the program {full}, which is not executable; chmod +x it")
+        raise source.error(path, f"names the program {full}, which is not executable; run chmod +x on it")
 
 
 def _check_script(source: Source, path: KeyPath, role: Role, cwd: Path | None, config: Config) -> None:
-    """`python server.py` is the commonest slip: the node runs in {dir}, where there is no server.py."""
+    """Refuse `python server.py`, a common mistake: the node runs in {dir}, which has no server.py."""
     if not names_python(role.command[0]) or len(role.command) < 2 or not role.command[1].endswith(".py"):
         return
     script = _rendered_if_fixed(role.command[1], config.project, config.params)
@@ -91,20 +95,20 @@ def _check_script(source: Source, path: KeyPath, role: Role, cwd: Path | None, c
         text = f"names {show(script)}, but nodes run in {{dir}}; write {{project}}/{script} or set cwd"
         raise source.error(path, text)
     if not Path(cwd or "/", script).is_file():
-        raise source.error(path, f"names the script {Path(cwd or '/', script)}, which does not exist")
+        raise source.error(path, f"names the script {Path(cwd or '/', script)}, which does not exist; correct the path")
 
 
 def _check_class_path(source: Source, path: KeyPath, role: Role, cwd: Path | None, config: Config) -> None:
-    """A release that was never fetched."""
+    """Refuse a class path on which nothing exists: a release that was not fetched."""
     class_path = _rendered_if_fixed(config.runtime(role.name).class_path(role.command), config.project, config.params)
     if class_path and is_empty(class_path, cwd):
         wanted = _rendered_if_fixed(config.campaign.setup, config.project, config.params)
         hint = f"run `{wanted}` in {config.project}" if wanted else "build or fetch it, or correct the path"
-        raise source.error(path, f"names the class path {show(class_path)}, where there is nothing; {hint}")
+        raise source.error(path, f"names the class path {show(class_path)}, which is empty; {hint}")
 
 
 def _fixed_cwd(config: Config, role: Role) -> Path | None:
-    """The folder that nodes run in, if it is known before a run. A relative one is the project's."""
+    """The folder that nodes run in, if it is known before a run. A relative one is inside the project."""
     cwd = _rendered_if_fixed(role.cwd, config.project, config.params)
     return Path(config.project, cwd) if cwd is not None else None
 
@@ -114,5 +118,5 @@ def _rendered_if_fixed(template: str, project: str, params: Mapping[str, Param])
 
 
 def _is_fixed(template: str) -> bool:
-    """True if it means the same in every run and for every node."""
+    """True if the template is the same text in every run and for every node."""
     return all(name in _FIXED or name.startswith("params.") for name in placeholders(template))

@@ -1,6 +1,6 @@
-"""The shape of a valid `undermine.toml`, frozen. `config_load.load` makes one of these from a file.
+"""The content of a valid `undermine.toml` as frozen structs. `load.load` creates them from a file.
 
-Names that only plug-ins know (strategies, checkers) are checked by whoever knows them, with `Config.check_names`.
+Names of strategies and checkers are checked later, with `Config.check_names`, by the code that knows them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from undermine.runtimes.table import RUNTIMES, runtime_for
 FILE_NAME = "undermine.toml"
 NODES_MAX = 64
 ALL = "all"
-"""The group of all nodes, which exists by itself."""
+"""The built-in group of all nodes."""
 SECONDS_MAX = 86_400
 BUDGET_S_MAX = 30 * SECONDS_MAX
 
@@ -51,16 +51,16 @@ DiskError = Literal["EIO", "ENOSPC"]
 NetworkError = Literal["ECONNRESET", "ETIMEDOUT", "ECONNREFUSED"]
 Param = Value
 
-_SECONDS = 'of at most a day, like 20, 0.5 or "1m30s"'
-Seconds = Annotated[float, Meta(gt=0, le=SECONDS_MAX, description=f"a time above 0 and {_SECONDS}")]
-Pause = Annotated[float, Meta(ge=0, le=SECONDS_MAX, description=f"a time {_SECONDS}")]
+_SECONDS = 'at most a day, like 20, 0.5 or "1m30s"'
+Seconds = Annotated[float, Meta(gt=0, le=SECONDS_MAX, description=f"a time greater than 0 and {_SECONDS}")]
+Pause = Annotated[float, Meta(ge=0, le=SECONDS_MAX, description=f"a time of {_SECONDS}")]
 Budget = Annotated[
     float,
     Meta(gt=0, le=BUDGET_S_MAX, description='a time of at most 30 days, like "10m", "90s", "1h30m" or 600'),
 ]
 Text = Annotated[str, Meta(description="text in quotes")]
-# Not `min_length`: "" is the default of optional ones, and a stored config must be readable again.
-Template = Annotated[str, Meta(description="text in quotes that is not empty", extra={"filled": True})]
+# Not `min_length`, because "" is the default of optional keys and a stored configuration must be readable.
+Template = Annotated[str, Meta(description="non-empty text in quotes", extra={"filled": True})]
 Texts = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(description='a list of texts, like ["a", "b"]')]
 Command = Annotated[
     tuple[str, ...],
@@ -70,8 +70,8 @@ NodeNames = Annotated[
     tuple[str, ...], Meta(min_length=1, description=f"a list of node names or a number from 1 to {NODES_MAX}")
 ]
 PortNames = Annotated[tuple[str, ...], Meta(description='a list of port names, like ["rpc", "gossip"]')]
-RoleNames = Annotated[tuple[str, ...], Meta(description="a list of names of roles")]
-GroupNames = Annotated[tuple[str, ...], Meta(description='a list of names of groups, like ["rack1", "all"]')]
+RoleNames = Annotated[tuple[str, ...], Meta(description="a list of role names")]
+GroupNames = Annotated[tuple[str, ...], Meta(description='a list of group names, like ["rack1", "all"]')]
 Variables = Annotated[
     dict[str, str], Meta(description='a table of places in quotes, like {term = "package.module:Class.attribute"}')
 ]
@@ -84,7 +84,7 @@ def _whole(low: int, high: int) -> Meta:
 
 
 class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[campaign]: where things are. Paths are relative to the file."""
+    """The table [campaign]: files and folders. Paths are relative to the file."""
 
     dir: Template = ".undermine"
     plugins: Text = ""
@@ -94,7 +94,7 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When a node counts as started. Exactly one of tcp, log, http and python is not empty."""
+    """The condition under which a node is ready. Exactly one of tcp, log, http and python is set."""
 
     tcp: Template = ""
     log: Template = ""
@@ -106,7 +106,7 @@ class Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the node says of itself. Exactly one of command, http and python is not empty."""
+    """How the tool asks a node for its health. Exactly one of command, http and python is set."""
 
     command: Command = ()
     http: Template = ""
@@ -117,7 +117,7 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LogicalOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A function of the target that is one operation. Where kind, peer and size are found: a path, or `=` and a text."""
+    """A function of the target that counts as one operation. Its kind, peer and size are paths, or `=` followed by a text."""
 
     function: Template
     op: LogicalOp
@@ -127,7 +127,7 @@ class LogicalOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[roles.NAME]: nodes that are started in the same way. `name` is the table's name, not a key."""
+    """A table [roles.NAME]: nodes that are started by the same command. `name` is the name of the table, not a key."""
 
     name: str
     nodes: NodeNames
@@ -149,12 +149,12 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     peers_join: Text = DEFAULT_JOIN
 
     def environment(self, values: Values) -> dict[str, str]:
-        """The tool's own, with what the user says; agents and marks come on top of it."""
+        """The environment of the tool with the variables of the role. The deployment adds those of the agent."""
         return {**os.environ, **{name: render(text, values) for name, text in self.env.items()}}
 
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[workload]: a function of the plug-in file (empty: the decorated one) or a command."""
+    """The table [workload]: a function of the plug-in file (by default the decorated one) or a command."""
 
     python: Template = ""
     command: Command = ()
@@ -162,7 +162,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[run]: how nodes are kept apart, what agents watch, and how long the phases of one run may take."""
+    """The table [run]: isolation of nodes, what agents observe, and the time limits of one run."""
 
     isolation: Isolation = "auto"
     observe: Observe = "auto"
@@ -176,7 +176,7 @@ class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[faults]: what may be injected."""
+    """The table [faults]: the faults that may be injected."""
 
     kinds: Annotated[tuple[FaultName, ...], Meta(min_length=1, description="a list of {choices}")] = DEFAULT_KINDS
     reboot_after_s: Pause = 0.3
@@ -208,7 +208,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Checkers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[checkers]: which of them are not wanted, and regular expressions for log lines that fail a run, or never do."""
+    """The table [checkers]: disabled checkers, and regular expressions for log lines that fail a run or never do."""
 
     disable: Texts = ()
     fail_on: Texts = ()
@@ -216,7 +216,7 @@ class Checkers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[hunt]: how long and how hard to look. `budget` is kept in seconds."""
+    """The table [hunt]: the budget and the number of runs. `budget` is in seconds."""
 
     strategies: Texts = ()
     budget: Budget = 600.0
@@ -229,7 +229,7 @@ class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     benign_runs: Annotated[int, _whole(0, 100)] = 3
 
     def jobs_for(self, cores: int) -> int:
-        """How many runs at a time: what was asked for, else one for each four cores."""
+        """The number of runs at a time: `jobs`, else one for each four cores."""
         return self.jobs or max(1, cores // 4)
 
 
@@ -248,7 +248,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     groups: dict[str, tuple[str, ...]] = {}
     variables: dict[str, str] = {}
     strategies: dict[str, dict[str, Any]] = {}
-    """[strategies.NAME]: what a strategy can be told; the strategy itself says what that is."""
+    """The tables [strategies.NAME]: options that each strategy checks itself."""
     campaign: Campaign = Campaign()
     workload: Workload = Workload()
     run: RunLimits = RunLimits()
@@ -258,7 +258,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def dir(self) -> Path:
-        """Where results go."""
+        """The folder of the results."""
         return Path(self.project, self.campaign.dir)
 
     @property
@@ -279,11 +279,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.node_ids if name == ALL else self.roles[name].nodes
 
     def variables_of(self, node: str) -> dict[str, str]:
-        """Where the variables that triggers may ask about are found in this node."""
+        """The places of the variables that triggers may use in this node."""
         return self.variables | self.role_of(node).variables
 
     def start_order(self) -> list[list[Role]]:
-        """Groups of roles; all of a group may start once all groups before it are ready."""
+        """Roles in groups: a group may start when all groups before it are ready."""
         groups: list[list[Role]] = []
         done: set[str] = set()
         while len(done) < len(self.roles):
@@ -293,12 +293,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return groups
 
     def values(self, nodes: Sequence[NodeInfo], node: str = "", run: str = "") -> Values:
-        """What placeholders mean for this node (or, without one, for the workload) in a run."""
+        """The values of placeholders for this node in a run; without a node, for the workload."""
         facts = tuple(NodeFacts.of(info, self.role_of(info.id).nodes.index(info.id) + 1) for info in nodes)
         return values_of(facts, node, run, self.project, self.params, self.roles)
 
     def runtime(self, role: str) -> Runtime:
-        """The runtime of this role's nodes; `agent = "auto"` looks at the program."""
+        """The runtime of this role's nodes; `agent = "auto"` is resolved from the program."""
         wanted = self.roles[role].agent
         if wanted != "auto":
             return RUNTIMES[wanted]
@@ -312,28 +312,28 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.path}:{self.lines.get(key, 1)}"
 
     def check_names(self, key: str, names: Iterable[str], known: Iterable[str]) -> None:
-        """Refuse a name that is not known, as `load` would."""
+        """Raise an error for a name that is not known."""
         known = sorted(known)
         for name in names:
             if name not in known:
-                allowed = f"(known are {', '.join(known)})" if known else "(there are none)"
+                allowed = f"(known names: {', '.join(known)})" if known else "(there are none)"
                 hint = did_you_mean(name, known)
-                raise UserError(f"{self.where(key)}: {key} names the unknown {show(name)}{hint} {allowed}")
+                raise UserError(f"{self.where(key)}: {key} has the unknown name {show(name)}{hint} {allowed}")
 
     def significant(self) -> dict[str, Any]:
-        """Everything that changes what a run does or how it is judged, as JSON would give it back."""
+        """All values that change what a run does or how it is judged, as JSON types."""
         tables = {name: getattr(self, name) for name in _SIGNIFICANT}
         tables |= {"hunt": {"seed": self.hunt.seed}, "plugins_digest": self.plugins_digest}
         return json.loads(json.dumps(msgspec.to_builtins(tables)))  # type: ignore[no-any-return]
 
     def fingerprint(self) -> str:
-        """Equal for configs whose runs can stand in one campaign; the order of keys does not matter."""
+        """A digest that is equal for configurations whose runs may share a campaign. The order of keys does not matter."""
         data = json.dumps(self.significant(), sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(data.encode(), digest_size=16).hexdigest()
 
 
 def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What differs between two `Config.significant()`, a phrase for each key."""
+    """The differences between two `Config.significant()`, a phrase for each key."""
     return list(_changes(old, new, ""))
 
 
@@ -351,11 +351,11 @@ def _changes(old: dict[str, Any], new: dict[str, Any], prefix: str) -> Iterable[
         elif isinstance(before, dict) and isinstance(after, dict):
             yield from _changes(before, after, key + ".")
         else:
-            yield f"{key} was {_short(before)} and is {_short(after)}"
+            yield f"{key} was {_short(before)} and is now {_short(after)}"
 
 
 def _exact(value: Any) -> str:
-    """Unlike `==`, this tells `1` from `true` and `1.0`, as the fingerprint does."""
+    """The value as JSON. Unlike `==`, it tells `1` from `true` and `1.0`, as the fingerprint does."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -393,13 +393,13 @@ def values_of(
 
 
 def _program_of(command: Sequence[str]) -> str:
-    """The word that names the program, also behind `env` and its variables."""
+    """The word of the command that names the program; `env` and its variables are skipped."""
     if Path(command[0]).name != "env":
         return command[0]
     return next((word for word in command[1:] if "=" not in word and not word.startswith("-")), command[0])
 
 
 def _filled(program: str, values: Values) -> str:
-    """The program without placeholders, if they mean the same for all nodes; else as it stands."""
+    """The program with its placeholders replaced, if they are the same for all nodes; else unchanged."""
     same = all(name == "project" or name.startswith("params.") for name in placeholders(program))
     return render(program, values) if same else program

@@ -44,7 +44,7 @@ TABLES = ("campaign", "params", "roles", "groups", "variables", "strategies", *l
 
 @functools.cache
 def homes() -> dict[str, str]:
-    """The full key of every name that stands for only one thing: help for keys in the wrong table."""
+    """The full key of each name that occurs in one table only: a hint for keys in the wrong table."""
     kinds: dict[str, type[msgspec.Struct]] = {
         "roles.NAME": Role,
         "roles.NAME.ready": Ready,
@@ -66,7 +66,7 @@ def _read_command(source: Source, path: KeyPath, value: Any) -> Any:
         try:
             value = shlex.split(value)
         except ValueError as error:
-            raise source.error(path, f"cannot be split into words: {str(error).lower()}") from None
+            raise source.error(path, f"cannot be split into words: {str(error).lower()}; check its quotes") from None
     if isinstance(value, list) and (not value or value[0] == ""):
         raise source.error(path, 'is empty; it must name a program, like "server --id {id}"')
     return value
@@ -115,6 +115,7 @@ READERS: dict[tuple[type, str], Reader] = {
 
 
 def read_params(source: Source, table: Any, overrides: Mapping[str, str]) -> dict[str, Param]:
+    """The table [params] with the overrides of the command line."""
     if not isinstance(table, dict):
         raise source.error(("params",), f"must be a table, not {show(table)}")
     for name, value in table.items():
@@ -126,11 +127,11 @@ def read_params(source: Source, table: Any, overrides: Mapping[str, str]) -> dic
 
 
 def _override(source: Source, table: Mapping[str, Param], name: str, text: str) -> Param:
-    """`--set NAME=VALUE` keeps the type that the file gives the parameter."""
+    """The value of `--set NAME=VALUE`, with the type that the parameter has in the file."""
     if name not in table:
         listed = ", ".join(table) or "none"
         hint = did_you_mean(name, table)
-        raise UserError(f"--set {name}: {source.path} has no such parameter{hint} ([params] has {listed})")
+        raise UserError(f"--set {name}: {source.path} has no parameter of this name{hint} ([params] has {listed})")
     old = table[name]
     try:
         if isinstance(old, bool):
@@ -143,12 +144,12 @@ def _override(source: Source, table: Mapping[str, Param], name: str, text: str) 
     except (KeyError, ValueError):
         allowed = "true or false" if isinstance(old, bool) else "a number"
         where = f"{source.path}:{source.lines.of(('params', name))}"
-        raise UserError(f"--set {name}: must be {allowed} as params.{name} is in {where}, not {show(text)}") from None
+        raise UserError(f"--set {name}: must be {allowed}, like params.{name} in {where}, not {show(text)}") from None
     return text
 
 
 def read_strategies(source: Source, tables: Any) -> dict[str, dict[str, Any]]:
-    """A table for each strategy that is told something; what it may say only the strategy knows."""
+    """The tables [strategies.NAME]. Each strategy checks its own options."""
     if not isinstance(tables, dict):
         raise source.error(("strategies",), f"must be a table of tables, not {show(tables)}")
     for name, table in tables.items():

@@ -1,4 +1,4 @@
-"""Every template of the file is rendered once for every node, with invented facts, so that mistakes show before a run."""
+"""Renders every template of the file once for each node, with invented facts, to find mistakes before a run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def try_render(source: Source, path: KeyPath, words: Sequence[str], values: Valu
 
 
 def _check_entry(source: Source, role: Role, facts: tuple[NodeFacts, ...], params: Mapping[str, Param]) -> None:
-    """A `peers` format that nobody uses must still make sense for the role's own nodes."""
+    """Check a `peers` format that no command uses against the nodes of its own role."""
     if role.peers != DEFAULT_ENTRY:
         own = tuple(fact for fact in facts if fact.role == role.name)
         values = values_of(own, "", "/run", "/", params, {role.name: role})

@@ -1,6 +1,6 @@
 """Placeholders such as `{id}`, `{port.gossip}` or `{peers.store}` in commands, environments and paths.
 
-Pure functions from a template and the facts of a run to text. Nothing here reads files or asks the system, but for `{java}`.
+Pure functions from a template and the facts of a run to text. Only `{java}` asks the system.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOOKS_LIKE_A_NAME = re.compile(r"[\w.-]*")
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """What a template may say about one node. `index` counts from 1 within the role."""
+    """The facts about one node that a template may use. `index` counts from 1 within the role."""
 
     id: str
     role: str
@@ -41,14 +41,14 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """How a role writes one node in a list of nodes, and what stands between two."""
+    """How a role writes one node in a list of nodes, and the text between two nodes."""
 
     format: str = DEFAULT_ENTRY
     join: str = DEFAULT_JOIN
 
 
 class Values(msgspec.Struct, frozen=True):
-    """All that placeholders can mean. `node` is the node itself, or None for the workload."""
+    """The values of all placeholders. `node` is the node itself, or None for the workload."""
 
     nodes: tuple[NodeFacts, ...]
     node: NodeFacts | None = None
@@ -86,7 +86,7 @@ def render(template: str, values: Values) -> str:
 
 
 def render_command(words: Iterable[str], values: Values) -> tuple[str, ...]:
-    """Every word rendered; a list of nodes joined by spaces and alone in its word gives a word a node."""
+    """Render every word. A list of nodes that is joined by spaces and alone in its word becomes one word for each node."""
     table = _table(values)
     rendered: list[str] = []
     for word in words:
@@ -131,7 +131,7 @@ def _unknown(name: str, table: _Table) -> str:
 
 
 def _shortened(key: str) -> str:
-    """`nodes.s1.port.rpc` as `nodes.ID.port.NAME`: a list of all nodes' would be too long to read."""
+    """`nodes.s1.port.rpc` as `nodes.ID.port.NAME`, to keep the list of placeholders short."""
     parts = key.split(".")
     if parts[0] != "nodes":
         return key
@@ -139,7 +139,7 @@ def _shortened(key: str) -> str:
 
 
 def _table(values: Values) -> _Table:
-    """Every placeholder and how to get its text. Lists of nodes are made only when asked for."""
+    """Every placeholder with a function that returns its text. Lists of nodes are rendered on demand."""
     table: dict[str, Callable[[], str]] = {}
     if values.node is not None:
         table |= _node_table(values.node)
@@ -175,7 +175,7 @@ def _common_table(values: Values) -> dict[str, Callable[[], str]]:
 
 
 def _constant(value: Value) -> Callable[[], str]:
-    """Truth values are written as in TOML and in most programs' options."""
+    """A function that returns the value as text; booleans as in TOML."""
     return lambda: str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -199,7 +199,7 @@ def _list_parts(name: str, values: Values) -> list[Callable[[], str]]:
 
 
 def _entry_rule(values: Values, role: str) -> Entry:
-    """The reader's format, since it is the reader's command line; for the workload that of the node."""
+    """The format of the role whose command is rendered; for the workload that of the listed node."""
     return values.entries.get(values.node.role if values.node is not None else role, Entry())
 
 

@@ -32,7 +32,7 @@ _GIT_TIMEOUT_S = 10
 
 
 class Written(msgspec.Struct, frozen=True):
-    """A bundle that was made, and what its maker should know."""
+    """A bundle that was written, and warnings about it."""
 
     path: str
     files: tuple[str, ...]
@@ -43,7 +43,7 @@ class Written(msgspec.Struct, frozen=True):
 def write(
     config: Config, identity: Mapping[str, Any], seen: Seen, output: Path, include: Sequence[str] = ()
 ) -> Written:
-    """Put a finding into one file. `identity` is what the campaign stored of the configuration it began with."""
+    """Write a finding to one file. `identity` is the configuration that the campaign stored when it began."""
     significant = identity.get("significant", {})
     config = msgspec.structs.replace(config, params={**config.params, **significant.get("params", {})})
     files = collect(config, include)
@@ -70,14 +70,14 @@ def write(
     members = {MANIFEST: text, **dict(sorted(members.items()))}
     _zip(output, members, files.executable)
     changed = changes(significant, config.significant()) if significant else []
-    warnings = [f"since the campaign began {text}: the bundle has it as it is now" for text in changed[:5]]
+    warnings = [f"changed since the campaign began: {text}; the bundle has the current value" for text in changed[:5]]
     return Written(str(output), tuple(members), output.stat().st_size, (*warnings, *files.warnings, *left_out))
 
 
 def _zip(output: Path, members: Mapping[str, bytes], executable: Iterable[str]) -> None:
-    """Write the file as a whole, readable by its owner only: logs and configurations hold secrets."""
+    """Write the whole file at once, readable by its owner only, because logs and configurations may hold secrets."""
     if output.exists() and not is_bundle(output):
-        raise UserError(f"{output} exists and is no bundle; choose another name with -o")
+        raise UserError(f"{output} exists and is not a bundle; choose another file with -o")
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     runs = {f"{PROJECT}/{name}" for name in executable}
     try:
@@ -99,7 +99,7 @@ def _zip(output: Path, members: Mapping[str, bytes], executable: Iterable[str]) 
 
 
 def _commit(project: str) -> str:
-    """The commit that the project's folder is at; "" if that cannot be said."""
+    """The git commit of the project; "" if it is not known."""
     commit = _git(project, "rev-parse", "HEAD").strip()
     if not re.fullmatch("[0-9a-f]{40,64}", commit):
         return ""

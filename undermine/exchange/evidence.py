@@ -30,7 +30,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def collect(config: Config, seen: Seen) -> tuple[dict[str, bytes], list[str]]:
-    """What was seen in the run: its record, history, verdicts and logs, within limits."""
+    """Return the record, history, verdicts and logs of the run, and a note for each that is left out."""
     folder = RunDir(seen.run)
     found = {"verdicts.json": msgspec.json.format(msgspec.json.encode(seen.verdicts), indent=1)}
     for path in (folder.record, folder.history):
@@ -41,13 +41,15 @@ def collect(config: Config, seen: Seen) -> tuple[dict[str, bytes], list[str]]:
             found[f"logs/{path.name}"] = _tail(path)
     kept: dict[str, bytes] = {}
     left_out = (
-        [] if "record.json" in found else ["the run that shows the finding is gone: there is no evidence but verdicts"]
+        []
+        if "record.json" in found
+        else ["the run that shows the finding was removed; the only evidence are its verdicts"]
     )
     room = _EVIDENCE_BYTES_MAX
     for name, data in found.items():
         data = _replace_paths(data, config, seen.run)
         if len(data) > room:
-            left_out.append(f"{EVIDENCE}/{name} was left out: {len(data)} bytes are too many")
+            left_out.append(f"{EVIDENCE}/{name} is left out: it is too large ({len(data):,} bytes)")
             continue
         room -= len(data)
         kept[f"{EVIDENCE}/{name}"] = data
@@ -55,7 +57,7 @@ def collect(config: Config, seen: Seen) -> tuple[dict[str, bytes], list[str]]:
 
 
 def _tail(path: Path) -> bytes:
-    """The end of a log, from a line's beginning where it was cut."""
+    """The end of a log; a log that is cut begins with a whole line."""
     with open(path, "rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - _LOG_BYTES_MAX))
@@ -68,7 +70,7 @@ def _tail(path: Path) -> bytes:
 
 
 def without_paths(finding: Finding, config: Config, run: Path) -> Finding:
-    """What was said of it, without paths of this machine; plans stay to the letter."""
+    """The finding without paths of this machine. Its plans stay unchanged."""
 
     def clean(text: str) -> str:
         return _replace_paths(text.encode(errors="replace"), config, run).decode()
@@ -83,7 +85,7 @@ def without_paths(finding: Finding, config: Config, run: Path) -> Finding:
 
 
 def _replace_paths(data: bytes, config: Config, run: Path) -> bytes:
-    """The same text with words for the folders of this machine."""
+    """Replace the folders of this machine by words like {run}."""
     home = str(Path.home())
     words = {str(run): "{run}", str(config.dir): "{campaigns}", config.project: "{project}", home: "~"}
     for path, word in sorted(words.items(), key=lambda item: -len(item[0])):

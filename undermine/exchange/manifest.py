@@ -1,4 +1,4 @@
-"""What a bundle records about itself: its finding, the circumstances it was found in, and how this machine differs."""
+"""The manifest of a bundle: its finding, the circumstances in which it was found, and the differences to this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVIDENCE = "evidence"
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a bundle says of itself: the finding, and the circumstances in which it was found."""
+    """The finding of a bundle, and the circumstances in which it was found."""
 
     format: int
     undermine: str
@@ -31,12 +31,12 @@ class Manifest(msgspec.Struct, frozen=True):
     isolation: str = ""
     platform: str = ""
     python: str = ""
-    """Of the tool, and of nodes whose command begins with {python}."""
+    """The Python version of the tool, and of nodes whose command begins with {python}."""
     agents: dict[str, str] = {}
     """The runtime of each node that loaded an agent."""
     fingerprint: str = ""
     commit: str = ""
-    """Of the project's git work tree; with a + if something in it was not committed."""
+    """The git commit of the project, with a + if some changes were not committed."""
     commands: dict[str, tuple[str, ...]] = {}
     run: int = 0
     landed: tuple[Landing, ...] = ()
@@ -50,7 +50,7 @@ def here() -> str:
 
 
 def differences(manifest: Manifest, isolation: str) -> list[str]:
-    """What is different here from where the finding was made, a phrase each."""
+    """The differences between this machine and the one of the finding, a phrase each."""
     pairs = (
         ("undermine", manifest.undermine, undermine.__version__),
         ("Python", manifest.python, platform.python_version()),
@@ -58,17 +58,17 @@ def differences(manifest: Manifest, isolation: str) -> list[str]:
     )
     found = [f"{what} was {old} there and is {new} here" for what, old, new in pairs if old and old != new]
     if manifest.isolation and manifest.isolation != isolation:
-        found.append(f"nodes were kept apart by {manifest.isolation} there and are by {isolation} here")
+        found.append(f"nodes were isolated by {manifest.isolation} there and are isolated by {isolation} here")
     return found
 
 
 def runtimes(run: RunView) -> dict[str, str]:
-    """What the agent of each node runs in."""
+    """The runtime of each node's agent."""
     return {agent.node: agent.runtime for agent in run.trace.agents}
 
 
 def other_runtimes(manifest: Manifest, now: Mapping[str, str]) -> list[str]:
-    """Nodes whose agents run in something else than they did."""
+    """The nodes whose agents have another runtime here, a phrase each."""
     found = []
     for node, old in manifest.agents.items():
         new = now.get(node, "")
@@ -80,7 +80,7 @@ def other_runtimes(manifest: Manifest, now: Mapping[str, str]) -> list[str]:
 
 
 def param_texts(manifest: Manifest) -> dict[str, str]:
-    """The bundled parameters as `--set` would give them."""
+    """The parameters of the bundle as texts, as `--set` takes them."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in manifest.params.items()
     }

@@ -1,4 +1,4 @@
-"""Plans written by hand or printed by `undermine plan --json`: from a JSON file to plans, or one sentence on what is wrong.
+"""Plan files: JSON that people write by hand or `undermine plan --json` prints, read into plans or refused with one sentence.
 
 A file holds a plan, a list of plans, or an object with them under `plan`, `plans` or `predicted`. A point may be written as
 an object of its keys, like {"op": "file.write", "node": "s1"}; keys that are left out match anything.
@@ -24,7 +24,7 @@ PLANS_MAX = 1000
 
 
 class _Wrong(Exception):
-    """What is wrong, and where in the document."""
+    """A mistake in the document, with its place."""
 
     def __init__(self, where: str, text: str) -> None:
         self.where = where
@@ -39,42 +39,42 @@ def read(path: Path) -> tuple[Plan, ...]:
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     if size > BYTES_MAX:
-        raise UserError(f"{path} is larger than {BYTES_MAX >> 20} MiB, so it is no plan; name a file with one")
+        raise UserError(f"{path} is larger than {BYTES_MAX >> 20} MiB, so it is not a plan file; give another file")
     return parse(data, str(path))
 
 
 def parse(data: bytes, name: str) -> tuple[Plan, ...]:
-    """All plans of the text; `name` stands for it in complaints."""
+    """All plans of the text. `name` is the name of the file in errors."""
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise UserError(f"{name} is not UTF-8 text, so it is no plan; it must be JSON") from None
+        raise UserError(f"{name} is not UTF-8 text, so it is not a plan file; a plan file is JSON") from None
     except json.JSONDecodeError as error:
         raise UserError(
-            f"{name}:{error.lineno}: no plan, since this is not JSON: {error.msg} (column {error.colno})"
+            f"{name}:{error.lineno}: not a plan file, because this is not JSON: {error.msg} (column {error.colno})"
         ) from None
     except RecursionError:
         raise _too_deep(name) from None
     try:
         plans = tuple(_plan(where, value) for where, value in _candidates("", document))
         if not plans:
-            raise _Wrong("", "it holds no plan")
+            raise _Wrong("", "it has no plan")
         if len(plans) > PLANS_MAX:
-            raise _Wrong("", f"it holds more than {PLANS_MAX} plans")
+            raise _Wrong("", f"it has more than {PLANS_MAX} plans")
     except _Wrong as wrong:
         where = f"{name}: {wrong.where}: " if wrong.where else f"{name}: "
-        raise UserError(f"{where}{wrong.text}; docs/replay.md shows what a plan looks like") from None
+        raise UserError(f"{where}{wrong.text}; docs/replay.md describes plan files") from None
     except RecursionError:
         raise _too_deep(name) from None
     return plans
 
 
 def _too_deep(name: str) -> UserError:
-    return UserError(f"{name} is nested too deeply to be a plan; docs/replay.md shows what one looks like")
+    return UserError(f"{name} is nested too deeply to be a plan file; docs/replay.md describes plan files")
 
 
 def _candidates(where: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What stands where a plan may."""
+    """The values at the places where a plan may be."""
     if isinstance(value, list):
         for index, inner in enumerate(value):
             yield from _candidates(f"{where}[{index}]", inner)
@@ -89,7 +89,7 @@ def _candidates(where: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _plan(where: str, value: Any) -> Plan:
     if not isinstance(value, dict):
-        raise _Wrong(where, f"a plan is an object with steps, not {_show(value)}")
+        raise _Wrong(where, f"a plan must be an object with steps, not {_show(value)}")
     if "steps" not in value:
         raise _Wrong(where, "a plan needs steps, a list of {trigger, fault}")
     value = _with_points(where, value)
@@ -110,7 +110,7 @@ def _of_validation(where: str, said: str) -> _Wrong:
 
 
 def _with_points(where: str, value: Any) -> Any:
-    """The same document with every point as the model writes it."""
+    """The document with every point in the form of the model."""
     if isinstance(value, list):
         return [_with_points(f"{where}[{index}]", inner) for index, inner in enumerate(value)]
     if not isinstance(value, dict):
@@ -129,7 +129,7 @@ def _with_points(where: str, value: Any) -> Any:
 
 def _point(where: str, value: Any) -> Any:
     if not isinstance(value, dict):
-        raise _Wrong(where, f'a point is an object like {{"op": "file.write", "node": "s1"}}, not {_show(value)}')
+        raise _Wrong(where, f'a point must be an object like {{"op": "file.write", "node": "s1"}}, not {_show(value)}')
     if "items" in value:
         try:
             keys = dict(msgspec.convert(value, Point).items)
@@ -139,19 +139,21 @@ def _point(where: str, value: Any) -> Any:
         keys = value
     for name, text in keys.items():
         if name not in KEYS:
-            raise _Wrong(where, f"a point has no key {name!r}{did_you_mean(name, KEYS)} (it has {', '.join(KEYS)})")
+            raise _Wrong(
+                where, f"{name!r} is not a key of a point{did_you_mean(name, KEYS)} (known keys: {', '.join(KEYS)})"
+            )
         if not isinstance(text, str):
             raise _Wrong(f"{where}.{name}", f"must be text in quotes, not {_show(text)}")
     return {"items": sorted([name, text] for name, text in keys.items())}
 
 
 def _refuse_unknown(where: str, given: Any, taken: Any) -> None:
-    """A misspelt key must not be passed over: what was taken has every key that there is."""
+    """Refuse a misspelt key: `taken` has all keys that exist."""
     if isinstance(given, dict) and isinstance(taken, dict):
         for key, inner in given.items():
             if key not in taken:
                 hint = did_you_mean(key, taken)
-                raise _Wrong(where or "the plan", f"there is no key {key!r}{hint} (there are {', '.join(taken)})")
+                raise _Wrong(where or "the plan", f"{key!r} is not a known key{hint} (known keys: {', '.join(taken)})")
             _refuse_unknown(f"{where}.{key}".lstrip("."), inner, taken[key])
     elif isinstance(given, list):
         for index, (inner, other) in enumerate(zip(given, taken, strict=True)):
@@ -159,7 +161,7 @@ def _refuse_unknown(where: str, given: Any, taken: Any) -> None:
 
 
 def _check_step(where: str, step: Step) -> None:
-    """What has the right type but can never be meant."""
+    """Refuse values that have the right type but make no sense."""
     for name, check in row_of(step.fault).checks.items():
         if why := check(getattr(step.fault, name)):
             raise _Wrong(f"{where}.fault.{name}", why)
@@ -179,7 +181,7 @@ def _check_trigger(where: str, trigger: Trigger) -> None:
     elif isinstance(trigger, FirstUnseen):
         for key in trigger.keys:
             if key not in KEYS:
-                raise _Wrong(f"{where}.keys", f"a point has no key {key!r} (it has {', '.join(KEYS)})")
+                raise _Wrong(f"{where}.keys", f"{key!r} is not a key of a point (known keys: {', '.join(KEYS)})")
     for index, compare in enumerate(getattr(trigger, "state", ())):
         _check_compare(f"{where}.state[{index}]", compare)
 

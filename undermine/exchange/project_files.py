@@ -1,7 +1,7 @@
-"""Which files of a project another machine needs to run it: found by looking, never by running anything.
+"""Finds the files of a project that another machine needs to run it. It reads files and never runs anything.
 
-The configuration, the plug-in file, scripts and adapters that the configuration names inside the project, what these import from
-it, and what `campaign.files` names. What cannot be taken along is said.
+These are the configuration, the plug-in file, the scripts and adapters that the configuration names inside the project, the files
+that these import, and the files of `campaign.files`. A warning names each file that is left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EVERYWHERE = ("/dev/", "/proc/", "/sys/", "/bin/sh", "/usr/bin/env", "/tmp/")
 
 
 class Files(msgspec.Struct, frozen=True):
-    """The files by their name inside the project, and what whoever takes them along should know."""
+    """The files by their name inside the project, and warnings about them."""
 
     content: dict[str, bytes]
     executable: frozenset[str]
@@ -38,7 +38,7 @@ class Files(msgspec.Struct, frozen=True):
 
 
 def collect(config: Config, include: Sequence[str] = ()) -> Files:
-    """All that is needed, as far as can be told."""
+    """Return the files that the configuration needs, and those that match `include`."""
     project = Path(config.project)
     home = _Home(project, config.dir)
     name = home.take(Path(config.path).resolve(), "the configuration")
@@ -62,7 +62,7 @@ def collect(config: Config, include: Sequence[str] = ()) -> Files:
 
 
 class _Home:
-    """The files taken so far."""
+    """The files collected so far."""
 
     def __init__(self, project: Path, results: Path) -> None:
         self.project = project
@@ -73,11 +73,11 @@ class _Home:
         self._bytes = 0
 
     def holds(self, name: str) -> bool:
-        """Is this file, or something in this folder, taken?"""
+        """True if this file, or a file in this folder, was taken."""
         return name in self.content or any(taken.startswith(f"{name}/") for taken in self.content)
 
     def take(self, path: Path, key: str) -> str:
-        """Take one file that must be there; its name inside the project."""
+        """Take one file that must exist. Return its name inside the project."""
         try:
             name = Path(os.path.normpath(path)).relative_to(self.project).as_posix()
             if not path.resolve().is_relative_to(self.project):
@@ -98,15 +98,15 @@ class _Home:
         self._bytes += info.st_size
         if info.st_size > _FILE_BYTES_MAX or self._bytes > BYTES_MAX or len(self.content) >= FILES_MAX:
             raise UserError(
-                f"the project's files are too many or too large for a bundle (at {name}; at most {FILES_MAX} files with "
-                f"{BYTES_MAX >> 20} MiB); name fewer in campaign.files"
+                f"the project has too many or too large files for a bundle (at {name}; the limits are {FILES_MAX} files and "
+                f"{BYTES_MAX >> 20} MiB); list fewer in campaign.files"
             )
         self.content[name] = data
         if info.st_mode & 0o111:
             self.executable.add(name)
 
     def take_python(self, path: Path, key: str) -> None:
-        """A file and, if it is Python, what it imports from the folders that it can import from here."""
+        """Take a file and the modules of the project that it imports."""
         waiting = [path]
         while waiting:
             file = waiting.pop()
@@ -120,7 +120,7 @@ class _Home:
         return path.relative_to(self.project).as_posix()
 
     def _take_parents(self, name: str) -> None:
-        """A module of a package needs the package."""
+        """Take the `__init__.py` of each package around the file."""
         for parent in Path(name).parents:
             init = self.project / parent / "__init__.py"
             if parent.parts and init.is_file():
@@ -144,35 +144,35 @@ class _Home:
                     yield from (path for path in _modules(where, dotted) if path.is_relative_to(self.project))
 
     def may_take(self, path: Path, pattern: str) -> bool:
-        """Is this something a pattern means, rather than a leftover, a result, a secret or a way out of the project?"""
+        """True unless the file is a leftover, a result, hidden, or a link out of the project."""
         inside = Path(os.path.normpath(path)).relative_to(self.project)
         if _is_leftover(inside) or path.resolve().is_relative_to(self._results):
             return False
         if hidden := _hidden(inside, pattern):
             if hidden == inside.name and path.is_file():
-                self.warnings.append(f"{inside} is left out: hidden files must be named with their dot")
+                self.warnings.append(f"{inside} is left out because it is hidden; to add it, name it with its dot")
             return False
         if not path.resolve().is_relative_to(self.project):
-            self.warnings.append(f"{inside} is left out: it leads out of the project")
+            self.warnings.append(f"{inside} is left out because it links to a place outside of the project")
             return False
         return path.is_file()
 
 
 def _is_leftover(inside: Path) -> bool:
-    """Of Python, of version control, or of ours: bundles and what they were unpacked to."""
+    """True for files of Python, of version control, and for bundles, packed or unpacked."""
     ours = any(part.endswith(_BUNDLES) for part in inside.parts)
     return ours or bool(_SKIPPED & set(inside.parts)) or inside.suffix == ".pyc"
 
 
 def _hidden(inside: Path, pattern: str) -> str:
-    """The first part of the name that begins with a dot which the pattern does not show: it may be a secret (`.env`)."""
+    """The first hidden part of the name that the pattern does not name. Hidden files may be secrets, like `.env`."""
     named = [part for part in Path(pattern).parts if part.startswith(".")]
     hidden = (part for part in inside.parts if part.startswith("."))
     return next((part for part in hidden if not any(fnmatchcase(part, name) for name in named)), "")
 
 
 def _modules(roots: Iterable[Path], dotted: str) -> Iterator[Path]:
-    """The files of a dotted name, with those of the packages above it; the last part may be a name in a module."""
+    """The files of a dotted name and of the packages above it. Its last part may be a name in a module."""
     parts = dotted.split(".")
     for root in roots:
         for length in range(1, len(parts) + 1):
@@ -195,21 +195,21 @@ def _take_pattern(home: _Home, pattern: str, key: str) -> None:
     for path in found:
         home.take(path, key)
     if not found:
-        home.warnings.append(f"{key}: nothing matches {pattern!r}")
+        home.warnings.append(f"{key}: no file matches {pattern!r}")
 
 
 def _glob(project: Path, pattern: str, key: str) -> list[Path]:
     try:
         return list(project.glob(pattern))
     except (ValueError, NotImplementedError) as error:
-        raise UserError(f"{key} {pattern!r} is no pattern: {error}") from None
+        raise UserError(f"{key} {pattern!r} is not a valid pattern: {error}") from None
 
 
-# --- what the configuration names
+# --- names in the configuration
 
 
 def _templates(config: Config) -> Iterator[tuple[str, str]]:
-    """Every text of the configuration that becomes part of a command or its environment, with its key."""
+    """Every text of the configuration that is used in a command or its environment, with its key."""
     for name, role in config.roles.items():
         for key, texts in _role_texts(role):
             yield from ((f"roles.{name}.{key}", text) for text in texts)
@@ -225,18 +225,18 @@ def _role_texts(role: Role) -> Iterator[tuple[str, Iterable[str]]]:
 
 
 def _elsewhere(config: Config) -> Iterator[str]:
-    """Paths of this machine, which must be there too."""
-    told = set()
+    """A warning for each absolute path in the configuration."""
+    warned = set()
     texts = [*_templates(config), *((f"params.{name}", str(value)) for name, value in config.params.items())]
     for key, text in texts:
         for path in _ABSOLUTE.findall(text):
-            if not path.startswith(_EVERYWHERE) and (key, path) not in told:
-                told.add((key, path))
-                yield f"{key} names {path}: it must exist there"
+            if not path.startswith(_EVERYWHERE) and (key, path) not in warned:
+                warned.add((key, path))
+                yield f"{key} names {path}, which must also exist on the other machine"
 
 
 def _forgotten(config: Config, home: _Home) -> Iterator[str]:
-    """What is in the project and needed, as it seems, but was not taken."""
+    """A warning for each file that seems to be needed and was not taken."""
     for role in config.roles.values():
         words = role.command
         modules = {words[index + 1] for index, word in enumerate(words[:-1]) if word == "-m"}
@@ -244,9 +244,9 @@ def _forgotten(config: Config, home: _Home) -> Iterator[str]:
             place = home.project.joinpath(*module.split("."))
             there = [path for path in (place, place.with_name(place.name + ".py")) if path.exists()]
             if there and not any(home.holds(path.relative_to(home.project).as_posix()) for path in there):
-                yield f"roles.{role.name} runs {module}, which is not in the bundle: name its files in campaign.files"
+                yield f"roles.{role.name} runs {module}, which is not in the bundle; add its files to campaign.files"
     for key, text in _templates(config):
         for found in _IN_PROJECT.findall(text):
             name = os.path.normpath(found)
             if (home.project / name).exists() and not home.holds(name):
-                yield f"{key} names {{project}}/{name}, which is not in the bundle: name its files in campaign.files"
+                yield f"{key} names {{project}}/{name}, which is not in the bundle; add its files to campaign.files"

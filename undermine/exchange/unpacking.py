@@ -29,7 +29,7 @@ _MANIFEST_BYTES_MAX = 8 << 20
 
 
 class Unpacked(msgspec.Struct, frozen=True):
-    """A bundle on disk: its folder and what it says of itself."""
+    """A bundle on disk: its folder and its manifest."""
 
     folder: str
     manifest: Manifest
@@ -40,7 +40,7 @@ class Unpacked(msgspec.Struct, frozen=True):
 
 
 def is_bundle(path: Path) -> bool:
-    """Does it begin as a zip file does?"""
+    """True if the file begins like a zip file."""
     try:
         with open(path, "rb") as stream:
             return stream.read(2) == b"PK"
@@ -49,19 +49,19 @@ def is_bundle(path: Path) -> bool:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """What a bundle says of itself, without unpacking it."""
+    """The manifest of a bundle. Nothing is unpacked."""
     with _opened(path) as archive:
         return _manifest(path, archive)
 
 
 def unpack(path: Path, folder: Path) -> Unpacked:
-    """Write the bundle's files into a folder of their own; a folder that holds just them is used as it is."""
+    """Write the files of the bundle to their own folder. A folder that holds the same files is used as it is."""
     with _opened(path) as archive:
         members = _checked(path, archive)
         manifest = _manifest(path, archive)
         name = PurePosixPath(manifest.config)
         if f"{PROJECT}/{name}" not in {info.filename for info in members}:
-            raise _damaged(path, f"its configuration {manifest.config!r} is not in it")
+            raise _damaged(path, f"it does not hold its configuration {manifest.config!r}")
         if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
             _compare(path, archive, members, folder)
         else:
@@ -79,7 +79,7 @@ _ZIP_ERRORS = (
     RuntimeError,
     ValueError,
 )
-"""All that the standard library raises over a file that was damaged."""
+"""All errors that the standard library raises for a damaged file."""
 
 
 def _opened(path: Path) -> zipfile.ZipFile:
@@ -90,7 +90,7 @@ def _opened(path: Path) -> zipfile.ZipFile:
     except (FileNotFoundError, IsADirectoryError):
         raise UserError(f"there is no file {path}") from None
     except _ZIP_ERRORS as error:
-        raise _damaged(path, str(error) or "it ends too early") from None
+        raise _damaged(path, str(error) or "it is truncated") from None
 
 
 _END = struct.Struct("<4s4H2LH")
@@ -99,23 +99,23 @@ _COMMENT_BYTES_MAX = 1 << 16
 
 
 def _too_much(path: Path) -> str:
-    """Why not even the list of members should be read; "" if it may: the standard library reads all of it at once."""
+    """Why the list of members must not be read; "" if it may. The standard library would read all of it into memory."""
     with open(path, "rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - _END.size - _COMMENT_BYTES_MAX))
         tail = stream.read()
     at = tail.rfind(_END_MARK)
     if at < 0 or len(tail) - at < _END.size:
-        return "it ends too early"
+        return "it is truncated"
     if _LARGE_MARK in tail[max(0, at - 20) : at]:
-        return "it has the form of a very large file"
+        return "it uses the format for very large files"
     directory_bytes = _END.unpack_from(tail, at)[5]
     return f"it has more than {_MEMBERS_MAX} files" if directory_bytes > _DIRECTORY_BYTES_MAX else ""
 
 
 def _damaged(path: Path, why: str) -> UserError:
     why = "".join(c if c.isprintable() else "?" for c in why[:300])
-    return UserError(f"{path} is no bundle, or it is damaged: {why}; make it anew with `undermine bundle`")
+    return UserError(f"{path} is not a valid bundle: {why}; create it again with `undermine bundle`")
 
 
 def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
@@ -129,7 +129,9 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
     try:
         version = msgspec.json.decode(data, type=_Format).format
         if version > FORMAT:
-            raise UserError(f"{path} has format {version}, and this undermine reads up to {FORMAT}; use a newer one")
+            raise UserError(
+                f"{path} has format {version}, but this version reads formats up to {FORMAT}; install a newer one"
+            )
         return msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _damaged(path, f"its {MANIFEST} cannot be read: {error}") from None
@@ -140,12 +142,12 @@ class _Format(msgspec.Struct):
 
 
 def _checked(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """All members, none of which can reach out of its folder or fill the disk."""
+    """All members; none can be written outside of the folder or fill the disk."""
     members = archive.infolist()
     if len(members) > _MEMBERS_MAX:
         raise _damaged(path, f"it has {len(members)} files, more than {_MEMBERS_MAX}")
     if sum(info.file_size for info in members) > _TOTAL_BYTES_MAX:
-        raise _damaged(path, f"its files have more than {_TOTAL_BYTES_MAX >> 20} MiB")
+        raise _damaged(path, f"its files are larger than {_TOTAL_BYTES_MAX >> 20} MiB in total")
     names: set[str] = set()
     for info in members:
         if why := _refused(info, names):
@@ -158,38 +160,38 @@ def _checked(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
 
 
 def _refused(info: zipfile.ZipInfo, names: set[str]) -> str:
-    """Why a member must not be written; "" if it may."""
+    """Why a member must not be written; "" if it may be."""
     name, kind = info.filename, stat.S_IFMT(info.external_attr >> 16)
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in name or not name.isprintable():
-        return "is no name of a file inside it"
+        return "is not a safe file name"
     if len(name) > _NAME_LENGTH_MAX or len(parts) > _DEPTH_MAX:
         return "has a name that is too long"
     if name != MANIFEST and (len(parts) < 2 or parts[0] not in (PROJECT, EVIDENCE)):
-        return f"does not belong into {PROJECT} or {EVIDENCE}"
+        return f"is not in {PROJECT}/ or {EVIDENCE}/"
     if kind not in (0, stat.S_IFREG):
         return "is not a plain file"
     if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        return "is encrypted or compressed in another way"
+        return "is encrypted or uses an unknown compression"
     if info.file_size > _MEMBER_BYTES_MAX:
-        return f"has more than {_MEMBER_BYTES_MAX >> 20} MiB"
-    return "is there twice" if name in names else ""
+        return f"is larger than {_MEMBER_BYTES_MAX >> 20} MiB"
+    return "occurs twice" if name in names else ""
 
 
 def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """Its bytes: never more than it says it has, whatever is compressed in it."""
+    """The bytes of a member, never more than the size that it declares."""
     try:
         with archive.open(info) as stream:
             data = stream.read(info.file_size + 1)
     except _ZIP_ERRORS as error:
-        raise _damaged(path, f"{info.filename!r}: {error or 'it ends too early'}") from None
+        raise _damaged(path, f"{info.filename!r}: {error or 'it is truncated'}") from None
     if len(data) != info.file_size:
-        raise _damaged(path, f"{info.filename!r} has not the size that it says")
+        raise _damaged(path, f"{info.filename!r} does not have the size that it declares")
     return data
 
 
 def _extract(path: Path, archive: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], folder: Path) -> None:
-    """All or nothing: under another name until everything is there."""
+    """Write all files under a temporary name, then rename the folder."""
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
     try:
         temporary.mkdir(mode=0o700, parents=True)
@@ -214,7 +216,7 @@ def _not_unpacked(path: Path, folder: Path, error: OSError) -> UserError:
 
 
 def _compare(path: Path, archive: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], folder: Path) -> None:
-    """A folder that is there must be this very bundle; nothing in it is ever overwritten."""
+    """Refuse a folder that differs from the bundle. Nothing in it is overwritten."""
     for info in members:
         target = folder / info.filename
         try:
@@ -222,9 +224,9 @@ def _compare(path: Path, archive: zipfile.ZipFile, members: Sequence[zipfile.Zip
         except OSError:
             same = False
         if not same and info.filename == MANIFEST:
-            raise UserError(f"{folder} is there and holds something else; choose another --dir, or remove it")
+            raise UserError(f"{folder} exists and holds other files; choose another --dir, or remove the folder")
         if not same:
             raise UserError(
-                f"{target} is not as it is in {path}; to run what is there say -c {folder / PROJECT}, "
+                f"{target} differs from the file in {path}; to run the changed files use -c {folder / PROJECT}, "
                 "else choose another --dir or remove the folder"
             )

@@ -1,4 +1,4 @@
-"""Finding: failing runs judged to be the same bug; JudgedRun: the part of a run that this needs."""
+"""Finding: failing runs judged to be the same bug. JudgedRun: the part of a run that this judgement needs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord, RunStatus, SlowOp, Verdict
 
 Landing = tuple[int, Point]
-"""A step that fired, and the point at which it did."""
+"""The number of a step that fired, and the point at which it fired."""
 
 
 class JudgedRun(msgspec.Struct, frozen=True):
-    """The status and symptom of a run, and where its steps fired."""
+    """How a run ended, and where its steps fired."""
 
     run: int
     strategy: str
@@ -33,7 +33,7 @@ class JudgedRun(msgspec.Struct, frozen=True):
 
 
 def landings(record: RunRecord) -> tuple[Landing, ...]:
-    """Every step that took effect, and its point; if no moment was recorded, the point that its trigger names."""
+    """Every step that took effect, with its point; without a recorded moment, the point that its trigger names."""
     points: dict[int, Point] = {}
     for moment in record.moments:
         points.setdefault(moment.step, moment.point)
@@ -47,7 +47,7 @@ def landings(record: RunRecord) -> tuple[Landing, ...]:
 
 
 def as_planned(landed: Sequence[Landing], plan: Plan) -> tuple[Landing, ...]:
-    """The landings, without the keys that the plan leaves open, such as the node or the target of the operation."""
+    """The landings without the keys that the plan leaves open, such as the node or the target."""
     out = []
     for number, point in landed:
         at = final_at(plan.steps[number].trigger)
@@ -57,7 +57,7 @@ def as_planned(landed: Sequence[Landing], plan: Plan) -> tuple[Landing, ...]:
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """Another way to the same symptom: the shortest plan whose fault hits this place in the target."""
+    """Another plan with the same symptom: the shortest one whose fault hits this place in the target."""
 
     site: str
     plan: Plan
@@ -66,9 +66,9 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 class Realism(msgspec.Struct, frozen=True):
-    """Whether a slow device could cause the delays of a plan, and the reason.
+    """Whether a slow device could cause the delays of a plan, and how the tool knows.
 
-    `unchecked`: it could not be found out. "": there is no delay, or realism is not checked.
+    `unchecked`: the tool could not find out. "": the plan has no delay, or the check is off.
     """
 
     answer: Literal["", "realistic", "dropped", "unchecked"] = ""
@@ -91,23 +91,23 @@ class Finding(msgspec.Struct, frozen=True):
     strategies: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
     tries: int = 0
-    """Re-runs with the long wait in which the fault fired in the same place."""
+    """Re-runs with the long wait in which the fault fired at the same point."""
     hits: int = 0
     elsewhere: int = 0
-    """Re-runs that do not count: the fault fired elsewhere or not at all, or the run broke."""
+    """Re-runs that prove nothing: the fault fired elsewhere or not at all, or the run broke."""
     control_tries: int = 0
-    """Runs that were held at the same moments without the fault."""
+    """Runs of the control."""
     control_hits: int = 0
     variants: tuple[Variant, ...] = ()
-    """The other places at which faults led to the symptom, most frequent first: it may be more than one bug."""
+    """Other places at which faults led to the symptom, most frequent first. They may be other bugs."""
     faults: tuple[str, ...] = ()
-    """The kinds of faults that led to the symptom."""
+    """The kinds of faults that led to it."""
     shown_by: int = 0
-    """The run that shows it best: a confirmed one if there is one."""
+    """The run that shows it best: a confirmed run if there is one."""
     realism: Realism = Realism()
-    """For a delay: could a slow device cause it?"""
+    """For delays: could a slow device cause them?"""
     suppressed: str = ""
-    """The reason in the user's suppression; "" if there is none."""
+    """The reason that the user gave for suppressing it ("" if it is not suppressed)."""
 
     @property
     def confirmed(self) -> bool:
@@ -115,17 +115,17 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def flaky(self) -> bool:
-        """The symptom also occurred without the fault."""
+        """Did the symptom also come without the fault?"""
         return self.control_hits > 0
 
     @property
     def dropped(self) -> bool:
-        """The finding was reproduced, but by a delay that no slow device causes."""
+        """Was it reproduced, but only by a delay that no slow device causes?"""
         return self.confirmed and self.realism.answer == "dropped"
 
     @property
     def believed(self) -> bool:
-        """Does the finding count as a bug? It was reproduced or not re-run, needs a realistic fault, and isn't suppressed."""
+        """Is it reported? It was reproduced or not yet re-run, needs a fault that can happen, and is not suppressed."""
         untried = not self.tries and not self.elsewhere
         return (self.confirmed or untried) and not (self.flaky or self.dropped or self.suppressed)
 

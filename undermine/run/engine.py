@@ -13,7 +13,7 @@ import msgspec
 from undermine.config.schema import Config
 from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.guardian_client.link import tool_identity
-from undermine.deployments.local import markers
+from undermine.deployments.node_probes import markers
 from undermine.model.errors import UserError
 from undermine.model.injected import Stage
 from undermine.model.plan import Plan

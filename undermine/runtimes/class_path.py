@@ -1,4 +1,4 @@
-"""Whether anything is on the class path of a Java command. A JVM would only say that it cannot find the main class."""
+"""Finds out whether the class path of a Java command is empty. A JVM would only report that the main class is missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OPTIONS = ("-cp", "-classpath", "--class-path")
 
 
 def class_path_of(command: Sequence[str]) -> str:
-    """The class path that a command names, "" if none: behind `-jar` all words are the program's."""
+    """The class path of a command; "" if it has none. All words after `-jar` belong to the program."""
     for word, following in pairwise(command):
         if word == "-jar":
             return ""
@@ -23,7 +23,7 @@ def class_path_of(command: Sequence[str]) -> str:
 
 
 def is_empty(class_path: str, folder: Path | None) -> bool:
-    """True if no part of it exists. Where relative parts are is not known without the folder that the JVM runs in."""
+    """True if no part of it exists. Without the folder that the JVM runs in, relative parts count as existing."""
     parts = [Path(folder or "", part) for part in class_path.split(os.pathsep) if part]
     if not all(part.is_absolute() for part in parts):
         return False
