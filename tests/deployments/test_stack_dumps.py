@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from network_helpers import needs_cgroups
-from node_helpers import until
+from waiting import wait_until
 
 from undermine.deployments import cgroups, stacks
 from undermine.deployments.guardian.processes import stat_fields
@@ -100,7 +100,7 @@ def test_programs_that_took_the_place_of_an_agents_are_left_alone(processes: Pro
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
-    until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", "it has become another program")
+    wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", what="it has become another program")
     assert gather(processes.folder) == ()
     assert process.poll() is None
 
@@ -118,7 +118,7 @@ def test_the_dead_are_not_asked(processes: Processes) -> None:
 def test_who_stands_still_is_not_waited_for(processes: Processes) -> None:
     process = processes.start("catch")
     process.send_signal(signal.SIGSTOP)
-    until(lambda: stat_fields(f"/proc/{process.pid}/stat")[0] == b"T", "it has stopped")
+    wait_until(lambda: stat_fields(f"/proc/{process.pid}/stat")[0] == b"T", what="it has stopped")
     assert [one.problem for one in gather(processes.folder, timeout_s=60)] == [stacks.STANDS_STILL]
 
 
@@ -129,7 +129,7 @@ def test_who_is_frozen_is_not_waited_for(processes: Processes) -> None:
     try:
         (folder / "cgroup.procs").write_text(str(process.pid))
         (folder / "cgroup.freeze").write_text("1")
-        until(lambda: "frozen 1" in (folder / "cgroup.events").read_text(), "it is frozen")
+        wait_until(lambda: "frozen 1" in (folder / "cgroup.events").read_text(), what="it is frozen")
         assert [one.problem for one in gather(processes.folder, timeout_s=60)] == [stacks.STANDS_STILL]
     finally:
         cgroups.kill(folder)

@@ -10,7 +10,7 @@ from undermine.model.faults import Crash, Delay, Fault, Hold
 from undermine.model.finding import JudgedRun, Realism
 from undermine.model.plan import At, FirstUnseen, Plan, Step, Then
 from undermine.model.point import Point
-from undermine.model.run import Lead, SlowOp
+from undermine.model.run import AwaitedRequest, SlowOp
 from undermine.testing import point
 
 POSSIBLE = {"disk": "", "network": ""}
@@ -18,7 +18,7 @@ WRITE, SYNC = point("file.write"), point("file.fsync")
 SEND = point("net.send", target="peer:n2")
 RECV = point("net.recv", target="peer:n2")
 ACCEPT, CONNECT = point("net.accept", target="listen"), point("net.connect", target="peer:n2")
-LEAD = Lead(SEND, 3, 1)
+LEAD = AwaitedRequest(SEND, 3, 1)
 
 
 def failed(*steps: tuple[Point, Fault]) -> JudgedRun:

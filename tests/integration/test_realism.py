@@ -22,9 +22,9 @@ from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, RunView
-from undermine.run import runner
+from undermine.run import run_in_progress
 from undermine.run.engine import Engine, open_engine
-from undermine.run.slowing import SlowDevices, lacking_devices
+from undermine.run.slow_devices import SlowDevices, lacking_devices
 from undermine.store.database import Store
 
 pytestmark = pytest.mark.slow
@@ -198,8 +198,8 @@ def test_slow_devices_end_if_the_rest_of_a_run_cannot_be_made(
     def fails(*_: object) -> None:
         raise OSError("no memory")
 
-    monkeypatch.setattr(runner, "SlowDevices", make)
-    monkeypatch.setattr(runner, part, fails)
+    monkeypatch.setattr(run_in_progress, "SlowDevices", make)
+    monkeypatch.setattr(run_in_progress, part, fails)
     plan = Plan((Step(At(Point.of({"op": "file.fsync"})), Hold("delay")),))
     with pytest.raises(OSError, match="no memory"):
         courier.run(plan, DELAY_S)

@@ -78,7 +78,7 @@ def gather(
     asked_ns = time.monotonic_ns()
     ask_all()
     found: dict[_Process, ProcessStacks] = {}
-    asked: list[_Process] = []
+    waiting_for: list[_Process] = []
     for process in _processes(trace_dir):
         problem = _ask(process, trace_dir)
         if problem is None:
@@ -86,8 +86,8 @@ def gather(
         if problem:
             found[process] = process.with_problem(problem)
         else:
-            asked.append(process)
-    found |= _answers(trace_dir, asked, asked_ns, timeout_s)
+            waiting_for.append(process)
+    found |= _answers(trace_dir, waiting_for, asked_ns, timeout_s)
     return tuple(found[process] for process in sorted(found, key=lambda p: (p.node, p.incarnation, p.pid)))
 
 
@@ -166,14 +166,14 @@ def _is_frozen(folder: Path) -> bool:
         return False
 
 
-def _answers(trace_dir: Path, asked: list[_Process], asked_ns: int, timeout_s: float) -> dict[_Process, ProcessStacks]:
+def _answers(trace_dir: Path, processes: list[_Process], asked_ns: int, timeout_s: float) -> dict[_Process, ProcessStacks]:
     """Wait for the files of those that were asked.
 
     They are asked again now and then: a signal that comes just before a thread begins to wait does not wake it up.
     """
     found: dict[_Process, ProcessStacks] = {}
     begun = last = time.monotonic()
-    waiting = list(asked)
+    waiting = list(processes)
     while waiting:
         now = time.monotonic()
         for process in list(waiting):

@@ -5,7 +5,7 @@ with a hold in place of every delay, and the device below the operation becomes 
 decides: if it is shorter than the device's delay, a slow device does not delay the operation, and the finding is dropped.
 
 A receive that did not wait proves nothing if its data had arrived before the network was slow. Then one more run makes the
-network slow before the request that this data answers (`Lead`).
+network slow before the request that this data answers (`AwaitedRequest`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from undermine.model.faults import Delay, Hold, capability
 from undermine.model.finding import JudgedRun, Realism, as_planned
 from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, final_at
 from undermine.model.point import DISK, NETWORK, RECEIVES, Point
-from undermine.model.run import Lead, SlowOp
+from undermine.model.run import AwaitedRequest, SlowOp
 
 RUNS_MAX = 2
 """How many runs of one probe are made until one fires where the first failing run did."""
@@ -40,7 +40,7 @@ def delays_of(plan: Plan) -> tuple[int, ...]:
     return tuple(number for number, step in enumerate(plan.steps) if isinstance(step.fault, Delay))
 
 
-def probe(plan: Plan, leads: Mapping[int, Lead] = {}) -> Plan:
+def probe(plan: Plan, leads: Mapping[int, AwaitedRequest] = {}) -> Plan:
     """The plan with holds in place of its delays: each operation is held before it begins, so that a device can be made slow.
 
     Other faults stay, since later steps may need them. If a step has a lead, the device is slow from the lead on.
@@ -118,7 +118,7 @@ def _impossible(delays: Sequence[tuple[Step, Point]], lacking: Lacking) -> str:
 
 
 def _known(
-    first: JudgedRun, plan: Plan, runs: Sequence[JudgedRun], leads: Mapping[int, Lead]
+    first: JudgedRun, plan: Plan, runs: Sequence[JudgedRun], leads: Mapping[int, AwaitedRequest]
 ) -> tuple[tuple[SlowOp, ...], Plan | None]:
     """The delayed operations in a run that counts, by the steps of the first plan; else the plan to run."""
     places = _places(first.plan, leads)
@@ -134,7 +134,7 @@ def _known(
     return (), plan if len(runs) < RUNS_MAX else None
 
 
-def _places(plan: Plan, leads: Mapping[int, Lead]) -> dict[int, int]:
+def _places(plan: Plan, leads: Mapping[int, AwaitedRequest]) -> dict[int, int]:
     """For each step of the probe, its step in the original plan."""
     places: dict[int, int] = {}
     number = 0
