@@ -20,7 +20,7 @@ from undermine.model.finding import Finding, Realism, Variant
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
 from undermine.model.point import CLIENT, Point
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.protocols import PointSeen
 from undermine.report import data, head, html
 from undermine.report.html import write_report
@@ -342,7 +342,7 @@ def test_hostile_text_everywhere(tmp_path: Path) -> None:
     what = Plan((Step(At(where), Error(loud)),), 1, loud, loud)
     big = loud + "A" * 3_000_000
     long = loud + "A" * 5_000
-    doing = Doing(long, (long, *[loud] * 100), (loud,), (loud, *[long] * 20), loud, loud)
+    doing = ThreadStack(long, (long, *[loud] * 100), (loud,), (loud, *[long] * 20), loud, loud)
     made_record = record(
         0,
         what,
@@ -600,8 +600,8 @@ def test_dropped_findings_have_their_own_section(tmp_path: Path) -> None:
 
 
 def test_stuck_threads_come_before_idle_ones() -> None:
-    idle, waits = Doing("idle"), Doing("waits", waits="Future")
-    holder, stuck = Doing("holder", holds=("lock@1",)), Doing("stuck", waits="lock@1", kind="task")
+    idle, waits = ThreadStack("idle"), ThreadStack("waits", waits="Future")
+    holder, stuck = ThreadStack("holder", holds=("lock@1",)), ThreadStack("stuck", waits="lock@1", kind="task")
     rows = process_rows(
         [ProcessStacks("n1", 1, 5, 0, (idle,)), ProcessStacks("n2", 2, 6, 0, (idle, waits, holder, stuck))]
     )

@@ -95,7 +95,7 @@ class Conditions(msgspec.Struct, frozen=True):
     """What the tool breaks without a receipt, to show that checkers can fail."""
 
 
-class Lead(msgspec.Struct, frozen=True):
+class AwaitedRequest(msgspec.Struct, frozen=True):
     """The request that a receive may answer: the `nth` occurrence of this point, as a step before the receive counts it. The
     receive is then the `then_nth` occurrence of its own point."""
 
@@ -122,7 +122,7 @@ class SlowOp(msgspec.Struct, frozen=True):
     """Had its thread already waited for the data in a poll?"""
     unblocked: bool | None = False
     """Is its connection non-blocking, as far as the trace shows: does the thread or an event loop poll for it? None: unknown."""
-    lead: Lead | None = None
+    lead: AwaitedRequest | None = None
     unknown: str = ""
     """Why its time proves nothing ("" if it does)."""
 

@@ -39,7 +39,8 @@ from undermine.model.stacks import ProcessStacks
 from undermine.run.agent_files import AgentFiles, variable_slots
 from undermine.run.lateness import Lateness
 from undermine.run.recording import save_view, status_of
-from undermine.run.slowing import SlowDevices, slow_ops
+from undermine.run.slow_devices import SlowDevices
+from undermine.run.slow_operations import slow_operations
 from undermine.run.tool_faults import Saboteur, ToolFaults
 from undermine.run.user_calls import UserCalls, exit_code, helper_died
 from undermine.run.watching import HealthLog, Operations
@@ -289,10 +290,10 @@ class RunInProgress:
         hang_s = self._config.run.hang_s
         deadline = max(usual, time.monotonic() + self._limit_s(hang_s))
         operations.follow()
-        asked = operations.pending
+        pending_when_healed = operations.pending
         while not call.wait(_WATCH_S):
             operations.follow()
-            if asked and not asked & operations.pending:
+            if pending_when_healed and not pending_when_healed & operations.pending:
                 return True
             if time.monotonic() > deadline:
                 return operations.kept and max(operations.waited_s(), operations.quiet_s()) < hang_s
@@ -380,7 +381,7 @@ class RunInProgress:
             health=self._health.samples,
             stacks=explained(self._stacks, trace),
             conditions=self._conditions,
-            slow_ops=slow_ops(self._plan, self._devices, moments, trace.events, exits, self._healed_ns)
+            slow_ops=slow_operations(self._plan, self._devices, moments, trace.events, exits, self._healed_ns)
             if self._devices and self._healed_ns
             else (),
             timing=Timing(

@@ -50,7 +50,7 @@ from undermine.run.agent_files import variable_slots
 from undermine.run.lateness import Lateness
 from undermine.run.recording import save_view
 from undermine.run.run_in_progress import KEY, RunInProgress
-from undermine.run.slowing import lacking_devices
+from undermine.run.slow_devices import lacking_devices
 from undermine.store.rundir import RunDir
 from undermine.userland.client import UserlandClient
 

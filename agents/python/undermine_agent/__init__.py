@@ -50,7 +50,7 @@ def load(path: str) -> None:
     except Exception as error:
         for agent in _loaded:
             agent.off = True
-        _say(config, error)
+        _report(config, error)
     finally:
         sys.dont_write_bytecode = keep
 
@@ -77,7 +77,7 @@ def _in_main_interpreter() -> bool:
     return True
 
 
-def _say(config: dict, error: BaseException) -> None:
+def _report(config: dict, error: BaseException) -> None:
     """Fail open, and write down why."""
     from undermine_agent.core import note_error
 

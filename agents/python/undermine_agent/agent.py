@@ -107,9 +107,9 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         }
 
     def _hello(self) -> dict:
-        said = self._introduction()
-        del said["role"], said["ppid"]
-        return {"type": "hello", **said}
+        hello = self._introduction()
+        del hello["role"], hello["ppid"]
+        return {"type": "hello", **hello}
 
     def _open_file(self) -> None:
         config = self.config

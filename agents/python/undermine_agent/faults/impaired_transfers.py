@@ -208,12 +208,12 @@ class ImpairedTransfer:
                     if self.op in connection.blackholes:
                         connection.has_lost = connection.has_lost or bool(data)
                         self.lost = True
-                        return _told(original, data)
+                        return _all_sent(original, data)
                 if not self._stalled(sock, connection) and not (connection is not None and connection.queue):
                     break
                 if not is_encrypted(sock) and (connection is None or connection.queued <= QUEUE_MAX):
                     impairments.make(sock, self.subject).put(sock, data)
-                    return _told(original, data)
+                    return _all_sent(original, data)
             if timeout == 0.0:
                 raise _wants(is_encrypted(sock), reads=False)
             if end is not None and monotonic() >= end:
@@ -269,7 +269,7 @@ class ImpairedTransfer:
         if self.op == "net.send":
             if lasting.silences(self.op, self.subject):
                 self.lost = True
-                return _told(original, _bytes(args[1]))
+                return _all_sent(original, _bytes(args[1]))
             return original(*args, **options)
         while True:
             result = original(*args, **options)
@@ -315,7 +315,7 @@ class DroppedTransfer(ImpairedTransfer):
     def _alone(self, sock, original, args, options):
         self.lost = True
         if self.op == "net.send":
-            return _told(original, _bytes(args[1]))
+            return _all_sent(original, _bytes(args[1]))
         original(*args, **options)
         if sock is not None and _gettimeout(sock) == 0.0:
             raise would_block()
@@ -350,7 +350,7 @@ def _bytes(data) -> bytes:
     return bytes(data)
 
 
-def _told(original, data: bytes):
+def _all_sent(original, data: bytes):
     """The answer to the sender: everything was sent."""
     return None if getattr(original, "__name__", "") == "sendall" else len(data)
 

@@ -186,14 +186,14 @@ class State:
         ports, view = self.words[4], self.view
         if not ports or not view[ports + slot]:
             return 0
-        told = ports + PORTS + 2 * slot
-        return view[ports + slot] if view[told] | view[told + 1] << 8 == port else 0
+        port_at = ports + PORTS + 2 * slot
+        return view[ports + slot] if view[port_at] | view[port_at + 1] << 8 == port else 0
 
     def put_caller_at(self, slot: int, port: int, number: int) -> None:
         ports, view = self.words[4], self.view
         if ports:
-            told = ports + PORTS + 2 * slot
-            view[told], view[told + 1] = port & 0xFF, port >> 8
+            port_at = ports + PORTS + 2 * slot
+            view[port_at], view[port_at + 1] = port & 0xFF, port >> 8
             view[ports + slot] = number
 
     def text(self, slot: int):

@@ -189,7 +189,7 @@ class Peers:
         except OSError:
             return 0
 
-    def tell_port(self, sock, address) -> None:
+    def announce(self, sock, address) -> None:
         """Announce this node to the other side as the caller."""
         if self.own and not self.hosts:
             try:

@@ -209,9 +209,9 @@ def _hook_connect(agent, peers, cls) -> None:
         return peers.learn(sock, subject)
 
     def begun(sock, address, subject, is_seen):
-        peers.tell_port(sock, address)
+        peers.announce(sock, address)
         peers.connected(sock, subject)
-        _tell_limit(peers, sock, is_seen)
+        _report_limit(peers, sock, is_seen)
 
     def make(original):
         def connect(self, address, /):
@@ -270,7 +270,7 @@ def _hook_connect(agent, peers, cls) -> None:
     on_class(cls, "connect_ex", make_ex)
 
 
-def _tell_limit(peers, sock, is_seen: bool = True) -> None:
+def _report_limit(peers, sock, is_seen: bool = True) -> None:
     """Report the time limit of a new connection: the default, or one that was set before an unseen connect."""
     if peers.limited is not None and _gettimeout(sock) and not (is_seen and _socket.getdefaulttimeout() is None):
         peers.limited(sock)
@@ -301,7 +301,7 @@ def _hook_accept(agent, peers, cls) -> None:
                 for sock in made:
                     _base.close(sock)
                 raise
-            _tell_limit(peers, result[0])
+            _report_limit(peers, result[0])
             return result
 
         return accept

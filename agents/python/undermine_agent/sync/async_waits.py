@@ -100,7 +100,7 @@ def _putting(agent, items):
 def _getting(agent, items):
     """Hook `get`, also where `as_completed` gets the next finished future from its own queue."""
     own, operation, queue = own_caller(agent), agent.operations["queue.get"], by_address("queue")
-    behind, several, frame = own_behind(agent, "asyncio"), MultiWait(agent), sys._getframe
+    behind, waits, frame = own_behind(agent, "asyncio"), MultiWait(agent), sys._getframe
     has_waits = agent.observes("sync")
 
     def make(original):
@@ -110,7 +110,7 @@ def _getting(agent, items):
                 since = monotonic_ns()
                 item = await original(self)
                 if item is not None:
-                    several.over((item,), since)
+                    waits.over((item,), since)
                 return item
             if is_own or made_at is not None:
                 call = agent.enter(operation, queue(self), 0, 0, None if is_own else asked_at(agent, made_at))

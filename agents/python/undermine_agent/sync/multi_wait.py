@@ -45,7 +45,7 @@ class MultiWait:
 
 def install_threads(agent, base) -> None:
     """Hook `wait` and `as_completed` of `concurrent.futures._base`."""
-    several, own, operation = MultiWait(agent), own_caller(agent), agent.operations["future.wait"]
+    waits, own, operation = MultiWait(agent), own_caller(agent), agent.operations["future.wait"]
     size_of, futures = limit(0), Subject("futures")
 
     def make_wait(original):
@@ -54,7 +54,7 @@ def install_threads(agent, base) -> None:
                 return original(fs, timeout, return_when)
             pending, size, since = _pending(fs), size_of(fs, timeout), monotonic_ns()
             result = agent.perform(operation, futures, size, None, original, fs, timeout, return_when)
-            several.over(result.done.intersection(pending), since, size, return_when == _FIRST_COMPLETED)
+            waits.over(result.done.intersection(pending), since, size, return_when == _FIRST_COMPLETED)
             return result
 
         return wait
@@ -74,7 +74,7 @@ def install_threads(agent, base) -> None:
                 latest = [next(found)]
             except StopIteration:
                 return
-            several.over(latest, since, size)
+            waits.over(latest, since, size)
             yield latest.pop()
 
     on_class(base, "wait", make_wait)
@@ -93,10 +93,10 @@ def _pending(futures) -> list:
 
 def install_wait(agent, tasks) -> None:
     """Hook `wait` of `asyncio.tasks`. The result of `gather` is awaited like any future (see `async_waits`)."""
-    several, futures, size_of = MultiWait(agent), Subject("futures"), limit(0)
+    waits, futures, size_of = MultiWait(agent), Subject("futures"), limit(0)
 
     def begun(stack, fs, timeout, return_when, *args):
-        return several.until_done(fs, size_of(fs, timeout), return_when == _FIRST_COMPLETED, stack)
+        return waits.until_done(fs, size_of(fs, timeout), return_when == _FIRST_COMPLETED, stack)
 
     behind = own_behind(agent, "asyncio")  # `wait` warns its caller by frame: no frame of the agent may be there
     made = observed_coroutine(agent, "future.wait", lambda *args, **options: futures, size_of, is_own=behind, begun=begun)
@@ -105,10 +105,10 @@ def install_wait(agent, tasks) -> None:
 
 def install_groups(agent, taskgroups) -> None:
     """Hook `asyncio.taskgroups`: leaving a group means waiting for its tasks."""
-    several, group = MultiWait(agent), Subject("taskgroup")
+    waits, group = MultiWait(agent), Subject("taskgroup")
 
     def begun(stack, owner, *args):
-        return several.until_done(tuple(owner._tasks), stack=stack)
+        return waits.until_done(tuple(owner._tasks), stack=stack)
 
     made = observed_coroutine(agent, "future.wait", lambda *args, **options: group, begun=begun)
     on_coroutine(taskgroups.TaskGroup, "__aexit__", made)

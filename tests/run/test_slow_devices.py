@@ -13,8 +13,9 @@ from undermine.model.faults import Crash, Hold
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.run import Moment, NodeExit, SlowOp
-from undermine.run import slowing
-from undermine.run.slowing import Begun, SlowDevices, held_steps, slow_ops
+from undermine.run import slow_devices
+from undermine.run.slow_devices import SlowDevices, SlowPeriod, held_steps
+from undermine.run.slow_operations import slow_operations
 from undermine.testing import event, point
 
 SECOND = 1_000_000_000
@@ -49,8 +50,8 @@ class Run:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plan: Plan) -> None:
         self.network = FakeDevice()
-        monkeypatch.setattr(slowing, "SlowNetwork", lambda namespace: self.network)
-        monkeypatch.setattr(slowing.slow_disk, "missing", lambda: "no disks here")
+        monkeypatch.setattr(slow_devices, "SlowNetwork", lambda namespace: self.network)
+        monkeypatch.setattr(slow_devices.slow_disk, "missing", lambda: "no disks here")
         self.plan = plan
         folders = {"n1": [tmp_path]}
         self.devices = SlowDevices(plan, DELAY_S, folders, FakePlace(), tmp_path / "door", lambda: None)  # type: ignore[arg-type]
@@ -78,14 +79,14 @@ def timed(*events: Event, at: int = 0, slowed: tuple[Slowed, ...] = (), **more: 
         delay_s = DELAY_S
 
         def __init__(self) -> None:
-            self.begun = {0: Begun(0, point_of(held).devices, SECOND)}
+            self.periods = {0: SlowPeriod(0, point_of(held).devices, SECOND)}
 
         def seen(self, step: int) -> Slowness:
             return Slowness(slowed, **{k: v for k, v in more.items() if k == "blind"})  # type: ignore[arg-type]
 
     exits: tuple[NodeExit, ...] = more.get("exits", ())  # type: ignore[assignment]
     plan = holding(point_of(held))
-    (op,) = slow_ops(plan, Devices(), [moment], events, exits, HEALED)  # type: ignore[arg-type]
+    (op,) = slow_operations(plan, Devices(), [moment], events, exits, HEALED)  # type: ignore[arg-type]
     return op
 
 
@@ -108,7 +109,7 @@ def test_only_holds_that_stand_for_delays_make_devices_slow() -> None:
 def test_a_device_is_slow_from_the_moment_until_healing(run: Run) -> None:
     run.devices.begin(0, "n1", SEND, "")
     assert run.network.done == ["slow by 10"]
-    assert run.devices.begun[0].devices == ("network",)
+    assert run.devices.periods[0].devices == ("network",)
     run.devices.heal()
     run.devices.close()
     assert run.network.done == ["slow by 10", "fast", "closed"]
@@ -123,7 +124,7 @@ def test_a_device_that_cannot_be_slow_breaks_the_run_and_not_the_tool(run: Run) 
 def test_what_is_none_of_its_steps_or_nodes_makes_nothing_slow(run: Run) -> None:
     run.devices.begin(1, "n1", SEND, "")
     run.devices.begin(0, "client", SEND, "")
-    assert run.devices.begun == {}
+    assert run.devices.periods == {}
 
 
 def test_a_problem_of_a_device_is_one_of_the_run(run: Run) -> None:
@@ -158,9 +159,9 @@ class FakeDisks:
 def test_all_folders_of_a_node_are_slow_and_those_of_the_files_that_are_worked_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(slowing.slow_disk, "missing", lambda: "")
-    monkeypatch.setattr(slowing, "SlowDisks", FakeDisks)
-    monkeypatch.setattr(slowing, "SlowNetwork", lambda namespace: FakeDevice())
+    monkeypatch.setattr(slow_devices.slow_disk, "missing", lambda: "")
+    monkeypatch.setattr(slow_devices, "SlowDisks", FakeDisks)
+    monkeypatch.setattr(slow_devices, "SlowNetwork", lambda namespace: FakeDevice())
     store, sync = point("db.commit", target="COMMIT jobs"), point("file.fsync")
     own = {Path("/run/n1"), Path("/shared")}
     plan, place = holding(store, sync, sync), FakePlace()
@@ -173,10 +174,20 @@ def test_all_folders_of_a_node_are_slow_and_those_of_the_files_that_are_worked_o
     assert devices.problem == ""
 
 
-def test_nothing_is_waited_for_if_nothing_began_or_all_is_over(run: Run) -> None:
-    run.devices.wait(lambda steps: False)
+def test_nothing_is_waited_for_if_nothing_began_or_all_is_over(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(slow_devices.time, "sleep", slept.append)
+    asked: list[list[int]] = []
+
+    def ended(steps: Iterable[int]) -> bool:
+        asked.append(list(steps))
+        return True
+
+    run.devices.wait(ended)
+    assert (asked, slept) == ([], [])
     run.devices.begin(0, "n1", SEND, "")
-    run.devices.wait(lambda steps: list(steps) == [0])
+    run.devices.wait(ended)
+    assert (asked, slept) == ([[0]], [])
 
 
 # --- operations
