@@ -17,10 +17,11 @@ CORE = ROOT / "undermine"
 AGENT = ROOT / "agents" / "python"
 
 ROOMS = (
+    "resources",
+    "agent_protocol",
     "model",
     "program",
     "protocols",
-    "resources",
     "runtimes",
     "ledgers",
     "analysis",
