@@ -264,4 +264,4 @@ def test_what_is_normal_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "slowest operations without a fault: get 2.00 s, put 0.50 s" in text
     assert "log templates learnt: 1" in text
     assert "n1 reports that it is not healthy: disk [b]full[/b]?" in text
-    assert "health is not asked of n2" in text
+    assert "health: not asked of n2" in text
