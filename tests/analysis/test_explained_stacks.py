@@ -9,7 +9,7 @@ import pytest
 
 from undermine.analysis.exposure.explained_stacks import ProcessLocks, ThreadState, explained, waits_by_stack
 from undermine.model.event import Event, Trace, ordered
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadStack
 
 NOW = 100
 
@@ -105,7 +105,7 @@ def test_a_condition_gives_its_lock_up() -> None:
     assert states(taken, waits) == {"T1": ThreadState((), "condition 1, at app:f:2")}
     other = did("lock.acquire", "lock@c", 1)
     assert states(taken, other, waits)["T1"].holds == (), "which one it is, is not known"
-    doing = Doing("T1", ("threading:Condition.wait:1", "app:f:2"), ("app:f",), waits="condition of rlock@a")
+    doing = ThreadStack("T1", ("threading:Condition.wait:1", "app:f:2"), ("app:f",), waits="condition of rlock@a")
     (told,) = tell([doing], taken, other, waits)
     assert told.holds == ("lock 1 taken at app:f:1",)
     assert told.waits == "condition 2, at app:f:2"
@@ -172,14 +172,14 @@ def test_a_thread_that_ended_with_a_lock_is_named_by_those_who_wait() -> None:
 # --- stacks
 
 
-def tell(doing: list[Doing], *events: Event) -> tuple[Doing, ...]:
+def tell(doing: list[ThreadStack], *events: Event) -> tuple[ThreadStack, ...]:
     (process,) = explained([ProcessStacks("n1", 1, 7, NOW, tuple(doing))], Trace(ordered(events)))
     return process.doing
 
 
 def test_stacks_are_joined_with_locks_where_place_and_name_agree() -> None:
     events = [did("lock.acquire", "lock@a", 1), did("lock.acquire", "lock@b", 2, 0)]
-    there, elsewhere = Doing("T1", ("app:f:2",), ("app:f",)), Doing("T1", ("app:g:2",), ("app:g",))
+    there, elsewhere = ThreadStack("T1", ("app:f:2",), ("app:f",)), ThreadStack("T1", ("app:g:2",), ("app:g",))
     (told,) = tell([there], *events)
     assert (told.holds, told.waits) == (("lock 1 taken at app:f:1",), "lock 2, at app:f:2")
     assert tell([elsewhere], *events)[0].waits == ""
@@ -191,15 +191,15 @@ def test_stacks_are_joined_with_locks_where_place_and_name_agree() -> None:
 def test_a_task_waits_for_what_is_open_at_its_place_alone() -> None:
     events = [did("queue.get", "queue@a", 1, 0), did("event.wait", "event@b", 2, 0, at="app:g")]
     task, same = (
-        Doing("Task-1", (), ("app:f",), kind="task", waits="Future"),
-        Doing("Task-2", (), ("app:f",), kind="task"),
+        ThreadStack("Task-1", (), ("app:f",), kind="task", waits="Future"),
+        ThreadStack("Task-2", (), ("app:f",), kind="task"),
     )
     assert tell([task], *events)[0].waits == "an item in queue 1, at app:f:1"
     assert tell([task, same], *events)[0].waits == "Future"
 
 
 def test_a_lock_that_the_agent_saw_is_named_if_somebody_holds_it() -> None:
-    task = Doing("Task-1", ("asyncio.locks:Lock.acquire:9",), (), kind="task", waits="lock@a")
+    task = ThreadStack("Task-1", ("asyncio.locks:Lock.acquire:9",), (), kind="task", waits="lock@a")
     assert tell([task], did("lock.acquire", "lock@a", 1))[0].waits == "lock 1, taken at app:f:1"
     assert tell([task])[0].waits == "in asyncio.locks:Lock.acquire"
 

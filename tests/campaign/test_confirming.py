@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Says, Scripted, Whole, configured, hurts, observed
 
-from undermine.campaign.experiments import News
 from undermine.campaign.loop import Campaign
+from undermine.campaign.running import Notice
 from undermine.model.faults import Crash, Delay, Hold
 from undermine.model.plan import At, FirstUnseen, Step
 from undermine.model.point import Point
@@ -251,7 +251,7 @@ def test_what_fails_with_a_fault_at_rest_is_a_finding(tmp_path, store) -> None:
 
 
 def test_what_the_user_knows_is_a_finding_but_is_not_re_run(engine, store) -> None:
-    made = observed(engine, store, [Fixed("a", crash())], breaks, known=lambda finding: "we know")
+    made = observed(engine, store, [Fixed("a", crash())], breaks, suppression_of=lambda finding: "we know")
     (finding,) = made.run(ENDLESS)
     assert (finding.suppressed, finding.believed) == ("we know", False)
     assert "confirm" not in engine.runner.strategies
@@ -324,10 +324,10 @@ def test_a_number_stays_when_a_checker_takes_another_finding_back(engine, store)
     found = observed(engine, store, strategies, both).run(ENDLESS)
     assert [(f.id, f.symptom) for f in found] == [("F1", "one"), ("F2", "two")]
     again = observed(engine, store, [], lambda run: "two" if both(run) == "two" else "")
-    again.experiments.recheck()
+    again.plan_runner.recheck()
     assert [(f.id, f.symptom) for f in again.findings()] == [("F2", "two")]
     again = observed(engine, store, [], both)
-    again.experiments.recheck()
+    again.plan_runner.recheck()
     assert [(f.id, f.symptom) for f in again.findings()] == [("F1", "one"), ("F2", "two")]
 
 
@@ -335,7 +335,7 @@ def test_a_number_stays_when_a_checker_takes_another_finding_back(engine, store)
 
 
 def told(engine, store, says) -> list[tuple[str, str]]:
-    heard: list[News] = []
+    heard: list[Notice] = []
     observed(engine, store, [Fixed("a", crash())], says, listener=heard.append).run(ENDLESS)
     return [(n.kind, n.text) for n in heard if n.kind not in ("run", "done", "warning", "baseline")]
 

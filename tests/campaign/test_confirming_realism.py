@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, configured, hurts, observed
 
-from undermine.campaign.experiments import News
+from undermine.campaign.running import Notice
 from undermine.model.faults import Crash, Delay
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Conditions, Moment, RunView, SlowOp
@@ -56,7 +56,7 @@ def test_a_delay_that_a_slow_disk_causes_is_believed(engine, store) -> None:
 def test_a_delay_that_none_causes_is_kept_with_its_reason_and_is_no_bug(engine, store) -> None:
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
     assert (finding.confirmed, finding.dropped, finding.believed) == (True, True, False)
-    assert "took 0.4 ms: what is written there waits in memory" in finding.realism.text
+    assert "took 0.4 ms: written data waits in memory" in finding.realism.text
     assert len(finding.runs) == 3, "the run with the slow device is none that failed"
 
 
@@ -125,7 +125,7 @@ def test_killed_in_it_the_next_session_finishes_it(engine, store) -> None:
 
 
 def test_it_is_told(engine, store) -> None:
-    heard: list[News] = []
+    heard: list[Notice] = []
     observed(engine, store, [Fixed("a", delay())], breaks, heard.append).run(ENDLESS)
     told = [(news.kind, news.text) for news in heard if news.kind in ("confirming", "confirmed", "dropped")]
     assert told[-2] == ("confirming", "with a slow device: it breaks")

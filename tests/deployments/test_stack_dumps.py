@@ -18,7 +18,7 @@ from waiting import wait_until
 from undermine.deployments import cgroups, stacks
 from undermine.deployments.guardian.processes import stat_fields
 from undermine.deployments.stacks import gather
-from undermine.model.stacks import STACKS_SIGNAL, Doing
+from undermine.model.stacks import STACKS_SIGNAL, ThreadStack
 
 PROCESS = f"""
 import mmap, os, signal, sys, time
@@ -84,7 +84,7 @@ def test_who_catches_the_signal_is_asked_and_named_by_its_file(processes: Proces
     pids = sorted([processes.start("catch").pid, processes.start("catch").pid])
     found = gather(processes.folder)
     assert [(one.node, one.incarnation, one.pid, one.problem) for one in found] == [("s1", 2, pid, "") for pid in pids]
-    assert found[0].doing == (Doing("T1", ("app:f:3",), ("app:f",)),)
+    assert found[0].doing == (ThreadStack("T1", ("app:f:3",), ("app:f",)),)
     assert [one.t_ns < two.t_ns for one, two in zip(found, gather(processes.folder), strict=True)] == [True, True]
 
 
@@ -176,7 +176,7 @@ def test_texts_are_made_printable_and_short(processes: Processes) -> None:
     (found,) = gather(processes.folder)
     assert found.problem == "407 more threads and tasks are not shown"
     assert len(found.doing) == 1000
-    assert found.doing[0] == Doing("a?[31m??", ("x" * 300,), (), waits="?")
+    assert found.doing[0] == ThreadStack("a?[31m??", ("x" * 300,), (), waits="?")
 
 
 def test_a_link_to_another_file_is_not_followed(processes: Processes) -> None:

@@ -17,7 +17,7 @@ from integration_project import TARGET, Project
 from undermine.config.load import load
 from undermine.findings.realism import check, probe
 from undermine.model.faults import Delay, Hold
-from undermine.model.finding import Outcome, Realism, landings
+from undermine.model.finding import JudgedRun, Realism, landings
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.rounds import RoundKind
@@ -25,7 +25,7 @@ from undermine.model.run import Conditions, RunView
 from undermine.run import run_in_progress
 from undermine.run.engine import Engine, open_engine
 from undermine.run.slow_devices import SlowDevices, lacking_devices
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 pytestmark = pytest.mark.slow
 
@@ -110,8 +110,8 @@ class Courier:
         """Whether a delay there is realistic, and the runs that were needed to know."""
         point = self.point(op, function)
         plan = Plan((Step(At(point), Delay(0.8)),))
-        first = Outcome(0, "a", plan, plan.id, "fired", "late", ((0, point),))
-        made: list[Outcome] = []
+        first = JudgedRun(0, "a", plan, plan.id, "fired", "late", ((0, point),))
+        made: list[JudgedRun] = []
         views: list[RunView] = []
         lacking = self.engine.runner.lacking_devices
         while True:
@@ -123,7 +123,7 @@ class Courier:
             assert record.status == "fired", record.reason
             views.append(view)
             made.append(
-                Outcome(
+                JudgedRun(
                     len(made) + 1, "", todo, todo.id, record.status, "", landings(record), record.slow_ops, RoundKind.REALISM
                 )
             )
@@ -161,8 +161,8 @@ def test_a_slow_disk_delays_what_must_be_on_it(courier: Courier) -> None:
 @pytest.mark.parametrize(
     ("courier", "op", "part"),
     [
-        ("tell", "net.send", "what is sent there waits in the system's memory, so no slow network delays it"),
-        ("loop", "net.recv", "it is done when something has arrived"),
+        ("tell", "net.send", "sent data waits in the kernel's buffers, so a slow network does not delay it"),
+        ("loop", "net.recv", "it returns as soon as any data has arrived"),
     ],
     indirect=["courier"],
 )
@@ -229,7 +229,7 @@ def test_a_hunt_drops_what_no_disk_causes_and_keeps_what_one_does(
 ) -> None:
     function = op.partition(".")[2].removeprefix("f")
     steps = (Step(At(courier.point(op, function)), Delay(0.8)),)
-    with contextlib.closing(Store(tmp_path / "campaign")) as store:
+    with contextlib.closing(CampaignStore(tmp_path / "campaign")) as store:
         hunting = observed(courier.engine, store, [Fixed("a", steps)], gave_up)
         (finding,) = hunting.run(ENDLESS)
         assert (finding.rate, finding.realism.answer) == ("1/1, 0/1 without the fault", answer), finding.realism

@@ -20,12 +20,12 @@ from undermine.model.finding import Finding, Realism, Variant
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
 from undermine.model.point import CLIENT, Point
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.protocols import PointSeen
 from undermine.report import data, head, html
 from undermine.report.html import write_report
 from undermine.report.stacks import process_rows
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 WHERE = point("s2", "file.write", "granary.disk:append#1", "log")
 HOSTILE = (
@@ -234,7 +234,7 @@ def test_no_campaign_is_a_clear_sentence_and_leaves_nothing(tmp_path: Path) -> N
 
 
 def test_no_runs_at_all(tmp_path: Path) -> None:
-    Store(tmp_path / "c").close()
+    CampaignStore(tmp_path / "c").close()
     shown = page(tmp_path / "c")
     assert "No run has finished yet." in shown.text
     assert "seed unknown" in shown.text
@@ -342,7 +342,7 @@ def test_hostile_text_everywhere(tmp_path: Path) -> None:
     what = Plan((Step(At(where), Error(loud)),), 1, loud, loud)
     big = loud + "A" * 3_000_000
     long = loud + "A" * 5_000
-    doing = Doing(long, (long, *[loud] * 100), (loud,), (loud, *[long] * 20), loud, loud)
+    doing = ThreadStack(long, (long, *[loud] * 100), (loud,), (loud, *[long] * 20), loud, loud)
     made_record = record(
         0,
         what,
@@ -600,8 +600,8 @@ def test_dropped_findings_have_their_own_section(tmp_path: Path) -> None:
 
 
 def test_stuck_threads_come_before_idle_ones() -> None:
-    idle, waits = Doing("idle"), Doing("waits", waits="Future")
-    holder, stuck = Doing("holder", holds=("lock@1",)), Doing("stuck", waits="lock@1", kind="task")
+    idle, waits = ThreadStack("idle"), ThreadStack("waits", waits="Future")
+    holder, stuck = ThreadStack("holder", holds=("lock@1",)), ThreadStack("stuck", waits="lock@1", kind="task")
     rows = process_rows(
         [ProcessStacks("n1", 1, 5, 0, (idle,)), ProcessStacks("n2", 2, 6, 0, (idle, waits, holder, stuck))]
     )

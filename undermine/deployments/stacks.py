@@ -21,7 +21,7 @@ import msgspec
 from undermine.deployments import cgroups
 from undermine.deployments.guardian.processes import lives, stat_fields
 from undermine.model.codec import read_agent
-from undermine.model.stacks import STACKS_SIGNAL, Doing, ProcessStacks
+from undermine.model.stacks import STACKS_SIGNAL, ProcessStacks, ThreadStack
 from undermine.model.text import printable
 from undermine.runtimes.base import Traits
 from undermine.runtimes.table import NONE, runtime_of
@@ -237,10 +237,10 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def _checked(dumped: _Dumped) -> Doing:
+def _checked(dumped: _Dumped) -> ThreadStack:
     stack, own = (tuple(map(_printable, texts[:_FRAMES_MAX])) for texts in (dumped.stack, dumped.own))
     kind = "task" if dumped.kind == "task" else "thread"
-    return Doing(_printable(dumped.name), stack, own, waits=_printable(dumped.waits), kind=kind)
+    return ThreadStack(_printable(dumped.name), stack, own, waits=_printable(dumped.waits), kind=kind)
 
 
 def _printable(text: str) -> str:

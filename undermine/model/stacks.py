@@ -10,7 +10,7 @@ STACKS_SIGNAL = int(signal.SIGRTMAX) - 3
 """The signal by which the tool asks an agent for stacks. Programs and libraries rarely use signals near it."""
 
 
-class Doing(msgspec.Struct, frozen=True):
+class ThreadStack(msgspec.Struct, frozen=True):
     """A thread or task: its stack, innermost first, the locks that it holds, and what it waits for."""
 
     name: str
@@ -31,6 +31,6 @@ class ProcessStacks(msgspec.Struct, frozen=True):
     incarnation: int
     pid: int
     t_ns: int
-    doing: tuple[Doing, ...] = ()
+    doing: tuple[ThreadStack, ...] = ()
     problem: str = ""
     """Why there are no stacks ("" if there are)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.report.text import clean_lines, clip, count
 
 _PROCESSES_MAX = 12
@@ -69,7 +69,7 @@ def _rank(thread: ThreadRow) -> tuple[bool, bool, bool]:
     return thread.mood != "stuck", not thread.holds, not thread.mood
 
 
-def _thread(doing: Doing, holders: Mapping[str, Doing]) -> ThreadRow:
+def _thread(doing: ThreadStack, holders: Mapping[str, ThreadStack]) -> ThreadRow:
     holder = holders.get(doing.waits) if doing.waits else None
     says = f"waits for {doing.waits}" if doing.waits else ""
     if holder is not None and holder is not doing:

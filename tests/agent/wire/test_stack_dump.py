@@ -13,7 +13,7 @@ from typing import Any
 from undermine.analysis.exposure.explained_stacks import explained
 from undermine.deployments.stacks import NOT_CAUGHT, gather
 from undermine.model.codec import read_trace
-from undermine.model.stacks import STACKS_SIGNAL, Doing, ProcessStacks
+from undermine.model.stacks import STACKS_SIGNAL, ProcessStacks, ThreadStack
 
 
 @contextmanager
@@ -39,12 +39,12 @@ def asked(tool: Any, until: Any) -> tuple[ProcessStacks, ...]:
         time.sleep(0.05)
 
 
-def by_name(stacks: ProcessStacks) -> dict[str, Doing]:
+def by_name(stacks: ProcessStacks) -> dict[str, ThreadStack]:
     assert stacks.problem == ""
     return {doing.name: doing for doing in stacks.doing}
 
 
-def inner(doing: Doing, number: int = 1) -> list[str]:
+def inner(doing: ThreadStack, number: int = 1) -> list[str]:
     """The innermost call sites, without their lines."""
     return [frame.rpartition(":")[0] for frame in doing.stack[:number]]
 

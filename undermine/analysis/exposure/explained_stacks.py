@@ -16,7 +16,7 @@ import msgspec
 from undermine.analysis.exposure.lock_table import GIVES, TAKES, HeldLock, LockTable
 from undermine.model.columns import Names
 from undermine.model.event import Event, Trace
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadStack
 
 _WAITS = {
     "lock.acquire": "{}",
@@ -70,7 +70,7 @@ def _explained(stacks: ProcessStacks, events: Sequence[Event]) -> ProcessStacks:
     given_up = {doing.name: lock for doing in stacks.doing if (lock := _given_up(doing))}
     states = process.states(given_up)
 
-    def known(doing: Doing) -> ThreadState:
+    def known(doing: ThreadStack) -> ThreadState:
         place = "".join(doing.own[:1])
         if doing.kind == "task":
             return ThreadState(waits=process.waits_at(place) if tasks[doing.own[:1]] == 1 else "")
@@ -81,13 +81,13 @@ def _explained(stacks: ProcessStacks, events: Sequence[Event]) -> ProcessStacks:
     return msgspec.structs.replace(stacks, doing=tuple(_with(one, known(one), process) for one in stacks.doing))
 
 
-def _given_up(doing: Doing) -> str:
+def _given_up(doing: ThreadStack) -> str:
     """The lock of the condition that a thread waits in; empty if it doesn't."""
     found = _LOCK.fullmatch(doing.waits)
     return found["lock"] if found and found["condition"] and doing.kind == "thread" else ""
 
 
-def _with(doing: Doing, known: ThreadState, process: ProcessLocks) -> Doing:
+def _with(doing: ThreadStack, known: ThreadState, process: ProcessLocks) -> ThreadStack:
     """The trace is trusted first, then the agent's own note, then the stack."""
     lock = _LOCK.fullmatch(doing.waits)
     seen = (process.name_of_lock(lock["lock"]) if not lock["condition"] else "") if lock else doing.waits
