@@ -1,4 +1,4 @@
-"""The protocols of plug-ins, strategies and checkers, and the data that they are given. Imports the model and facts of programs."""
+"""The protocols of plug-ins, strategies and checkers, and the data that they are given. Imports the model and program facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a campaign left behind, for scripts: findings, bundles of them, plans, logs and suppressions.
+"""A stored campaign, for scripts: its findings, bundles, plans, logs and suppressions.
 
 Runs nothing. All of it is offered by `undermine.api`.
 """
