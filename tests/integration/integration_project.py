@@ -1,4 +1,4 @@
-"""A project on disk with the tiny server as its cluster, and the command line run on it as a user would."""
+"""A project on disk whose cluster is the small server `kv.py`, and the commands of the tool on it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,7 +21,7 @@ from undermine.deployments import sweep
 
 TARGET = Path(__file__).parent / "target"
 LOST = "acknowledged put is lost"
-"""What the server's one bug looks like."""
+"""The symptom of the one bug of the server."""
 
 TOML = """
 [campaign]
@@ -69,7 +70,7 @@ class Project:
         return [sys.executable, "-m", "undermine", *args]
 
     def run(self, *args: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-        """The command as a process of its own, unless nothing can come of that but waiting for Python to start."""
+        """Run a command. Commands that start nothing run in this process, because a new Python takes long to start."""
         if (args[0] in STARTS_NOTHING and "--recheck" not in args) or "--help" in args:
             return self.run_here(*args)
         return subprocess.run(
@@ -77,7 +78,7 @@ class Project:
         )
 
     def run_here(self, *args: str) -> subprocess.CompletedProcess[str]:
-        """The command inside of this process."""
+        """Run a command in this process."""
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
         code: Any = None
@@ -98,7 +99,7 @@ class Project:
         return subprocess.CompletedProcess(args, code, *said)
 
     def copy_to(self, folder: Path) -> None:
-        """This project with its results, also somewhere else."""
+        """Copy this project with its results to another folder."""
         shutil.copytree(self.folder, folder, dirs_exist_ok=True, symlinks=True)
 
     def json(self, *args: str) -> Any:
@@ -121,7 +122,12 @@ class Project:
         return [pid for pid in sweep._own_processes() if marker in sweep._environ(pid)]
 
     def wait_until_nothing_runs(self, limit_s: float = 20) -> None:
-        deadline = time.monotonic() + limit_s
-        while left := self.processes():
-            assert time.monotonic() < deadline, f"left behind: {left}"
-            time.sleep(0.02)
+        wait_until(lambda: not self.processes(), lambda: f"left behind: {self.processes()}", limit_s)
+
+
+def wait_until(condition: Callable[[], object], why_not: Callable[[], object], limit_s: float = 60) -> None:
+    """Poll until the condition holds; after the limit fail with `why_not`."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, why_not()
+        time.sleep(0.01)

@@ -53,7 +53,7 @@ def engine(project) -> Iterator[Engine]:
 
 
 class Observed:
-    """A run and what its nodes noted."""
+    """A run with the times that its nodes noted."""
 
     def __init__(self, view: RunView) -> None:
         self.view = view
@@ -71,7 +71,7 @@ class Observed:
         return [int(line.split()[-1]) for line in path.read_text().splitlines()] if path.exists() else []
 
     def within(self, node: str, file: str, begin_ns: int, end_ns: int) -> int:
-        """How often it was noted, some time after the beginning and before the end: what is under way arrives."""
+        """The number of notes between begin and end, with margins for messages that are under way."""
         return sum(begin_ns + 200_000_000 < t < end_ns - 20_000_000 for t in self.times(node, file))
 
     def longest_gap_s(self, node: str, file: str) -> float:
@@ -103,7 +103,7 @@ def assert_fired(seen: Observed, node: str = "n1") -> tuple[int, int]:
 
 @pytest.mark.parametrize("trigger", [LATER, ask("n1", 10)])
 @pytest.mark.parametrize("nodes", [("n1",), ("n1", "n2")])
-def test_a_paused_node_stands_still_and_goes_on(run: Runs, trigger: Trigger, nodes: tuple[str, ...]) -> None:
+def test_a_paused_node_does_nothing_and_then_continues(run: Runs, trigger: Trigger, nodes: tuple[str, ...]) -> None:
     seen = run(Step(trigger, Pause(0.8, nodes)))
     begin_ns, end_ns = assert_fired(seen)
     assert set(seen.receipts) == set(nodes)
@@ -141,7 +141,7 @@ def test_a_one_way_partition_loses_one_way_only(run: Runs) -> None:
     assert seen.within("n1", "heard.n2", begin_ns, end_ns) > 5
 
 
-def test_a_partition_with_errors_tells_programs(run: Runs) -> None:
+def test_a_partition_with_errors_raises_errors_in_the_nodes(run: Runs) -> None:
     seen = run(Step(LATER, Partition(loss="error")))
     begin_ns, end_ns = assert_fired(seen)
     assert seen.within("n2", "heard.n1", begin_ns, end_ns) == 0
@@ -166,7 +166,7 @@ def test_packets_are_lost_where_the_deployment_can(run: Runs, engine: Engine) ->
 
 
 @pytest.mark.parametrize("until", [ask("n2", 25), At(Point.of({"op": "net.send", "node": "n2"}), "before", 40)])
-def test_a_partition_ends_when_its_until_is_met(run: Runs, until: At) -> None:
+def test_a_partition_ends_when_its_until_fires(run: Runs, until: At) -> None:
     seen = run(Step(ask("n1", 10), Partition(("n1",)), until))
     begin_ns, end_ns = assert_fired(seen)
     assert [r.node for r in seen.view.receipts if r.action == END] == [until.point["node"]]
@@ -174,20 +174,20 @@ def test_a_partition_ends_when_its_until_is_met(run: Runs, until: At) -> None:
     assert [t for t in seen.times("n2", "heard.n1") if end_ns < t < seen.healed_ns]
 
 
-def test_an_end_that_never_comes_leaves_it_to_healing(run: Runs) -> None:
+def test_healing_ends_a_fault_whose_until_never_fires(run: Runs) -> None:
     seen = run(Step(ask("n1", 20), Pause(600, ("n2",)), ask("n2", 9999)))
     assert_fired(seen, "n2")
     assert not [r for r in seen.view.receipts if r.action == END]
 
 
-def test_a_crash_ends_when_its_until_is_met(run: Runs) -> None:
+def test_a_crash_ends_when_its_until_fires(run: Runs) -> None:
     seen = run(Step(ask("n1", 5), Crash(("n2",)), ask("n3", 20)))
     assert_fired(seen, "n2")
     (end,) = [r for r in seen.view.receipts if r.action == END]
     assert [t for t in seen.times("n2", "beats") if end.t_ns < t < seen.healed_ns]
 
 
-def test_a_dropped_message_takes_the_rest_of_its_direction_along(run: Runs) -> None:
+def test_a_dropped_message_drops_the_rest_of_its_direction(run: Runs) -> None:
     seen = run(Step(LATER, Drop()))
     begin_ns, _ = assert_fired(seen)
     assert seen.within("n2", "heard.n1", begin_ns, seen.healed_ns) == 0
@@ -207,7 +207,7 @@ def test_a_slow_disk_holds_the_loop_and_a_slow_network_does_not(run: Runs, mode,
 
 
 @pytest.mark.parametrize("trigger", [LATER, ask("n1", 10)])
-def test_all_nodes_crash_as_one(run: Runs, trigger: Trigger) -> None:
+def test_all_nodes_crash_at_once(run: Runs, trigger: Trigger) -> None:
     seen = run(Step(trigger, Crash(NODES)))
     assert_fired(seen)
     assert set(seen.receipts) == set(NODES)
@@ -217,7 +217,7 @@ def test_all_nodes_crash_as_one(run: Runs, trigger: Trigger) -> None:
     assert all([t for t in seen.times(node, "beats") if t > seen.healed_ns] for node in NODES)
 
 
-def test_the_first_unseen_operation_is_met_or_there_is_none(run: Runs) -> None:
+def test_first_unseen_fires_at_a_new_operation_or_is_exhausted(run: Runs) -> None:
     ops = [f"file.{op}" for op in ("open", "create", "read", "write", "close", "stat", "list", "unlink", "mkdir")]
     ops += [f"net.{op}" for op in ("connect", "accept", "send", "recv", "close")]
     known = tuple(Point.of({"op": op}) for op in ops)
@@ -230,7 +230,7 @@ def test_the_first_unseen_operation_is_met_or_there_is_none(run: Runs) -> None:
     assert "net.send" in some.view.receipts[0].detail
 
 
-def test_a_state_of_several_nodes_is_a_moment(run: Runs) -> None:
+def test_when_fires_at_a_state_of_several_nodes(run: Runs) -> None:
     state = (Compare("n1.beats", ">", "20"), Compare("n2.beats", ">", "30"))
     seen = run(Step(When(state), Pause(0.3, ("n3",))))
     begin_ns, _ = assert_fired(seen, "n3")
@@ -238,6 +238,6 @@ def test_a_state_of_several_nodes_is_a_moment(run: Runs) -> None:
     assert sum(t < begin_ns for t in seen.times("n2", "beats")) > 30
 
 
-def test_a_state_that_never_comes_is_not_fired(run: Runs) -> None:
+def test_when_does_not_fire_if_the_state_never_occurs(run: Runs) -> None:
     seen = run(Step(When((Compare("n1.beats", "==", "no number"),)), Crash()))
     assert seen.record.status == "not_fired"

@@ -1,4 +1,4 @@
-"""What is seen while a fault is in force, moments of a run, patience after healing and sabotage, on a real cluster."""
+"""Observations while a fault is in force, moments of a run, patience after healing, and sabotage, on a real cluster."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
 
 @pytest.fixture(scope="module")
 def slow_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """Its nodes take longer to come back than one usually waits."""
+    """Runs whose nodes restart more slowly than `settle_timeout_s`."""
     yield from runs_in(tmp_path_factory.mktemp("slow"), TOML.replace("slow = 0", "slow = 1.8"))
 
 
 @pytest.fixture(scope="module")
 def endless_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """Its workload takes longer than its time."""
+    """Runs whose workload exceeds its time limit."""
     toml = TOML.replace("rounds = 10", "rounds = 100000").replace(
         "[workload]\ntimeout_s = 4", "[workload]\ntimeout_s = 1.6"
     )
@@ -130,12 +130,12 @@ def endless_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
 
 @pytest.fixture(scope="module", autouse=True)
 def ahead(run: Runs, slow_run: Runs, endless_run: Runs) -> Iterator[dict[str, Future[RunView]]]:
-    """Runs that mostly wait are begun at once; the others are made meanwhile."""
+    """Long runs that mostly wait. They start first and run in parallel with the others."""
     crash = Step(At(client_point("put", "n1"), "before", 5), Crash(("n1",)))
     with ThreadPoolExecutor(2) as pool:
         yield {
             "hang": pool.submit(run, sabotage="hang"),
-            "gets on": pool.submit(endless_run, Step(At(client_point("put", "n1"), "before", 3), Hold())),
+            "makes progress": pool.submit(endless_run, Step(At(client_point("put", "n1"), "before", 3), Hold())),
             "one hangs": pool.submit(endless_run, Step(THIRD_WRITE, Delay(LONG_S))),
             "hasty": pool.submit(slow_run, crash),
             "patient": pool.submit(slow_run, crash, patience_s=60, observe_all=True),
@@ -184,7 +184,7 @@ def test_a_stall_is_judged_with_the_fault_in_force_and_recovers_after_it(run: Ru
     assert (held.status, held.args["key"]) == ("ok", "k2")
 
 
-def test_a_dead_node_says_nothing_and_quick_failures_are_no_reason_to_ask(run: Runs) -> None:
+def test_health_is_not_asked_if_operations_fail_fast(run: Runs) -> None:
     view = run(Step(At(client_point("put", "n1"), "before", 3), Crash(("n1",))))
     assert_fired(view)
     assert {op.status for op in puts(view, "n1")[2:]} == {"unknown"}
@@ -192,7 +192,7 @@ def test_a_dead_node_says_nothing_and_quick_failures_are_no_reason_to_ask(run: R
     assert not view.record.health or longest_s(view) > GRAY_S / 2
 
 
-def test_nodes_are_asked_while_clients_wait_also_those_that_cannot_answer(run: Runs) -> None:
+def test_all_nodes_are_asked_for_health_while_clients_wait(run: Runs) -> None:
     view = run(
         Step(At(client_point("put", "n1"), "before", 3), Pause(LONG_S, ("n1",))),
         Step(At(client_point("put", "n2"), "before", 2), Crash(("n2",))),
@@ -205,14 +205,14 @@ def test_nodes_are_asked_while_clients_wait_also_those_that_cannot_answer(run: R
     assert view.record.moments[0].point == client_point("put", "n1")
 
 
-def test_a_workload_that_gets_on_when_its_time_is_over_has_not_stalled(ahead: dict[str, Future[RunView]]) -> None:
-    view = ahead["gets on"].result()
+def test_a_workload_that_makes_progress_at_its_time_limit_has_not_stalled(ahead: dict[str, Future[RunView]]) -> None:
+    view = ahead["makes progress"].result()
     assert_fired(view, "cut")
     assert view.record.stalled_ns == 0
     assert not view.record.stacks or longest_s(view) > GRAY_S / 2
 
 
-def test_a_client_that_hangs_while_others_get_on_has_its_stacks_too(ahead: dict[str, Future[RunView]]) -> None:
+def test_stacks_are_taken_if_one_client_hangs_and_others_make_progress(ahead: dict[str, Future[RunView]]) -> None:
     view = ahead["one hangs"].result()
     assert_fired(view, "cut")
     assert view.record.stalled_ns == 0
@@ -254,7 +254,7 @@ def test_a_node_counts_its_operations_from_rest_on(run: Runs) -> None:
 
 
 @pytest.mark.parametrize("trigger", [THIRD_WRITE, At(client_point("put", "n1"), "after", 2), AT_REST])
-def test_the_control_meets_the_same_moment_and_does_nothing(run: Runs, trigger: At) -> None:
+def test_a_control_reaches_the_same_moment_and_injects_nothing(run: Runs, trigger: At) -> None:
     until = At(client_point("put", "n2"), "before", 3)
     plan = Plan((Step(trigger, Delay(LONG_S), until),)).control
     view = run(*plan.steps)
@@ -270,7 +270,7 @@ def test_the_control_meets_the_same_moment_and_does_nothing(run: Runs, trigger: 
 # --- patience
 
 
-def test_what_comes_back_late_is_waited_for_where_one_is_patient_and_no_longer(
+def test_only_a_patient_run_waits_for_a_node_that_comes_back_late(
     slow_run: Runs, ahead: dict[str, Future[RunView]]
 ) -> None:
     hasty, patient = (ahead[name].result() for name in ("hasty", "patient"))
@@ -287,7 +287,7 @@ def test_what_comes_back_late_is_waited_for_where_one_is_patient_and_no_longer(
 # --- sabotage
 
 
-def test_a_dead_node_stays_dead_and_nobody_says_why(run: Runs) -> None:
+def test_sabotage_dead_node_kills_a_node_without_a_receipt(run: Runs) -> None:
     record = run(sabotage="dead-node").record
     (end,) = record.exits
     assert (end.node, end.expected, record.receipts) == ("n1", False, ())
@@ -295,7 +295,7 @@ def test_a_dead_node_stays_dead_and_nobody_says_why(run: Runs) -> None:
     assert record.status == "fired"
 
 
-def test_nodes_that_stand_still_leave_clients_without_an_answer(ahead: dict[str, Future[RunView]]) -> None:
+def test_sabotage_hang_leaves_clients_without_an_answer(ahead: dict[str, Future[RunView]]) -> None:
     record = ahead["hang"].result().record
     assert record.workload.outcome == "hung"
     assert (record.receipts, record.exits) == ((), ())
@@ -304,7 +304,7 @@ def test_nodes_that_stand_still_leave_clients_without_an_answer(ahead: dict[str,
     assert "" not in {sample.answer for sample in record.health}
 
 
-def test_what_was_written_is_gone_though_nodes_serve(run: Runs) -> None:
+def test_sabotage_lost_write_removes_the_data_of_nodes_that_serve(run: Runs) -> None:
     view = run(sabotage="lost-write")
     assert {op.status for op in view.history} == {"ok"}
     assert {op.value for op in view.history if op.phase == "final"} == {"none"}

@@ -1,4 +1,4 @@
-"""Every fault and trigger against a real process: the receipt, what the node did, what was left."""
+"""Every fault and trigger against a real process: the receipt, the behaviour of the node and the stored data."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_long_delay_ends_with_healing(run) -> None:
     assert view.record.settling.final == "ok"
 
 
-def test_a_passing_disk_error_is_seen_once(run) -> None:
+def test_a_transient_disk_error_occurs_once(run) -> None:
     view = run(Step(At(WRITE, "before", 2), Error("EIO")))
     assert view.record.status == "fired"
     (exit_,) = view.record.exits  # the server ends itself on EIO
@@ -144,7 +144,7 @@ def stored(view: RunView) -> bytes:
     return Path(view.record.nodes[0].dir, "log.txt").read_bytes()
 
 
-def test_bytes_that_are_written_are_changed_on_their_way(run) -> None:
+def test_one_byte_of_a_corrupted_write_is_wrong(run) -> None:
     view = run(Step(At(WRITE, "before", 2), Corrupt()))
     assert view.record.status == "fired"
     assert view.receipts[0].action == "corrupt"
@@ -155,7 +155,7 @@ def test_bytes_that_are_written_are_changed_on_their_way(run) -> None:
 
 
 @pytest.mark.parametrize("mode", ["slow"])
-def test_bytes_that_are_read_stay_wrong_for_everybody(run) -> None:
+def test_bytes_that_are_corrupted_at_a_read_stay_wrong(run) -> None:
     read = At(Point.of({"op": "file.read", "target": "log.txt"}))
     view = run(Step(At(WRITE, "before", 3), Reboot(0.0)), Step(read, Corrupt("zero")))
     assert view.record.status == "fired"
@@ -193,7 +193,7 @@ def test_a_client_operation_can_kill_a_node_from_outside(run) -> None:
 
 @pytest.mark.parametrize("behaviour", ["setsid-child"])
 @pytest.mark.parametrize("nodes", [(), ("n1",)])
-def test_a_crash_takes_children_along_that_called_setsid(run, nodes) -> None:
+def test_a_crash_kills_children_that_called_setsid(run, nodes) -> None:
     point = client_point("put", "n1") if nodes else SEND
     view = run(Step(At(point, "before", 2), Crash(nodes)))
     assert view.record.status == "fired"

@@ -1,4 +1,4 @@
-"""Clients that carry the agent: in runs that observe everything, and in no others."""
+"""Clients have an agent in runs that observe everything, and only in those."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def nodes(trace: Trace) -> set[str]:
     return {event.node for event in trace}
 
 
-def test_what_clients_do_is_recorded_and_nobody_judges_by_it(engine: Engine, tmp_path: Path) -> None:
+def test_operations_of_clients_are_recorded_but_not_judged(engine: Engine, tmp_path: Path) -> None:
     view, whole = execute(engine, tmp_path / "run", ALL)
     assert view.record.status == "fired"
     assert [op.status for op in view.history if op.f == "put"] == ["ok"] * 6
@@ -55,17 +55,17 @@ def test_what_clients_do_is_recorded_and_nobody_judges_by_it(engine: Engine, tmp
     assert nodes(view.trace) == {"n1"}
     assert [agent.node for agent in view.trace.agents] == ["n1"]
     callers = {event.target for event in view.trace if event.op == "net.recv"}
-    assert callers == {"accepted"}, "to a node its clients are who they always were"
+    assert callers == {"accepted"}, "nodes see their clients as before"
 
 
-def test_an_ordinary_run_knows_nothing_of_it(engine: Engine, tmp_path: Path) -> None:
+def test_clients_of_an_ordinary_run_have_no_agent(engine: Engine, tmp_path: Path) -> None:
     _, whole = execute(engine, tmp_path / "run", Conditions())
     assert nodes(whole) == {"n1"}
     assert not list((tmp_path / "run" / "agents").glob("client*"))
 
 
 @pytest.mark.parametrize("mode", ["hangs"])
-def test_a_client_that_is_killed_leaves_what_it_did(engine: Engine, tmp_path: Path) -> None:
+def test_events_of_a_killed_client_are_kept(engine: Engine, tmp_path: Path) -> None:
     crash = Step(At(Point.of({"op": "file.write", "target": "log.txt"}), "before", 3), Crash())
     view, whole = execute(engine, tmp_path / "run", ALL, crash)
     assert view.record.workload.outcome in ("hung", "cut")

@@ -1,4 +1,4 @@
-"""Findings again, as a user has them: by id, by a bundle in another place, by a plan of one's own; and known ones kept quiet."""
+"""Replays of a finding by its id, of a bundle in another folder and of a plan file; and suppressions."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_variants_are_replayed_and_the_control_is_left_out(hunted: tuple[Project
     assert all(variant["tries"] == 1 for variant in result["variants"])
 
 
-def test_what_is_mended_does_not_come_back_and_says_nothing_about_the_finding(hunted: tuple[Project, str]) -> None:
+def test_a_fixed_bug_does_not_come_back_and_leaves_the_finding_unchanged(hunted: tuple[Project, str]) -> None:
     project, finding = hunted
     before = project.json("report")["findings"]
     done = project.run("replay", finding, "-n", "1", "--set", "behaviour=sound", "--no-control")
-    # the sound server never acknowledges first, so that the moment may not come at all
+    # The sound server never acknowledges first, so the fault may never fire.
     assert done.returncode in (0, 4), done.stdout + done.stderr
-    assert 'different: params.behaviour was "" and is "sound"' in done.stdout
+    assert 'difference: params.behaviour was "" and is now "sound"' in done.stdout
     assert project.json("report")["findings"] == before
 
 
@@ -72,15 +72,15 @@ def test_a_bundle_works_in_another_place(hunted: tuple[Project, str], tmp_path: 
         (tmp_path / name).unlink()
     done = elsewhere.run("replay", "lost.undermine", "-n", "1")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "brings its own commands and plug-in file" in done.stdout
+    assert "running the commands and the plug-in file that are in lost.undermine" in done.stdout
     assert RATES.search(done.stdout), done.stdout
-    assert "different" not in done.stdout
+    assert "difference" not in done.stdout
     again = elsewhere.json("replay", "lost.undermine", "-n", "1", "--no-control")
     assert (again["finding"], again["tries"], again["warnings"]) == (finding, 1, [])
-    (tmp_path / "lost.undermine.d/project/kv.py").write_text("raise SystemExit('mended')")
+    (tmp_path / "lost.undermine.d/project/kv.py").write_text("raise SystemExit('fixed')")
     refused = elsewhere.run_here("replay", "lost.undermine")
     assert refused.returncode == 2
-    assert "to run what is there say -c lost.undermine.d/project" in refused.stderr
+    assert "to run the changed files use -c lost.undermine.d/project" in refused.stderr
 
 
 def test_a_bundles_plan_runs_against_another_checkout(hunted: tuple[Project, str], tmp_path: Path) -> None:
@@ -90,10 +90,10 @@ def test_a_bundles_plan_runs_against_another_checkout(hunted: tuple[Project, str
     (tmp_path / "kv.py").write_text(
         (tmp_path / "kv.py").read_text().replace("ack_first=behaviour", "ack_first=False and behaviour")
     )
-    mended = other.run("replay", "lost.undermine", "-c", ".", "-n", "1")
-    assert mended.returncode in (0, 4), mended.stdout + mended.stderr
+    fixed = other.run("replay", "lost.undermine", "-c", ".", "-n", "1")
+    assert fixed.returncode in (0, 4), fixed.stdout + fixed.stderr
     assert not (tmp_path / "lost.undermine.d").exists()
-    assert "brings its own" not in mended.stdout
+    assert "running the commands" not in fixed.stdout
 
 
 def test_a_bundle_that_cannot_run_here_says_why(project: Project, hunted: tuple[Project, str]) -> None:
@@ -103,14 +103,14 @@ def test_a_bundle_that_cannot_run_here_says_why(project: Project, hunted: tuple[
     toml.write_text(toml.read_text().replace('"{python} ', '"no-such-program '))
     made = project.run("bundle", finding)
     assert made.returncode == 0, made.stderr
-    assert "roles.kv.command" in made.stdout, "that the configuration has changed is said"
+    assert "roles.kv.command" in made.stdout, "the warning that the configuration changed"
     done = project.run_here("replay", f"{finding}.undermine")
     assert done.returncode == 2
     assert "the bundle cannot run here: " in done.stderr
     assert "no-such-program" in done.stderr
 
 
-# --- plans of one's own
+# --- plan files
 
 
 def test_a_plan_by_hand_runs_without_a_campaign(project: Project) -> None:
@@ -124,7 +124,7 @@ def test_a_plan_by_hand_runs_without_a_campaign(project: Project) -> None:
     assert not (project.results / "replay").exists()
 
 
-def test_plans_as_the_tool_prints_them_run_in_the_campaign(hunted: tuple[Project, str]) -> None:
+def test_plans_that_the_tool_prints_run_in_the_campaign(hunted: tuple[Project, str]) -> None:
     project, _ = hunted
     before = project.json("report")["findings"]
     predicted = project.json("plan", "-s", "exhaustive", "-n", "2")
@@ -134,7 +134,7 @@ def test_plans_as_the_tool_prints_them_run_in_the_campaign(hunted: tuple[Project
     assert project.json("report")["findings"] == before
 
 
-def test_a_plan_for_a_node_that_is_not_there_says_so(hunted: tuple[Project, str]) -> None:
+def test_a_plan_for_an_unknown_node_does_not_fire(hunted: tuple[Project, str]) -> None:
     project, _ = hunted
     plan = {"steps": [{**BY_HAND["steps"][0], "fault": {"fault": "crash", "nodes": ["n7"]}}]}
     done = project.run("replay", plan_file(project, plan), "--no-control", "--json")
@@ -149,11 +149,11 @@ def test_a_plan_for_a_node_that_is_not_there_says_so(hunted: tuple[Project, str]
         (["replay", "F99"], "there is no finding 'F99' in this campaign; there are: F1"),
         (["replay", "nothing.undermine"], "there is no file nothing.undermine"),
         (["replay", "hunt.py"], "not a plan file, because this is not JSON"),
-        (["replay", "F1", "--dir", "there"], "--dir says where a bundle is unpacked"),
-        (["replay", "hunt.py", "--variants"], "--variants is for findings"),
+        (["replay", "F1", "--dir", "there"], "--dir is only for a bundle"),
+        (["replay", "hunt.py", "--variants"], "--variants is only for findings and bundles"),
         (["bundle", "F99"], "there is no finding 'F99'"),
         (["suppress", "F1"], "needs a reason"),
-        (["suppress"], "say one of"),
+        (["suppress"], "give exactly one of"),
         (["suppress", "F1", "--reason", "x", "--for", "soon"], '--for "soon" is not a time'),
     ],
 )
@@ -165,10 +165,12 @@ def test_a_mistake_is_one_sentence(hunted: tuple[Project, str], args: list[str],
     assert said in done.stderr
 
 
-# --- known findings
+# --- suppressions
 
 
-def test_a_known_finding_is_kept_quiet_until_its_day(project: Project, hunted: tuple[Project, str]) -> None:
+def test_a_suppressed_finding_is_not_reported_until_the_suppression_ends(
+    project: Project, hunted: tuple[Project, str]
+) -> None:
     found, finding = hunted
     found.copy_to(project.folder)
     assert project.run("report").returncode == 1

@@ -1,4 +1,4 @@
-"""Several roles in one cluster: every way to be ready and healthy, the order of starting, odd folder names."""
+"""Several roles in one cluster: every kind of `ready` and `health`, the order of start, odd folder names."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def cluster(tmp_path: Path, request) -> Project:
     return project
 
 
-def test_every_way_to_be_ready_and_healthy(cluster) -> None:
+def test_every_kind_of_ready_and_health_works(cluster) -> None:
     result = cluster.json("check")
     assert {a["node"]: a["loaded"][:6] for a in result["agents"]} == {"h1": "python", "l1": "none", "f1": "python"}
     hunt = cluster.run("hunt", "--max-runs", "6")
@@ -88,7 +88,7 @@ def test_every_way_to_be_ready_and_healthy(cluster) -> None:
     cluster.wait_until_nothing_runs()
 
 
-def test_a_node_that_says_it_is_not_healthy_does_not_count_as_back(cluster) -> None:
+def test_a_node_that_reports_bad_health_fails_the_check(cluster) -> None:
     toml = TOML.replace('health = {command = "test -d {dir}"}', 'health = {command = "false"}')
     cluster.write(toml)
     done = cluster.run("check")

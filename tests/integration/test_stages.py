@@ -1,4 +1,4 @@
-"""Where the faults of real runs fell: the operation at which each one fired is in the trace, also where it killed the node."""
+"""The operation at which a fault fired is in the trace, also if the fault killed the node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def runs(project: Project) -> Iterator[RunView]:
         yield load_view(RunDir(folder))
 
 
-def test_each_fault_of_a_hunt_is_found_in_the_trace_with_what_was_executed(hunted) -> None:
+def test_each_fault_of_a_hunt_is_found_in_the_trace(hunted) -> None:
     project, _ = hunted
     faults = [fault for run in runs(project) for fault in run.faults]
     assert {"crash", "reboot"} & {fault.failure for fault in faults}

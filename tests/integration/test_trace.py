@@ -35,7 +35,7 @@ def test_a_finding_is_drawn_with_its_fault(project, hunted) -> None:
     assert "trace.html" in done.stdout
 
 
-def test_a_cluster_that_does_not_start_is_said(project) -> None:
+def test_a_cluster_that_does_not_start_is_an_error(project) -> None:
     project.write(re.sub(r"(?m)^command = .*$", 'command = "false"', TOML))
     done = project.run("trace")
     assert done.returncode == 3
@@ -69,19 +69,19 @@ def test_a_cluster_that_does_not_start_is_said(project) -> None:
         ),
     ],
 )
-def test_a_run_that_went_wrong_is_drawn_and_said_to_be_wrong(project, mode, said) -> None:
+def test_a_failed_run_is_drawn_with_its_warnings(project, mode, said) -> None:
     done = project.run("trace", "--set", "behaviour=sound", "--set", f"mode={mode}")
     assert done.returncode == 3, done.stdout + done.stderr
     for pattern in said:
         assert re.search(f"(?m){pattern}", done.stdout), done.stdout
     assert "a run without faults, which failed: " in done.stdout
-    assert "the cluster fails without any fault: " in done.stdout.splitlines()[-1]
+    assert "the cluster fails without a fault: " in done.stdout.splitlines()[-1]
     page = (project.results / "trace/runs/000001/trace.html").read_text()
     assert "data-picture" in page
     assert 'class="problem"' in page
 
 
-def test_what_the_users_own_checker_says_counts_too(project) -> None:
+def test_a_failing_checker_of_the_user_fails_the_trace(project) -> None:
     with (project.folder / "hunt.py").open("a") as out:
         out.write("\n\n@undermine.checker\ndef never(run):\n    return undermine.Verdict.fail('I am never content')\n")
     done = project.run("trace", "--set", "behaviour=sound", "--json")
