@@ -423,7 +423,7 @@ class CampaignStore:
         rows = self._all("SELECT verdict FROM verdicts WHERE run = ? ORDER BY rowid", run)
         return tuple(msgspec.json.decode(text, type=Verdict) for (text,) in rows)
 
-    def outcomes(self) -> tuple[LandedRun, ...]:
+    def landed_runs(self) -> tuple[LandedRun, ...]:
         """The runs that findings are made of, oldest first: runs with a fault that failed, and all their re-runs and controls.
 
         A failing control, a realism check and a replay under another configuration do not count as failing runs.
