@@ -1,8 +1,8 @@
-"""Loads the Undermine agent where the environment asks for it, then runs the target's own sitecustomize.
+"""Loads the Undermine agent if the environment asks for it, then runs the target's own sitecustomize.
 
-Python imports this module at start-up because its folder is the first one in PYTHONPATH. It never breaks the
-host: whatever goes wrong with the agent, the program starts as if it were not there. What the target's own
-sitecustomize raises is the target's affair and is passed on.
+Python imports this module at start-up because its folder is the first one in PYTHONPATH. It never breaks the host: if
+the agent fails to load, the program starts as if the agent were not there. An exception from the target's own
+sitecustomize belongs to the target and is passed on.
 """
 
 import os

@@ -19,7 +19,7 @@ from undermine.runtimes import accelerator
 
 @pytest.fixture(scope="session")
 def accelerators() -> str:
-    """A folder with the accelerators of all interpreters here: the user's, where they are built once."""
+    """The user's folder of accelerators, with those of all interpreters here."""
     for python in {sys.executable, *interpreters().values()}:
         built = accelerator.ensure(python)
         assert built.file is not None, built
@@ -28,7 +28,7 @@ def accelerators() -> str:
 
 @pytest.fixture(params=["pure", "fast"])
 def agent_kind(request: pytest.FixtureRequest) -> str:
-    """Every test of the agent holds with the accelerator and without it."""
+    """Every test of the agent runs with the accelerator and without it."""
     return str(request.param)
 
 
@@ -57,7 +57,7 @@ def tool(make_tool: Any) -> FakeTool:
 
 @pytest.fixture(scope="session")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key and certificate of nobody, made anew."""
+    """A new key with a self-signed certificate."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl here")
     folder = tmp_path_factory.mktemp("tls")
@@ -79,7 +79,7 @@ def any_python(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A server of Redis with nothing in it."""
+    """An empty Redis server."""
     pytest.importorskip("redis")
     program = shutil.which("redis-server")
     if program is None:

@@ -1,4 +1,4 @@
-"""What is observed besides I/O is a choice; I/O and deaths are always seen."""
+"""The observed families are a choice; I/O and deaths are always recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launcher: the agent where Python ignores PYTHONPATH or the environment is cleared, and the program none the wiser."""
+"""The launcher loads the agent if Python ignores PYTHONPATH or the environment is cleared; the program doesn't notice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ sys.exit(3)
 
 
 def both_ways(tool, options, program, **changes):
-    """Run a program bare and by the launcher; how each ended."""
+    """Run a program directly and by the launcher; return both results."""
     command = {**tool.command("", ""), **changes}
     bare = {k: v for k, v in command["env"].items() if not k.startswith(("UNDERMINE", "PYTHON"))}
     plain = subprocess.run(**{**command, "args": [tool.python, *options, *program], "env": bare}, timeout=60)
@@ -35,7 +35,7 @@ def recorded(tool):
 
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S", "-s"])
-def test_a_script_runs_as_it_would(tool, any_python, option):
+def test_the_launcher_runs_a_script_as_python_would(tool, any_python, option):
     tool.python = any_python
     (tool.data / "server.py").write_text(SHOW)
     plain, launched = both_ways(tool, [option], ["server.py", "-v", "a b"])
@@ -44,7 +44,7 @@ def test_a_script_runs_as_it_would(tool, any_python, option):
 
 
 @pytest.mark.parametrize("kind", ["module", "package", "folder", "zipfile"])
-def test_other_things_run_as_they_would(tool, any_python, kind):
+def test_the_launcher_runs_modules_folders_and_zipfiles_as_python_would(tool, any_python, kind):
     tool.python = any_python
     package = tool.data / "thing"
     package.mkdir()
@@ -59,7 +59,7 @@ def test_other_things_run_as_they_would(tool, any_python, kind):
     assert recorded(tool)
 
 
-def test_spawned_processes_are_reached(tool, any_python):
+def test_spawned_processes_load_the_agent(tool, any_python):
     tool.python = any_python
     (tool.data / "server.py").write_text(
         """
@@ -78,7 +78,7 @@ if __name__ == "__main__":
     assert len(recorded(tool)) >= 2
 
 
-def test_what_is_not_there_is_said(tool):
+def test_a_missing_program_is_reported(tool):
     plain, launched = both_ways(tool, ["-I"], ["missing.py"])
     assert launched.returncode == plain.returncode == 2
     assert "missing.py" in launched.stderr
@@ -92,7 +92,7 @@ def test_without_a_configuration_the_program_just_runs(tool):
     assert launched.stdout == "False\n"
 
 
-def test_a_cleared_environment(tool):
+def test_the_launcher_loads_the_agent_in_a_cleared_environment(tool):
     (tool.data / "server.py").write_text("open('x', 'w').close()")
     command = tool.command("", "")
     config = command["env"]["UNDERMINE_AGENT"]

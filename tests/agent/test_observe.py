@@ -1,4 +1,4 @@
-"""What the agent sees: files, sockets, threads, tasks and locks of real small programs."""
+"""The agent records files, sockets, threads, tasks and locks of small real programs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FILES = """
 """
 
 
-def test_files(tool, any_python):
+def test_file_operations_are_recorded(tool, any_python):
     tool.python = any_python
     outcome = tool.run(FILES).ok()
     log = "log-<n>.txt"
@@ -106,7 +106,7 @@ SOCKETS = """
 """
 
 
-def test_sockets_and_threads(tool, any_python):
+def test_socket_operations_and_threads_are_recorded(tool, any_python):
     tool.python = any_python
     outcome = tool.run(SOCKETS).ok()
     client = [e for e in outcome.trace if e.thread == "MainThread" and e.kind == "net"]
@@ -158,7 +158,7 @@ STREAMS = """
 """
 
 
-def test_asyncio_streams(tool, any_python):
+def test_asyncio_streams_are_recorded(tool, any_python):
     tool.python = any_python
     outcome = tool.run(STREAMS).ok()
     sends = outcome.of("net.send")
@@ -187,7 +187,7 @@ def test_peers_are_named_by_address(tool):
     assert outcome.out == "111\n"
 
 
-def test_threads_and_tasks_that_die(tool, any_python):
+def test_deaths_of_threads_and_tasks_are_recorded(tool, any_python):
     tool.python = any_python
     outcome = tool.run(
         """
@@ -230,7 +230,7 @@ def test_threads_and_tasks_that_die(tool, any_python):
     assert outcome.err.count("never retrieved") == 2
 
 
-def test_locks_and_waits_of_the_targets_own_code(tool, any_python):
+def test_locks_and_waits_of_the_targets_own_code_are_recorded(tool, any_python):
     tool.python = any_python
     outcome = tool.run(
         """
@@ -276,7 +276,7 @@ def test_locks_and_waits_of_the_targets_own_code(tool, any_python):
     assert [e.result for e in outcome.of("lock.acquire")] == [1, 1, 1, 0, 1]
 
 
-def test_forked_and_executed_children(tool, any_python):
+def test_forked_and_executed_children_are_recorded(tool, any_python):
     tool.python = any_python
     outcome = tool.run(
         """
@@ -307,7 +307,7 @@ def test_forked_and_executed_children(tool, any_python):
     assert len(outcome.trace.agents) == 3
 
 
-def test_a_program_that_makes_way_keeps_its_events(tool):
+def test_a_program_replaced_by_exec_keeps_its_events(tool):
     outcome = tool.run(
         """
         import os, sys
@@ -347,7 +347,7 @@ def test_threads_that_end_share_chunks(tool):
     assert file.stat().st_size <= 3 * 65536
 
 
-def test_many_events_in_many_threads(tool):
+def test_many_events_in_many_threads_are_all_recorded(tool):
     outcome = tool.run(
         """
         import os, threading
@@ -386,7 +386,7 @@ def test_only_the_configured_packages_count(tool):
     assert {e.stack for e in outcome.of("file.create")} == {("granary.store:keep#1",)}
 
 
-def test_the_tool_that_calls_a_client_is_no_part_of_it(tool):
+def test_the_tool_that_calls_a_client_does_not_count(tool):
     package = tool.folder / "undermine"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -413,7 +413,7 @@ def test_the_tool_that_calls_a_client_is_no_part_of_it(tool):
     assert [event.op for event in outcome.of("thread.start", "handover.take")] == ["thread.start", "handover.take"]
 
 
-def test_a_module_run_by_name_is_called_as_when_imported(tool):
+def test_a_module_run_by_name_has_its_import_name(tool):
     (tool.folder / "server.py").write_text("def main():\n    open('x', 'w').close()\nmain()\n")
     outcome = tool.run("import server", python_path=str(tool.folder)).ok()
     imported = outcome.of("file.create")[0].loc
@@ -439,7 +439,7 @@ def test_copies_of_descriptors_are_followed(tool, any_python):
     assert [(e.target, e.size) for e in outcome.of("file.write")] == [("file", 1), ("file", 2)]
 
 
-def test_stacks_without_end_are_not_kept(tool):
+def test_endlessly_many_stacks_are_not_kept(tool):
     outcome = tool.run(
         """
         import os, resource
@@ -461,8 +461,8 @@ def test_stacks_without_end_are_not_kept(tool):
     assert len({event.stack for event in outcome.of("file.write")}) == len(outcome.of("file.write")) == 2 * 65536
 
 
-def test_what_is_waited_with_is_told_apart_however_it_is_called(tool, any_python):
-    """By its address, the same for all of its methods and for all ways in which the agent records a call."""
+def test_waits_are_told_apart_however_they_are_called(tool, any_python):
+    """A lock is named by its address, the same for all of its methods and for all ways in which the agent records a call."""
     tool.python = any_python
     outcome = tool.run(
         """

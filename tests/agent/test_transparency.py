@@ -469,7 +469,7 @@ def test_programs_run_as_without_the_agent(tool, name):
         "exceptions keep no more alive", "modules that are imported again",
     ],
 )  # fmt: skip
-def test_on_every_version(tool, any_python, name):
+def test_programs_run_as_without_the_agent_on_every_version(tool, any_python, name):
     tool.python = any_python
     tool.run(PROGRAMS[name]).ok()
 
@@ -484,7 +484,7 @@ def test_the_targets_own_sitecustomize_runs(tool, any_python):
     assert outcome.ok().out == f"{(own, 'sitecustomize')} {own}\n"
 
 
-def test_an_error_in_the_targets_own_sitecustomize_is_its_own(tool):
+def test_an_error_in_the_targets_own_sitecustomize_is_passed_on(tool):
     folder = tool.folder / "own"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text("1 / 0")
@@ -504,7 +504,7 @@ def test_an_error_in_the_targets_own_sitecustomize_is_its_own(tool):
         (lambda tool: tool.trace_dir.rmdir(), ""),
     ],
 )
-def test_it_fails_open(tool, damage, said):
+def test_the_agent_fails_open(tool, damage, said):
     command = tool.command("import os, socket; os.listdir('.'); print('fine')", "")
     damage(tool)
     process = subprocess.run(**command, timeout=60)
@@ -535,7 +535,7 @@ def test_recording_stops_when_the_file_cannot_grow(tool):
     assert 0 < len(outcome.of("file.write")) < 3000
 
 
-def test_it_never_imports_the_core(tool):
+def test_the_agent_never_imports_the_core(tool):
     outcome = tool.run("import sys, socket, threading, asyncio, queue; print('undermine' in sys.modules)").ok()
     assert outcome.out == "False\n"
 

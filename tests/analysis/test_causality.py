@@ -83,7 +83,7 @@ def test_a_receive_causes_what_follows_up_to_the_next_poll_or_receive(story: Sto
     assert story.names(causality(story.columns).extent(story.row("recv"))) == ["a", "b"]
 
 
-def test_what_began_before_the_bytes_came_is_not_caused_by_them(story: Story) -> None:
+def test_an_operation_that_began_before_the_receive_ended_is_not_caused_by_it(story: Story) -> None:
     story.did("send", "net.send", pid=2)
     story.did("before", "net.recv", t=2)
     story.did("read", "stream.read", t=3, end=6)
@@ -123,7 +123,7 @@ def test_a_receive_that_is_hidden_below_another_operation_opens_if_its_sender_is
     assert found["work"] == ("extent", "raw")
 
 
-def test_what_received_for_another_receive_is_over_with_it(story: Story) -> None:
+def test_a_receive_within_another_one_ends_with_it(story: Story) -> None:
     """A stream has its socket bring it more than was asked for."""
     for n in (1, 2):
         story.did(f"send{n}", "net.send", pid=2)
@@ -142,7 +142,7 @@ def test_what_received_for_another_receive_is_over_with_it(story: Story) -> None
     assert found["inside"] == found["other"] == ("none", "")
 
 
-def test_of_receives_at_the_same_time_the_last_to_end_is_in_force(story: Story) -> None:
+def test_the_last_of_overlapping_receives_to_end_is_in_force(story: Story) -> None:
     for n in (1, 2, 3):
         story.did(f"send{n}", "net.send", pid=2)
     story.did("outer", "stream.read", t=10, end=20)
@@ -157,7 +157,7 @@ def test_of_receives_at_the_same_time_the_last_to_end_is_in_force(story: Story) 
     assert found["both"] == ("extent", "inner")
 
 
-def test_what_is_in_a_callback_is_caused_by_it_and_by_nothing_before(story: Story) -> None:
+def test_events_in_a_callback_are_caused_by_the_callback_alone(story: Story) -> None:
     story.did("give", "handover.give", "callback-1", thread="other")
     story.did("send", "net.send", pid=2)
     story.did("recv", "net.recv")
@@ -222,7 +222,7 @@ def limited_wait(story: Story, runtime: str = "cpython 3.11.4", **scope: Any) ->
 
 
 @pytest.mark.parametrize("runtime", ["cpython 3.9.18", "cpython 3.11.4", "pypy 3.10.13"])
-def test_who_waits_within_a_limit_goes_on_with_what_its_task_received(story: Story, runtime: str) -> None:
+def test_a_task_continues_with_the_message_that_its_limited_wait_received(story: Story, runtime: str) -> None:
     found = limited_wait(story, runtime)
     assert found["read"] == ("message", "send")
     assert found["last"] == found["use"] == found["use2"] == ("extent", "read")
@@ -314,7 +314,7 @@ def test_a_callback_that_a_task_runs_belongs_to_the_task(story: Story) -> None:
     assert context[story.row("in")] == context[story.row("then")] != context[story.row("give")]
 
 
-def test_what_an_event_loop_receives_is_its_own(story: Story) -> None:
+def test_the_extent_of_an_event_loops_own_receive_ends_at_the_next_step(story: Story) -> None:
     """It lasts to the next step of a task; what was received before the loop began goes on after it."""
     story.did("ask", "net.send", pid=2)
     story.did("asked", "net.recv")
@@ -373,7 +373,7 @@ def test_the_same_thing_that_two_put_may_be_got_before_the_one_that_gave_it_firs
     assert ("item", "put", "get") not in blocks(story)
 
 
-def test_what_is_only_passed_on_was_taken_in_a_moment(story: Story) -> None:
+def test_an_item_that_is_only_passed_on_is_taken_in_a_moment(story: Story) -> None:
     """As by the thread that keeps a pool of processes."""
     story.did("submit", "handover.give", "call-1", thread="main")
     story.did("take", "handover.take", "call-1", t=5, end=5)
@@ -451,7 +451,7 @@ def test_a_file_that_was_there_before_is_mail_once_the_renaming_is_over(
     assert found["later"] == ("mailbox", "put")
 
 
-def test_what_a_handler_looks_up_does_not_take_its_cause_away(story: Story) -> None:
+def test_a_handler_that_opens_a_mailbox_file_keeps_its_cause(story: Story) -> None:
     story.did("put", "file.rename", "/d/x.tmp -> /d/x", pid=2)
     story.did("send", "net.send", pid=2)
     story.did("recv", "net.recv")
@@ -462,7 +462,7 @@ def test_what_a_handler_looks_up_does_not_take_its_cause_away(story: Story) -> N
     assert found["reply"] == ("extent", "recv")
 
 
-def test_what_a_node_finds_after_a_restart_is_no_mail(story: Story) -> None:
+def test_a_file_that_a_node_finds_after_a_restart_is_not_mail(story: Story) -> None:
     story.did("put", "file.rename", "/d/x.tmp -> /d/x", node="n1")
     story.did("open", "file.open", "/d/x", node="n1", pid=2, incarnation=2)
     assert causes(story)["open"] == ("none", "")
@@ -522,7 +522,7 @@ def test_the_answer_of_a_store_is_no_message(story: Story) -> None:
     assert found["wait"] == found["idle"] == ("none", "")
 
 
-def test_what_is_done_within_a_logical_receive_is_caused_by_its_message(story: Story) -> None:
+def test_events_within_a_logical_receive_are_caused_by_its_message(story: Story) -> None:
     """Both came with one receive; the sender's loop has sent both at once."""
     for n in (1, 2):
         story.did(f"say{n}", "msg.send", pid=2)
@@ -586,7 +586,7 @@ def test_a_wait_that_was_given_up_was_ended_by_nobody(story: Story, more: dict[s
     assert bool(blocks(story)) == ended
 
 
-def test_who_reads_waits_for_who_writes_and_not_for_others_who_read(story: Story) -> None:
+def test_a_reader_waits_for_writers_and_not_for_other_readers(story: Story) -> None:
     """Both sides of a lock have one name."""
     story.did("read1", "lock.acquire", "lock@1", thread="T1", target="readlock", end=20)
     story.did("read2", "lock.acquire", "lock@1", thread="T2", target="readlock", end=8)
@@ -605,7 +605,7 @@ def test_a_lock_is_had_from_the_last_who_released_it_and_an_event_from_the_first
     assert blocks(story) == {("lock", "release2", "acquire"), ("set", "set1", "wait")}
 
 
-def test_who_waits_for_the_first_of_several_futures_is_woken_by_that_alone(story: Story) -> None:
+def test_a_wait_for_the_first_of_several_futures_is_ended_by_that_one_alone(story: Story) -> None:
     for n in (1, 2, 3):
         story.did(f"all{n}", "future.wait", f"future@{n}", thread="W1", t=1, end=20 + n)
         story.did(f"any{n}", "future.wait", f"future@{n}", thread="W2", target="first future", t=1, end=20 + n)
@@ -622,7 +622,7 @@ def test_who_waits_for_the_first_of_several_futures_is_woken_by_that_alone(story
     assert blocks(story) == found
 
 
-def test_who_joins_a_queue_is_woken_by_the_last_that_was_done(story: Story) -> None:
+def test_a_join_of_a_queue_is_ended_by_the_last_item_done(story: Story) -> None:
     story.did("early", "queue.done", "queue@1", thread="T")
     story.did("join", "join", "queue@1", end=20)
     for n in (1, 2):
@@ -640,7 +640,7 @@ def test_those_who_wait_longest_are_notified_first(story: Story) -> None:
     assert ("notify", "all", "wait3") in blocks(story)
 
 
-def test_who_comes_last_opens_a_barrier(story: Story) -> None:
+def test_the_last_arrival_opens_a_barrier(story: Story) -> None:
     story.did("a", "barrier.wait", "barrier@1", thread="A", t=1, end=10)
     story.did("b", "barrier.wait", "barrier@1", thread="B", t=2, end=13)
     story.did("c", "barrier.wait", "barrier@1", thread="C", t=9, end=11)
@@ -666,7 +666,7 @@ def test_a_wait_for_a_child_ends_after_the_last_that_it_did(story: Story, name: 
     assert blocks(story) == {("child", "last", "wait")}
 
 
-def test_what_a_task_awaits_lasts_until_its_next_step(story: Story) -> None:
+def test_a_tasks_wait_lasts_until_its_next_step(story: Story) -> None:
     story.did("create", "task.start", "work-1")
     story.did("step1", "handover.take", "work-1", t=10, end=20)
     story.did("await", "future.wait", "future@1", t=11)
@@ -686,7 +686,7 @@ def test_a_message_that_arrives_before_it_was_sent_is_a_problem(story: Story) ->
     assert problem.startswith("backwards in time: net.send at app:send#1 in n2")
 
 
-def test_what_is_received_while_it_is_still_being_sent_is_none(story: Story) -> None:
+def test_a_receive_during_its_send_is_not_a_contradiction(story: Story) -> None:
     story.did("recv", "net.recv", t=1, end=10)
     story.did("send", "net.send", pid=2, t=3, end=20)
     assert causes(story, ("send", "recv"))["recv"] == ("message", "send")

@@ -9,7 +9,7 @@ import pytest
 
 from undermine.analysis.exposure.explained_stacks import ProcessLocks, ThreadState, explained, waits_by_stack
 from undermine.model.event import Event, Trace, ordered
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadStack
 
 NOW = 100
 
@@ -32,7 +32,7 @@ def states(*events: Event, now: int = NOW) -> dict[str, ThreadState]:
     return {thread: state for thread, state in found.items() if state != ThreadState()}
 
 
-def test_what_was_taken_and_not_given_back_is_held() -> None:
+def test_a_lock_that_was_taken_and_not_released_is_held() -> None:
     found = states(
         did("lock.acquire", "lock@a", 1),
         did("lock.acquire", "rlock@b", 2, 5),
@@ -51,7 +51,7 @@ def test_what_was_taken_and_not_given_back_is_held() -> None:
     ],
     ids=["not got", "interrupted", "later"],
 )
-def test_what_was_not_got_is_not_held(failed: Event) -> None:
+def test_a_lock_that_was_not_got_is_not_held(failed: Event) -> None:
     assert states(failed) == {}
 
 
@@ -78,7 +78,7 @@ def test_a_lock_that_passes_on_before_its_release_has_returned() -> None:
     assert states(*events) == {"T2": ThreadState(("lock 1 taken at app:f:2",))}
 
 
-def test_what_has_begun_and_not_ended_is_waited_for() -> None:
+def test_a_wait_that_has_begun_and_not_ended_is_reported() -> None:
     found = states(
         did("lock.acquire", "lock@a", 1, thread="T2", at="app:g"),
         did("lock.acquire", "lock@a", 3, 0),
@@ -105,13 +105,13 @@ def test_a_condition_gives_its_lock_up() -> None:
     assert states(taken, waits) == {"T1": ThreadState((), "condition 1, at app:f:2")}
     other = did("lock.acquire", "lock@c", 1)
     assert states(taken, other, waits)["T1"].holds == (), "which one it is, is not known"
-    doing = Doing("T1", ("threading:Condition.wait:1", "app:f:2"), ("app:f",), waits="condition of rlock@a")
+    doing = ThreadStack("T1", ("threading:Condition.wait:1", "app:f:2"), ("app:f",), waits="condition of rlock@a")
     (told,) = tell([doing], taken, other, waits)
     assert told.holds == ("lock 1 taken at app:f:1",)
     assert told.waits == "condition 2, at app:f:2"
 
 
-def test_who_waited_in_a_condition_has_its_lock_again() -> None:
+def test_a_thread_that_waited_in_a_condition_holds_its_lock_again() -> None:
     mine = [did("lock.acquire", "rlock@a", 1), did("cond.wait", "condition@b", 2, 9)]
     other = [did("lock.acquire", "rlock@a", 3, thread="T2"), did("lock.release", "rlock@a", 8, thread="T2")]
     assert states(*mine, *other, now=4) == {
@@ -149,7 +149,7 @@ def test_threads_of_one_name_are_told_apart_by_what_agents_call_them() -> None:
     assert found["T#2"] == ThreadState(("lock 2 taken at app:f:4",), "lock 1, held by T since app:f:3, at app:f:5")
 
 
-def test_what_a_thread_held_that_ended_is_not_held_by_the_next_of_its_name() -> None:
+def test_a_new_thread_does_not_hold_the_locks_of_an_ended_one_with_its_name() -> None:
     first, end = did("lock.acquire", "lock@a", 1), did("thread.end", "T1-1", 2)
     assert states(first, end) == {}
     assert states(first, end, did("lock.acquire", "lock@b", 3)) == {"T1": ThreadState(("lock 1 taken at app:f:3",))}
@@ -172,14 +172,14 @@ def test_a_thread_that_ended_with_a_lock_is_named_by_those_who_wait() -> None:
 # --- stacks
 
 
-def tell(doing: list[Doing], *events: Event) -> tuple[Doing, ...]:
+def tell(doing: list[ThreadStack], *events: Event) -> tuple[ThreadStack, ...]:
     (process,) = explained([ProcessStacks("n1", 1, 7, NOW, tuple(doing))], Trace(ordered(events)))
     return process.doing
 
 
 def test_stacks_are_joined_with_locks_where_place_and_name_agree() -> None:
     events = [did("lock.acquire", "lock@a", 1), did("lock.acquire", "lock@b", 2, 0)]
-    there, elsewhere = Doing("T1", ("app:f:2",), ("app:f",)), Doing("T1", ("app:g:2",), ("app:g",))
+    there, elsewhere = ThreadStack("T1", ("app:f:2",), ("app:f",)), ThreadStack("T1", ("app:g:2",), ("app:g",))
     (told,) = tell([there], *events)
     assert (told.holds, told.waits) == (("lock 1 taken at app:f:1",), "lock 2, at app:f:2")
     assert tell([elsewhere], *events)[0].waits == ""
@@ -191,15 +191,15 @@ def test_stacks_are_joined_with_locks_where_place_and_name_agree() -> None:
 def test_a_task_waits_for_what_is_open_at_its_place_alone() -> None:
     events = [did("queue.get", "queue@a", 1, 0), did("event.wait", "event@b", 2, 0, at="app:g")]
     task, same = (
-        Doing("Task-1", (), ("app:f",), kind="task", waits="Future"),
-        Doing("Task-2", (), ("app:f",), kind="task"),
+        ThreadStack("Task-1", (), ("app:f",), kind="task", waits="Future"),
+        ThreadStack("Task-2", (), ("app:f",), kind="task"),
     )
     assert tell([task], *events)[0].waits == "an item in queue 1, at app:f:1"
     assert tell([task, same], *events)[0].waits == "Future"
 
 
 def test_a_lock_that_the_agent_saw_is_named_if_somebody_holds_it() -> None:
-    task = Doing("Task-1", ("asyncio.locks:Lock.acquire:9",), (), kind="task", waits="lock@a")
+    task = ThreadStack("Task-1", ("asyncio.locks:Lock.acquire:9",), (), kind="task", waits="lock@a")
     assert tell([task], did("lock.acquire", "lock@a", 1))[0].waits == "lock 1, taken at app:f:1"
     assert tell([task])[0].waits == "in asyncio.locks:Lock.acquire"
 

@@ -48,7 +48,7 @@ def test_the_shortest_limit_in_force_is_kept(story: Story) -> None:
     assert "app:hasty#1" in found.limit_by
 
 
-def test_what_does_not_wait_neither_waits_nor_has_a_limit(story: Story) -> None:
+def test_an_operation_that_returns_at_once_neither_waits_nor_has_a_limit(story: Story) -> None:
     story.did("submit", "handover.give", "job@1")
     story.did("look", "future.wait", "future@1", end=20, size=1)
     story.did("take", "handover.take", "job@1", thread="T2", end=18)
@@ -58,7 +58,7 @@ def test_what_does_not_wait_neither_waits_nor_has_a_limit(story: Story) -> None:
     assert told(story)["store"].limit_s == 0
 
 
-def test_who_asked_for_the_work_waits_for_it(story: Story) -> None:
+def test_the_thread_that_requested_the_work_waits_for_it(story: Story) -> None:
     story.did("submit", "handover.give", "job@1")
     story.did("wait", "future.wait", "future@1", end=20)
     story.did("take", "handover.take", "job@1", thread="T2", end=18)
@@ -72,7 +72,7 @@ def test_who_asked_for_the_work_waits_for_it(story: Story) -> None:
     assert not found["late"].waits
 
 
-def test_what_is_met_before_clients_begin_is_known(story: Story) -> None:
+def test_an_operation_before_the_clients_begin_is_marked(story: Story) -> None:
     story.processes[CLIENT, 1, 9] = AgentInfo(CLIENT, 1, 9, "a", "r", 2, role=CLIENT)
     story.did("load", "file.read", "data")
     story.did("ask", "net.send", "c>n/1", pid=9, node=CLIENT)

@@ -61,7 +61,7 @@ def test_a_lock_that_is_taken_again_counts(story: Story) -> None:
     assert found["out"] == []
 
 
-def test_what_is_held_for_reading_is_not_given_back_with_what_was_taken_for_writing(story: Story) -> None:
+def test_releasing_a_write_lock_does_not_release_a_read_lock(story: Story) -> None:
     """Who writes may go on reading: both sides of the lock have one name."""
     story.did("write", "lock.acquire", "lock@a", target="rlock")
     story.did("read", "lock.acquire", "lock@a", target="readlock")
@@ -74,7 +74,7 @@ def test_what_is_held_for_reading_is_not_given_back_with_what_was_taken_for_writ
     assert found["done"] == found["out"] == []
 
 
-def test_what_became_another_way_of_having_a_lock_is_given_back(story: Story) -> None:
+def test_a_converted_lock_is_released(story: Story) -> None:
     """As where a stamp of who reads is converted into one of who writes."""
     story.did("read", "lock.acquire", "lock@a", target="readlock")
     story.did("wrote", "lock.release", "lock@a", target="stamped")
@@ -92,7 +92,7 @@ def test_another_thread_may_give_a_lock_back(story: Story) -> None:
     assert found["out"] == []
 
 
-def test_what_another_one_has_got_is_not_held_any_more(story: Story) -> None:
+def test_a_lock_that_another_thread_got_is_no_longer_held(story: Story) -> None:
     story.did("take", "lock.acquire", "lock@a")
     story.did("other", "lock.acquire", "lock@a", thread="T2")
     story.did("out", "file.write")
@@ -122,7 +122,7 @@ def test_nobody_holds_a_semaphore_that_is_a_signal(story: Story) -> None:
     assert held(story)["after"] == []
 
 
-def test_who_waits_in_a_condition_gives_its_lock_up_and_no_other(story: Story) -> None:
+def test_a_wait_in_a_condition_gives_up_its_lock_and_no_other(story: Story) -> None:
     story.did("outer", "lock.acquire", "rlock@o")
     story.did("take", "lock.acquire", "rlock@a")
     story.did("wait", "cond.wait", "condition@c", end=20)
@@ -157,7 +157,7 @@ def test_tasks_hold_locks_of_their_own(story: Story) -> None:
     assert found["else"] == found["else2"] == []
 
 
-def test_what_a_thread_holds_its_tasks_hold_too(story: Story) -> None:
+def test_tasks_hold_the_locks_of_their_thread(story: Story) -> None:
     story.did("outer", "lock.acquire", "lock@o", t=1)
     story.did("create", "task.start", "work-1", t=2)
     story.did("step", "handover.take", "work-1", t=10, end=20)
@@ -211,7 +211,7 @@ def test_a_wait_has_its_own_limit(story: Story) -> None:
 
 
 @pytest.mark.parametrize("op", ["lock.acquire", "sem.acquire", "queue.get", "queue.put", "future.wait", "poll"])
-def test_what_does_not_wait_has_no_limit_of_its_own(story: Story, op: str) -> None:
+def test_an_operation_that_returns_at_once_has_no_limit(story: Story, op: str) -> None:
     story.did("at once", op, "queue@a", size=1)
     story.did("scope", "timeout", target="timeout", size=50_000, t=2, end=9)
     story.did("in a scope", op, "queue@a", size=1)
@@ -233,7 +233,7 @@ def test_a_scope_is_in_force_for_the_task_that_it_awaits(story: Story) -> None:
     assert "out" not in found
 
 
-def test_what_is_held_around_a_limited_wait_is_held_in_its_task(story: Story) -> None:
+def test_a_lock_held_around_a_limited_wait_is_held_in_its_task(story: Story) -> None:
     story.did("create", "task.start", "main-1")
     story.did("step1", "handover.take", "main-1", t=10, end=20)
     story.did("lock", "lock.acquire", "lock@a", t=11)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import random
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from undermine.analysis.causality.causality import causality
@@ -78,11 +80,11 @@ def test_a_message_is_a_send_and_what_took_its_last_byte() -> None:
     assert some[0].kind == f"app:main > Peer.send#1 {stack_id(SENDING)}"
 
 
-def test_what_was_received_in_part_only_is_no_message() -> None:
+def test_a_partly_received_message_does_not_count() -> None:
     assert pairs(found(sends(1, 10), takes(11, 9))) == []
 
 
-def test_what_a_program_reads_at_a_stream_is_what_receives() -> None:
+def test_a_read_at_a_stream_receives_the_message() -> None:
     some = found(sends(1, 10), sends(3, 5), takes(11, 15), takes(13, 12, "stream.read"), takes(15, 3, "stream.read"))
     assert pairs(some) == [(1, 13), (3, 15)]
 
@@ -127,7 +129,7 @@ def test_a_logical_operation_receives_the_bytes_within_it() -> None:
     assert pairs(some) == [(1, 10), (5, 21)]
 
 
-def test_what_was_left_in_a_buffer_is_received_by_those_that_follow() -> None:
+def test_bytes_left_in_a_buffer_are_received_by_later_reads() -> None:
     said = [one for t in (1, 5, 9) for one in (says(t, t + 3, "vote"), sends(t + 1, 4, "raw.send"))]
     some = found(*said, hears(20, 25, "vote"), takes(21, 12, "raw.recv"), hears(26, 27, "vote"), hears(28, 29, "vote"))
     assert pairs(some) == [(1, 20), (5, 26), (9, 28)]
@@ -215,7 +217,7 @@ def test_handling_elsewhere_is_found_by_order_though_the_bytes_are_known() -> No
     assert pairs(some) == [(1, 20)]
 
 
-def test_who_sent_the_bytes_is_the_peer_of_a_receive_that_names_none() -> None:
+def test_the_sender_of_the_bytes_is_the_peer_of_a_receive_that_names_none() -> None:
     """Messages are buffered, and sent later, two at once."""
     later = sends(10, 8, stack=("app:Peer.flush#1",))
     heard = [did("msg.recv", "n2", t, t + 1, target=f"{kind} other", stack=LOOP) for t, kind in ((13, "a"), (15, "b"))]
@@ -247,7 +249,7 @@ def test_buffered_messages_are_paired_by_order_also_if_it_is_seen_who_sends_them
     ],
     ids=["sent before", "two connections", "one more"],
 )
-def test_what_was_sent_otherwise_is_not_what_was_buffered(events: list[Event]) -> None:
+def test_messages_that_were_sent_directly_are_not_taken_for_buffered_ones(events: list[Event]) -> None:
     some = found(*events)
     assert pairs(some) == [(one.seq, one.seq + 4) for one in events if one.op == "net.send"]
     assert {why for _, why in whys(some)} == {COUNTS_DIFFER}
@@ -269,13 +271,13 @@ def test_why_logical_operations_have_no_other_end(events: list[Event], why: str)
     assert len(some.unpaired) == len(events)
 
 
-def test_what_a_store_got_was_received_by_somebody_without_an_agent() -> None:
+def test_a_message_to_a_store_goes_to_a_peer_without_an_agent() -> None:
     subscribes = did("msg.send", "n1", 1, 8, target="SUBSCRIBE peer:redis", stack=SENDING)
     hidden = did("raw.send", "n1", 2, resource=f"{A}>10.0.0.9:6379/1", target="peer:redis", size=4, result=4)
     assert whys(found(subscribes, hidden)) == [(1, NO_AGENT)]
 
 
-def test_what_was_dropped_is_no_message_and_does_not_count() -> None:
+def test_a_dropped_message_does_not_count() -> None:
     some = found(says(1, 2, "a"), says(3, 4, "a", error="LOST"), hears(11, 12, "a"))
     assert (pairs(some), whys(some)) == ([(1, 11)], [])
 
@@ -299,7 +301,7 @@ def test_a_callback_is_a_handler_itself() -> None:
     assert some[0].handler == "app:Protocol.data_received"
 
 
-def test_who_receives_and_does_it_all_is_the_handler() -> None:
+def test_a_function_that_receives_and_does_all_the_work_is_the_handler() -> None:
     did_it = did("file.write", "n2", 15, stack=("app:serve#2",))
     assert found(sends(1, 4), takes(11, 4), did_it)[0].handler == "app:serve"
     assert found(sends(1, 4), takes(11, 4))[0].handler == "app:read_frame"
@@ -351,7 +353,7 @@ def test_the_end_of_a_thread_is_no_handling() -> None:
     assert found(sends(1, 4), takes(11, 4), end)[0].handler == "app:read_frame"
 
 
-def test_what_comes_after_the_next_receive_is_none_of_the_handling() -> None:
+def test_operations_after_the_next_receive_are_not_part_of_the_handling() -> None:
     later = did("file.write", "n2", 25, stack=("app:Store.put#1", "app:serve#4"))
     some = found(sends(1, 4), takes(11, 4), sends(15, 4), takes(21, 4), later)
     assert [one.handler for one in some] == ["app:read_frame", "app:Store.put"]
@@ -368,7 +370,7 @@ def test_a_pool_that_takes_its_socket_back_is_not_the_handler() -> None:
     assert found(sends(1, 4), reply, back, calls)[0].handler == "log:Log.add"
 
 
-def test_who_dispatches_is_not_the_handler_but_whom_it_calls() -> None:
+def test_the_handler_is_the_function_that_a_dispatcher_calls() -> None:
     serve = ("rpc:Server._serve#1", "process:spawn.<locals>.run#1")
     request = takes(11, 4, stack=("rpc:read_frame#2", *serve))
     called = ("shard:Shard.put#1", "shard:methods.<locals>.<lambda>#1", "rpc:Server._answer#1", *serve)
@@ -404,7 +406,7 @@ def test_clocks_say_who_handled_a_message_only_where_nothing_else_does() -> None
     assert found(sends(1, 4), got, rests, writes)[0].handler == "core:serve"
 
 
-def test_who_closes_the_connection_has_done_with_what_it_brought() -> None:
+def test_closing_the_connection_ends_the_handling() -> None:
     closing = ("app:close#1", "app:serve#2")
     closes = did("net.close", "n2", 13, resource=f"{B}>{A}/1", stack=closing)
     waits = did("task.start", "n2", 15, stack=("app:close#2", "app:serve#2"))
@@ -412,7 +414,7 @@ def test_who_closes_the_connection_has_done_with_what_it_brought() -> None:
     assert found(sends(1, 4), takes(11, 4), replace(closes, resource="another"), waits)[0].handler == "app:close"
 
 
-def test_what_a_logical_receive_only_parsed_is_handled_after_it() -> None:
+def test_a_message_that_a_logical_receive_only_parsed_is_handled_after_it() -> None:
     parses = did("msg.recv", "n2", 13, 14, target="POST accepted", stack=("http.server:handle_one_request#3",))
     stores = did("file.write", "n2", 17, stack=("app:keep#1", "app:do_POST#4"))
     rest = replace(takes(15, 4, stack=("app:do_POST#1",)), seq=15)
@@ -435,7 +437,7 @@ def test_a_clock_of_which_only_the_place_is_known_says_nothing_of_the_handler() 
     assert found(sends(1, 4), takes(11, 4, stack=("loop:read#1",)), called)[0].handler == "app:data_received"
 
 
-def test_what_was_done_while_receiving_is_no_handling() -> None:
+def test_operations_during_the_receive_are_not_handling() -> None:
     got = takes(11, 4, "stream.read", end=20, stack=("app:read#1", "app:serve#1"))
     inside = did("future.set", "n2", 15, stack=("library:finish#1", "app:read#1", "app:serve#1"))
     assert found(sends(1, 4), takes(8, 4), got, inside)[0].handler == "app:read"
@@ -476,27 +478,36 @@ def test_a_sender_is_named_with_those_that_it_sends_for(stack: tuple[str, ...], 
     assert sent_from(stack) == words
 
 
-# --- random
+# --- generated messages
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_random_messages_in_frames_are_all_found(seed: int) -> None:
+@st.composite
+def framed_messages(draw: st.DrawFn) -> list[tuple[list[int], list[int]]]:
+    """For each message the sizes of its sends, and the sizes of the receives in which its bytes arrive."""
+    frames = []
+    for sizes in draw(st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=3), min_size=1, max_size=30)):
+        total = sum(sizes)
+        cuts = sorted(draw(st.sets(st.integers(1, total - 1), max_size=5))) if total > 1 else []
+        frames.append((sizes, [b - a for a, b in pairwise([0, *cuts, total])]))
+    return frames
+
+
+@given(framed_messages())
+def test_all_messages_in_frames_are_found(frames: list[tuple[list[int], list[int]]]) -> None:
     """Every message is sent by one or more sends; its bytes come in receives of any size, and then it is handled."""
-    chance, events, expected, t = random.Random(seed), [], [], 0
-    for number in range(60):
-        start, sizes = t + 1, [chance.randrange(1, 50) for _ in range(chance.randrange(1, 4))]
+    events, expected, t = [], [], 0
+    for number, (sizes, parts) in enumerate(frames):
+        start = t + 1
         for at, size in enumerate(sizes):
             events.append(sends(start + 2 + 3 * at, size, "raw.send"))
         t = start + 20
         events.append(says(start, t, f"kind{number % 3}"))
-        left = sum(sizes)
-        while left:
-            part = chance.randrange(1, left + 1)
-            t, left = t + 5, left - part
+        for part in parts:
+            t += 5
             events.append(takes(t, part))
         expected.append((start, t + 5))
         events.append(hears(t + 5, t + 10, f"kind{number % 3}"))
         t += 20
     some = found(*events)
     assert pairs(some) == expected
-    assert [one.kind for one in some] == [f"kind{number % 3}" for number in range(60)]
+    assert [one.kind for one in some] == [f"kind{number % 3}" for number in range(len(frames))]

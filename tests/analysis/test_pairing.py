@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from story import Story
 from wires import Clock, Network, Socket, Wire, child, known, shuffled
 
@@ -142,30 +143,45 @@ OPS = (
 HOSTS = ("10.0.0.1:1", "127.0.0.1:1", "127.0.0.1:2", "[::1]:1", "0.0.0.0:1", ":", "")
 
 
-def nonsense(chance: random.Random, t: int) -> Event:
-    a, b, number = chance.choice(HOSTS), chance.choice(HOSTS), chance.randrange(3)
-    name = chance.choice(
-        [f"{a}>{b}/{number}", f"{a}>{b}/{number}+tls", f"{a}>{b}/{number}+udp", f"{a}>{b}", "pipe:1>pipe:2"]
+@st.composite
+def nonsense(draw: st.DrawFn) -> list[Event]:
+    """Events as a damaged trace may hold them."""
+    addresses = st.sampled_from(HOSTS)
+    names = st.builds(
+        "{}>{}/{}{}".format, addresses, addresses, st.integers(0, 2), st.sampled_from(["", "+tls", "+udp"])
     )
-    more: dict[str, object] = {
-        "resource": chance.choice([name, name, name, "pipe:1", "pipe:2", "+", "/", ">"]),
-        "end_ns": chance.choice([0, t, t + 5, t + 500, t - 50]),
-        "size": chance.choice([0, 5, 50, -3, 1 << 62]),
-        "result": chance.choice([0, 5, 50, -1, 1 << 62]),
-        "error": chance.choice(["", "", "", "LOST", "EPIPE"]),
-        "target": chance.choice(["peer:n1", "peer:n9", "other", ""]),
-    }
-    return event(chance.choice(OPS), f"n{chance.randrange(3)}", pid=chance.randrange(1, 4), seq=t, t_ns=t, **more)
+    resources = (
+        names
+        | st.builds("{}>{}".format, addresses, addresses)
+        | st.sampled_from(["pipe:1", "pipe:1>pipe:2", "+", "/", ">"])
+    )
+    rows = st.fixed_dictionaries(
+        {
+            "op": st.sampled_from(OPS),
+            "node": st.sampled_from(["n0", "n1", "n2"]),
+            "pid": st.integers(1, 3),
+            "resource": resources,
+            "size": st.sampled_from([0, 5, 50, -3, 1 << 62]),
+            "result": st.sampled_from([0, 5, 50, -1, 1 << 62]),
+            "error": st.sampled_from(["", "", "", "LOST", "EPIPE"]),
+            "target": st.sampled_from(["peer:n1", "peer:n9", "other", ""]),
+        }
+    )
+    events = []
+    for number, fields in enumerate(draw(st.lists(rows, max_size=100)), 1):
+        t = 10 * number
+        end_ns = draw(st.sampled_from([0, t, t + 5, t + 500, t - 50]))
+        events.append(event(fields.pop("op"), fields.pop("node"), seq=t, t_ns=t, end_ns=end_ns, **fields))
+    return events
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_whatever_a_trace_holds_no_byte_is_counted_twice(seed: int) -> None:
-    chance = random.Random(seed)
+@given(nonsense())
+def test_no_byte_is_counted_twice_whatever_a_trace_holds(events: list[Event]) -> None:
     processes = [child(f"n{node}", pid, pid % 3 + 1) for node in range(3) for pid in (1, 2, 3)]
-    columns = Columns.of((nonsense(chance, 10 * t) for t in range(1, chance.choice([5, 50, 400]))), processes)
+    columns = Columns.of(events, processes)
     pairing = pair(columns)
     taken: Counter[int] = Counter()
-    given: Counter[tuple[int, int]] = Counter()
+    sent_bytes: Counter[tuple[int, int]] = Counter()
     for at in range(len(pairing)):
         channel = pairing.channels[pairing.channel[at]]
         sender, receiver = columns.event(int(pairing.send[at])), columns.event(int(pairing.recv[at]))
@@ -175,10 +191,10 @@ def test_whatever_a_trace_holds_no_byte_is_counted_twice(seed: int) -> None:
         assert "LOST" not in (sender.error, receiver.error)
         size = int(pairing.last[at] - pairing.first[at])
         taken[receiver.seq] += size
-        given[sender.seq, int(pairing.channel[at])] += size
+        sent_bytes[sender.seq, int(pairing.channel[at])] += size
     moved = {one.seq: (one.result, one.size) for one in columns.events()}
     assert all(size <= max(moved[seq][0], 0) for seq, size in taken.items())
-    assert all(size <= max(*moved[seq], 0) or moved[seq][1] <= 0 for (seq, _), size in given.items())
+    assert all(size <= max(*moved[seq], 0) or moved[seq][1] <= 0 for (seq, _), size in sent_bytes.items())
     assert pairing.paired <= pairing.received
 
 
@@ -208,7 +224,7 @@ def test_receives_got_their_bytes_in_the_order_in_which_they_ended() -> None:
 @pytest.mark.parametrize(
     "last", [{"end_ns": 0, "result": 0}, {"error": "ECONNRESET", "result": 0}], ids=["killed", "failed"]
 )
-def test_what_was_received_of_the_last_send_counts_if_it_did_not_end_well(last: dict[str, object]) -> None:
+def test_bytes_of_a_failed_last_send_count_if_they_were_received(last: dict[str, object]) -> None:
     pairing, pairs = paired(sent(1, 3), sent(2, 100, **last), got(10, 50))
     assert pairs == [(1, 10, 0, 3), (2, 10, 3, 50)]
     assert pairing.received == pairing.paired == 50
@@ -241,9 +257,7 @@ def test_a_send_that_failed_sent_nothing_if_all_the_others_are_what_was_received
     [([sent(2, 100, **AGAIN)], 40), ([sent(2, 100, **AGAIN), sent(3, 9, **AGAIN)], 60)],
     ids=["not all was received", "two have failed"],
 )
-def test_what_follows_a_send_of_which_nobody_knows_the_part_is_paired_with_nothing(
-    middle: list[Event], received: int
-) -> None:
+def test_sends_after_a_partial_send_of_unknown_size_are_not_paired(middle: list[Event], received: int) -> None:
     pairing, pairs = paired(sent(1, 3), *middle, sent(4, 50), got(10, received))
     assert pairs == [(1, 10, 0, 3)]
     assert whys(pairing) == [(50, IN_DOUBT), (received - 3, IN_DOUBT)]
@@ -256,13 +270,13 @@ def test_doubt_about_one_channel_is_none_about_others() -> None:
     assert pairs == [(4, 5, 0, 6)]
 
 
-def test_what_was_dropped_does_not_count_even_if_it_is_the_last() -> None:
+def test_a_dropped_send_does_not_count_even_if_it_is_the_last() -> None:
     pairing, pairs = paired(sent(1, 3), sent(2, 9, error="LOST", result=0), got(10, 5))
     assert pairs == [(1, 10, 0, 3)]
     assert whys(pairing) == [(2, "no send of these bytes was recorded")]
 
 
-def test_what_is_never_received_and_whose_peer_has_no_agent_is_said() -> None:
+def test_unpaired_bytes_say_whether_they_were_lost_or_the_peer_has_no_agent() -> None:
     other = "10.0.0.9:6379"
     pairing, pairs = paired(
         sent(1, 3), got(10, 2), sent(20, 7, f"{A}>{other}/2"), got(30, 8, f"{A}>{other}/2", "n1", pid=1)

@@ -38,7 +38,7 @@ def test_points_that_appear_at_the_same_moment_are_always_ranked_alike() -> None
     assert seen_in(*events) == seen_in(*events[::-1])
 
 
-def test_what_is_met_only_after_healing_does_not_count() -> None:
+def test_a_point_that_occurs_only_after_healing_does_not_count() -> None:
     before, at, after = event(t_ns=99), event(loc="a:b#1", t_ns=100), event(t_ns=101)
     (only,) = seen_in(before, at, after, healed_ns=100)
     assert (only.point["loc"], only.count) == ("app:write#1", 1)
@@ -81,7 +81,7 @@ def test_a_run_without_events_has_no_points() -> None:
 # --- after the last fault
 
 
-def test_what_begins_after_the_last_fault_is_counted_apart() -> None:
+def test_occurrences_after_the_last_fault_are_counted_apart() -> None:
     """The operation that the step fired at began before: it is not met again by having been held."""
     fired_at, later = event(loc="m:f#1", t_ns=90, end_ns=500), event(loc="m:g#1", t_ns=101)
     ops = (Op(0, "c1", "get", start_ns=99, end_ns=300), Op(1, "c1", "put", start_ns=150))
@@ -99,7 +99,7 @@ def test_the_moment_of_the_fault_itself_is_not_after_it() -> None:
     assert (only.count, only.after) == (3, 1)
 
 
-def test_what_a_process_met_after_the_fault_is_not_added_to_what_another_one_met() -> None:
+def test_occurrences_after_the_fault_are_not_added_up_over_processes() -> None:
     times = {1: (10, 20, 30, 40, 110), 2: (120, 130)}
     (only,) = seen_in(*(event(pid=pid, t_ns=t) for pid in times for t in times[pid]), since_ns=100)
     assert (only.count, only.after) == (5, 2)

@@ -1,4 +1,4 @@
-"""Which faults make sense where, and the reason where one does not."""
+"""The possible faults at each point, and the reasons why others cannot be injected."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_network_errors_can_last_only_towards_a_known_peer(op: str) -> None:
 
 
 @pytest.mark.parametrize("op", ["msg.send", "db.read", "db.write", "db.commit"])
-def test_messages_and_commands_meet_errors_of_the_network_that_they_hide(op: str) -> None:
+def test_messages_and_commands_get_errors_of_the_network_below_them(op: str) -> None:
     assert errors(at(point(op, target="SET key peer:n2"))) == {("ECONNRESET", "once"), ("ETIMEDOUT", "once")}
     assert errors(at(point(op, target="INSERT items data.sqlite"))) == set()
 
@@ -91,7 +91,7 @@ def test_a_handler_of_messages_is_not_answered_with_an_error() -> None:
         ("file.close", ["before"]),
     ],
 )
-def test_a_crash_comes_also_after_what_leaves_a_trace(op: str, places: list[str]) -> None:
+def test_a_crash_also_comes_after_operations_that_leave_something_behind(op: str, places: list[str]) -> None:
     assert moments(at(point(op)), Crash) == places
     assert moments(at(point(op)), Reboot) == places
 
@@ -107,7 +107,7 @@ def test_a_crash_comes_also_after_what_leaves_a_trace(op: str, places: list[str]
         ("net.close", 0),
     ],
 )
-def test_everything_but_closing_can_be_slow(op: str, expected: int) -> None:
+def test_every_operation_except_closing_can_be_delayed(op: str, expected: int) -> None:
     assert len(moments(at(point(op)), Delay)) == expected
 
 
@@ -148,7 +148,7 @@ def test_a_slow_disk_holds_the_thread_and_a_slow_network_the_operation(op: str, 
     assert [c.fault.mode for c in at(point(op, target=target)) if isinstance(c.fault, Delay)] == [mode]
 
 
-def test_the_only_mode_that_the_user_allows_is_taken_everywhere() -> None:
+def test_the_only_allowed_delay_mode_is_used_everywhere() -> None:
     limits = msgspec.structs.replace(LIMITS, delay_modes=("operation",))
     found = at(point("file.write"), point("net.send"), limits=limits)
     assert {c.fault.mode for c in found if isinstance(c.fault, Delay)} == {"operation"}
@@ -169,14 +169,14 @@ def test_messages_can_be_lost(op: str, target: str, expected: int) -> None:
     assert len(moments(at(point(op, target=target)), Drop)) == expected
 
 
-def test_what_acts_on_the_way_of_bytes_is_never_asked_for_after_them() -> None:
+def test_delays_drops_and_corruption_come_before_the_operation() -> None:
     limits = msgspec.structs.replace(LIMITS, kinds=("delay", "drop", "corrupt"))
     found = injectable(at(point("net.send", target="peer:n2"), point("net.recv", target="peer:n2"), limits=limits))
     assert {type(c.fault) for c in found} == {Delay, Drop, Corrupt}
     assert {c.place for c in found} == {"before"}
 
 
-def test_bytes_are_changed_only_where_the_user_asks_for_it() -> None:
+def test_bytes_are_changed_only_if_the_user_lists_corrupt() -> None:
     stored = ("file.read", "file.write", "file.map_read", "file.map_write")
     points = [point(op) for op in (*stored, "net.recv", "net.send", "file.fsync")]
     assert not any(isinstance(c.fault, Corrupt) for c in injectable(at(*points)))
@@ -220,7 +220,7 @@ def test_a_node_is_paused_or_cut_off_before_messages_of_peers_and_before_writes(
     assert ways == ["both", "out", "in"] * hit
 
 
-def test_pauses_and_partitions_come_once_for_a_place_in_the_code_whatever_led_there() -> None:
+def test_pauses_and_partitions_come_once_for_each_call_site() -> None:
     stacks = [Point.of(point("net.send", target="peer:n2").as_dict() | {"stack": stack}) for stack in "abc"]
     found = at(*stacks, limits=cluster())
     assert len(moments(found, Crash)) == 6
@@ -228,7 +228,7 @@ def test_pauses_and_partitions_come_once_for_a_place_in_the_code_whatever_led_th
     assert len(moments(found, Partition)) == 3
 
 
-def test_packets_are_lost_where_that_is_possible_else_the_agents_do_it() -> None:
+def test_partitions_lose_packets_if_the_deployment_can_else_agents_do_it() -> None:
     def found(**more: object) -> set[tuple[str, str, str]]:
         made = at(point("net.send", target="peer:n2"), limits=cluster(partition_directions=("both",), **more))
         return {(c.fault.level, c.fault.loss, c.skipped) for c in made if isinstance(c.fault, Partition)}
@@ -243,11 +243,11 @@ def test_packets_are_lost_where_that_is_possible_else_the_agents_do_it() -> None
     assert "root" in skipped
 
 
-def test_a_cluster_of_one_cannot_be_parted() -> None:
+def test_a_cluster_of_one_cannot_be_partitioned() -> None:
     assert moments(at(point("file.write")), Partition) == []
 
 
-def test_a_group_is_hit_as_one_at_what_its_nodes_leave_behind() -> None:
+def test_a_group_is_hit_as_one_at_operations_that_leave_something_behind() -> None:
     rack, everyone = ("n1", "n2"), tuple(THREE)
     limits = cluster(groups=(rack, everyone, ("n2", "n3")), partition_directions=("both",))
     found = [c for c in at(point("file.write"), limits=limits) if fault_family(c.fault).startswith("group")]
@@ -273,7 +273,7 @@ def test_a_group_with_a_role_that_the_user_did_not_list_is_left_out() -> None:
 # --- what is left out, and why
 
 
-def test_what_the_agent_lacks_is_left_out_with_the_reason() -> None:
+def test_capabilities_that_the_agent_lacks_are_the_reason() -> None:
     limits = FaultLimits(capabilities={"n1": ("crash", "delay")}, node_roles={"n1": "server"})
     reasons = {fault_family(c.fault): c.skipped for c in at(point(), limits=limits)}
     assert reasons["crash"] == reasons["delay"] == ""
@@ -354,8 +354,8 @@ def test_lasting_errors_are_a_family_of_their_own(fault: Fault, family: str) -> 
     assert fault_family(fault) == family
 
 
-def test_points_asked_for_again_and_in_other_company_have_the_same_possible_faults() -> None:
-    """Faults of whole nodes belong to the first of those that are asked for together, whoever was asked for before."""
+def test_remembered_points_have_the_same_possible_faults() -> None:
+    """Faults of whole nodes come with the first point of a site in each call, also if an earlier call had another one."""
     limits = FaultLimits(capabilities={"n1": CAPABILITIES}, node_roles={"n1": "server", "n2": "server"})
     one, same_place = (Point.of({**point().as_dict(), "stack": name}) for name in ("one", "two"))
     asked = possible_faults_at(limits)

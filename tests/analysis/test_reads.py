@@ -59,7 +59,7 @@ def test_after_anything_else_on_the_network_the_next_message_begins(kind: str, o
     ]
 
 
-def test_what_another_thread_of_the_process_sends_ends_a_message_and_what_it_calls_does_not() -> None:
+def test_a_send_of_another_thread_ends_a_message_and_its_connect_does_not() -> None:
     """The one that reads need not be the one that answers."""
     assert flags(read(), other("net.send", thread="t2"), read()) == [True, True, True]
     assert flags(read(), other("net.connect", thread="t2"), read()) == [True, True, False]
@@ -91,7 +91,7 @@ def test_a_message_goes_on_whatever_the_thread_does_that_is_not_on_the_network(o
         "thread.start",
     ],
 )
-def test_what_reads_no_bytes_always_counts(op: str) -> None:
+def test_an_operation_that_reads_no_bytes_always_counts(op: str) -> None:
     assert flags(other(op), other(op), other(op)) == [True, True, True]
 
 

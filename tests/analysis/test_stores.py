@@ -5,10 +5,11 @@ from __future__ import annotations
 import cProfile
 import itertools
 import json
-import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from undermine.analysis.pipeline import analyse
 from undermine.analysis.stores import links as stores
@@ -95,7 +96,7 @@ def course() -> Course:
         (("EVALSHA", ["q"], ["a"]), ("BLPOP", ["x", "q"], ["1"])),
     ],
 )
-def test_what_was_put_is_taken(course: Course, push: Any, pop: Any) -> None:
+def test_an_item_that_was_put_is_taken(course: Course, push: Any, pop: Any) -> None:
     course.did("push", 1, push)
     course.did("other", 2, ("LPUSH", ["other"], ["a"]))
     course.did("pop", 3, pop, got=[["q", ["a"]]])
@@ -109,7 +110,7 @@ def test_one_that_waited_gets_what_is_put_later(course: Course) -> None:
     assert course.links() == {"push item pop"}
 
 
-def test_who_waits_for_something_to_do_has_done_with_what_was_before(course: Course) -> None:
+def test_a_blocking_pop_ends_the_previous_extent(course: Course) -> None:
     """The last one found nothing; who asks without waiting is in the midst of something."""
     course.did("push", 1, ("LPUSH", ["q"], ["x"]), pid=7)
     course.did("pop", 10, ("BRPOP", ["q"], ["1"]), got=[["q", ["x"]]])
@@ -124,7 +125,7 @@ def test_who_waits_for_something_to_do_has_done_with_what_was_before(course: Cou
     assert cause["again"] == cause["idle"] == -1
 
 
-def test_of_items_that_are_fetched_together_nobody_knows_which_is_handled_next(course: Course) -> None:
+def test_items_that_are_fetched_together_have_no_known_cause(course: Course) -> None:
     for n in (1, 2):
         course.did(f"push{n}", n, ("LPUSH", ["q"], [f"x{n}"]), pid=7 + n)
     course.did("pop", 10, ("LPOP", ["q"], ["2"]), got=[["q", ["x1", "x2"]]])
@@ -152,7 +153,7 @@ def test_from_the_same_end_the_newest_comes_first(course: Course) -> None:
     assert course.links() == {"new item pop"}
 
 
-def test_of_items_put_at_both_ends_the_outermost_comes_first(course: Course) -> None:
+def test_a_pop_is_matched_to_the_outermost_push(course: Course) -> None:
     for number, side in enumerate("LLR"):
         course.did(f"push{number}", number * 2 + 1, (f"{side}PUSH", ["q"], ["a"]))
     for number, side in enumerate("LRR"):
@@ -168,7 +169,7 @@ def test_chains_of_moves(course: Course) -> None:
     assert course.links() == {"push item move", "move item again", "again value look"}
 
 
-def test_what_was_removed_is_not_taken_later(course: Course) -> None:
+def test_a_removed_item_is_not_taken_later(course: Course) -> None:
     course.did("first", 1, ("LPUSH", ["q"], ["a"]))
     course.did("del", 3, ("DEL", ["q"], []))
     course.did("second", 5, ("LPUSH", ["q"], ["a"]))
@@ -193,7 +194,7 @@ def test_what_was_removed_is_not_taken_later(course: Course) -> None:
         ("RR", ["5", "-9"], "L", []),
     ],
 )
-def test_what_was_trimmed_away_is_not_taken(
+def test_a_trimmed_item_is_not_taken(
     course: Course, pushes: str, places: list[str], pops: str, gives: list[str]
 ) -> None:
     for number, side in enumerate(pushes):
@@ -217,7 +218,7 @@ def test_equal_items_of_which_one_may_have_been_trimmed_away_have_no_giver(cours
     assert {link for link in course.links() if " item " in link} == {"b item pop"}
 
 
-def test_what_is_taken_while_a_list_is_trimmed_makes_its_places_uncertain(course: Course) -> None:
+def test_a_pop_during_a_trim_makes_the_positions_uncertain(course: Course) -> None:
     """The first may have been taken before, and then the second was trimmed away, or after."""
     for number in range(3):
         course.did(f"push{number}", number * 2 + 1, ("RPUSH", ["q"], ["b" if number == 0 else "a"]))
@@ -241,7 +242,7 @@ def test_what_is_taken_while_a_list_is_trimmed_makes_its_places_uncertain(course
     ],
 )
 @pytest.mark.parametrize(("end", "error"), [(11, "ConnectionError"), (0, "")])
-def test_what_failed_or_did_not_end_may_have_removed_items_or_not(
+def test_an_operation_that_failed_or_never_ended_may_have_removed_items(
     course: Course, command: Any, end: int, error: str
 ) -> None:
     """Of equal items nobody knows which is taken then, nor whose value it is; one alone is it."""
@@ -254,7 +255,7 @@ def test_what_failed_or_did_not_end_may_have_removed_items_or_not(
     assert course.links() == {"other item pop1"}
 
 
-def test_who_tries_again_to_put_something_may_have_put_it_twice(course: Course) -> None:
+def test_a_retried_push_may_have_put_its_item_twice(course: Course) -> None:
     course.did("failed", 1, ("RPUSH", ["q"], ["a"]), error="TimeoutError")
     course.did("again", 3, ("RPUSH", ["q"], ["a"]))
     course.did("pop", 5, ("LPOP", ["q"], []), got=[["q", ["a"]]])
@@ -275,7 +276,7 @@ def test_in_a_list_that_was_emptied_nothing_is_in_doubt(course: Course, empties:
     assert course.links() == {"push1 item pop1", "push2 item pop2"}
 
 
-def test_what_is_put_while_the_list_is_deleted_may_be_gone(course: Course) -> None:
+def test_an_item_that_is_put_while_the_list_is_deleted_may_be_gone(course: Course) -> None:
     course.did("delete", (1, 9), ("DEL", ["q"], []), pid=1)
     course.did("push0", 3, ("RPUSH", ["q"], ["a"]), pid=2)
     course.did("push1", 11, ("RPUSH", ["q"], ["a"]), pid=2)
@@ -297,7 +298,7 @@ def test_a_trim_costs_what_it_removes_and_not_what_it_leaves() -> None:
     assert calls[400] <= calls[10]
 
 
-def test_what_was_dropped_on_its_way_caused_nothing_and_what_failed_may_have(course: Course) -> None:
+def test_a_dropped_operation_caused_nothing_and_a_failed_one_may_have(course: Course) -> None:
     course.did("lost", 1, ("LPUSH", ["q"], ["a"]), error="LOST")
     course.did("failed", (3, 4), ("LPUSH", ["q"], ["a"]), error="ConnectionError")
     course.did("pop", 5, ("RPOP", ["q"], []), got=[["q", ["a"]]])
@@ -389,7 +390,7 @@ def test_a_pipeline_is_one_operation(course: Course) -> None:
 # --- messages
 
 
-def test_what_is_published_arrives_at_all_who_listen(course: Course) -> None:
+def test_a_published_message_arrives_at_all_subscribers(course: Course) -> None:
     course.did("early", 1, ("PUBLISH", ["news"], ["x"]), pid=1)
     course.did("listen", 3, ("SUBSCRIBE", ["news"], []), pid=2)
     course.did("pattern", 3, ("PSUBSCRIBE", ["n*"], []), pid=3, store="127.0.0.1:6379/5")
@@ -402,7 +403,7 @@ def test_what_is_published_arrives_at_all_who_listen(course: Course) -> None:
     assert course.links() == {"first message a", "second message b", "first message c"}
 
 
-def test_of_a_pipeline_it_is_said_which_command_and_key(course: Course) -> None:
+def test_links_of_a_pipeline_name_the_command_and_key(course: Course) -> None:
     both = (("SET", ["k"], ["v"]), ("RPUSH", ["q"], ["a"]), ("EXPIRE", ["k"], ["9"]))
     course.did("both", 1, *both)
     course.did("pop", 3, ("LPOP", ["other"], []), ("BLPOP", ["x", "q"], ["0"]), got=[["other", []], ["q", ["a"]]])
@@ -417,7 +418,7 @@ def test_of_a_pipeline_it_is_said_which_command_and_key(course: Course) -> None:
     assert [tuple(detail) for detail in found.notifications.details] == [("RPUSH", "BLPOP", "q")]
 
 
-def test_what_is_read_is_related_and_not_caused(course: Course) -> None:
+def test_a_read_value_is_a_link_and_not_a_cause(course: Course) -> None:
     """The trace has all relations; only items and messages are causes."""
     course.did("set", 1, ("SET", ["k"], ["v"]), pid=1)
     course.did("push", 3, ("RPUSH", ["q"], ["a"]), pid=1)
@@ -484,7 +485,7 @@ def test_a_store_without_a_table_goes_by_its_operations(course: Course) -> None:
     assert course.links() == {"insert value select", "insert key select", "insert message watch"}
 
 
-def test_what_is_no_text_of_ours_is_passed(course: Course) -> None:
+def test_texts_that_no_adapter_wrote_are_ignored(course: Course) -> None:
     for resource in ("SELECT t", '{"store":', '{"store":1,"do":[]}', '{"store":"s","do":[["GET"]]}'):
         course.events.append(event("db.read", resource=resource, t_ns=1, end_ns=2, seq=next(course._seq)))
     course.events.append(event("db.got", resource="[]", t_ns=3, end_ns=3, seq=next(course._seq)))
@@ -503,17 +504,26 @@ def test_the_stores_of_a_run(course: Course) -> None:
     assert (other.node, other.operations) == ("", 1)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_every_link_of_a_simulated_queue_is_found(course: Course, seed: int) -> None:
-    """A server that does one thing at a time; what operations look like from outside, they overlap."""
-    rng = random.Random(seed)
+Turn = tuple[int, int, int, bool, str]
+"""Time since the turn before, how long the operation began before and ended after it, whether it pushes, and what."""
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(1, 9), st.booleans(), st.sampled_from("ab")),
+        max_size=100,
+    )
+)
+def test_every_link_of_a_simulated_queue_is_found(turns: list[Turn]) -> None:
+    """The server does one thing at a time; seen from outside, the operations overlap."""
+    course = Course()
     queue: list[tuple[str, str]] = []
     expected, now = set(), 10
-    for number in range(200):
-        now += rng.randint(1, 5)
-        at = (now - rng.randint(1, 9), now + rng.randint(1, 9))
-        if rng.random() < 0.5 or not queue:
-            value = f"{rng.choice('ab')}{number}"
+    for number, (pause, before, after, pushes, letter) in enumerate(turns):
+        now += pause
+        at = (now - before, now + after)
+        if pushes or not queue:
+            value = f"{letter}{number}"
             queue.append((f"push{number}", value))
             course.did(f"push{number}", at, ("LPUSH", ["q"], [value]), pid=number + 1)
         else:

@@ -251,7 +251,7 @@ def test_what_fails_with_a_fault_at_rest_is_a_finding(tmp_path, store) -> None:
 
 
 def test_what_the_user_knows_is_a_finding_but_is_not_re_run(engine, store) -> None:
-    made = observed(engine, store, [Fixed("a", crash())], breaks, known=lambda finding: "we know")
+    made = observed(engine, store, [Fixed("a", crash())], breaks, suppression_of=lambda finding: "we know")
     (finding,) = made.run(ENDLESS)
     assert (finding.suppressed, finding.believed) == ("we know", False)
     assert "confirm" not in engine.runner.strategies

@@ -56,7 +56,7 @@ def test_a_delay_that_a_slow_disk_causes_is_believed(engine, store) -> None:
 def test_a_delay_that_none_causes_is_kept_with_its_reason_and_is_no_bug(engine, store) -> None:
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
     assert (finding.confirmed, finding.dropped, finding.believed) == (True, True, False)
-    assert "took 0.4 ms: what is written there waits in memory" in finding.realism.text
+    assert "took 0.4 ms: written data waits in memory" in finding.realism.text
     assert len(finding.runs) == 3, "the run with the slow device is none that failed"
 
 

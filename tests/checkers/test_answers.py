@@ -9,7 +9,7 @@ from undermine.model import run as runs
 from undermine.model.faults import Corrupt
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Op, OpStatus, Phase, Receipt, Settling
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.testing import point, run_view
 
 SECOND = 1_000_000_000
@@ -72,8 +72,8 @@ def test_an_open_operation_of_a_workload_that_ended_is_no_hang() -> None:
     assert Hang().check(view).answer == "pass"
 
 
-def locked(name: str, *own: str, waits: str = "") -> Doing:
-    return Doing(name, own, own, (), waits)
+def locked(name: str, *own: str, waits: str = "") -> ThreadStack:
+    return ThreadStack(name, own, own, (), waits)
 
 
 def test_a_hang_is_named_by_where_the_lock_was_taken_that_others_wait_for() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from undermine.checkers.entries import Entry, entries
+from undermine.checkers.entries import LogEntry, entries
 from undermine.model.run import LogLine
 
 THREAD = """\
@@ -112,7 +112,7 @@ Unhandled exception. System.NullReferenceException: Object reference not set.
    at Shop.Program.Main()"""
 
 
-def of(text: str) -> list[Entry]:
+def of(text: str) -> list[LogEntry]:
     return list(entries(LogLine("n1", "err", line, 1) for line in text.splitlines()))
 
 
@@ -156,7 +156,7 @@ def test_an_entry_says_what_it_is_in_one_line() -> None:
 
 @pytest.mark.parametrize("error", ["ConnectionResetError", "asyncio.exceptions.IncompleteReadError", "TimeoutError"])
 def test_a_server_that_lost_a_connection_has_only_ended_what_that_was_for(error: str) -> None:
-    def handler(raised: str) -> Entry:
+    def handler(raised: str) -> LogEntry:
         frame = '  File "/srv/app/peer.py", line 1, in serve'
         (entry,) = of(
             "Unhandled exception in client_connected_cb\ntransport: <_SelectorSocketTransport fd=8>\n"

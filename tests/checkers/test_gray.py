@@ -13,7 +13,7 @@ from undermine.model.baseline import Baseline
 from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import END, HealthSample, Moment, NodeExit, Op, OpStatus, Receipt, RunView, Verdict
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.testing import point, run_view
 
 HIT_S, HEALED_S = 10.0, 16.0
@@ -68,17 +68,17 @@ DENIED = (op("a", 0.5), op("b", 0.6, 3.1, "unknown"))
 def test_two_clients_that_nobody_serves_while_all_nodes_are_well_are_a_gray_failure() -> None:
     moment = Moment(0, "n1", ns(HIT_S), point("net.send", loc="app:send#1"))
     verdict = check(DENIED, moments=(moment,))
-    assert verdict.symptom == "clients hang while nodes say that they are well"
+    assert verdict.symptom == "clients hang while nodes say they are healthy"
     assert verdict.text == (
-        "2 clients had no answer to put for up to 5.5 s, while all nodes say they are healthy; "
-        "all that was wrong: delay of 20 s"
+        "2 clients got no answer to put for up to 5.5 s, while all nodes say they are healthy; "
+        "the only fault: delay of 20 s"
     )
     assert verdict.evidence == (
         "delay of 20 s at net.send data at app:send#1 on n1 (n1)",
         "a: put began +0.50 s from the fault, no answer for 5.50 s",
         "b: put began +0.60 s from the fault, unknown after 2.50 s",
-        "n1 said that it was healthy: +3.00 s from the fault",
-        "n2 said that it was healthy: +3.00 s from the fault",
+        "n1 said it was healthy at +3.00 s from the fault",
+        "n2 said it was healthy at +3.00 s from the fault",
     )
 
 
@@ -154,7 +154,7 @@ def test_it_is_one_whatever_else_happens(other: Op) -> None:
 
 def test_clients_with_different_operations_count_together() -> None:
     ops = [op("a", 0.5, f="get"), op("b", 0.5), *(op("b", -5.0 + n / 10, -4.9 + n / 10, "ok") for n in range(5))]
-    assert check(ops).symptom == "clients hang while nodes say that they are well"
+    assert check(ops).symptom == "clients hang while nodes say they are healthy"
     assert "no answer to get, put" in check(ops).text
 
 
@@ -173,7 +173,7 @@ def test_what_is_answered_once_the_workload_has_stalled_may_owe_it_to_healing() 
 
 def test_a_node_that_admits_it_makes_it_no_gray_failure() -> None:
     verdict = check(DENIED, health=healthy() + healthy("n2", answer="disk is stalled", at_s=4.0))
-    assert (verdict.answer, verdict.text) == ("pass", "2 clients had no answer to put, and n2 said so: disk is stalled")
+    assert (verdict.answer, verdict.text) == ("pass", "2 clients got no answer to put, and n2 reported it: disk is stalled")
 
 
 def test_what_a_node_said_before_or_after_does_not_count() -> None:
@@ -184,7 +184,7 @@ def test_what_a_node_said_before_or_after_does_not_count() -> None:
 def test_only_the_nodes_that_clients_are_bound_to_are_asked() -> None:
     bound = [op("a", 0.5, node="n1"), op("b", 0.6, node="n1")]
     verdict = check(bound, health=healthy("n1") + healthy("n2", answer="sick"))
-    assert verdict.symptom == "clients hang while nodes say that they are well"
+    assert verdict.symptom == "clients hang while nodes say they are healthy"
     assert check(bound, health=healthy("n2") + healthy("n1", answer="sick")).answer == "pass"
     assert check([*bound, op("c", 0.6)], health=healthy("n1") + healthy("n2", answer="sick")).answer == "pass"
 
@@ -193,7 +193,7 @@ def test_only_the_nodes_that_clients_are_bound_to_are_asked() -> None:
 def test_without_the_word_of_every_node_it_is_not_known(health: tuple[HealthSample, ...]) -> None:
     verdict = check(DENIED, health=health)
     assert verdict.answer == "pass"
-    assert "not known" in verdict.text
+    assert "it is unknown" in verdict.text
 
 
 # --- a subset of clients that never finishes
@@ -327,8 +327,8 @@ def test_a_window_measures_only_what_was_waited_within_it() -> None:
 
 def test_the_function_that_has_the_lock_is_named_but_does_not_make_it_another_finding() -> None:
     own, held = ("app.shard:put",), "lock 1, held by sender since app:send:7, at app.shard:put:9"
-    stuck = [Doing(f"rpc-{n}", own, own, waits=held) for n in range(2)]
-    stacks = (ProcessStacks("n1", 1, 9, ns(HEALED_S), (Doing("sender", own=("app:send",)), *stuck)),)
+    stuck = [ThreadStack(f"rpc-{n}", own, own, waits=held) for n in range(2)]
+    stacks = (ProcessStacks("n1", 1, 9, ns(HEALED_S), (ThreadStack("sender", own=("app:send",)), *stuck)),)
     verdict = check(DENIED, stacks=stacks)
     assert "for up to 5.5 s, behind a lock taken in app:send, while all nodes" in verdict.text
     assert verdict.symptom == check(DENIED).symptom

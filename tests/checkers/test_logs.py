@@ -90,7 +90,7 @@ def test_an_uncaught_exception_fails_and_names_class_and_place() -> None:
     assert verdict.answer == "fail"
     assert verdict.symptom == "uncaught KeyError at store.py:apply"
     assert verdict.text == (
-        "nobody caught this in n1: Exception in thread Thread-1 (apply): KeyError: 'k17' at store.py:apply"
+        "uncaught exception in n1: Exception in thread Thread-1 (apply): KeyError: 'k17' at store.py:apply"
     )
     assert verdict.evidence == tuple(DIED.splitlines())
 

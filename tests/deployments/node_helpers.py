@@ -6,22 +6,15 @@ import os
 import random
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+from waiting import wait_until
 
 from undermine.deployments.guardian import processes
 from undermine.deployments.guardian_client.client import GuardianClient
 
-DEADLINE_S = 15.0
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE_S:g} s: {what}"
-        time.sleep(0.005)
 
 
 class Token:
@@ -41,11 +34,11 @@ class Token:
             return False
 
     def until_count(self, n: int) -> list[int]:
-        until(lambda: len(self.pids()) >= n, f"{n} processes with {self.text}, there are {self.pids()}")
+        wait_until(lambda: len(self.pids()) >= n, what=f"{n} processes with {self.text}, there are {self.pids()}")
         return self.pids()
 
     def until_none(self) -> None:
-        until(lambda: not self.pids(), f"no process with {self.text}")
+        wait_until(lambda: not self.pids(), what=f"no process with {self.text}")
 
     def kill_all(self) -> None:
         while pids := self.pids():

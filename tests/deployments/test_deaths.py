@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from node_helpers import Nodes, Token, family, family_size, spawn_tool, until
+from node_helpers import Nodes, Token, family, family_size, spawn_tool
+from waiting import wait_until
 
 from undermine.deployments.guardian import processes
 from undermine.deployments.guardian_client.client import GuardianClient, GuardianDied
@@ -59,7 +60,7 @@ def test_the_tool_is_killed_at_random_moments(tmp_path: Path, token: Token) -> N
         tool.kill()
         tool.wait()
         token.until_none()
-        until(lambda path=scratch: not path.exists(), "the scratch folder is removed")  # type: ignore[misc]
+        wait_until(lambda path=scratch: not path.exists(), what="the scratch folder is removed")  # type: ignore[misc]
         assert tool.stdout is not None
         tool.stdout.close()
 
@@ -72,8 +73,8 @@ def test_a_fork_of_the_tool_that_lives_on_does_not_keep_the_nodes(tmp_path: Path
     command = Path(f"/proc/{tool.pid}/cmdline").read_bytes()
     tool.kill()
     tool.wait()
-    until(lambda: not processes.lives(guardian_pid), "the guardian ends")
-    until(lambda: not scratch.exists(), "the scratch folder is removed")
+    wait_until(lambda: not processes.lives(guardian_pid), what="the guardian ends")
+    wait_until(lambda: not scratch.exists(), what="the scratch folder is removed")
     forks = [pid for pid in token.pids() if Path(f"/proc/{pid}/cmdline").read_bytes() == command]
     assert len(forks) == 1  # it did live on
     os.kill(forks[0], signal.SIGKILL)
@@ -165,7 +166,7 @@ def test_a_keeper_is_killed_while_it_is_asked(keeper_of_nodes: Nodes, token: Tok
     keeper = g.keeper_pid("7/s1")
     assert keeper is not None
     os.kill(keeper, signal.SIGSTOP)  # so that the question is still open when it dies
-    answer = g._send({"op": "crash", "node": g._node("7/s1").number})
+    answer = g._link.send({"op": "crash", "node": g._node("7/s1").number})
     os.kill(keeper, signal.SIGKILL)
     assert answer.result(10).get("left", []) == []  # or the guardian saw its death first
     assert token.pids() == []

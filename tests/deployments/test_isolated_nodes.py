@@ -23,7 +23,8 @@ from network_helpers import (
     needs_namespaces,
     needs_nft,
 )
-from node_helpers import Nodes, Token, family, family_size, spawn_tool, until
+from node_helpers import Nodes, Token, family, family_size, spawn_tool
+from waiting import wait_until
 
 from undermine.deployments import cgroups
 from undermine.deployments.guardian import processes
@@ -76,7 +77,7 @@ def start(nodes: Nodes, key: str, argv: list[str], *, netns: str = "", cgroup: P
 def echo(nodes: Nodes, network: Network, key: str, node: str) -> None:
     argv = ["python3", "-c", ECHO, network.hosts[node], str(PORT)]
     start(nodes, key, argv, netns=network.namespace(node))
-    until(lambda: _accepts(network, node), f"{node} listens")
+    wait_until(lambda: _accepts(network, node), what=f"{node} listens")
 
 
 def _accepts(network: Network, node: str) -> bool:
@@ -139,13 +140,13 @@ def test_a_frozen_node_does_not_run(keeper_of_nodes: Nodes, tmp_path: Path, grou
             time.sleep(0.02)
             return len(before) == 2 and all(counts()[name] > size for name, size in before.items())
 
-        until(grow, "both processes count")
+        wait_until(grow, what="both processes count")
         assert client.freeze_all(["7/a/1", "7/none/1"]) == ["7/a/1"]
         before = counts()
         time.sleep(0.1)
         assert counts() == before
         assert client.thaw("7/a/1")
-        until(grow, "both processes count again")
+        wait_until(grow, what="both processes count again")
         assert client.freeze("7/a/1")
         assert client.crash("7/a/1")
         assert not client.alive("7/a/1")
@@ -247,8 +248,8 @@ class RunningTool:
 
     def nothing_is_left(self) -> None:
         self.token.until_none()
-        until(lambda: not held(self.namespaces), "the namespaces are gone")
-        until(lambda: not self.cgroup.exists(), "the cgroups are gone")
+        wait_until(lambda: not held(self.namespaces), what="the namespaces are gone")
+        wait_until(lambda: not self.cgroup.exists(), what="the cgroups are gone")
         assert links_of_this_machine() == self.links
 
 
@@ -310,7 +311,7 @@ def test_a_keeper_is_killed(keeper_of_nodes: Nodes, token: Token, network: Netwo
     assert token.pids() == []
     names = inodes(network)
     network.close()
-    until(lambda: not held(names), "the namespaces are gone")
+    wait_until(lambda: not held(names), what="the namespaces are gone")
 
 
 @needs_cgroups

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from network_helpers import ECHO, answers, held, inodes, needs_cgroups, needs_namespaces, needs_nft
-from node_helpers import Token, until
+from node_helpers import Token
+from waiting import wait_until
 
 from undermine.config.load import load
 from undermine.config.schema import Isolation as Wanted
@@ -201,7 +202,7 @@ def test_nodes_are_frozen_killed_and_started_again(tmp_path: Path, mode: Wanted,
         made.start_all(lambda: False)
         assert made.freeze(["a", "b"]) == ["a", "b"]
         assert made.crash("a", None)
-        until(lambda: not made.alive("a"), "the end of a is known")
+        wait_until(lambda: not made.alive("a"), what="the end of a is known")
         assert made.freeze(["a", "b"]) == ["b"]
         made.thaw(["a", "b"])
         assert made.restart_dead() == ["a"]
@@ -215,7 +216,7 @@ def test_a_reboot_that_comes_too_late_leaves_the_next_start_alone(tmp_path: Path
     with cluster(tmp_path, "ports") as (made, network):
         made.start_all(lambda: False)
         assert made.crash("a", None)
-        until(lambda: not made.alive("a"), "the end of a is known")
+        wait_until(lambda: not made.alive("a"), what="the end of a is known")
         assert made.restart_dead() == ["a"]
         made._reboot("a", 1)
         assert made.wait_ready(["a"], lambda: False) == {}
@@ -245,7 +246,7 @@ def test_a_cluster_is_cut_and_joined(tmp_path: Path) -> None:
         made.start_all(lambda: False)
         assert made.partition is not None
         made.partition.cut(0, {("a", "client")})
-        assert network.inside("client", lambda: made._probe_ready(made.nodes[0], made._config.roles["echo"].ready))
+        assert network.inside("client", lambda: made._probes.ready(made.nodes[0], {}))
         made.partition.join(0)
         assert made.wait_ready(["a"], lambda: False) == {}
 
@@ -257,7 +258,7 @@ def test_nothing_keeps_the_namespaces_when_the_run_is_over(tmp_path: Path) -> No
         assert isinstance(network, NamespaceNetwork)
         names = inodes(network)
         assert held(names) == names
-    until(lambda: not held(names), "the namespaces are gone")
+    wait_until(lambda: not held(names), what="the namespaces are gone")
 
 
 def test_what_outlives_a_node_that_killed_itself_goes_with_it(tmp_path: Path, token: Token) -> None:
@@ -268,7 +269,7 @@ def test_what_outlives_a_node_that_killed_itself_goes_with_it(tmp_path: Path, to
         nodes.expect_crash("a", None)
         (echo,) = [pid for pid in pids_of(str(tmp_path / "echo.py")) if str(nodes.nodes[0].port) in command_of(pid)]
         os.kill(echo, 9)
-        until(lambda: len(token.pids()) == 1, "the child of the node that died is gone, that of the other lives")
+        wait_until(lambda: len(token.pids()) == 1, what="the child of the node that died is gone, that of the other lives")
         assert [(exit.node, exit.expected) for exit in nodes.exits] == [("a", True)]
 
 

@@ -22,7 +22,7 @@ from network_helpers import (
     needs_nft,
     udp,
 )
-from node_helpers import until
+from waiting import wait_until
 
 from undermine.deployments.network import Network, find_nft, host_of, rules
 
@@ -87,7 +87,7 @@ def test_nothing_of_it_is_in_the_machines_own_network(network: Network) -> None:
     with closing(Network(["x"], find_nft())):
         assert links_of_this_machine() == before
     network.close()
-    until(lambda: not held(names), "the namespaces are gone")
+    wait_until(lambda: not held(names), what="the namespaces are gone")
 
 
 @needs_nft

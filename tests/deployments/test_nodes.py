@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from node_helpers import Nodes, Token, family, family_size, until
+from node_helpers import Nodes, Token, family, family_size
+from waiting import wait_until
 
 from undermine.deployments.guardian import processes
 from undermine.deployments.guardian_client.client import Exit, GuardianClient
@@ -47,7 +48,7 @@ def test_family_dies_by_the_agents_signal(keeper_of_nodes: Nodes, token: Token) 
     assert exited is not None
     assert (exited.code, exited.crashed, exited.still_alive) == (-signal.SIGKILL, True, False)
     assert token.pids() == []
-    until(lambda: seen == [exited], "the subscriber hears of it")
+    wait_until(lambda: seen == [exited], what="the subscriber hears of it")
 
 
 def test_an_agent_that_kills_itself_right_after_its_signal_is_reported_as_crashed(
@@ -81,7 +82,7 @@ def test_a_daemon_whose_main_process_has_ended_is_still_the_node(keeper_of_nodes
     assert last is not None
     assert (last.code, last.crashed, last.still_alive) == (3, True, False)
     assert token.pids() == []
-    until(lambda: last in seen, "the subscriber hears the last")
+    wait_until(lambda: last in seen, what="the subscriber hears the last")
 
 
 def test_a_node_that_ignores_signals(keeper_of_nodes: Nodes, token: Token) -> None:
@@ -118,8 +119,13 @@ while True:
 @pytest.mark.parametrize("script", [HOPPERS, BREEDER], ids=["hops-from-pid-to-pid", "breeds-daemons"])
 def test_a_node_that_forks_all_the_time(keeper_of_nodes: Nodes, token: Token, script: str) -> None:
     keeper_of_nodes.python("7/s1", script, token.text, "3")
-    token.until_count(1)
-    time.sleep(0.1)
+    seen: set[int] = set()
+
+    def has_forked() -> bool:
+        seen.update(token.pids())
+        return len(seen) > 20
+
+    wait_until(has_forked, what="it forks all the time")
     assert keeper_of_nodes.client.crash("7/s1")
     assert token.pids() == []
 
@@ -175,15 +181,16 @@ def test_freeze_and_thaw(keeper_of_nodes: Nodes, token: Token) -> None:
     out = keeper_of_nodes.folder / "out"
     ticker = "while :; do echo x; sleep 0.01; done"
     keeper_of_nodes.shell("7/s1", f"setsid sh -c '{ticker}' & sleep {token.text} & kill -STOP $!; {ticker}")
-    until(lambda: out.exists() and out.stat().st_size > 20, "it runs")
+    wait_until(lambda: out.exists() and out.stat().st_size > 20, what="it runs")
     assert g.freeze("7/s1")
     assert g.freeze("7/s1")
+    assert all(processes.thread_states(pid) <= {b"T"} for pid in g.pids("7/s1"))
     size = out.stat().st_size
-    time.sleep(0.1)
+    time.sleep(0.1)  # ten times as long as it would be silent if it ran
     assert out.stat().st_size == size
     assert g.alive("7/s1")
     assert g.thaw("7/s1")
-    until(lambda: out.stat().st_size > size + 20, "it runs on")
+    wait_until(lambda: out.stat().st_size > size + 20, what="it runs on")
     [sleeper] = [pid for pid in token.pids() if pid != g.main_pid("7/s1")]
     assert processes.thread_states(sleeper) == {b"T"}  # the node had stopped it, so it stays stopped
     assert g.freeze("7/s1")
@@ -283,7 +290,7 @@ def test_subscribers(keeper_of_nodes: Nodes) -> None:
     unsubscribe = g.subscribe("7/", restart_once)
     keeper_of_nodes.shell("8/s1", "exit 9")
     keeper_of_nodes.shell("7/s1", "exit 1")
-    until(lambda: len(seen) == 2, "both exits")
+    wait_until(lambda: len(seen) == 2, what="both exits")
     unsubscribe()
     keeper_of_nodes.shell("7/s2", "exit 3")
     assert g.wait_gone("7/s2", 10)

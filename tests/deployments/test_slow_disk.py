@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from node_helpers import DEADLINE_S, Nodes, Token, spawn_tool, until
+from node_helpers import Nodes, Token, spawn_tool
+from waiting import TIMEOUT_S, wait_until
 
 from undermine.deployments.guardian import processes
 from undermine.deployments.slow import disk as slow_disk
@@ -152,7 +153,7 @@ def test_receipts_are_bounded_and_printable(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(disk_supervisor, "RECEIPTS_MAX", 2)
     node = Node()
     for _ in range(5):
-        node.note(disk_supervisor.Held(1, 0, call("fsync"), 0, "/\x1bx" * 1000), "delayed")
+        node.note(disk_supervisor.HeldCall(1, 0, call("fsync"), 0, "/\x1bx" * 1000), "delayed")
     assert len(node.slowed) == 2
     assert node.unlisted == 3
     assert len(node.slowed[0]["target"]) == disk_supervisor.PATH_MAX
@@ -227,14 +228,14 @@ class Obedient:
 
     def took_s(self, text: str) -> float:
         result = self.begin(text)
-        until(result, text)
+        wait_until(result, what=text)
         return float(result())
 
     def slowed(self) -> list[tuple[str, str, str]]:
         return [(one.what, Path(one.target).name, one.ended) for one in self.disk.receipts().slowed]
 
     def until_held(self) -> None:
-        until(lambda: any(ended == "held" for _, _, ended in self.slowed()), "a call is held")
+        wait_until(lambda: any(ended == "held" for _, _, ended in self.slowed()), what="a call is held")
 
 
 @pytest.fixture
@@ -279,7 +280,7 @@ def test_stop_lets_go_what_waits(node: Obedient) -> None:
     result = node.begin(FSYNC)
     node.until_held()
     node.disk.stop()
-    until(result, "it went on")
+    wait_until(result, what="it went on")
     assert float(result()) < LONG_S
     assert node.slowed() == [("fsync", "data", "released")]
 
@@ -301,10 +302,10 @@ def test_a_signal_does_not_end_the_wait(node: Obedient) -> None:
     result = node.begin(FSYNC)
     node.until_held()
     processes.send_signal(node.pid, 12)
-    until(result, "it went on")
+    wait_until(result, what="it went on")
     assert float(result()) >= DELAY_S
     assert node.slowed() == [("fsync", "data", "delayed")]
-    until((node.folder / "signalled").exists, "the signal was handled afterwards")
+    wait_until((node.folder / "signalled").exists, what="the signal was handled afterwards")
 
 
 @needs_seccomp
@@ -313,7 +314,7 @@ def test_a_node_that_waits_can_be_killed_and_its_disk_stays_slow(node: Obedient)
     node.begin(FSYNC)
     node.until_held()
     assert node.nodes.client.crash("a")
-    until(lambda: node.slowed() == [("fsync", "data", "killed")], "its end is known")
+    wait_until(lambda: node.slowed() == [("fsync", "data", "killed")], what="its end is known")
     node.start()
     node.disk.start(DELAY_S)
     assert node.took_s(FSYNC) >= DELAY_S
@@ -373,7 +374,7 @@ def test_if_the_supervisor_dies_calls_wait_and_do_not_fail(door: Path, keeper_of
         waiting = node.begin(FSYNC)
         node.until_held()
         processes.send_signal(disks.supervisor_pid, 9)
-        until(lambda: lost, "the tool knows")
+        wait_until(lambda: lost, what="the tool knows")
         assert "died" in node.disk.receipts().problem
         assert waiting() == ""
         assert keeper_of_nodes.client.crash("a")
@@ -413,10 +414,10 @@ def test_if_the_tool_dies_node_and_supervisor_go(door: Path, tmp_path: Path, tok
     with spawn_tool(TOOL, str(door), str(tmp_path), token.text) as tool:
         assert tool.stdout is not None
         supervisor = int(tool.stdout.readline())
-        until((tmp_path / "begun").exists, "the node is about to wait")
+        wait_until((tmp_path / "begun").exists, what="the node is about to wait")
         tool.kill()
         token.until_none()
-        until(lambda: not processes.lives(supervisor), "the supervisor is gone")
+        wait_until(lambda: not processes.lives(supervisor), what="the supervisor is gone")
 
 
 @needs_seccomp
@@ -428,9 +429,9 @@ def test_a_supervisor_that_was_closed_serves_what_still_lives(door: Path, keeper
     waiting = node.begin(FSYNC)
     node.until_held()
     disks._control.close()  # as if the tool had died
-    until(waiting, "it went on")
-    assert float(waiting()) < DEADLINE_S
-    assert node.took_s(FSYNC) < DEADLINE_S
+    wait_until(waiting, what="it went on")
+    assert float(waiting()) < TIMEOUT_S
+    assert node.took_s(FSYNC) < TIMEOUT_S
     keeper_of_nodes.client.crash("a")
-    until(lambda: not processes.lives(disks.supervisor_pid), "the supervisor is gone")
+    wait_until(lambda: not processes.lives(disks.supervisor_pid), what="the supervisor is gone")
     disks.close()

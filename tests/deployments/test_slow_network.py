@@ -12,7 +12,7 @@ from contextlib import closing
 
 import pytest
 from network_helpers import PORT, REPLY_LIMIT_S, SILENCE_S, answers, arrives, connect, host, listener, udp
-from node_helpers import until
+from waiting import wait_until
 
 from undermine.deployments import netns
 from undermine.deployments.isolation import choose
@@ -136,11 +136,11 @@ def test_stop_lets_go_what_waits_in_its_order(network: Network, slow: SlowNetwor
         slow.start(LONG_S)
         for word in words[:25]:
             a.sendto(word, (host(network, "b"), PORT))
-        until(lambda: len(slow.receipts().slowed) == 25, "the first ones wait")
+        wait_until(lambda: len(slow.receipts().slowed) == 25, what="the first ones wait")
         slow.start(0)  # what comes later must not overtake
         for word in words[25:]:
             a.sendto(word, (host(network, "b"), PORT))
-        until(lambda: len(slow.receipts().slowed) == 50, "all of them wait")
+        wait_until(lambda: len(slow.receipts().slowed) == 50, what="all of them wait")
         assert {one.ended for one in slow.receipts().slowed} == {"held"}
         slow.stop()
         assert receive(b, 50) == words
@@ -170,7 +170,7 @@ def test_a_program_that_sends_does_not_wait_and_one_that_asks_does(network: Netw
         with b:
             slow.start(LONG_S)
             a.sendall(b"ping")  # returns: the packet is the system's
-            until(lambda: ("tcp out", "held") in ended(slow.receipts()), "the packet waits")
+            wait_until(lambda: ("tcp out", "held") in ended(slow.receipts()), what="the packet waits")
             b.settimeout(SILENCE_S)
             with pytest.raises(TimeoutError):
                 b.recv(100)
@@ -215,7 +215,7 @@ def test_a_card_that_is_full_loses_packets_and_says_so(network: Network) -> None
         slow.start(LONG_S)
         for number in range(20):
             b.sendto(b"%d" % number, (host(network, "a"), PORT))
-        until(lambda: slow.receipts().lost == 15, "the others are lost")
+        wait_until(lambda: slow.receipts().lost == 15, what="the others are lost")
         slow.stop()
         assert receive(a, 5) == [b"0", b"1", b"2", b"3", b"4"]
         slow.close()
@@ -230,7 +230,7 @@ def test_receipts_are_bounded(network: Network, slow: SlowNetwork, monkeypatch: 
         for _ in range(10):
             a.sendto(b"x", (host(network, "b"), PORT))
         receive(b, 10)
-        until(lambda: slow.receipts().unlisted == 7, "the others are counted")
+        wait_until(lambda: slow.receipts().unlisted == 7, what="the others are counted")
         assert len(slow.receipts().slowed) == 3
 
 
@@ -298,5 +298,5 @@ def test_a_defect_of_the_reader_is_told_and_frees_the_node(
     with udp(network, "a") as a, udp(network, "b") as b:
         slow.start(LONG_S)
         a.sendto(b"lost", (host(network, "b"), PORT))
-        until(lambda: slow.receipts().problem, "the defect is told")
+        wait_until(lambda: slow.receipts().problem, what="the defect is told")
         assert arrives(network, a, b, "b")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from network_helpers import needs_namespaces
-from node_helpers import until
+from waiting import wait_until
 
 from undermine.config.load import load
 from undermine.deployments.guardian_client.client import GuardianClient
@@ -76,7 +76,7 @@ class Cluster:
             return connection.recv(100) == b"word"
 
     def until_held(self) -> None:
-        until(lambda: [one for one in self.disk.receipts().slowed if one.ended == "held"], "a call is held")
+        wait_until(lambda: [one for one in self.disk.receipts().slowed if one.ended == "held"], what="a call is held")
 
 
 @pytest.fixture(params=["ports", pytest.param("namespaces", marks=needs_namespaces)])

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from network_helpers import needs_cgroups
-from node_helpers import until
+from waiting import wait_until
 
 from undermine.deployments import cgroups, stacks
 from undermine.deployments.guardian.processes import stat_fields
 from undermine.deployments.stacks import gather
-from undermine.model.stacks import STACKS_SIGNAL, Doing
+from undermine.model.stacks import STACKS_SIGNAL, ThreadStack
 
 PROCESS = f"""
 import mmap, os, signal, sys, time
@@ -84,7 +84,7 @@ def test_who_catches_the_signal_is_asked_and_named_by_its_file(processes: Proces
     pids = sorted([processes.start("catch").pid, processes.start("catch").pid])
     found = gather(processes.folder)
     assert [(one.node, one.incarnation, one.pid, one.problem) for one in found] == [("s1", 2, pid, "") for pid in pids]
-    assert found[0].doing == (Doing("T1", ("app:f:3",), ("app:f",)),)
+    assert found[0].doing == (ThreadStack("T1", ("app:f:3",), ("app:f",)),)
     assert [one.t_ns < two.t_ns for one, two in zip(found, gather(processes.folder), strict=True)] == [True, True]
 
 
@@ -100,7 +100,7 @@ def test_programs_that_took_the_place_of_an_agents_are_left_alone(processes: Pro
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
-    until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", "it has become another program")
+    wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", what="it has become another program")
     assert gather(processes.folder) == ()
     assert process.poll() is None
 
@@ -118,7 +118,7 @@ def test_the_dead_are_not_asked(processes: Processes) -> None:
 def test_who_stands_still_is_not_waited_for(processes: Processes) -> None:
     process = processes.start("catch")
     process.send_signal(signal.SIGSTOP)
-    until(lambda: stat_fields(f"/proc/{process.pid}/stat")[0] == b"T", "it has stopped")
+    wait_until(lambda: stat_fields(f"/proc/{process.pid}/stat")[0] == b"T", what="it has stopped")
     assert [one.problem for one in gather(processes.folder, timeout_s=60)] == [stacks.STANDS_STILL]
 
 
@@ -129,7 +129,7 @@ def test_who_is_frozen_is_not_waited_for(processes: Processes) -> None:
     try:
         (folder / "cgroup.procs").write_text(str(process.pid))
         (folder / "cgroup.freeze").write_text("1")
-        until(lambda: "frozen 1" in (folder / "cgroup.events").read_text(), "it is frozen")
+        wait_until(lambda: "frozen 1" in (folder / "cgroup.events").read_text(), what="it is frozen")
         assert [one.problem for one in gather(processes.folder, timeout_s=60)] == [stacks.STANDS_STILL]
     finally:
         cgroups.kill(folder)
@@ -176,7 +176,7 @@ def test_texts_are_made_printable_and_short(processes: Processes) -> None:
     (found,) = gather(processes.folder)
     assert found.problem == "407 more threads and tasks are not shown"
     assert len(found.doing) == 1000
-    assert found.doing[0] == Doing("a?[31m??", ("x" * 300,), (), waits="?")
+    assert found.doing[0] == ThreadStack("a?[31m??", ("x" * 300,), (), waits="?")
 
 
 def test_a_link_to_another_file_is_not_followed(processes: Processes) -> None:

@@ -89,6 +89,7 @@ def test_what_was_learnt_from_is_known(count: int) -> None:
 def test_hostile_lines_do_not_become_a_template_for_everything() -> None:
     lines = [f"{'ab'[i % 2]}{chr(97 + i % 26)} {'xy'[i % 2]}{chr(97 + i // 26)}" for i in range(600)]
     learnt = learn([run("<*> <*> <*>", "x" * 100_000, "\x1b[2J", *lines)], [])
+    assert len(learnt.templates) > 1
     assert all(set(template.split()) != {"<*>"} for template in learnt.templates)
     assert Logs().check(run("ERROR split brain", baseline=learnt)).evidence == ("n1: ERROR split brain",)
 

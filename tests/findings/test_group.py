@@ -10,7 +10,7 @@ import pytest
 from undermine.findings.group import VARIANTS_MAX, suspicions, template
 from undermine.findings.realism import probe
 from undermine.model.faults import Crash, Delay, Fault
-from undermine.model.finding import Finding, Landing, Outcome
+from undermine.model.finding import Finding, JudgedRun, Landing
 from undermine.model.plan import At, Plan, Step, When
 from undermine.model.point import REST, Point, phase_point, point_of
 from undermine.model.rounds import RoundKind
@@ -24,17 +24,17 @@ def plan(number: int, fault: Fault = Crash(), at: Point = point()) -> Plan:  # n
 
 def outcome(
     run: int, strategy: str, symptom: str, made: Plan, status: str = "fired", landed: tuple[Landing, ...] | None = None
-) -> Outcome:
+) -> JudgedRun:
     """It fired where its plan says, unless something else is said. `strategy`: its name, or the kind of the round."""
     if landed is None:
         fired = status == "fired"
         landed = tuple((i, step.trigger.point) for i, step in enumerate(made.steps)) if fired else ()  # type: ignore[union-attr]
     kind = RoundKind(strategy) if strategy in set(RoundKind) else RoundKind.STRATEGY
     strategy = strategy if kind is RoundKind.STRATEGY else ""
-    return Outcome(run, strategy, made, made.id, status, symptom, landed, kind=kind)  # type: ignore[arg-type]
+    return JudgedRun(run, strategy, made, made.id, status, symptom, landed, kind=kind)  # type: ignore[arg-type]
 
 
-def grouped(*outcomes: Outcome, numbers: Mapping[str, int] | None = None) -> tuple[Finding, ...]:
+def grouped(*outcomes: JudgedRun, numbers: Mapping[str, int] | None = None) -> tuple[Finding, ...]:
     return tuple(suspicion.finding for suspicion in suspicions(outcomes, lambda run: (), numbers))
 
 
@@ -304,7 +304,7 @@ def test_places_of_moments_at_rest_and_of_unknown_points_are_said_too() -> None:
 
 def test_the_user_may_not_want_to_hear_of_it() -> None:
     rows = [outcome(1, "random", "lost", plan(1))]
-    (one,) = suspicions(rows, lambda run: (), known=lambda finding: f"known: {finding.symptom}")
+    (one,) = suspicions(rows, lambda run: (), suppression_of=lambda finding: f"known: {finding.symptom}")
     assert (one.finding.suppressed, one.finding.believed) == ("known: lost", False)
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from undermine.findings.realism import check, delays_of, probe, seconds
 from undermine.model.faults import Crash, Delay, Fault, Hold
-from undermine.model.finding import Outcome, Realism
+from undermine.model.finding import JudgedRun, Realism
 from undermine.model.plan import At, FirstUnseen, Plan, Step, Then
 from undermine.model.point import Point
-from undermine.model.run import Lead, SlowOp
+from undermine.model.run import AwaitedRequest, SlowOp
 from undermine.testing import point
 
 POSSIBLE = {"disk": "", "network": ""}
@@ -18,24 +18,24 @@ WRITE, SYNC = point("file.write"), point("file.fsync")
 SEND = point("net.send", target="peer:n2")
 RECV = point("net.recv", target="peer:n2")
 ACCEPT, CONNECT = point("net.accept", target="listen"), point("net.connect", target="peer:n2")
-LEAD = Lead(SEND, 3, 1)
+LEAD = AwaitedRequest(SEND, 3, 1)
 
 
-def failed(*steps: tuple[Point, Fault]) -> Outcome:
+def failed(*steps: tuple[Point, Fault]) -> JudgedRun:
     """A run that failed since these faults fired there."""
     plan = Plan(tuple(Step(At(at), fault) for at, fault in steps))
-    return Outcome(1, "a", plan, plan.id, "fired", "late", tuple(enumerate(at for at, _ in steps)))
+    return JudgedRun(1, "a", plan, plan.id, "fired", "late", tuple(enumerate(at for at, _ in steps)))
 
 
 def slow(at: Point, took_s: float, step: int = 0, **more: object) -> SlowOp:
     return SlowOp(step, at.devices[0], 10.0, at.get("op"), took_s, **more)  # type: ignore[arg-type]
 
 
-def rerun(plan: Plan, landed: tuple[Point, ...], *ops: SlowOp, status: str = "fired") -> Outcome:
-    return Outcome(9, "realism", plan, plan.id, status, "", tuple(enumerate(landed)), ops)  # type: ignore[arg-type]
+def rerun(plan: Plan, landed: tuple[Point, ...], *ops: SlowOp, status: str = "fired") -> JudgedRun:
+    return JudgedRun(9, "realism", plan, plan.id, status, "", tuple(enumerate(landed)), ops)  # type: ignore[arg-type]
 
 
-def known(first: Outcome, *runs: Outcome, lacking: dict[str, str] = POSSIBLE) -> tuple[Realism, Plan | None]:
+def known(first: JudgedRun, *runs: JudgedRun, lacking: dict[str, str] = POSSIBLE) -> tuple[Realism, Plan | None]:
     return check(first, lambda plan: [run for run in runs if run.plan_id == plan.id], lacking)
 
 
@@ -82,7 +82,7 @@ def test_two_runs_that_did_not_fire_there_are_enough_too() -> None:
     first = failed((SYNC, Delay()))
     said, todo = known(first, *[rerun(probe(first.plan), ())] * 2)
     assert (said.answer, said.runs, todo) == ("unchecked", (9, 9), None)
-    assert "did not come again" in said.text
+    assert "was not reached again" in said.text
 
 
 # --- what follows
@@ -100,16 +100,16 @@ def test_what_took_less_is_dropped_with_its_reason() -> None:
     assert said.answer == "dropped"
     assert said.text == (
         "the disk was slow by 10 s and the operation took 0.4 ms: "
-        "what is written there waits in memory, so no slow disk delays it"
+        "written data waits in memory, so a slow disk does not delay it"
     )
-    assert "what is sent there waits" in once(SEND, 0.0001).text
+    assert "sent data waits" in once(SEND, 0.0001).text
     assert once(SYNC, 9.99).answer == "dropped"
 
 
 def test_what_gives_up_by_itself_before_the_delay_would_be_over_is_dropped_too() -> None:
     said = once(SEND, 2.0, error="TimeoutError")
     assert said.answer == "dropped"
-    assert "took 2.0 s, ended by TimeoutError: it does not wait so long for the network" in said.text
+    assert "took 2.0 s, ended by TimeoutError: it does not wait that long for the network" in said.text
     assert once(RECV, 2.0, error="TimeoutError").answer == "dropped", "nothing has come"
 
 
@@ -118,8 +118,8 @@ def test_what_waits_as_long_as_the_delay_until_its_own_limit_is_realistic(error:
     said = once(RECV, 5.0, error=error)
     assert said.answer == "realistic"
     assert said.text == (
-        "the network was slow by 10 s and the operation waited for 5.0 s, as long as the delay of 5 s, "
-        f"until its own limit ended it ({error})"
+        "the network was slow by 10 s and the operation waited 5.0 s, at least the delay of 5 s, "
+        f"until its own time limit ended it ({error})"
     )
 
 
@@ -135,7 +135,7 @@ def test_a_time_that_says_nothing_drops_nothing() -> None:
 def test_what_is_received_after_a_poll_is_dropped() -> None:
     said = once(RECV, 0.0001, polled=True)
     assert said.answer == "dropped"
-    assert "it is done when something has arrived" in said.text
+    assert "it returns as soon as any data has arrived" in said.text
 
 
 def test_bytes_that_are_late_below_a_program_which_goes_on_are_what_a_slow_network_does() -> None:
@@ -152,7 +152,7 @@ def test_connecting_and_accepting_hold_the_thread_whatever_the_mode(at: Point) -
 
 def test_where_it_is_not_known_whether_a_connection_blocks_nothing_is_dropped() -> None:
     said = once(SEND, 0.0001, "operation", unblocked=None)
-    assert (said.answer, "is not known" in said.text) == ("unchecked", True)
+    assert (said.answer, "it is unknown whether" in said.text) == ("unchecked", True)
     assert once(SEND, 0.0001, "thread", unblocked=None).answer == "dropped", "it holds the thread anyway"
     assert once(SEND, 10.0, "operation", unblocked=None).answer == "realistic"
 
@@ -160,7 +160,7 @@ def test_where_it_is_not_known_whether_a_connection_blocks_nothing_is_dropped() 
 def test_what_had_arrived_before_says_nothing_where_nobody_was_asked() -> None:
     said = once(RECV, 0.0001)
     assert said.answer == "unchecked"
-    assert "had come before" in said.text
+    assert "had arrived before" in said.text
 
 
 @pytest.mark.parametrize(("took_s", "answer"), [(20.0, "realistic"), (0.0001, "dropped")])
@@ -216,10 +216,10 @@ def test_delays_that_never_took_effect_are_not_asked_about() -> None:
 @pytest.mark.parametrize(
     ("at", "mode", "part"),
     [
-        (point("file.read"), "thread", "reading is not slowed"),
-        (point("file.open"), "thread", "reading is not slowed"),
-        (point("db.read", target="SELECT jobs"), "thread", "reading is not slowed"),
-        (point("msg.send", target="Vote peer:n2"), "operation", "this message alone"),
+        (point("file.read"), "thread", "does not slow reads"),
+        (point("file.open"), "thread", "does not slow reads"),
+        (point("db.read", target="SELECT jobs"), "thread", "does not slow reads"),
+        (point("msg.send", target="Vote peer:n2"), "operation", "only this message is delayed"),
         (point("client.op"), "thread", "does not reach a device"),
         (point("lock.acquire"), "thread", "does not reach a device"),
     ],

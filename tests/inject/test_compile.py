@@ -1,4 +1,4 @@
-"""What agents and the network are told of a plan, and the reasons why a plan cannot run."""
+"""The decision tables and cuts of a plan, and the reasons why a plan cannot run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_both_nodes_of_a_then_get_both_halves() -> None:
     assert compile_steps(plan, "n3", {}) == []
 
 
-def test_the_end_of_a_step_goes_to_the_node_where_it_can_be_met() -> None:
+def test_the_until_of_a_step_goes_to_the_nodes_where_it_can_fire() -> None:
     until = Then(At(point(node="n2")), At(client_point("put", "n1")))
     plan = Plan((Step(At(point(node="n1")), Partition(), until),))
     for node in ("n1", "n2", CLIENT):
@@ -61,7 +61,7 @@ def test_the_end_of_a_step_goes_to_the_node_where_it_can_be_met() -> None:
     assert compile_steps(plan, "n3", {}) == []
 
 
-def test_a_state_is_looked_at_by_the_nodes_that_it_names_with_the_slots_of_their_variables() -> None:
+def test_nodes_compare_the_variables_that_a_state_names() -> None:
     state = (Compare("n1.role", "==", "leader"), Compare("n1.term", "<", other="n2.term"))
     plan = Plan((Step(When(state), Crash()),))
     compared = [{"slot": 2, "is": "==", "value": "leader"}, {"slot": 0, "is": "<", "other": 1}]
@@ -71,7 +71,7 @@ def test_a_state_is_looked_at_by_the_nodes_that_it_names_with_the_slots_of_their
     assert compile_steps(plan, "n3", SLOTS) == compile_steps(plan, CLIENT, SLOTS) == []
 
 
-def test_what_was_seen_is_told_by_the_kept_keys_alone_and_once() -> None:
+def test_seen_points_are_reduced_to_the_kept_keys_without_duplicates() -> None:
     seen = (point(loc="a"), point(loc="b"), point(loc="a", target="other"))
     trigger = FirstUnseen(("loc", "op"), seen, Point.of({"op": "file.write"}), "after")
     (row,) = compile_steps(Plan((Step(trigger, Crash()),)), "n2", {})
@@ -83,7 +83,7 @@ def test_what_was_seen_is_told_by_the_kept_keys_alone_and_once() -> None:
     }
 
 
-def test_clients_are_asked_about_operations_that_are_named_only() -> None:
+def test_clients_get_only_triggers_that_name_their_operations() -> None:
     unseen = Step(FirstUnseen(("op",)), Crash())
     named = Step(At(client_point("put", "n1")), Crash(("n1",)))
     assert [row["step"] for row in compile_steps(Plan((unseen, named)), CLIENT, {})] == [1]
@@ -132,12 +132,12 @@ def test_the_first_fault_that_the_agent_lacks_is_the_reason() -> None:
     assert "n1" in unsupported(plan_of(Crash()), {"n2": CAPABILITIES})
 
 
-def test_while_nothing_is_known_of_the_agents_they_are_not_the_reason() -> None:
+def test_unknown_agents_are_never_the_reason() -> None:
     assert unsupported(plan_of(Delay()), None) == ""
     assert unsupported(plan_of(Partition(level="network")), None) != ""
 
 
-def test_what_the_tool_does_itself_needs_no_capability() -> None:
+def test_faults_of_the_tool_need_no_capability() -> None:
     assert unsupported(plan_of(Crash(("n2",)), Reboot(1.0, ("n2",)), Pause(), Pause(1.0, ("n2",))), {}) == ""
 
 
@@ -163,7 +163,7 @@ def test_a_fault_can_name_only_nodes_that_exist(fault: Fault) -> None:
 
 
 @pytest.mark.parametrize("op", ["file.map_read", "file.map_write"])
-def test_mapped_memory_answers_with_no_error(op: str) -> None:
+def test_mapped_memory_cannot_return_an_error(op: str) -> None:
     mapped, able = point(op), {"n1": CAPABILITIES}
     for trigger in (At(mapped), Then(At(point()), At(mapped, "after")), FirstUnseen(("loc",), point=mapped)):
         for error in (Error(), Error("ENOSPC", "disk")):
@@ -174,14 +174,14 @@ def test_mapped_memory_answers_with_no_error(op: str) -> None:
     assert unsupported(plan_of(Error(), trigger=when), able, variables=SLOTS) == ""
 
 
-def test_clients_can_be_cut_off_at_the_network_only() -> None:
+def test_clients_can_be_cut_off_only_at_the_network() -> None:
     assert "clients" in unsupported(plan_of(Partition(others=(CLIENT,))), {"n1": CAPABILITIES})
     network = plan_of(Partition(others=(CLIENT,), level="network"))
     assert unsupported(network, {"n1": CAPABILITIES}, {"network-partition"}) == ""
 
 
 @pytest.mark.parametrize("fault", [Crash(), Pause(), Partition(level="network")])
-def test_a_fault_at_a_clients_operation_must_say_whom_it_hits(fault: Fault) -> None:
+def test_a_fault_at_a_client_operation_must_name_its_nodes(fault: Fault) -> None:
     plan = plan_of(fault, trigger=At(client_point("put", "n1")))
     assert CLIENT in unsupported(plan, {"n1": CAPABILITIES}, {"network-partition"})
     assert CLIENT in unsupported(plan, None, {"network-partition"})
@@ -212,7 +212,7 @@ def test_agents_must_be_able_to_notice_the_moment_and_the_end() -> None:
     assert unsupported(by_client, {"n1": ()}) == ""
 
 
-def test_holding_an_operation_alone_is_an_ability_of_its_own() -> None:
+def test_delaying_only_the_operation_is_a_capability_of_its_own() -> None:
     assert "delay-operation" in unsupported(plan_of(Delay(1.0, "operation")), {"n1": ("delay",)})
     assert unsupported(plan_of(Delay(1.0)), {"n1": ("delay",)}) == ""
 
@@ -236,12 +236,12 @@ def test_a_fault_at_a_moment_of_the_run_must_name_its_nodes(fault: Fault) -> Non
 @pytest.mark.parametrize(
     "fault", [Crash(("n1",)), Reboot(nodes=("n1",)), Pause(nodes=("n1",)), Partition(("n1",)), Hold()]
 )
-def test_what_names_its_nodes_or_does_nothing_may_begin_at_rest(fault: Fault) -> None:
+def test_holds_and_faults_that_name_their_nodes_may_fire_at_rest(fault: Fault) -> None:
     assert unsupported(plan_of(fault, trigger=AT_REST), dict.fromkeys(NODES, CAPABILITIES), nodes=NODES) == ""
 
 
 @pytest.mark.parametrize("trigger", [At(point(node="n1")), AT_REST, At(client_point("put", "n1"))])
-def test_a_hold_needs_nothing_that_the_agent_does(trigger: Trigger) -> None:
+def test_a_hold_needs_no_capability_of_its_own(trigger: Trigger) -> None:
     assert unsupported(plan_of(Hold(), trigger=trigger), {"n1": ()}) == ""
 
 
@@ -265,11 +265,11 @@ def test_a_hold_needs_what_its_trigger_and_its_end_need() -> None:
         (Step(FirstUnseen(("op",)), Hold()), False),
     ],
 )
-def test_a_plan_that_names_a_moment_of_the_run_is_known(step: Step, meets: bool) -> None:
+def test_plans_that_name_a_moment_of_the_run_are_recognised(step: Step, meets: bool) -> None:
     assert meets_phases(Plan((Step(At(point()), Crash()), step))) is meets
 
 
-def test_only_clients_are_told_of_a_moment_of_the_run() -> None:
+def test_only_clients_get_triggers_at_moments_of_the_run() -> None:
     plan = plan_of(Crash(("n1",)), trigger=AT_REST)
     assert compile_steps(plan, "n1", {}) == []
     assert [row["second"]["match"] for row in compile_steps(plan, CLIENT, {})] == [phase_point(REST).as_dict()]

@@ -1,4 +1,4 @@
-"""The controller's decisions: what is granted, in which order, and what has to be done for it."""
+"""The controller's decisions: which claims it grants, in which order, and its instructions."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_nothing_is_granted_once_everything_is_healed() -> None:
 
 
 @pytest.mark.parametrize("named", [(), ("n1",)])
-def test_a_crash_of_the_own_node_is_left_to_its_agent(named: tuple[str, ...]) -> None:
+def test_an_agent_kills_its_own_node(named: tuple[str, ...]) -> None:
     answer, instructions = begun(Crash(named)).claim(claim(0, "n1"))
     assert answer == {"type": "go"}
     assert ExpectCrash(0, "n1", None) in instructions
@@ -144,13 +144,13 @@ def test_other_nodes_are_killed_by_the_tool_all_as_one(nodes: tuple[str, ...], a
         ),
     ],
 )
-def test_what_the_tool_does_is_done_before_agents_see_the_step_as_fired(fault: Fault, instruction: Instruction) -> None:
+def test_the_tool_acts_before_agents_see_the_step_as_fired(fault: Fault, instruction: Instruction) -> None:
     answer, instructions = begun(fault, Delay()).claim(claim(0, "n1"))
     assert answer == {"type": "go", "external": True}
     assert instructions == [instruction, SetStep(0, FIRED), SetStep(1, ARMED)]
 
 
-def test_a_partition_at_the_operation_is_told_to_the_agents_of_both_sides() -> None:
+def test_the_agents_of_both_sides_learn_of_a_partition_at_the_operation() -> None:
     controller = begun(Partition(direction="in", loss="error"))
     answer, instructions = controller.claim(claim(0, "n1"))
     assert answer == {"type": "go", "external": True}
@@ -161,7 +161,7 @@ def test_a_partition_at_the_operation_is_told_to_the_agents_of_both_sides() -> N
 
 
 @pytest.mark.parametrize("fault", [Delay(1.0), Error("EIO"), Drop(), Corrupt()])
-def test_what_is_over_at_once_needs_nothing_more(fault: Fault) -> None:
+def test_faults_that_end_at_once_need_no_instruction(fault: Fault) -> None:
     controller = begun(fault)
     assert controller.claim(claim())[1] == [SetStep(0, FIRED)]
     assert controller.lasting_of("n1") == []
@@ -204,7 +204,7 @@ def test_an_end_is_granted_once_and_only_to_a_step_that_fired() -> None:
     assert controller.fired() == [0]
 
 
-def test_a_step_without_an_end_has_none() -> None:
+def test_a_step_without_an_until_is_never_ended_by_a_claim() -> None:
     controller = begun(Delay())
     controller.claim(claim())
     assert controller.claim(claim(half="until")) == ({"type": "no"}, [])
@@ -220,7 +220,7 @@ def test_an_end_arms_nothing_that_is_armed_or_over() -> None:
 
 
 @pytest.mark.parametrize("fault", [Error("EIO", "disk"), Partition()])
-def test_the_end_of_what_lasts_leaves_that_of_other_steps(fault: Fault) -> None:
+def test_the_end_of_a_lasting_fault_leaves_those_of_other_steps(fault: Fault) -> None:
     controller = begun(fault, Error("ENOSPC", "disk"), until=UNTIL)
     controller.claim(claim(0))
     controller.claim(claim(1))
@@ -230,7 +230,7 @@ def test_the_end_of_what_lasts_leaves_that_of_other_steps(fault: Fault) -> None:
 
 
 @pytest.mark.parametrize(("fault", "nodes"), [(Crash(), ("n1",)), (Reboot(9.0, ("n2", "n3")), ("n2", "n3"))])
-def test_the_end_of_a_crash_is_a_start(fault: Fault, nodes: tuple[str, ...]) -> None:
+def test_the_end_of_a_crash_starts_the_nodes_again(fault: Fault, nodes: tuple[str, ...]) -> None:
     controller = begun(fault, until=UNTIL)
     controller.claim(claim())
     assert StartNodes(0, nodes) in controller.claim(claim(node="n3", half="until"))[1]
@@ -246,7 +246,7 @@ def test_nothing_ends_twice_by_healing() -> None:
 # --- hello
 
 
-def test_an_agent_is_told_the_errors_that_last_on_its_node() -> None:
+def test_an_agent_learns_the_lasting_errors_of_its_node() -> None:
     controller = begun(Error("EIO", "disk"))
     assert controller.hello(hello("n1")) == {"type": "welcome", "lasting": []}
     controller.claim(claim(0, "n1"))

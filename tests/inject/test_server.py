@@ -86,7 +86,7 @@ class Recorder:
 
 
 class Running:
-    """A server of one plan, and what it was told to do."""
+    """A server of one plan, and the actions that it asked for."""
 
     def __init__(self, folder: Path, *faults: Fault, until: Trigger | None = None) -> None:
         self.path = folder / "s.sock"
@@ -107,7 +107,7 @@ class Running:
         return self.state_path.read_bytes()
 
     def problems(self, count: int) -> list[str]:
-        """What went wrong, once it is this much: it is noted just after the connection is closed."""
+        """Wait for this many problems and return them: the server notes them just after it closes the connection."""
         deadline = time.monotonic() + WAIT_S
         while len(self.server.problems) < count and self.serving() and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -185,7 +185,7 @@ def test_the_state_file_is_for_its_owner_only_and_never_taken_over(start: Start)
         SharedState(running.state_path, 1)
 
 
-def test_ports_and_variables_have_their_places_behind_the_steps(tmp_path: Path) -> None:
+def test_ports_and_variables_follow_the_steps(tmp_path: Path) -> None:
     state = SharedState(tmp_path / "state.bin", 2, ports=True, variables=2)
     state.close()
     data = (tmp_path / "state.bin").read_bytes()
@@ -195,7 +195,7 @@ def test_ports_and_variables_have_their_places_behind_the_steps(tmp_path: Path) 
     assert [struct.unpack_from("<IH", data, variables + 128 * slot) for slot in (0, 1)] == [(0, 0xFFFF)] * 2
 
 
-def test_where_nodes_have_hosts_of_their_own_there_are_no_ports(tmp_path: Path) -> None:
+def test_nodes_with_hosts_of_their_own_need_no_ports(tmp_path: Path) -> None:
     SharedState(tmp_path / "state.bin", 1, variables=1).close()
     data = (tmp_path / "state.bin").read_bytes()
     assert struct.unpack_from("<II", data, 16) == (0, 64 + 16)
@@ -233,7 +233,7 @@ def test_a_claim_is_granted_to_one_of_two_agents(start: Start) -> None:
     assert running.agent().claim(0, "n2") == {"type": "no"}
 
 
-def test_lasting_errors_are_told_to_the_node_that_said_hello_on_this_connection(start: Start) -> None:
+def test_lasting_errors_go_to_the_node_that_said_hello_on_this_connection(start: Start) -> None:
     running = start(Error("EIO", "file"))
     agent, other = running.agent(), running.agent()
     agent.hello("n1")
@@ -245,13 +245,13 @@ def test_lasting_errors_are_told_to_the_node_that_said_hello_on_this_connection(
     assert running.agent().hello("n1")["lasting"] == [expected]
 
 
-def test_the_death_of_the_own_node_is_expected_before_the_agent_is_told_to_go(start: Start) -> None:
+def test_the_death_of_the_own_node_is_expected_before_the_agent_gets_its_answer(start: Start) -> None:
     running = start(Reboot(0.4))
     assert running.agent().claim(0, "n1") == {"type": "go"}
     assert running.actions.of(ExpectCrash) == [ExpectCrash(0, "n1", 0.4)]
 
 
-def test_another_node_is_dead_before_the_agent_goes_on_and_before_the_next_step_is_armed(start: Start) -> None:
+def test_another_node_is_dead_before_the_agent_continues_and_before_the_next_step_is_armed(start: Start) -> None:
     running = start(Crash(("n2",)), Delay())
     armed_at_kill: list[int] = []
     running.actions.at_kill = lambda: armed_at_kill.append(running.bytes()[80])
@@ -261,7 +261,7 @@ def test_another_node_is_dead_before_the_agent_goes_on_and_before_the_next_step_
     assert running.bytes()[80] == 1
 
 
-def test_the_end_of_a_step_is_carried_out_before_the_agent_goes_on(start: Start) -> None:
+def test_the_end_of_a_step_is_carried_out_before_the_agent_continues(start: Start) -> None:
     running = start(Partition(), until=At(point("net.send")))
     agent = running.agent()
     agent.hello("n1")
@@ -303,7 +303,7 @@ def test_nothing_fires_after_healing_and_nothing_lasts(start: Start) -> None:
     assert agent.ask(type="lasting", node="n1")["lasting"] == []
 
 
-def test_of_many_parallel_claims_exactly_one_is_granted_for_each_step(start: Start) -> None:
+def test_exactly_one_of_many_parallel_claims_is_granted_for_each_step(start: Start) -> None:
     running = start(*[Delay()] * 5)
     agents = [running.agent() for _ in range(16)]
     barrier = threading.Barrier(len(agents))
@@ -323,7 +323,7 @@ def test_of_many_parallel_claims_exactly_one_is_granted_for_each_step(start: Sta
     assert sorted(step for step, answer in answers if answer == "go") == [0, 1, 2, 3, 4]
 
 
-def test_a_hold_is_noted_before_the_agent_goes_on_and_its_moment_is_kept(start: Start) -> None:
+def test_a_hold_is_noted_before_the_agent_continues_and_its_moment_is_kept(start: Start) -> None:
     running = start(Hold())
     keys = point(node="n1").as_dict()
     assert running.agent().claim(0, "n1", point=keys, resource="/raw/path") == {"type": "go", "external": True}
@@ -353,7 +353,7 @@ def test_a_hold_is_noted_before_the_agent_goes_on_and_its_moment_is_kept(start: 
         b"\n",
     ],
 )
-def test_what_is_not_of_the_protocol_ends_that_connection_only(start: Start, line: bytes) -> None:
+def test_a_protocol_error_ends_only_that_connection(start: Start, line: bytes) -> None:
     running = start(Delay())
     steady, rude = running.agent(), running.agent()
     steady.hello()
@@ -361,7 +361,7 @@ def test_what_is_not_of_the_protocol_ends_that_connection_only(start: Start, lin
     rude.socket.shutdown(socket.SHUT_WR)
     assert rude.hung_up_on()
     (problem,) = running.problems(1)
-    assert "not of the protocol" in problem
+    assert "broke the protocol" in problem
     assert steady.claim(0) == {"type": "go"}
     assert running.agent().hello()["type"] == "welcome"
 
@@ -409,7 +409,7 @@ def test_a_kill_that_raises_is_a_problem_of_the_run(start: Start) -> None:
     assert "the guardian is gone" in "".join(running.problems(1))
 
 
-def test_an_agent_that_dies_within_a_request_is_no_problem_of_the_run(start: Start) -> None:
+def test_an_agent_that_dies_within_a_request_is_not_a_problem_of_the_run(start: Start) -> None:
     running = start(Delay())
     agent = running.agent()
     agent.hello()

@@ -17,14 +17,14 @@ from integration_project import TARGET, Project
 from undermine.config.load import load
 from undermine.findings.realism import check, probe
 from undermine.model.faults import Delay, Hold
-from undermine.model.finding import Outcome, Realism, landings
+from undermine.model.finding import JudgedRun, Realism, landings
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, RunView
-from undermine.run import runner
+from undermine.run import run_in_progress
 from undermine.run.engine import Engine, open_engine
-from undermine.run.slowing import SlowDevices, lacking_devices
+from undermine.run.slow_devices import SlowDevices, lacking_devices
 from undermine.store.database import Store
 
 pytestmark = pytest.mark.slow
@@ -110,8 +110,8 @@ class Courier:
         """Whether a delay there is realistic, and the runs that were needed to know."""
         point = self.point(op, function)
         plan = Plan((Step(At(point), Delay(0.8)),))
-        first = Outcome(0, "a", plan, plan.id, "fired", "late", ((0, point),))
-        made: list[Outcome] = []
+        first = JudgedRun(0, "a", plan, plan.id, "fired", "late", ((0, point),))
+        made: list[JudgedRun] = []
         views: list[RunView] = []
         lacking = self.engine.runner.lacking_devices
         while True:
@@ -123,7 +123,7 @@ class Courier:
             assert record.status == "fired", record.reason
             views.append(view)
             made.append(
-                Outcome(
+                JudgedRun(
                     len(made) + 1,
                     "",
                     todo,
@@ -169,8 +169,8 @@ def test_a_slow_disk_delays_what_must_be_on_it(courier: Courier) -> None:
 @pytest.mark.parametrize(
     ("courier", "op", "part"),
     [
-        ("tell", "net.send", "what is sent there waits in the system's memory, so no slow network delays it"),
-        ("loop", "net.recv", "it is done when something has arrived"),
+        ("tell", "net.send", "sent data waits in the kernel's buffers, so a slow network does not delay it"),
+        ("loop", "net.recv", "it returns as soon as any data has arrived"),
     ],
     indirect=["courier"],
 )
@@ -206,8 +206,8 @@ def test_slow_devices_end_if_the_rest_of_a_run_cannot_be_made(
     def fails(*_: object) -> None:
         raise OSError("no memory")
 
-    monkeypatch.setattr(runner, "SlowDevices", make)
-    monkeypatch.setattr(runner, part, fails)
+    monkeypatch.setattr(run_in_progress, "SlowDevices", make)
+    monkeypatch.setattr(run_in_progress, part, fails)
     plan = Plan((Step(At(Point.of({"op": "file.fsync"})), Hold("delay")),))
     with pytest.raises(OSError, match="no memory"):
         courier.run(plan, DELAY_S)

@@ -120,14 +120,14 @@ def test_a_refused_record_is_not_there() -> None:
 
 def test_order_need_not_count() -> None:
     story = Story().add("append", id="a").add("append", id="b").add("read_log", value=["b", "a"], final=True)
-    assert ONE_LOG(story.view).evidence == ("a is behind b, which was begun when it had been acknowledged",)
+    assert ONE_LOG(story.view).evidence == ("a comes after b, whose append began after a was acknowledged",)
     assert no_acknowledged_append_lost(order=False)(story.view).answer == "pass"
 
 
 def test_logs_that_cannot_be_read_are_named_but_a_loss_elsewhere_is_told() -> None:
     story = Story().add("append", log="x", id="a").add("append", log="y", id="b")
     story.add("read_log", log="x", value=["a"], final=True).add("read_log", log="y", status="unknown", final=True)
-    assert LEDGER(story.view).text == "not readable in the end: y"
+    assert LEDGER(story.view).text == "could not be read at the end: y"
     assert LEDGER.settled is not None
     assert "y" in LEDGER.settled(story.history)
     story.add("read_log", log="x", value=[], final=True)

@@ -66,7 +66,7 @@ def test_a_refused_job_is_not_done() -> None:
 def test_an_execution_of_unknown_outcome_counts_neither_way() -> None:
     story = Story().add("submit", job="j").add("run", job="j", status="unknown").add("look", final=True)
     verdict = recorded("exactly once")(story.view)
-    assert verdict.text == "may have been done or not: j"
+    assert verdict.text == "it is unknown whether these were done: j"
     story.add("run", job="j")
     assert recorded("exactly once")(story.view).answer == "pass"
 
@@ -74,7 +74,7 @@ def test_an_execution_of_unknown_outcome_counts_neither_way() -> None:
 def test_nothing_is_called_never_done_before_the_end() -> None:
     story = Story().add("submit", job="j")
     assert recorded("at least once")(story.view).answer == "unknown"
-    assert listed("at least once")(story.view).text == "outputs was not read in the end"
+    assert listed("at least once")(story.view).text == "outputs was not read at the end"
     assert recorded("at most once")(story.view).answer == "pass"
     late = Story().add("submit", job="k").add("run", job="k").add("submit", job="j", final=True)
     assert recorded("at least once")(late.view).answer == "pass"
@@ -89,7 +89,7 @@ def test_results_of_all_replicas_count_together() -> None:
     assert ledger.settled is not None
     assert ledger.settled(story.history) == "not done yet: j"
     story.add("outputs", status="fail", node="n2", final=True)
-    assert ledger(story.view).text == "not readable in the end: outputs of n2"
+    assert ledger(story.view).text == "could not be read at the end: outputs of n2"
     story.add("outputs", value=["i"], node="n1", final=True).add("outputs", value=["j"], node="n2", final=True)
     assert ledger(story.view).answer == "pass"
     assert ledger.settled(story.history) == ""
@@ -111,7 +111,7 @@ def test_a_second_result_may_still_be_cleaned_up_but_a_second_execution_stays() 
     ledger = listed("at most once")
     assert ledger.settled is not None
     story = Story().add("submit", job="j").add("outputs", value=["j", "j"], final=True)
-    assert ledger.settled(story.history) == "there more than once: j"
+    assert ledger.settled(story.history) == "present more than once: j"
     assert ledger.settled(story.add("outputs", value=["j"], final=True).history) == ""
     assert ledger.settled(story.add("outputs", value=[], final=True).history) == ""
     twice = Story().add("submit", job="j").add("run", job="j").add("run", job="j").add("look", final=True)

@@ -22,8 +22,8 @@ def test_one_term_has_one_leader() -> None:
     assert (verdict.answer, verdict.symptom) == ("fail", "two leaders in one term")
     assert verdict.text == "more than one leader in term 2"
     assert verdict.evidence == (
-        "term 2: b leads, says leader by c1 at n2 at 0.000 s",
-        "term 2: c leads, says leader by c9 at 0.000 s",
+        "term 2: b leads, according to leader by c1 at n2 at 0.000 s",
+        "term 2: c leads, according to leader by c9 at 0.000 s",
     )
 
 

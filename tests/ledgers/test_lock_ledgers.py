@@ -54,7 +54,7 @@ class Timed(Simulator):
 def simulated(rng: Random, lease_ns: int = 0, broken: bool = False) -> tuple[Op, ...]:
     sim, server = Timed(rng), LockServer(lease_ns, broken)
     for client in ("c1", "c2", "c3"):
-        now_ns = rng.randrange(10)
+        now_ns = rng.randrange(1, 10)  # 0 is no time
         for _ in range(rng.randrange(6)):
             take = lambda client=client: server.acquire(client, sim.now_ns)  # noqa: E731
             now_ns = sim.invoke(client, "lock", {}, take, now_ns) + rng.randrange(6)
@@ -110,7 +110,7 @@ def test_two_certain_holders_at_once_are_a_violation() -> None:
     story = Story().add("lock", 10, 20).add("lock", 30, 40, client="c2").add("unlock", 50, 60)
     verdict = LEDGER(story.view)
     assert (verdict.answer, verdict.symptom) == ("fail", "two clients hold one lock")
-    assert verdict.evidence == ("c1 has it from 0.000 s until 0.000 s, c2 from 0.000 s",)
+    assert verdict.evidence == ("c1 holds it from 0.000 s until 0.000 s, c2 from 0.000 s",)
 
 
 def test_a_release_ends_a_holding_when_it_begins() -> None:
@@ -153,7 +153,7 @@ def test_different_locks_are_apart() -> None:
     assert ledger(story.view).answer == "pass"
     verdict = ledger(story.add("lock", name="a", client="c3").view)
     assert verdict.answer == "fail"
-    assert verdict.evidence[0].startswith("a: c1 has it from 0.000 s for ever, c3 from")
+    assert verdict.evidence[0].startswith("a: c1 holds it from 0.000 s forever, c3 from")
 
 
 @pytest.mark.parametrize("lease_s", [10, "ttl"])
@@ -211,7 +211,7 @@ def test_tokens_that_cannot_be_compared_are_unclear_and_hide_no_two_holders() ->
 def test_a_lease_may_be_endless_and_must_be_a_number() -> None:
     story = Story().add("lock", ttl="soon").add("lock", client="c2", ttl=5)
     assert mutual_exclusion(lease_s=float("inf"))(story.view).answer == "fail"
-    assert mutual_exclusion(lease_s="ttl")(story.view).text == "the lease of a lock is no number of seconds: 'soon'"
+    assert mutual_exclusion(lease_s="ttl")(story.view).text == "the lease of a lock is not a number of seconds: 'soon'"
 
 
 def test_without_a_grant_nothing_is_said() -> None:

@@ -124,7 +124,7 @@ def test_the_last_acknowledged_write_must_be_there_in_the_end() -> None:
     assert LOST(Story().put("k", "v1").put("k", "v2").get("k", "v2", final=True).view).answer == "pass"
     verdict = LOST(story.get("k", "v1", final=True).view)
     assert (verdict.answer, verdict.symptom) == ("fail", "acknowledged put lost")
-    assert "k: get by c1 at 0.000 s gave 'v1', not 'v2': put by c1 acknowledged at 0.000 s" in verdict.evidence
+    assert "k: get by c1 at 0.000 s returned 'v1', not 'v2': put by c1 acknowledged at 0.000 s" in verdict.evidence
 
 
 @pytest.mark.parametrize("gone", [None, "garbage"])
@@ -166,7 +166,7 @@ def test_equal_values_of_different_writes_are_fine() -> None:
 def test_what_never_was_acknowledged_may_be_anything_unless_the_beginning_is_known() -> None:
     story = Story().put("k", "v", status="unknown").get("k", "before", final=True)
     assert LOST(story.view).answer == "pass"
-    assert STRICT_LOST(story.view).symptom == "get gives what nobody wrote"
+    assert STRICT_LOST(story.view).symptom == "get returns a value that nobody wrote"
     assert STRICT_LOST(Story().put("k", "v", status="unknown").get("k", final=True).view).answer == "pass"
 
 
@@ -175,7 +175,7 @@ def test_a_deleted_key_stays_deleted() -> None:
     assert LOST(Story().put("k", "v").add("delete", key="k").get("k", None, final=True).view).answer == "pass"
     verdict = LOST(story.get("k", "v", final=True).view)
     assert verdict.symptom == "acknowledged delete lost"
-    assert "in spite of delete by c1 acknowledged" in verdict.evidence[0]
+    assert "despite delete by c1 acknowledged" in verdict.evidence[0]
 
 
 def test_a_store_may_say_that_something_is_absent_in_its_own_words() -> None:
@@ -188,8 +188,8 @@ def test_a_store_may_say_that_something_is_absent_in_its_own_words() -> None:
 
 def test_a_key_that_was_not_read_in_the_end_is_named() -> None:
     story = Story().put("a", 1).put("b", 1).get("a", 1, final=True)
-    assert LOST(story.view).text == "not readable in the end: b"
-    assert LOST(story.get("b", status="fail", final=True).view).text == "not readable in the end: b"
+    assert LOST(story.view).text == "could not be read at the end: b"
+    assert LOST(story.get("b", status="fail", final=True).view).text == "could not be read at the end: b"
 
 
 def test_only_the_last_of_repeated_reads_counts() -> None:
@@ -213,7 +213,7 @@ def test_a_replica_that_is_not_in_the_last_look_is_not_judged_by_an_earlier_one(
     story = Story().put("k", "v").get("k", None, node="n1", final=True).get("k", status="fail", node="n2", final=True)
     assert no_acknowledged_write_lost(by="node")(story.view).answer == "fail"
     story.get("k", "v", node="n1", final=True)
-    assert no_acknowledged_write_lost(by="node")(story.view).text == "not readable in the end: k at n2"
+    assert no_acknowledged_write_lost(by="node")(story.view).text == "could not be read at the end: k at n2"
 
 
 def test_reads_are_repeated_until_nothing_is_missing() -> None:
@@ -221,7 +221,7 @@ def test_reads_are_repeated_until_nothing_is_missing() -> None:
     story = Story().put("k", "v").put("unread", "v")
     assert LOST.settled(story.history) == ""  # nobody tries to read it: trying again would not help
     assert "k without an acknowledged put" in LOST.settled(story.get("k", None, final=True).history)
-    assert "not readable yet: k" in LOST.settled(story.get("k", status="fail", final=True).history)
+    assert "cannot be read yet: k" in LOST.settled(story.get("k", status="fail", final=True).history)
     assert LOST.settled(story.get("k", "v", final=True).history) == ""
     assert STALE.settled is None
 
@@ -253,7 +253,7 @@ def test_a_read_that_overlaps_a_write_may_see_it_or_not() -> None:
 
 def test_nothing_is_read_before_its_write_has_begun() -> None:
     story = Story().put("k", "v1", 10, 20).get("k", "v2", 30, 40).put("k", "v2", 50, 60, client="c2")
-    assert STALE(story.view).symptom == "get gives what nobody wrote"
+    assert STALE(story.view).symptom == "get returns a value that nobody wrote"
 
 
 def test_in_a_session_others_may_write_at_any_time() -> None:
@@ -289,7 +289,7 @@ def test_evidence_is_bounded_and_printable() -> None:
 def test_times_are_of_the_run() -> None:
     story = Story().put("k", "v1", 5_000_000_000, 5_500_000_000).get("k", None, 7_250_000_000, final=True)
     verdict = LOST(view(story.ops, started_ns=4_000_000_000))
-    assert verdict.evidence[0] == "k: get by c1 at 3.250 s gave None, not 'v1': put by c1 acknowledged at 1.500 s"
+    assert verdict.evidence[0] == "k: get by c1 at 3.250 s returned None, not 'v1': put by c1 acknowledged at 1.500 s"
 
 
 def test_names_can_be_chosen() -> None:

@@ -25,7 +25,7 @@ def test_the_last_answers_must_be_equal() -> None:
     assert replicas_agree(read="members")(looks(Story(), n1=[1, 2], n2=[2, 1]).view).answer == "fail"
     verdict = LEDGER(looks(Story(), n1=[1, 2], n2=[1]).view)
     assert (verdict.answer, verdict.symptom) == ("fail", "replicas disagree on members")
-    assert verdict.evidence == ("n1 says [1, 2] at 0.000 s", "n2 says [1] at 0.000 s")
+    assert verdict.evidence == ("n1 returned [1, 2] at 0.000 s", "n2 returned [1] at 0.000 s")
 
 
 def test_a_replica_may_catch_up() -> None:
@@ -39,7 +39,7 @@ def test_a_replica_may_catch_up() -> None:
 
 def test_a_silent_replica_leaves_it_open_unless_others_disagree() -> None:
     story = looks(Story(), n1=[1], n2=[1], n3=None)
-    assert LEDGER(story.view).text == "without an answer to members in the end: n3"
+    assert LEDGER(story.view).text == "no answer to members at the end from n3"
     assert LEDGER.settled is not None
     assert "n3" in LEDGER.settled(story.history)
     assert LEDGER(looks(Story(), n1=[1], n2=[2], n3=None).view).answer == "fail"

@@ -37,7 +37,7 @@ def test_the_golden_file_decodes_as_expected(generator: ModuleType) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the agent needs Linux")
-def test_the_agents_writer_makes_the_golden_file(generator: ModuleType, tmp_path: Path) -> None:
+def test_the_agents_writer_creates_the_golden_file(generator: ModuleType, tmp_path: Path) -> None:
     generator.write(tmp_path / NAME)
     assert (tmp_path / NAME).read_bytes() == (GOLDEN / NAME).read_bytes()
 
@@ -85,7 +85,7 @@ def test_an_empty_folder_is_an_empty_trace(tmp_path: Path) -> None:
         (random.Random(1).randbytes(200_000), "not a chunk"),
     ],
 )
-def test_it_says_what_is_wrong(tmp_path: Path, data: bytes, said: str) -> None:
+def test_damaged_records_are_reported(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "node.2.7.events"
     path.write_bytes(data)
     _, agent, _, problems = read_events(path)
@@ -118,7 +118,7 @@ def test_a_record_without_length_ends_its_chunk_silently(tmp_path: Path) -> None
     assert problems == []
 
 
-def test_any_truncation_keeps_what_is_whole(tmp_path: Path) -> None:
+def test_any_truncation_keeps_the_whole_records(tmp_path: Path) -> None:
     data = (GOLDEN / NAME).read_bytes()
     path = tmp_path / NAME
     used = len(data[:CHUNK].rstrip(b"\0")) + 8
@@ -158,7 +158,7 @@ def test_a_flood_of_problems_is_cut_short(tmp_path: Path) -> None:
     assert "more problems" in problems[-1]
 
 
-def test_packed_files_say_the_same_and_are_smaller(tmp_path: Path) -> None:
+def test_packed_files_hold_the_same_events_and_are_smaller(tmp_path: Path) -> None:
     trace_dir = tmp_path / "trace"
     trace_dir.mkdir()
     golden = next(Path(__file__).parents[2].joinpath("protocol", "golden").glob("*.events"))
@@ -173,7 +173,7 @@ def test_packed_files_say_the_same_and_are_smaller(tmp_path: Path) -> None:
     assert after[1] == before[1]
 
 
-def test_damaged_packed_files_are_said_to_be_so(tmp_path: Path) -> None:
+def test_damaged_packed_files_are_reported(tmp_path: Path) -> None:
     for name, data in {"n.1.1.events.gz": b"no gzip", "n.1.2.events.gz": gzip.compress(b"x" * 9000)[:-20]}.items():
         (tmp_path / name).write_bytes(data)
     trace, receipts = codec.read_trace(tmp_path)

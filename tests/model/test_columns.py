@@ -1,4 +1,4 @@
-"""All events of a run as columns: the same events, in the same order, whatever way they were put together."""
+"""All events of a run as columns: the same events in the same order, however the columns were built."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def test_rows_are_found_by_operation() -> None:
     assert columns.id_of("nobody") == -1
 
 
-def test_no_events_are_columns_too() -> None:
+def test_empty_columns() -> None:
     columns = Columns.of([])
     assert len(columns) == 0
     assert columns.find("net.send").tolist() == []
     assert list(columns.events()) == []
 
 
-def test_files_read_as_columns_and_as_a_trace_say_the_same() -> None:
+def test_columns_and_traces_of_a_file_hold_the_same_events() -> None:
     columns, (trace, _) = read_columns(GOLDEN), read_trace(GOLDEN)
     assert len(trace) >= 3
     assert tuple(columns.events()) == trace.events

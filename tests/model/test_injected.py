@@ -1,4 +1,4 @@
-"""Where a fault fell: in the plan, in time, in the code, among the clients' operations, and in which stage."""
+"""Injected faults: their step, time, code, open client operations and stage."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def test_a_fault_knows_its_step_its_nodes_its_time_and_its_place() -> None:
     ("fault", "failure"),
     [(Error("EIO"), "disk"), (Error("ECONNRESET"), "net"), (Delay(), "delay"), (Reboot(), "reboot")],
 )
-def test_failures_are_called_as_in_policies(fault: Fault, failure: str) -> None:
+def test_failure_classes_have_the_names_that_policies_use(fault: Fault, failure: str) -> None:
     assert hit(fault).failure == failure
 
 
-def test_only_what_took_effect_counts_and_a_hold_is_no_fault() -> None:
+def test_only_faults_that_took_effect_count_and_holds_do_not() -> None:
     plan = Plan(tuple(Step(At(point_of(WRITE)), fault) for fault in (Crash(), Hold("crash"), Delay(), Partition())))
     receipts = [Receipt(1, "n1", "hold", 5), Receipt(2, "n1", END, 6), Receipt(3, "n1", "partition", 7)]
     run = run_view(plan, receipts=receipts)
@@ -73,7 +73,7 @@ def test_a_fault_of_several_nodes_hit_those_that_were_there_to_be_hit() -> None:
     assert str(fault) == "crash n1 n2 n3 at rest"
 
 
-def test_a_run_that_was_stored_without_moments_is_told_by_its_receipts() -> None:
+def test_receipts_stand_in_for_moments_that_older_runs_did_not_store() -> None:
     step = Step(At(point_of(WRITE), "after"), Delay())
     receipt = Receipt(0, "n1", "delay", 900, WRITE.pid, WRITE.seq, held_ns=300)
     fault = only(run_view(Plan((step,)), receipts=[receipt], events=[WRITE]))
@@ -104,7 +104,7 @@ def test_an_operation_of_a_client_is_open_from_its_begin_to_its_answer() -> None
     assert not fault.during(Stage("s", operations=["put", "late"]))
 
 
-def test_a_client_whose_operation_met_the_fault_had_begun_it() -> None:
+def test_the_client_operation_at_which_the_fault_fired_is_open() -> None:
     at = client_point("append", "n1")
     plan = Plan((Step(At(at), Crash(("n2",))),))
     moment = Moment(0, "client", APPEND.start_ns, at)
@@ -135,23 +135,23 @@ def sync(node: str = "n1", t_ns: int = 450, end_ns: int = 0, **more: Any) -> Any
         (sync(incarnation=0), False),
     ],
 )
-def test_a_crash_falls_into_all_that_its_node_was_doing(other: Any, seen: bool) -> None:
+def test_a_crash_counts_for_every_open_operation_of_its_node(other: Any, seen: bool) -> None:
     assert hit(Crash(), other).during("sync") == seen
     assert hit(Partition(), other).during("sync") == seen
 
 
-def test_an_error_falls_into_what_its_own_thread_was_doing() -> None:
+def test_an_error_counts_for_its_own_thread_only() -> None:
     for fault in (Error(), Delay()):
         assert not hit(fault, sync()).during("sync")
         assert hit(fault, sync()).during("append")
 
 
-def test_a_node_that_another_ones_operation_kills_was_doing_something_of_its_own() -> None:
+def test_a_crash_of_another_node_counts_for_the_operations_of_that_node() -> None:
     fault = hit(Crash(("n2",)), sync("n2"))
     assert (fault.nodes, fault.during("sync"), fault.during("append")) == (("n2",), True, True)
 
 
-def test_what_came_before_and_after_on_the_nodes_that_it_hit() -> None:
+def test_events_before_and_after_on_the_nodes_that_it_hit() -> None:
     first = event("file.write", t_ns=10, seq=1, stack=STACK)
     fsync = event("file.fsync", target="journal", t_ns=20, seq=2)
     elsewhere = event("file.write", "n2", t_ns=30, seq=3)
@@ -166,7 +166,7 @@ def test_what_came_before_and_after_on_the_nodes_that_it_hit() -> None:
     assert not fault.after(op="file.write")
 
 
-def test_an_operation_after_which_a_fault_fired_came_before_it() -> None:
+def test_the_operation_is_before_a_fault_that_fired_after_it() -> None:
     step = Step(At(point_of(WRITE), "after"), Crash())
     moment = Moment(0, "n1", 510, point_of(WRITE), seq=WRITE.seq, pid=WRITE.pid)
     fault = only(run_view(Plan((step,)), receipts=[Receipt(0, "n1", "crash", 511)], moments=(moment,), events=[WRITE]))
@@ -183,14 +183,14 @@ def test_faults_in_a_stage_may_be_asked_for_by_failure() -> None:
     assert run.faults_in(stage, "crash", "reboot") == run.faults[1:]
     assert run.faults_in("append", "disk") == run.faults[:1]
     assert run.faults_in("elsewhere") == ()
-    with pytest.raises(ValueError, match="'crsh' is no failure; failures are crash, reboot, disk"):
+    with pytest.raises(ValueError, match="'crsh' is not a failure class; they are crash, reboot, disk"):
         run.faults_in(stage, "crsh")
 
 
-def test_a_stage_that_cannot_be_met_is_refused() -> None:
-    with pytest.raises(UserError, match="says nothing; name its functions or the client operations"):
+def test_a_stage_that_cannot_be_reached_is_refused() -> None:
+    with pytest.raises(UserError, match="is empty; name its functions or client operations"):
         Stage("empty")
-    with pytest.raises(UserError, match="was given 'append'; give it a list of names"):
+    with pytest.raises(UserError, match="got 'append'; give it a list of names"):
         Stage("one", functions="append")
     with pytest.raises(UserError, match="give it a list of names"):
         Stage("function", functions=[hit])  # type: ignore[list-item]

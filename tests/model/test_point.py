@@ -66,7 +66,7 @@ def test_items_are_read_by_name() -> None:
         full["none"]
 
 
-def test_a_point_says_what_and_where() -> None:
+def test_points_are_described() -> None:
     assert str(Point.of(FULL)) == "file.write log/<n> at app:save#2 on n1"
     assert str(Point.of({"op": "net.accept", "role": "store"})) == "net.accept on store"
     assert str(Point(())) == "any operation"
@@ -110,7 +110,7 @@ def test_operations_are_reads_writes_or_neither_and_of_a_kind(op: str, io_type: 
         ("file.write", "a peer:n2", "", ""),
     ],
 )
-def test_a_target_says_who_is_at_the_other_end_and_what_is_said(
+def test_a_target_names_the_peer_and_the_kind_of_message(
     op: str, target: str, peer: str, message_kind: str
 ) -> None:
     made = point(op, target=target)
@@ -150,7 +150,7 @@ def test_points_survive_json() -> None:
     assert again.id == made.id
 
 
-def test_events_are_ordered_by_time_with_ties_always_alike() -> None:
+def test_events_are_ordered_by_time_and_ties_are_broken_the_same_way_each_time() -> None:
     events = [event(t_ns=2), event(t_ns=1, node="n2"), event(t_ns=1, seq=2), event(t_ns=1, seq=1), event(t_ns=1, pid=9)]
     expected = [(1, "n1", 9, 1), (1, "n1", 100, 1), (1, "n1", 100, 2), (1, "n2", 100, 1), (2, "n1", 100, 1)]
     assert [(e.t_ns, e.node, e.pid, e.seq) for e in ordered(events)] == expected

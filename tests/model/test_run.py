@@ -1,4 +1,4 @@
-"""Runs, verdicts and findings: what they say and when the trace is read."""
+"""Runs, verdicts and findings, and when a run reads its trace."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_both_if_one_has_a_limit_and_another_has_none() -> None:
     assert kinds(text) == {"hard", "soft"}
 
 
-def test_who_waits_and_for_how_long_is_told() -> None:
+def test_the_reason_names_the_waiter_and_its_limit() -> None:
     assert "before self.x.set(), which A.other" in why(HEAD + SOFT["set"])
     assert "waits for, at most 5" in why(HEAD + SOFT["set"])
     assert "waits for, without a limit" in why(HEAD + HARD["set"])

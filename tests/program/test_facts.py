@@ -63,7 +63,7 @@ def test_operations(text: str, op: str) -> None:
         "[].append(1)",
     ],
 )
-def test_what_is_none(text: str) -> None:
+def test_some_calls_are_not_operations(text: str) -> None:
     head = "import io, os, redis\nclass Own:\n    def read(self): ...\n"
     assert not points(f"{head}def f(a, own: Own):\n    {text}\n")
 
@@ -142,7 +142,7 @@ def test_a_branch_a_handler_and_a_region_divide_groups(body: str) -> None:
         "        if x:\n            os.stat('1')\n            os.stat('2')\n",
     ],
 )
-def test_what_always_follows_is_one_group(body: str) -> None:
+def test_operations_that_always_follow_each_other_are_one_group(body: str) -> None:
     assert len(groups(body)) == 1
 
 
@@ -380,7 +380,7 @@ def test_a_call_stack_is_in_the_regions_of_its_own_calls_only() -> None:
     assert found.on((point.loc, "m:free#0")) == ()
 
 
-def test_what_an_event_loop_calls_is_a_region_of_what_blocks_there() -> None:
+def test_a_function_that_an_event_loop_calls_is_a_region_for_blocking_operations() -> None:
     found = facts(
         """
         import asyncio, os

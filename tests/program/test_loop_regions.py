@@ -168,7 +168,7 @@ def test_it_does_not(name: str) -> None:
     assert "loop" not in kinds(HEAD + FREE[name])
 
 
-def test_what_is_awaited_does_not_block_the_loop() -> None:
+def test_an_awaited_operation_does_not_block_the_loop() -> None:
     text = """
         import asyncio
         async def f(reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
@@ -183,7 +183,7 @@ def test_it_says_why() -> None:
     assert "it blocks the event loop: f is a coroutine" in why(HEAD + SERVES["a coroutine that does not await it"])
 
 
-def test_what_an_event_loop_receives_is_met_where_it_is_run() -> None:
+def test_receives_of_an_event_loop_occur_where_the_loop_is_run() -> None:
     text = """
         import asyncio
         class A:

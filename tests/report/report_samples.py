@@ -24,7 +24,7 @@ from undermine.model.run import (
     Verdict,
     WorkloadResult,
 )
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.protocols import PointSeen
 
 WRITE = point("s2", "file.write", "granary.shard_disk:ShardDisk.append#2", "shard-<n>/log")
@@ -45,14 +45,14 @@ OTHERS = [
 
 
 STUCK = (
-    Doing("MainThread", ("selectors:select:415", "granary.rpc:serve:88"), ("granary.rpc:serve",)),
-    Doing(
+    ThreadStack("MainThread", ("selectors:select:415", "granary.rpc:serve:88"), ("granary.rpc:serve",)),
+    ThreadStack(
         "worker-1",
         ("threading:wait:320", "granary.assignment:Assignments.save:41", "granary.master:assign:77"),
         ("granary.assignment:Assignments.save", "granary.master:assign"),
         waits="lock@7f31, held by worker-2 since granary.assignment:Assignments.save:43, at granary.master:assign:77",
     ),
-    Doing(
+    ThreadStack(
         "worker-2",
         ("os:fsync", "granary.assignment:Assignments.save:44"),
         ("granary.assignment:Assignments.save",),

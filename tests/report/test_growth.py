@@ -40,7 +40,7 @@ def test_a_line_has_a_step_where_its_own_value_grew() -> None:
     assert line(hit)[1][0] == line(classes)[0][0], "both came with the fifth experiment"
 
 
-def test_what_is_known_is_drawn_only_where_it_is() -> None:
+def test_the_dashed_line_is_drawn_only_if_the_total_is_known() -> None:
     hit, classes = curves(REACHED, STAGES)
     assert "gr-all" in hit.picture
     assert "gr-all" not in classes.picture

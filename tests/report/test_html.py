@@ -20,7 +20,7 @@ from undermine.model.finding import Finding, Realism, Variant
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
 from undermine.model.point import CLIENT, Point
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.protocols import PointSeen
 from undermine.report import data, head, html
 from undermine.report.html import write_report
@@ -211,7 +211,7 @@ def test_recovery_is_counted_and_drawn(tmp_path: Path) -> None:
     assert labels == ["1 source location after 4 experiments", "2 recovery classes after 4 experiments"]
 
 
-def test_what_each_strategy_gave_is_a_table(tmp_path: Path) -> None:
+def test_coverage_by_strategy_is_a_table(tmp_path: Path) -> None:
     shown = page(recovering(tmp_path).close())
     assert (
         "Strategy Experiments Points Locations Recovery classes First to show random 2 1 1 2 1 exhaustive 2 1 1 2 1"
@@ -342,7 +342,7 @@ def test_hostile_text_everywhere(tmp_path: Path) -> None:
     what = Plan((Step(At(where), Error(loud)),), 1, loud, loud)
     big = loud + "A" * 3_000_000
     long = loud + "A" * 5_000
-    doing = Doing(long, (long, *[loud] * 100), (loud,), (loud, *[long] * 20), loud, loud)
+    doing = ThreadStack(long, (long, *[loud] * 100), (loud,), (loud, *[long] * 20), loud, loud)
     made_record = record(
         0,
         what,
@@ -562,7 +562,7 @@ def test_findings_are_ranked_by_what_their_checker_says_of_itself() -> None:
     assert [f.verdicts[0].checker for f in data.ranked(reversed(found))] == worst_first
 
 
-def test_what_is_not_believed_comes_last_however_bad_it_is() -> None:
+def test_findings_that_are_not_believed_come_last_however_bad_they_are() -> None:
     hang = finding(verdicts=(failing(checker="hang"),), tries=5, hits=1)
     known = finding(tries=5, hits=5, suppressed="ticket 7")
     without = finding(tries=5, hits=5, control_tries=5, control_hits=2)
@@ -587,7 +587,7 @@ def test_why_a_finding_is_doubted_is_said(tmp_path: Path) -> None:
     assert "No confirmed bug" in shown.text
 
 
-def test_what_no_device_causes_is_in_a_section_of_its_own(tmp_path: Path) -> None:
+def test_dropped_findings_have_their_own_section(tmp_path: Path) -> None:
     made, first = one_finding(tmp_path)
     real = msgspec.structs.replace(first, id="F2", symptom="s2", realism=Realism("realistic", "it took <10> s"))
     unreal = msgspec.structs.replace(first, realism=Realism("dropped", "it took 0.4 ms"))
@@ -599,9 +599,9 @@ def test_what_no_device_causes_is_in_a_section_of_its_own(tmp_path: Path) -> Non
     assert "1 dropped: no slow device causes the delay" in shown.text
 
 
-def test_who_waits_for_whom_comes_before_who_is_idle() -> None:
-    idle, waits = Doing("idle"), Doing("waits", waits="Future")
-    holder, stuck = Doing("holder", holds=("lock@1",)), Doing("stuck", waits="lock@1", kind="task")
+def test_stuck_threads_come_before_idle_ones() -> None:
+    idle, waits = ThreadStack("idle"), ThreadStack("waits", waits="Future")
+    holder, stuck = ThreadStack("holder", holds=("lock@1",)), ThreadStack("stuck", waits="lock@1", kind="task")
     rows = process_rows(
         [ProcessStacks("n1", 1, 5, 0, (idle,)), ProcessStacks("n2", 2, 6, 0, (idle, waits, holder, stuck))]
     )

@@ -163,7 +163,7 @@ def test_a_cause_that_is_not_drawn_is_replaced_by_its_own_cause() -> None:
     assert "8 of 10 events are drawn: without hand-overs and polls." in made["notes"]
 
 
-def test_what_is_left_out_first_says_least_then_what_is_far_away() -> None:
+def test_frequent_groups_are_left_out_first_and_then_distant_events() -> None:
     some = [done("s1", n, n / 10, op_name) for n, op_name in enumerate(["clock", "net.send"] * 10, 1)]
     columns = Columns.of(some)
     assert len(choose(columns, 20, 0).rows) == 20
@@ -230,7 +230,7 @@ def hostile() -> list[Event]:
     ]
 
 
-def test_what_a_target_wrote_is_only_ever_data() -> None:
+def test_texts_of_a_target_are_only_ever_data() -> None:
     some = analysis(hostile())
     shown = page(view(), some, summary(some), HOSTILE, [HOSTILE])
     assert "alert(1)" not in shown.replace(html.escape("<script>alert(1)</script>"), "")
@@ -278,7 +278,7 @@ def test_a_browser_draws_it_and_runs_nothing_of_the_targets(drawn_page: Page) ->
     assert drawn_page.errors == []
 
 
-def test_what_is_beyond_the_window_is_said(drawn_page: Page) -> None:
+def test_the_diagram_says_how_much_is_outside_the_window(drawn_page: Page) -> None:
     beyond = "[...document.querySelectorAll('.st-beyond')].map((text) => text.textContent)"
     drawn_page.ask("D.p.span = [0, 6e9]; D.look(3.1e9, 5.5e9)")
     drawn_page.frames()

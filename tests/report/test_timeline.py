@@ -123,7 +123,7 @@ def test_a_delay_is_drawn_from_its_beginning() -> None:
         (Partition(direction="out"), "partition", "tl-cut", "partition, outgoing, cut off for 2.000 s"),
     ],
 )
-def test_what_stops_or_cuts_off_a_node_is_a_band_on_its_lane(fault: Fault, action: str, band: str, words: str) -> None:
+def test_a_pause_or_partition_is_a_band_on_the_nodes_lane(fault: Fault, action: str, band: str, words: str) -> None:
     receipts = [Receipt(0, node, action, at_s(2.8), held_ns=2_000_000_000) for node in ("s1", "s2")]
     svg = drawn(view(record(1, plan(fault, WHERE), receipts), [op(0, "kv1", "put", 0.7, 2.9)]))
     lanes = {e.text: float(e.attrib["y"]) for e in marked(svg, "tl-lane")}
@@ -148,7 +148,7 @@ MESSAGE = point("s2", "msg.send", "granary.rpc:send#1", "beat peer:s1")
         (Error("EIO"), WHERE, "tl-failing", 0),
     ],
 )
-def test_what_goes_on_until_healing_is_a_band_and_what_happens_once_is_none(
+def test_a_lasting_fault_is_a_band_and_a_single_one_is_not(
     fault: Fault, where: Point, band: str, until_s: float
 ) -> None:
     made = record(1, plan(fault, where), [Receipt(0, "s2", fault_kind(fault), at_s(1.0))])
@@ -166,7 +166,7 @@ def test_a_band_ends_where_the_steps_until_was_met() -> None:
     assert [mark.until_ns for mark in scene.marks] == [at_s(1.9), at_s(1.9)]
 
 
-def test_what_nodes_say_of_themselves_is_on_their_lanes() -> None:
+def test_health_answers_are_on_the_lanes_of_their_nodes() -> None:
     health = [
         HealthSample("s1", at_s(1.5)),
         HealthSample("s2", at_s(1.5), "my disk is slow"),
@@ -180,7 +180,7 @@ def test_what_nodes_say_of_themselves_is_on_their_lanes() -> None:
     assert {"reports healthy", "reports unhealthy", "no progress"} <= set(words)
 
 
-def test_of_many_answers_those_that_change_are_shown() -> None:
+def test_changes_among_many_health_answers_are_shown() -> None:
     said = [HealthSample("s1", at_s(1 + i / 1000), "ill" if i == 777 else "") for i in range(1000)]
     scene = scene_from(view(rebooted(health=tuple(said))))
     assert scene is not None
@@ -253,7 +253,7 @@ def test_a_scene_with_fewer_operations_is_that_of_the_same_run() -> None:
     assert with_ops(large, history, OPS_MAX) == small
 
 
-def test_what_a_target_wrote_is_escaped() -> None:
+def test_texts_of_a_target_are_escaped() -> None:
     what = plan(Crash((HOSTILE,)), WHERE)
     made = record(
         1,

@@ -88,7 +88,7 @@ def test_messages_and_hand_overs_are_flows_from_slice_to_slice() -> None:
         assert wanted[1] in at(ends[number])
 
 
-def test_what_is_found_in_a_store_is_a_flow_once() -> None:
+def test_a_link_through_a_store_is_one_flow() -> None:
     flows = [(r["cat"], r["name"]) for r in written(stored()) if r["ph"] == "s"]
     assert flows == [("store", "item"), ("store", "value"), ("store", "key")]
 
@@ -158,7 +158,7 @@ def test_the_clocks_are_consistent_and_follow_messages() -> None:
     assert "file.write" in kinds
 
 
-def test_who_finds_something_in_a_store_knows_what_the_other_knew() -> None:
+def test_a_link_through_a_store_merges_the_vector_clocks() -> None:
     found = log(stored())
     consistent(found)
     clocks = {text.split()[1]: clock for host, clock, text in found if host == "s2"}

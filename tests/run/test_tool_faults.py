@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 import pytest
+from waiting import wait_until
 
 from undermine.inject.controller import CutNetwork, EndFault, FreezeNodes, KillNodes, LoseMessages, Note, StartNodes
 from undermine.model.faults import Crash, Fault, Hold, Partition, Pause, Reboot
@@ -107,9 +107,7 @@ def test_a_pause_ends_after_its_time(cluster: FakeCluster) -> None:
     made = faults_of(cluster, Pause(0.05))
     made.freeze(FreezeNodes(0, ("n1", "n2"), 0.05))
     assert cluster.frozen == {"n1", "n2"}
-    deadline = time.monotonic() + WAIT_S
-    while not made.receipts and time.monotonic() < deadline:
-        time.sleep(0.001)
+    wait_until(lambda: made.receipts, WAIT_S, "the pause ends")
     assert cluster.frozen == set()
     assert shown(made.receipts) == [("n1", "pause", TIME_OVER), ("n2", "pause", TIME_OVER)]
     assert all(receipt.held_ns >= 50_000_000 for receipt in made.receipts)

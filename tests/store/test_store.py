@@ -20,7 +20,7 @@ from rounds import written
 
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash, Delay
-from undermine.model.finding import Finding, Outcome
+from undermine.model.finding import Finding, JudgedRun
 from undermine.model.plan import At, FirstUnseen, Plan, Step
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
@@ -221,8 +221,8 @@ def test_findings_are_made_of_failing_runs_with_a_fault_oldest_first(store: Stor
     do(store, replay, symptom="y")
     assert passed not in [outcome.run for outcome in store.outcomes()]
     assert store.outcomes() == (
-        Outcome(late, "random", plan(2), plan(2).id, "fired", "y"),
-        Outcome(at_rest, "", plan(3), plan(3).id, "fired", "z", kind=RoundKind.BENIGN),
+        JudgedRun(late, "random", plan(2), plan(2).id, "fired", "y"),
+        JudgedRun(at_rest, "", plan(3), plan(3).id, "fired", "z", kind=RoundKind.BENIGN),
     )
 
 

@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from waiting import wait_until
 
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash
@@ -42,14 +42,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + WAIT_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
-    return found
 
 
 class World:
@@ -87,7 +79,7 @@ class World:
 
     def noted_pid(self) -> int:
         """The process id that user code wrote down, once it is there."""
-        until(lambda: self.pids.exists() and self.pids.read_text().endswith("\n"))
+        wait_until(lambda: self.pids.exists() and self.pids.read_text().endswith("\n"))
         return int(self.pids.read_text())
 
 
@@ -241,11 +233,11 @@ def test_a_workload_that_hangs_is_killed_with_all_it_started(make: Make) -> None
     """)
     call = world.work()
     child = world.noted_pid()
-    until(lambda: read_history(world.history))
+    wait_until(lambda: read_history(world.history))
     assert not call.wait(0)
     call.kill()
     assert call.code == -signal.SIGKILL
-    until(lambda: not alive(child))
+    wait_until(lambda: not alive(child))
     assert [op.status for op in read_history(world.history)] == ["pending"]
 
 
@@ -257,7 +249,7 @@ def test_what_a_workload_leaves_running_is_killed_when_it_returns(make: Make) ->
             Path(os.environ["PIDS"]).write_text(f"{child.pid}\\n")
     """)
     assert ended(world.work()) == 0
-    until(lambda: not alive(world.noted_pid()))
+    wait_until(lambda: not alive(world.noted_pid()))
 
 
 def test_what_user_code_prints_goes_to_its_log(make: Make) -> None:
@@ -509,13 +501,13 @@ def test_when_the_helper_is_killed_open_calls_end_without_a_code_and_their_proce
     child = world.noted_pid()
     os.kill(world.helper_pid, signal.SIGKILL)
     assert ended(call) is None
-    until(lambda: not alive(child))
+    wait_until(lambda: not alive(child))
 
 
 def test_calls_to_a_dead_helper_end_at_once_without_a_code(make: Make) -> None:
     world = make(FOREVER)
     os.kill(world.helper_pid, signal.SIGKILL)
-    until(lambda: not alive(world.helper_pid))
+    wait_until(lambda: not alive(world.helper_pid))
     assert [ended(world.work()) for _ in range(3)] == [None] * 3
 
 
@@ -525,7 +517,7 @@ def test_closing_ends_the_helper_and_all_its_calls(make: Make) -> None:
     child = world.noted_pid()
     world.client.close()
     assert not alive(world.helper_pid)
-    until(lambda: not alive(child))
+    wait_until(lambda: not alive(child))
     assert ended(call) in (None, -signal.SIGKILL)
 
 
@@ -555,7 +547,7 @@ def test_the_helper_ends_when_the_tool_is_killed(tmp_path: Path) -> None:
     process.stdout.close()
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: alive(helper) and os.kill(helper, signal.SIGKILL))
-        until(lambda: not alive(helper))
+        wait_until(lambda: not alive(helper))
 
 
 def test_a_call_can_be_killed_before_it_has_a_group_of_its_own() -> None:

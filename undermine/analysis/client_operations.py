@@ -1,4 +1,4 @@
-"""What was done for each operation of a client: all that its causes lead back to. Pure."""
+"""Finds the client operation that each event was done for, by following causes backwards."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Numbers
 
 ATTEMPT = "client-op-"
-"""What the resource of an operation of a client begins with; no function that is handed over has such a name."""
+"""The beginning of the resource of each client operation; no function that is handed over has such a name."""
 _STEPS_MAX = 64
 
 
 def client_operation_of(analysis: TraceAnalysis) -> Numbers:
-    """For each event the row of the client's operation for which it was done, or NONE."""
+    """For each event the row of the client operation that it was done for, or NONE."""
     is_attempt = _attempts(analysis)
     if not is_attempt.any():
         return np.full(len(analysis), NONE, np.int64)
     first = np.arange(len(analysis))
     goes_on = (analysis.cause >= 0) & ~is_attempt
     first[goes_on] = analysis.cause[goes_on]
-    for _ in range(_STEPS_MAX):  # each time twice as far; a cycle has no first one
+    for _ in range(_STEPS_MAX):  # each round goes twice as far; a cycle has no first event
         further = first[first]
         if np.array_equal(further, first):
             break
@@ -30,7 +30,7 @@ def client_operation_of(analysis: TraceAnalysis) -> Numbers:
 
 
 def _attempts(analysis: TraceAnalysis) -> Array:
-    """Whether each row is an operation of a client."""
+    """Whether each row is a client operation."""
     columns = analysis.columns
     takes = columns.find("handover.take")
     found = np.zeros(len(columns), bool)

@@ -1,4 +1,4 @@
-"""All analyses of one trace, in their order: pairs, links of stores, causes, locks and limits, messages."""
+"""Runs all analyses of one trace in order: paired bytes, links through stores, causes, locks and limits, messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from undermine.model.columns import Columns
 
 
 def analyse(columns: Columns) -> TraceAnalysis:
-    """What the events of a run say of causes, messages, locks and limits."""
+    """Analyse the events of a run: causes, messages, waits, locks and time limits."""
     begun = time.perf_counter()
     pairing = pair(columns)
     store_links = links(columns)
@@ -52,7 +52,7 @@ def analyse(columns: Columns) -> TraceAnalysis:
 
 
 def _names(columns: Columns, contexts: Contexts) -> list[str]:
-    """Of each thread its own name, of each task that of its function."""
+    """The name of each context: a thread's own name, or the name of a task's function."""
     names = ["" for _ in range(contexts.count)]
     found, firsts = np.unique(contexts.context, return_index=True)
     for context, row in zip(found.tolist(), firsts.tolist(), strict=True):

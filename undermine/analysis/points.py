@@ -1,4 +1,4 @@
-"""Which points a run showed, and how well points recur from run to run."""
+"""The points that a run showed, and how well points recur from run to run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from undermine.model.run import Op
 from undermine.protocols import PointSeen
 
 
-class _Met(NamedTuple):
-    """A process, or the clients together (0), met a point."""
+class _Occurrence(NamedTuple):
+    """One occurrence of a point: in a process, or in the clients taken together (pid 0)."""
 
     point: Point
     t_ns: int
@@ -26,23 +26,23 @@ class _Met(NamedTuple):
 
 
 class _Tally:
-    """What is known of one point so far."""
+    """Counts the occurrences of one point."""
 
     __slots__ = ("after", "begin", "counts", "first")
 
-    def __init__(self, met: _Met) -> None:
-        self.begin = met
+    def __init__(self, occurrence: _Occurrence) -> None:
+        self.begin = occurrence
         self.first = False
         self.counts: dict[int, int] = {}
         self.after: dict[int, int] = {}
 
-    def add(self, met: _Met, since_ns: int) -> None:
-        if met.t_ns < self.begin.t_ns:
-            self.begin = met
-        self.first |= met.first
-        self.counts[met.pid] = self.counts.get(met.pid, 0) + 1
-        if met.t_ns > since_ns or not since_ns:
-            self.after[met.pid] = self.after.get(met.pid, 0) + 1
+    def add(self, occurrence: _Occurrence, since_ns: int) -> None:
+        if occurrence.t_ns < self.begin.t_ns:
+            self.begin = occurrence
+        self.first |= occurrence.first
+        self.counts[occurrence.pid] = self.counts.get(occurrence.pid, 0) + 1
+        if occurrence.t_ns > since_ns or not since_ns:
+            self.after[occurrence.pid] = self.after.get(occurrence.pid, 0) + 1
 
     def seen(self, order: int) -> PointSeen:
         return PointSeen(
@@ -60,30 +60,30 @@ class _Tally:
 def points_of(trace: Trace, history: Sequence[Op], healed_ns: int, since_ns: int = 0) -> tuple[PointSeen, ...]:
     """The points of one run at which a fault could fire, by first appearance.
 
-    After healing nothing fires any more, so what is met only then does not count. `since_ns` is when the last step fired,
-    0 if none did: the operation that it fired at began before, and is not met again.
+    Points that occur only after healing don't count, since no fault can fire there. `since_ns` is the time at which the
+    last step fired, 0 if none did: `after` counts the occurrences since then.
     """
     tallies: dict[Point, _Tally] = {}
-    for met in (*_met_by_nodes(trace, healed_ns), *_met_by_clients(history, healed_ns)):
-        tally = tallies.get(met.point) or tallies.setdefault(met.point, _Tally(met))
-        tally.add(met, since_ns)
+    for occurrence in (*_occurrences_of_nodes(trace, healed_ns), *_occurrences_of_clients(history, healed_ns)):
+        tally = tallies.get(occurrence.point) or tallies.setdefault(occurrence.point, _Tally(occurrence))
+        tally.add(occurrence, since_ns)
     ranked = sorted(tallies.values(), key=lambda tally: (tally.begin.t_ns, tally.begin.point))
     return tuple(tally.seen(order) for order, tally in enumerate(ranked))
 
 
-def _met_by_nodes(trace: Trace, healed_ns: int) -> Iterator[_Met]:
+def _occurrences_of_nodes(trace: Trace, healed_ns: int) -> Iterator[_Occurrence]:
     cache: dict[tuple[str, str, str, str, tuple[str, ...]], Point] = {}
     for event, first in zip(trace, first_reads(trace), strict=True):
         if event.kind in INJECTABLE_FAMILIES and event.t_ns < healed_ns:
             key = (event.op, event.loc, event.node, event.target, event.stack)
             point = cache.get(key) or cache.setdefault(key, point_of(event))
-            yield _Met(point, event.t_ns, event.pid, event.line, event.stack, first)
+            yield _Occurrence(point, event.t_ns, event.pid, event.line, event.stack, first)
 
 
-def _met_by_clients(history: Sequence[Op], healed_ns: int) -> Iterator[_Met]:
+def _occurrences_of_clients(history: Sequence[Op], healed_ns: int) -> Iterator[_Occurrence]:
     for op in history:
         if op.phase == "workload" and op.start_ns < healed_ns:
-            yield _Met(client_point(op.f, op.node), op.start_ns, 0)
+            yield _Occurrence(client_point(op.f, op.node), op.start_ns, 0)
 
 
 class Recurrence(msgspec.Struct, frozen=True):
@@ -111,7 +111,7 @@ def recurrence(points: Iterable[PointSeen], runs: int) -> Recurrence:
 
 
 def operations_by_kind(events: Iterable[Event]) -> dict[str, int]:
-    """How often each operation was seen."""
+    """The number of events of each operation."""
     counts: dict[str, int] = {}
     for event in events:
         counts[event.op] = counts.get(event.op, 0) + 1

@@ -1,7 +1,7 @@
-"""Which reads go on with the read before, so that a fault there would hardly come without one at the read before.
+"""Tells first reads from reads that continue a previous one.
 
-What a thread reads from the same file or the same connection right after a read of it is most likely there already: the
-operating system had fetched or received it. Pure.
+When a thread reads again from the same file or connection, the operating system most likely has the data already. So a
+fault at the second read would hardly occur without one at the first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from undermine.model.event import Event
 _NETWORK_READS = ("net.recv", "msg.recv")
 _FILE_READS = ("file.read", "file.map_read")
 _READS = frozenset({*_FILE_READS, *_NETWORK_READS})
-"""Reads of bytes, which can come in pieces. Questions (stat, list, accept, a store's commands) are whole each."""
+"""Operations that read bytes, which may arrive in pieces. Others (stat, list, accept, commands of a store) are never
+continued."""
 _NETWORK_KINDS = frozenset({"net", "msg", "db"})
 _SENDS = frozenset({"net.send", "msg.send"})
 _ENDS_THREAD = "thread.end"
@@ -24,11 +25,11 @@ _Reader = tuple[str, str]
 
 
 def first_reads(events: Iterable[Event]) -> Iterator[bool]:
-    """For each event, in the order in which they happened: is it anything but the continuation of a read?
+    """For each event, in time order: False if it continues a read, else True.
 
-    The last read of each kind is remembered by thread. A process that sends has the messages behind it: what it reads from the
-    network next is another one, whichever thread answers. So has a thread that does anything else there (calls, accepts,
-    hangs up).
+    Remembers the last read of each kind by thread. After a process has sent something, its next read from the network
+    begins a new message, in whichever thread. The same holds after a thread does anything else on the network
+    (connects, accepts, closes).
     """
     files: dict[tuple[_Process, _Reader], tuple[str, str]] = {}
     network: dict[_Process, dict[_Reader, tuple[str, str]]] = {}
@@ -44,7 +45,7 @@ def first_reads(events: Iterable[Event]) -> Iterator[bool]:
                 yield last.get(reader) != source
                 last[reader] = source
             continue
-        if event.op == _ENDS_THREAD:  # the next one may have its name
+        if event.op == _ENDS_THREAD:  # a new thread may get its name
             for op in _FILE_READS:
                 files.pop((process, (event.thread, op)), None)
         if event.op in _SENDS:

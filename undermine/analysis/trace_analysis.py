@@ -1,7 +1,7 @@
-"""Everything that is known of one trace, put together: who caused what, which messages there were, what was held.
+"""The results of all analyses of one trace: causes, messages, waits, locks held, time limits. Data only.
 
-A few arrays with a value for each event, and a few with one for each message or edge: what summaries, drawings and exports need,
-whatever the analyses that found it look like inside.
+Arrays with one value for each event, message or edge. Summaries, drawings and exports use them and know nothing of the
+analyses.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def no_ids() -> Ids:
 
 @dataclass(frozen=True, eq=False)
 class Messages:
-    """One row for each message: the events that sent and received it, and numbers of `texts`."""
+    """All messages: the rows that sent and received them; `kind` and `handler` are numbers of `texts`."""
 
     send: Numbers = field(default_factory=no_numbers)
     receive: Numbers = field(default_factory=no_numbers)
@@ -45,7 +45,7 @@ class Messages:
 
 @dataclass(frozen=True, eq=False)
 class Arrows:
-    """Edges from one event to another, each of a kind."""
+    """Edges between events; `kind` is a number of `kinds`."""
 
     source: Numbers = field(default_factory=no_numbers)
     target: Numbers = field(default_factory=no_numbers)
@@ -58,22 +58,24 @@ class Arrows:
 
 @dataclass(frozen=True, eq=False)
 class StoreLinks(Arrows):
-    """Relations of operations on external stores, by key and by value. Those by an item or a message are causes too; a value
-    that is read, or a key that was changed, is what the reader depends on, and no cause."""
+    """Links between operations on external stores.
+
+    Links by an item or a message are causes, too. Links by a value or a key only say what a reader depends on.
+    """
 
     kinds: Sequence[str] = KINDS
     details: Sequence[LinkDetail] = ()
-    """Of each the commands and the key."""
+    """The commands and the key of each link."""
 
     @property
     def causes(self) -> npt.NDArray[np.bool_]:
-        """Which of them are causes."""
+        """Which links are causes."""
         return self.kind < VALUE
 
 
 @dataclass(frozen=True, eq=False)
 class TraceAnalysis:
-    """A trace with what the analyses say of it. Arrays named after one event have a value for each."""
+    """A trace and its analysis. Arrays with a singular name have one value for each event."""
 
     columns: Columns
     context: Ids
@@ -87,18 +89,18 @@ class TraceAnalysis:
     stores: StoreLinks = field(default_factory=StoreLinks)
     held: Ids = field(default_factory=no_ids)
     held_sets: Sequence[tuple[int, ...]] = ((),)
-    """The events that acquired the locks, by number of a set; 0 is the empty one."""
+    """Sets of locks, by number; a set is the rows that acquired the locks. Number 0 is the empty set."""
     deadline: Numbers = field(default_factory=no_numbers)
     deadline_of: Numbers = field(default_factory=no_numbers)
     bytes_received: int = 0
-    """Between instrumented processes, and how many of them were paired."""
+    """Bytes received between processes with an agent, and how many of them were paired with their send."""
     bytes_paired: int = 0
     unpaired: Sequence[Unpaired] = ()
-    """Bytes that have no other end; there can be as many as events."""
+    """Bytes whose other end was not found; there can be as many entries as events."""
     unpaired_messages: Sequence[Unpaired] = ()
-    """Logical operations that have none."""
+    """Logical operations whose other end was not found."""
     problems: tuple[str, ...] = ()
-    """What cannot be: cycles, edges backwards in time."""
+    """Contradictions: cycles, and edges that go backwards in time."""
     analysis_s: float = 0.0
 
     def __len__(self) -> int:
@@ -113,14 +115,14 @@ class TraceAnalysis:
         return self.nodes[int(self.columns.process[row])]
 
     def causal(self) -> Arrows:
-        """Causal edges that are no messages, no mere membership in what a message or a start caused, and not in `stores`."""
+        """The causal edges that are neither messages, nor links through stores, nor membership in an extent."""
         wanted = [i for i, name in enumerate(self.cause_kinds) if name not in (NO_CAUSE, "extent", "message", "store")]
         rows = np.flatnonzero((self.cause >= 0) & np.isin(self.cause_kind, wanted))
         return Arrows(self.cause[rows], rows, self.cause_kind[rows].astype(np.int32), self.cause_kinds)
 
 
 def plain(columns: Columns, problem: str = "") -> TraceAnalysis:
-    """A trace of which nothing is known but its events: threads are contexts, nothing has a cause."""
+    """A trace without analysis: threads are contexts, and nothing has a cause."""
     pairs = np.stack([columns.process.astype(np.int64), columns.thread.astype(np.int64)])
     found, context = np.unique(pairs, axis=1, return_inverse=True)
     names = [columns.text(int(thread)) or "main" for thread in found[1]]

@@ -1,4 +1,4 @@
-"""What is in a trace, in numbers: operations, messages, handlers, what was not paired, edges. Pure."""
+"""Summarises a trace in numbers: operations, messages, handlers, unpaired bytes, edges, stores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MessageCount(msgspec.Struct, frozen=True):
 
 
 class HandlerCount(msgspec.Struct, frozen=True):
-    """A function that handled messages: how many, and how many operations those caused directly."""
+    """A function that handled messages: how many, and how many operations they caused directly."""
 
     handler: str
     messages: int
@@ -42,7 +42,8 @@ class HandlerCount(msgspec.Struct, frozen=True):
 
 
 class ClientCount(msgspec.Struct, frozen=True):
-    """Operations of clients of one name, and what was done for them: messages, the client's own too; and operations of nodes."""
+    """Client operations of one name, and the work that they caused: messages (also the client's own) and operations of
+    nodes."""
 
     operation: str
     nodes: tuple[str, ...]
@@ -52,7 +53,7 @@ class ClientCount(msgspec.Struct, frozen=True):
 
 
 class UnpairedCount(msgspec.Struct, frozen=True):
-    """Bytes that have no other end, by reason; and where most of them were seen."""
+    """Bytes whose other end was not found, by reason; `places` are the call sites with most of them."""
 
     why: str
     events: int
@@ -61,7 +62,7 @@ class UnpairedCount(msgspec.Struct, frozen=True):
 
 
 class StoreLinkCount(msgspec.Struct, frozen=True):
-    """Operations on external stores that are related in one way: by commands, by their keys without numbers, by nodes."""
+    """Links between operations on stores, grouped by commands, nodes and keys. Numbers in keys are masked."""
 
     kind: str
     source: str
@@ -72,7 +73,7 @@ class StoreLinkCount(msgspec.Struct, frozen=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """What the agents of some nodes do not see."""
+    """Operations that the agents of some nodes cannot observe."""
 
     nodes: tuple[str, ...]
     gaps: tuple[str, ...]
@@ -97,17 +98,18 @@ class Summary(msgspec.Struct, frozen=True):
     causal: dict[str, int]
     blocking: dict[str, int]
     holding_locks: int
-    """Events at which a lock was held, and at which a time limit was in force."""
+    """The number of events under a lock, and under a time limit."""
     under_deadline: int
     stores: tuple[StoreUse, ...] = ()
     store_links: dict[str, int] = {}
-    """Relations of operations on stores by kind; items and messages are among the causes too, values and keys are not."""
+    """Links between operations on stores, by kind. Items and messages are among the causes, too; values and keys are
+    not."""
     store_pairs: tuple[StoreLinkCount, ...] = ()
     gaps: tuple[Gap, ...] = ()
     problems: tuple[str, ...] = ()
-    """What cannot be: cycles, edges backwards in time."""
+    """Contradictions: cycles, and edges that go backwards in time."""
     unread: tuple[str, ...] = ()
-    """What could not be read of the files of the agents."""
+    """Parts of the agents' files that could not be read."""
     analysis_s: float = 0.0
 
     @property
@@ -151,7 +153,7 @@ def summary(analysis: TraceAnalysis) -> Summary:
 
 
 def _counted(ids: Any, names: Any) -> dict[str, int]:
-    """How often each name is there, the most frequent first."""
+    """The number of occurrences of each name, the most frequent first."""
     counts = np.bincount(ids, minlength=1) if len(ids) else np.zeros(1, np.int64)
     found = {names[number]: int(count) for number, count in enumerate(counts.tolist()) if count}
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
@@ -175,7 +177,7 @@ def _messages(analysis: TraceAnalysis) -> Iterator[MessageCount]:
 
 
 def _handlers(analysis: TraceAnalysis) -> Iterator[HandlerCount]:
-    """By name: receives that took several messages are handled once."""
+    """Counts by handler. A receive that took several messages is handled once."""
     messages = analysis.messages
     receives, first = np.unique(messages.receive, return_index=True)
     handlers: Ids = messages.handler[first]

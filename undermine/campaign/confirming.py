@@ -20,7 +20,7 @@ import msgspec
 from undermine.campaign.experiments import Experiments
 from undermine.checkers.compose import symptom_of
 from undermine.findings.confirm import Attempt, Rerun, next_rerun
-from undermine.findings.group import Known, Suspicion, suspicions
+from undermine.findings.group import SuppressionOf, Suspicion, suspicions
 from undermine.inject.compile import unsupported
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
@@ -33,12 +33,18 @@ from undermine.store.database import Store
 class Confirming:
     """The suspicions of one campaign. Runs one plan at a time, whatever the limits of the session."""
 
-    def __init__(self, engine: Engine, store: Store, experiments: Experiments, known: Known = lambda _: "") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        experiments: Experiments,
+        suppression_of: SuppressionOf = lambda _: "",
+    ) -> None:
         self._engine = engine
         self._config = engine.config
         self._store = store
         self._experiments = experiments
-        self._known = known
+        self._suppression_of = suppression_of
 
     def run(self) -> tuple[Finding, ...]:
         """Decide on everything that failed so far; gives back all findings."""
@@ -101,7 +107,7 @@ class Confirming:
         counted = [run.id for run in store.past_runs(kind=RoundKind.BASELINE) if run.status != "broken"]
         fault_free = [symptom_of(store.verdicts(run)) for run in counted]
         lacking = self._engine.runner.lacking_devices if self._config.hunt.realism_s else None
-        return suspicions(store.outcomes(), store.verdicts, store.finding_numbers(), fault_free, self._known, lacking)
+        return suspicions(store.outcomes(), store.verdicts, store.finding_numbers(), fault_free, self._suppression_of, lacking)
 
     def _find(self, symptom: str) -> Suspicion | None:
         return next((found for found in self._suspicions() if found.finding.symptom == symptom), None)

@@ -31,7 +31,7 @@ from undermine.campaign.experiments import Experiments, Judged, Listener
 from undermine.campaign.preparing import Preparing
 from undermine.campaign.proposing import Proposing
 from undermine.campaign.stored_plans import note_untold
-from undermine.findings.group import Known
+from undermine.findings.group import SuppressionOf
 from undermine.model.faults import FaultLimits
 from undermine.model.finding import Finding
 from undermine.model.point import Point
@@ -106,11 +106,11 @@ class Campaign:
         strategies: Sequence[Strategy],
         checkers: Sequence[Checker],
         listener: Listener,
-        known: Known = lambda _: "",
+        suppression_of: SuppressionOf = lambda _: "",
     ) -> None:
         self.experiments = Experiments(engine, store, checkers, listener)
         self.preparing = Preparing(engine, store, self.experiments, self.fault_limits)
-        self.confirming = Confirming(engine, store, self.experiments, known)
+        self.confirming = Confirming(engine, store, self.experiments, suppression_of)
         self.proposing = Proposing(engine, store)
         self._engine = engine
         self._config = engine.config

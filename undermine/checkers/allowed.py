@@ -1,18 +1,18 @@
-"""What a fault may do: a table, not a guess.
+"""The effects that a fault may have on a target.
 
-| what was injected | what is allowed |
+| injected fault | permitted effect |
 |---|---|
-| crash, reboot (of a node or a group) | the nodes' own death; operations fail or stay open until they are back |
-| disk error | the node may exit (fail-stop), then or when it is started again before healing |
+| crash, reboot (of a node or a group) | these nodes die; operations fail or stay open until they are back |
+| disk error | the node may exit (fail-stop), at once or when it is started again before healing |
 | partition, pause | operations fail or stay open until healed |
-| network error, delay, drop | one client's operations fail or stay open until healed; those of more only if a node says why |
-| corrupt | the node may exit, or refuse to serve as long as what it stored is wrong, also after healing |
+| network error, delay, drop | one client's operations fail or stay open until healed; other clients' only if a node says why |
+| corrupt | the node may exit, or refuse to serve while its stored bytes are wrong, even after healing |
 
-The last line but one is what `gray` judges, and a slow or failing disk while its node lives: several clients that nobody
-answers, and all nodes concerned say that they are healthy. It judges no time in which another line excuses everybody.
+The checker `gray` judges the last row but one, and a slow or failing disk while its node lives: several clients get no answer,
+and all nodes concerned say they are healthy. It skips periods in which another row permits all clients to wait.
 
-Nothing may lose an acknowledged write, hang after healing, kill a thread and leave its process, answer wrongly, or
-take other nodes down. That holds for corrupted bytes too: who cannot tell them from right ones answers wrongly.
+No fault permits the loss of an acknowledged write, a hang after healing, a thread that dies alone, a wrong answer, or the end of
+other nodes. That includes corrupted bytes: a node that does not detect them answers wrongly.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from undermine.model.run import NodeExit, RunView
 
 
 def exit_allowed(run: RunView, node_exit: NodeExit) -> bool:
-    """May this node have ended the way it did? Only bytes that are still wrong excuse one that was started when all
-    was healed."""
+    """Was this node permitted to end? After healing, only stored bytes that are still wrong permit it."""
     if node_exit.expected or refusal_allowed(run, node_exit.node, node_exit.t_ns):
         return True
     healed_ns = run.record.healed_ns
@@ -35,13 +34,13 @@ def exit_allowed(run: RunView, node_exit: NodeExit) -> bool:
 
 
 def refusal_allowed(run: RunView, node: str, t_ns: int) -> bool:
-    """May this node refuse to work at that time, whether or not all is healed, since its data is not what it wrote?"""
+    """May this node refuse to serve at that time, even after healing, because its stored bytes were corrupted?"""
     return any(_corrupts_store(run, step) for step in _steps_that_hit(run, node, t_ns))
 
 
 def _steps_that_hit(run: RunView, node: str, until_ns: int) -> set[int]:
     hits = (receipt for receipt in run.receipts if receipt.node == node and receipt.proves)
-    known = range(len(run.plan.steps))  # a damaged receipt may name any
+    known = range(len(run.plan.steps))  # a damaged receipt may name any step
     return {receipt.step for receipt in hits if receipt.begun_ns <= until_ns and receipt.step in known}
 
 
@@ -51,6 +50,6 @@ def _may_stop_node(run: RunView, step: int) -> bool:
 
 
 def _corrupts_store(run: RunView, step: int) -> bool:
-    """Bytes of a file stay wrong; those of a message are gone with it."""
+    """Did the step corrupt stored bytes? Corrupted bytes of a message are gone with the message."""
     at = final_at(run.plan.steps[step].trigger)
     return row_of(run.plan.steps[step].fault).may_refuse(at.point if at else Point(()))

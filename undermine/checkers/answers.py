@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undermine.checkers.allowed import refusal_allowed
 from undermine.checkers.base import BuiltinChecker
-from undermine.checkers.stuck import stuck_because, stuck_lines
+from undermine.checkers.blocked_threads import blocked_because, thread_lines
 from undermine.checkers.text import mask
 from undermine.model.run import Op, Rank, RunView, Verdict
 
@@ -28,16 +28,16 @@ class Hang(BuiltinChecker):
             return Verdict.fail(
                 "the workload never ended, though no operation is open",
                 "workload never ends",
-                stuck_lines(run.record.stacks),
+                thread_lines(run.record.stacks),
             )
         first = min(pending, key=lambda op: op.start_ns)
         later = [op for op in run.history if op.status == "ok" and op.end_ns > first.start_ns]
         others = f"while {len(later)} later operations were answered" if later else "and no other client made progress"
-        because = stuck_because(run.record.stacks)
+        because = blocked_because(run.record.stacks)
         return Verdict.fail(
             f"{first.f} of client {first.client} was never answered, not even after healing, {others}",
             symptom=f"{first.f} is never answered, not even after healing" + (f", {because}" if because else ""),
-            evidence=[*(_pending(op, run) for op in pending[:_PENDING_SHOWN_MAX]), *stuck_lines(run.record.stacks)],
+            evidence=[*(_pending(op, run) for op in pending[:_PENDING_SHOWN_MAX]), *thread_lines(run.record.stacks)],
         )
 
 

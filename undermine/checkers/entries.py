@@ -1,6 +1,6 @@
-"""Log lines become entries: a line with what belongs to it. A stack trace of twenty lines is one entry, not twenty.
+"""Groups log lines into entries: a stack trace of twenty lines is one entry.
 
-Knows how Python, the JVM, .NET, Go and Rust print what nobody caught. What it does not know stays single lines.
+It knows how Python, the JVM, .NET, Go and Rust print uncaught exceptions. Any other line is an entry of its own.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from undermine.model.run import LogLine
 
 _SAYS_MAX = 500
 _INDENTED = (" ", "\t")
-"""What lines begin with that belong to the one above: the JVM and Go indent by tabs."""
+"""A line that begins with one of these belongs to the line above; the JVM and Go indent by tabs."""
 _TRACEBACK = "Traceback (most recent call last):"
 _HEADER = re.compile(r"error|exception|critical|fatal|severe|warn|fail|panic|unhandled|:$", re.IGNORECASE)
 _CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
 _CONTEXT = re.compile(r"(future|handle|protocol|transport|task|message|asyncgen|\w+_traceback): ?[<\w]")
 _CAUSED = re.compile(r"(Caused by|Suppressed): ")
 _RAISED = re.compile(r"(?:\w+\.)*([A-Za-z_$][\w$]*)(?::|$)")
-"""A line that Python ends a traceback with, and the JVM begins one with: the class, perhaps with its package."""
+"""The last line of a Python traceback and the first of a JVM stack trace: the class, perhaps with its package."""
 _PYTHON_FRAME = re.compile(r'[\s|]*File "(.+)", line \d+, in (.+)$')
 _GROUP_MEMBER = re.compile(r"\s*\+-\+-+ 1 -+$")
 _GROUP_MARGIN = re.compile(r"^\s+\| ?")
@@ -49,15 +49,15 @@ _CONNECTION_LOST = re.compile(
 )
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """One thing that a node said."""
+class LogEntry(msgspec.Struct, frozen=True):
+    """One log entry of a node: a line, or an exception with its stack trace."""
 
     node: str
     source: str
     incarnation: int
     lines: tuple[str, ...]
     header: str
-    """The line that it begins with, "" if that is the exception itself."""
+    """Its first line; "" if that is the exception itself."""
     error: str = ""
     """The class of the exception, or `panic`; "" if there is none."""
     message: str = ""
@@ -65,11 +65,11 @@ class Entry(msgspec.Struct, frozen=True):
     place: str = ""
     """The innermost frame that is not of a standard library."""
     uncaught: bool = False
-    """It ended a thread or a task, or nobody knew what to do with it."""
+    """No code of the target caught the exception: it ended a thread or a task, or reached the runtime's last handler."""
 
     @property
     def says(self) -> str:
-        """In one line."""
+        """The entry in one line."""
         at = f" at {self.place}" if self.place else ""
         return printable(": ".join(filter(None, (self.header.rstrip(":"), self.message))) + at, _SAYS_MAX)
 
@@ -79,13 +79,13 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What it is recognised by in another run. An exception is, whatever it said, where it arose."""
-        said = words(self.header)
-        return (f"{self.error}@{self.place}".replace(" ", "_"), *said) if self.error else said
+        """The words by which the entry is recognised in another run. An exception counts by class and place, not by message."""
+        header = words(self.header)
+        return (f"{self.error}@{self.place}".replace(" ", "_"), *header) if self.error else header
 
 
-def entries(lines: Iterable[LogLine]) -> Iterator[Entry]:
-    """What the nodes said, file by file."""
+def entries(lines: Iterable[LogLine]) -> Iterator[LogEntry]:
+    """The log entries of all nodes, file by file."""
     for (node, incarnation, source), group in groupby(
         lines, key=lambda line: (line.node, line.incarnation, line.source)
     ):
@@ -97,14 +97,14 @@ def entries(lines: Iterable[LogLine]) -> Iterator[Entry]:
 
 
 class _Block:
-    """A line and what belongs to it."""
+    """A line and the lines that belong to it."""
 
     def __init__(self, first: str) -> None:
         self.lines = [first]
         self._go = bool(_GO_BLOCK.match(first))
         self._rust = bool(_RUST_BLOCK.match(first))
         self._awaits_end = first.startswith(_TRACEBACK) or self._rust
-        """What is not indented ends it, and belongs to it."""
+        """The next line that is not indented ends the block and belongs to it."""
 
     def takes(self, line: str, following: str) -> bool:
         if self._awaits_end:
@@ -113,7 +113,7 @@ class _Block:
             if not (_CHAINED.match(self.lines[-1]) or _CONTEXT.match(self.lines[-1]) or self._is_header()):
                 return False
             self._awaits_end = True
-        elif not (line.startswith(_INDENTED) or self._goes_on(line) or self._is_explained_by(line, following)):
+        elif not (line.startswith(_INDENTED) or self._continues(line) or self._is_explained_by(line, following)):
             return False
         self.lines.append(line)
         return True
@@ -121,7 +121,7 @@ class _Block:
     def _is_header(self) -> bool:
         return len(self.lines) == 1 and bool(_HEADER.search(self.lines[0]))
 
-    def _goes_on(self, line: str) -> bool:
+    def _continues(self, line: str) -> bool:
         if _GO_STACK.match(line) and self._is_header():
             self._go = True
         if self._go:
@@ -133,7 +133,7 @@ class _Block:
         return len(self.lines) > 1 and bool(_CHAINED.match(line) or _CAUSED.match(line))
 
     def _is_explained_by(self, line: str, following: str) -> bool:
-        """Is the line an exception of the JVM, with frames below it, that this line of a log announces?"""
+        """Is the line a JVM exception with frames below it that this block's log line announces?"""
         return bool(_JVM_FRAME.match(following)) and bool(_RAISED.match(line)) and self._is_header()
 
 
@@ -149,11 +149,11 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
         yield block.lines
 
 
-# --- what a block says
+# --- reading a block
 
 
-def _entry(node: str, source: str, incarnation: int, block: Sequence[str]) -> Entry:
-    plain = Entry(node, source, incarnation, tuple(block), block[0].strip())
+def _entry(node: str, source: str, incarnation: int, block: Sequence[str]) -> LogEntry:
+    plain = LogEntry(node, source, incarnation, tuple(block), block[0].strip())
     if len(block) == 1:
         return plain
     found = _python(block) or _python_group(block) or _native(block) or _jvm(block)
@@ -172,24 +172,24 @@ def _python(block: Sequence[str]) -> dict[str, object]:
     own = [frame for frame in frames if not _STANDARD.search(frame[1])] or frames
     place = f"{own[-1][1].rpartition('/')[2]}:{own[-1][2]}" if own else ""
     header = block[0].strip() if starts[0] else ""
-    return _exception(header, raised[1], end, place, uncaught=_nobody_caught(header, raised[1]))
+    return _exception(header, raised[1], end, place, uncaught=_is_uncaught(header, raised[1]))
 
 
 def _python_group(block: Sequence[str]) -> dict[str, object]:
-    """Of a group of exceptions, the last one that was raised by itself."""
+    """Read an exception group: the last member that was raised by itself counts."""
     start = next((index for index, line in enumerate(block) if _GROUP_MEMBER.match(line)), 0)
     return _python([block[0], *(_GROUP_MARGIN.sub("", line) for line in block[start + 1 :])]) if start else {}
 
 
-def _nobody_caught(header: str, error: str) -> bool:
-    """A server that says so of a connection that was lost has only ended what that connection was for."""
+def _is_uncaught(header: str, error: str) -> bool:
+    """Is it uncaught? A server that reports a lost connection in this way has only ended that connection's handler."""
     if not _UNCAUGHT.search(header):
         return False
     return not (_OF_A_CONNECTION.search(header) and _CONNECTION_LOST.fullmatch(error))
 
 
 def _native(block: Sequence[str]) -> dict[str, object]:
-    """A panic of Go or Rust."""
+    """Read a panic of Go or Rust."""
     first = block[0].strip()
     if _RUST_BLOCK.match(first):
         place = _RUST_PLACE.search(first)
@@ -208,7 +208,7 @@ def _go_function(line: str) -> str:
 
 
 def _jvm(block: Sequence[str]) -> dict[str, object]:
-    """Also of .NET, which prints its frames in much the same way."""
+    """Read an exception of the JVM, or of .NET, which prints frames in a similar way."""
     start = next((index for index, line in enumerate(block) if _JVM_FRAME.match(line)), 0) - 1
     if start < 0:
         return {}

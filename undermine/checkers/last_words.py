@@ -1,7 +1,7 @@
-"""What a node's last words say, and from where in the target: general rules, for any target.
+"""The message in the last log line of a node, and the place in the target where it arose. The rules hold for any target.
 
-Loggers put a time, a level, a thread, their own name and that of the node before what is said. Such a prefix begins with a
-time, a level in capitals or something in brackets; a line without one is left as it is.
+Loggers put a time, a level, a thread, their own name and the node's name before the message. Such a prefix begins with a time, a
+level in capitals or something in brackets. A line without such a beginning is left unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LENGTH_MAX = 4000
 
 
 def message_of(line: str, node: str = "") -> str:
-    """The line without its prefix; `node` is the name that the line's writer goes by."""
+    """The line without the logger's prefix; `node` is the name of the node that wrote it."""
     text = line.strip()[:_LENGTH_MAX]
     rest, found = _strip(text, node)
     if found:
@@ -42,7 +42,7 @@ def message_of(line: str, node: str = "") -> str:
 
 
 def _strip(text: str, node: str) -> tuple[str, bool]:
-    """Take off times, levels, brackets and the node's own name, in any order."""
+    """Remove times, levels, brackets and the node's own name, in any order; also return whether there were any."""
     found = False
     for _ in range(_PARTS_MAX):
         length = _part(text, node, within=found)
@@ -54,7 +54,7 @@ def _strip(text: str, node: str) -> tuple[str, bool]:
 
 
 def _part(text: str, node: str, *, within: bool) -> int:
-    """How long the next part of the prefix is; 0 if the text begins. `within`: a part came before it."""
+    """The length of the prefix's next part; 0 if the message begins here. `within`: another part came before."""
     if within and node and re.match(re.escape(node) + _END, text):
         return len(node)
     for pattern in (_STAMP, _ANY_LEVEL if within else _LEVEL, _BRACKET):
@@ -64,7 +64,7 @@ def _part(text: str, node: str, *, within: bool) -> int:
 
 
 def _without_logger(text: str) -> str:
-    """Without a dotted name that is followed by a colon or a dash, if it is not an exception's: that says something."""
+    """Remove a logger's dotted name before a colon or a dash; keep the name of an exception, which is part of the message."""
     match = _LOGGER.match(text)
     if match is None or _EXCEPTION.search(match["name"]):
         return text
@@ -72,9 +72,9 @@ def _without_logger(text: str) -> str:
 
 
 def fatal_frame(log_tail: str) -> str:
-    """Where in the target the exception arose that ended the process; "" if it did not end so, or does not say.
+    """The place in the target of the exception that ended the process; "" if none did or the log has no place.
 
-    An exception counts if the last words are its own, or the one thing that was said after it: others were survived.
+    Only an exception in the last or last but one entry counts: the process survived any earlier one.
     """
-    said = list(entries(LogLine("", "", line) for line in log_tail.splitlines()))
-    return next((printable(entry.place, 100) for entry in reversed(said[-2:]) if entry.error), "")
+    logged = list(entries(LogLine("", "", line) for line in log_tail.splitlines()))
+    return next((printable(entry.place, 100) for entry in reversed(logged[-2:]) if entry.error), "")

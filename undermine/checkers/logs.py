@@ -1,4 +1,4 @@
-"""What the nodes said: the user's patterns and exceptions that nobody caught fail a run, whatever else is new is evidence."""
+"""Log output: lines that match the user's patterns and uncaught exceptions fail a run; all other new entries are evidence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from undermine.checkers.base import BuiltinChecker, Settings
-from undermine.checkers.entries import Entry, entries
+from undermine.checkers.entries import LogEntry, entries
 from undermine.checkers.text import printable, without_folders, words
 from undermine.checkers.vocabulary import Vocabulary
 from undermine.model.run import Rank, RunView, Verdict
@@ -19,7 +19,7 @@ _RAISED = re.compile(r"warn|fail|refus|timed? ?out|reset|lost|corrupt|abort|unab
 
 
 class Logs(BuiltinChecker):
-    """Fails on lines that the user wants to hear of, and on what nobody caught unless that is normal here."""
+    """Fails on lines that `checkers.fail_on` matches, and on uncaught exceptions that the baseline does not have."""
 
     name = "logs"
     rank = Rank.LOGS
@@ -37,7 +37,7 @@ class Logs(BuiltinChecker):
         if unwanted := [(entry, line) for entry in said if (line := _matching(self._fail_on, entry))]:
             entry, line = unwanted[0]
             return Verdict.fail(
-                f"{entry.node} says what checkers.fail_on names: {printable(line.strip())}",
+                f"{entry.node} logged a line that checkers.fail_on matches: {printable(line.strip())}",
                 symptom=f"log says: {printable(' '.join(words(line)) or line.strip())}",
                 evidence=[f"{e.node}: {printable(found.strip())}" for e, found in unwanted[:_SHOWN_MAX]],
             )
@@ -54,17 +54,17 @@ class Logs(BuiltinChecker):
 
 @lru_cache(maxsize=2)
 def _vocabulary(templates: tuple[str, ...]) -> Vocabulary:
-    """The same for all runs of a campaign."""
+    """Built once: all runs of a campaign have the same templates."""
     return Vocabulary(templates)
 
 
-def _matching(patterns: Sequence[re.Pattern[str]], entry: Entry) -> str:
-    """The first line of the entry that one of the patterns is found in."""
+def _matching(patterns: Sequence[re.Pattern[str]], entry: LogEntry) -> str:
+    """The first line of the entry that matches one of the patterns; "" if none does."""
     return next((line for line in entry.lines for pattern in patterns if pattern.search(line)), "") if patterns else ""
 
 
-def _judged_elsewhere(entry: Entry, run: RunView) -> bool:
-    """A process that ended by itself is for the checker of exits, a thread or task that an agent saw die for that of deaths."""
+def _judged_elsewhere(entry: LogEntry, run: RunView) -> bool:
+    """Do `exits` (a process that ended by itself) or `deaths` (a thread or task that an agent saw die) judge this?"""
     if any(
         exit.node == entry.node and not exit.expected and entry.incarnation in (0, exit.incarnation)
         for exit in run.record.exits
@@ -78,32 +78,32 @@ def _judged_elsewhere(entry: Entry, run: RunView) -> bool:
     )
 
 
-def _fail(entry: Entry, run: RunView) -> Verdict:
+def _fail(entry: LogEntry, run: RunView) -> Verdict:
     return Verdict.fail(
-        f"nobody caught this in {entry.node}: {_shown(entry, run)}",
+        f"uncaught exception in {entry.node}: {_shown(entry, run)}",
         symptom=entry.symptom,
         evidence=[printable(line) for line in entry.lines[-_SHOWN_MAX:]],
     )
 
 
-def _shown(entry: Entry, run: RunView) -> str:
-    """With paths as the node knows them: below its own folder."""
+def _shown(entry: LogEntry, run: RunView) -> str:
+    """The entry in one line, with paths relative to the node's own folder."""
     return printable(without_folders(entry.says, run), _SHOWN_CHARS_MAX)
 
 
-def _news(new: Iterable[Entry], run: RunView) -> Verdict:
-    """Passes: a fault run may well say what no other run did. Each thing once, the most telling first."""
-    distinct: dict[tuple[str, ...], Entry] = {}
+def _news(new: Iterable[LogEntry], run: RunView) -> Verdict:
+    """Pass with the new entries as evidence, each kind once, the most severe first: a fault run may log new lines."""
+    distinct: dict[tuple[str, ...], LogEntry] = {}
     for entry in new:
         distinct.setdefault(entry.words, entry)
-    told = sorted(distinct.values(), key=_loudness)
-    if not told:
+    shown = sorted(distinct.values(), key=_severity)
+    if not shown:
         return Verdict.ok()
-    text = f"{len(told)} kind(s) of log entries that runs without a fault and with one at rest do not have"
-    return Verdict("pass", text, evidence=tuple(f"{entry.node}: {_shown(entry, run)}" for entry in told[:_SHOWN_MAX]))
+    text = f"{len(shown)} kind(s) of log entries that fault-free and benign runs do not have"
+    return Verdict("pass", text, evidence=tuple(f"{entry.node}: {_shown(entry, run)}" for entry in shown[:_SHOWN_MAX]))
 
 
-def _loudness(entry: Entry) -> int:
+def _severity(entry: LogEntry) -> int:
     if entry.uncaught:
         return 0
     return 1 if entry.error or _LOUD.search(entry.header) else 2 if _RAISED.search(entry.header) else 3

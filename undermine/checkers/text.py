@@ -1,4 +1,4 @@
-"""What of a line of text recurs from run to run. A target's output is hostile: only short, printable text comes out."""
+"""The part of a text line that recurs from run to run. A target's output may be hostile: results are short and printable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mask(line: str) -> str:
 
 
 def words(line: str) -> tuple[str, ...]:
-    """What a log line is compared by: its masked words, without the time that it may begin with; none if it says nothing."""
+    """The masked words of a log line without its leading time; log lines are compared by them."""
     found = [_word(word[:_LINE_MAX]) for word in printable(line.strip(), _RAW_MAX).split()[: 2 * _WORDS_MAX]]
     start = next((index for index, word in enumerate(found) if not _TIME.fullmatch(word)), len(found))
     return tuple(found[start : start + _WORDS_MAX])
@@ -36,7 +36,7 @@ def words(line: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 15)
 def _word(word: str) -> str:
-    """Most words of a log recur, and no mask goes beyond a word."""
+    """Cached, since most words of a log recur and no mask spans several words."""
     return _masked(word)[:_WORD_MAX]
 
 
@@ -48,7 +48,7 @@ def _masked(line: str) -> str:
 
 
 def telling_line(log_tail: str) -> str:
-    """The last line that says something: of a Python traceback, its exception."""
+    """The last line that is neither blank nor a frame of a traceback; for a Python traceback, its exception."""
     lines = [line for line in log_tail.splitlines() if line.strip() and not _TRACEBACK_FRAME.match(line)]
     return printable(lines[-1].strip()) if lines else ""
 

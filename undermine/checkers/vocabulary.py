@@ -1,4 +1,4 @@
-"""Which log entries are known: templates, and whether what was said fits one of them."""
+"""The known log entries: templates, and whether an entry fits one of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _END = ""
 
 
 class Vocabulary:
-    """Templates as a tree of words, so that asking is fast however many there are."""
+    """Templates as a tree of words, so that a lookup is fast with any number of templates."""
 
     def __init__(self, templates: Iterable[str] = ()) -> None:
         self._texts: set[str] = set()
@@ -27,7 +27,7 @@ class Vocabulary:
         node[_END] = {}
 
     def knows(self, words: Sequence[str]) -> bool:
-        """Has one of the templates as many words, each the same or any?"""
+        """Does a template have the same number of words, each equal or a wildcard?"""
         return _fits(self._tree, words, 0)
 
     def has(self, text: str) -> bool:

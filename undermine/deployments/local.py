@@ -1,4 +1,4 @@
-"""The nodes of one run as local processes, each in its place (`isolation.py`): started, probed, killed, started again.
+"""The nodes of one run as local processes, each in its network (`isolation.py`): started, killed, started again.
 
 Never decides which node to hurt: the runner and the controller do. A node's processes are kept by the guardian, so that
 nothing stays behind whoever dies.
@@ -7,36 +7,30 @@ nothing stays behind whoever dies.
 from __future__ import annotations
 
 import json
-import math
-import os
-import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from undermine.config.schema import Config, Health, Ready, Role
+from undermine.config.schema import Config, Role
 from undermine.config.templates import Values, render, render_command
-from undermine.deployments import cgroups, probes
+from undermine.deployments import cgroups
 from undermine.deployments.abilities import Partition
 from undermine.deployments.guardian_client.client import Exit, GuardianClient
 from undermine.deployments.isolation import NodeNetwork
+from undermine.deployments.node_logs import NodeLogs
+from undermine.deployments.node_probes import AskUser, NodeProbes, role_environment
 from undermine.deployments.slow.disk import SlowDisks
-from undermine.model.point import CLIENT
 from undermine.model.run import NodeExit, NodeInfo
 from undermine.store.rundir import RunDir
 
-_LOG_TAIL_BYTES = 6000
-_LOG_KEPT_BYTES = 1 << 20
 _POLL_S = 0.01
 _DEATH_KNOWN_S_MAX = 5.0
 
 AgentFile = Callable[[NodeInfo, int, str], dict[str, Any]]
 """What the agents of a node are told: node, incarnation, its cgroup or ""."""
-AskUser = Callable[[str, str, NodeInfo, float], str]
-"""Ask a function of the user's: kind, name, node, time; "" or why not."""
 ENDED = "its process has ended"
 
 
@@ -80,7 +74,8 @@ class LocalCluster:
         self.nodes = tuple(nodes)
         self._by_id = {info.id: info for info in nodes}
         self._agent_file = agent_file
-        self._ask_user = ask_user
+        self._probes = NodeProbes(config, nodes, run.path, network, ask_user)
+        self._logs = NodeLogs(config, run)
         self._network = network
         self._cgroup = cgroup
         self._disks = disks
@@ -129,7 +124,7 @@ class LocalCluster:
             state.started_ns = time.monotonic_ns()
             incarnation = state.incarnation
         Path(info.dir).mkdir(mode=0o700, exist_ok=True)
-        state.logged = {path: path.stat().st_size for path in self._own_logs(node) if path.is_file()}
+        state.logged = self._logs.sizes(node)
         values = self._values(node)
         cgroup = self._make_cgroup(node, incarnation)
         try:
@@ -169,7 +164,7 @@ class LocalCluster:
         return str(path)
 
     def _environment(self, info: NodeInfo, role: Role, incarnation: int, values: Values, cgroup: str) -> dict[str, str]:
-        env = self._role_environment(role, values)
+        env = role_environment(self._config, role, self._run.path, values)
         env["PYTHONUNBUFFERED"] = "1"
         runtime = self._config.runtime(info.role)
         if runtime.has_agent:
@@ -177,9 +172,6 @@ class LocalCluster:
             path.write_text(json.dumps(self._agent_file(info, incarnation, cgroup)))
             env["UNDERMINE_AGENT"] = str(path)
         return runtime.environment(env)
-
-    def _role_environment(self, role: Role, values: Values) -> dict[str, str]:
-        return {**role.environment(values), **markers(self._config.dir, self._run.path)}
 
     # --- probing
 
@@ -194,7 +186,7 @@ class LocalCluster:
         while waiting:
             for node in list(waiting):
                 ready = self._config.role_of(node).ready
-                why = self._probe_ready(self._by_id[node], ready) if self.alive(node) else ENDED
+                why = self._not_ready(node) if self.alive(node) else ENDED
                 late = time.monotonic() - begun > max(ready.timeout_s, patience_s) or enough()
                 gone = not self.alive(node) and not self._reboot_pending(node)
                 if why and not late and not gone:
@@ -206,73 +198,24 @@ class LocalCluster:
                 time.sleep(_POLL_S)
         return unready
 
-    def _probe_ready(self, info: NodeInfo, ready: Ready) -> str:
-        if ready.python:
-            return self._ask_user("ready", ready.python, info, ready.timeout_s)
-        if ready.http:
-            path = render(ready.http, self._values(info.id))
-            port = info.ports.get(ready.port, info.port)
-            return self._ask(lambda: probes.http_status(info.host, port, path, ready.status))
-        if ready.log:
-            state = self._states[info.id]
-            files = self.log_files(info.id, state.incarnation)
-            return probes.log_line(re.compile(ready.log), {path: state.logged.get(path, 0) for path in files})
-        return self._ask(lambda: probes.tcp(info.host, info.ports.get(ready.tcp, info.port)))
-
-    def _ask(self, probe: Callable[[], str]) -> str:
-        """Ask a node as a client would."""
-        return self._network.inside(CLIENT, probe)
+    def _not_ready(self, node: str) -> str:
+        state = self._states[node]
+        files = self._logs.files(node, state.incarnation)
+        return self._probes.ready(self._by_id[node], {path: state.logged.get(path, 0) for path in files})
 
     @property
-    def asked_nodes(self) -> list[str]:
-        """The nodes that have a health question."""
+    def nodes_with_health(self) -> list[str]:
+        """The nodes whose role has a health check."""
         return [info.id for info in self.nodes if self._config.roles[info.role].health]
 
     def unhealthy(self) -> dict[str, str]:
-        """What each node with a health question says of itself, where that is not "healthy"."""
-        said = {node: self._health_of(node) for node in self.asked_nodes}
-        return {node: why for node, why in said.items() if why}
+        """The nodes that are not healthy by their own account, and why."""
+        answers = {node: self._probes.health(self._by_id[node]) for node in self.nodes_with_health}
+        return {node: why for node, why in answers.items() if why}
 
     def health(self, node: str, timeout_s_max: float) -> str:
-        """What this node says of itself within so long: "" is healthy."""
-        return self._health_of(node, timeout_s_max) if self.alive(node) else ENDED
-
-    def _health_of(self, node: str, timeout_s_max: float = math.inf) -> str:
-        info = self._by_id[node]
-        health = self._config.roles[info.role].health
-        return self._probe_health(info, health, min(health.timeout_s, timeout_s_max)) if health else ""
-
-    def _probe_health(self, info: NodeInfo, health: Health, timeout_s: float) -> str:
-        if health.python:
-            return self._ask_user("health", health.python, info, timeout_s)
-        if health.http:
-            port = info.ports.get(health.port, info.port)
-            path = render(health.http, self._values(info.id))
-            return self._ask(lambda: probes.http_status(info.host, port, path, health.status, timeout_s))
-        values = self._values(info.id)
-        argv = render_command(health.command, values)
-        role = self._config.roles[info.role]
-        env = self._role_environment(role, values)
-        cwd = Path(self._config.project, render(role.cwd, values))
-        return self._ask(lambda: probes.command(argv, env, cwd, timeout_s))
-
-    def log_files(self, node: str, incarnation: int) -> list[Path]:
-        """A node's own output and the files that its role's globs name."""
-        return [self._run.log(node, incarnation, stream) for stream in ("err", "out")] + self._own_logs(node)
-
-    def _own_logs(self, node: str) -> list[Path]:
-        folder = self._run.node(node)
-        return [path for glob in self._config.role_of(node).logs for path in sorted(folder.glob(glob))]
-
-    def _keep_logs(self) -> None:
-        """The ends of the nodes' own log files, beside their output: the data of a run that passed is removed."""
-        for info in self.nodes:
-            for path in self._own_logs(info.id):
-                if path.is_file() and not path.is_symlink():
-                    name = str(path.relative_to(self._run.node(info.id))).replace(os.sep, "_")
-                    with open(path, "rb") as stream:
-                        stream.seek(max(0, path.stat().st_size - _LOG_KEPT_BYTES))
-                        (self._run.logs / f"{info.id}.{name}").write_bytes(stream.read(_LOG_KEPT_BYTES))
+        """Why this node is not healthy, by its own account; "" if it is. It has `timeout_s_max` to answer."""
+        return self._probes.health(self._by_id[node], timeout_s_max) if self.alive(node) else ENDED
 
     # --- dying and coming back
 
@@ -355,7 +298,7 @@ class LocalCluster:
                     started_ns=state.started_ns,
                     t_ns=event.t_ns,
                     expected=not state.sabotaged and (state.death_expected or event.crashed),
-                    log_tail=self._log_tail(node, state.incarnation),
+                    log_tail=self._logs.tail(node, state.incarnation),
                 )
             )
             if state.sabotaged:
@@ -425,24 +368,12 @@ class LocalCluster:
                     state.timer.cancel()
         self._unsubscribe()
         self._guardian.crash_all(f"{self._key}/")
-        self._keep_logs()
+        self._logs.keep(info.id for info in self.nodes)
         if self._cgroup is not None:
             cgroups.remove(self._cgroup)
         for node, state in self._states.items():
             for incarnation in range(1, state.incarnation + 1):
                 self._guardian.forget(self._guardian_key(node, incarnation))
-
-    def _log_tail(self, node: str, incarnation: int) -> str:
-        text = ""
-        for path in self.log_files(node, incarnation):
-            text = tail(path) + text if path.suffix == ".out" else text + tail(path)
-        return text[-_LOG_TAIL_BYTES:]
-
-
-def markers(campaign: Path, run: Path) -> Mapping[str, str]:
-    """By these a process of ours is recognised when everything else about it is lost."""
-    return {"UNDERMINE_CAMPAIGN": str(campaign), "UNDERMINE_RUN": str(run)}
-
 
 def empty_folder(folder: Path) -> None:
     """Remove what is in it; a link goes, what it leads to stays."""
@@ -451,14 +382,3 @@ def empty_folder(folder: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-
-
-def tail(path: Path) -> str:
-    """The end of a log file, "" if there is none."""
-    try:
-        with open(path, "rb") as stream:
-            stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, stream.tell() - _LOG_TAIL_BYTES))
-            return stream.read().decode(errors="replace")
-    except OSError:
-        return ""

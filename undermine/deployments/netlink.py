@@ -1,6 +1,6 @@
 """The few requests of rtnetlink that a run's network needs: links, addresses, up. Speaks to the caller's namespace.
 
-Written out by hand because it is so little: a library did the same in seven times the time (docs/decisions).
+Written by hand: docs/decisions/0013-hand-written-kernel-interfaces.md says why.
 """
 
 from __future__ import annotations

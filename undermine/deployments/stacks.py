@@ -21,7 +21,7 @@ import msgspec
 from undermine.deployments import cgroups
 from undermine.deployments.guardian.processes import lives, stat_fields
 from undermine.model.codec import read_agent
-from undermine.model.stacks import STACKS_SIGNAL, Doing, ProcessStacks
+from undermine.model.stacks import STACKS_SIGNAL, ProcessStacks, ThreadStack
 from undermine.model.text import printable
 from undermine.runtimes.base import Traits
 from undermine.runtimes.table import NONE, runtime_of
@@ -78,7 +78,7 @@ def gather(
     asked_ns = time.monotonic_ns()
     ask_all()
     found: dict[_Process, ProcessStacks] = {}
-    asked: list[_Process] = []
+    waiting_for: list[_Process] = []
     for process in _processes(trace_dir):
         problem = _ask(process, trace_dir)
         if problem is None:
@@ -86,8 +86,8 @@ def gather(
         if problem:
             found[process] = process.with_problem(problem)
         else:
-            asked.append(process)
-    found |= _answers(trace_dir, asked, asked_ns, timeout_s)
+            waiting_for.append(process)
+    found |= _answers(trace_dir, waiting_for, asked_ns, timeout_s)
     return tuple(found[process] for process in sorted(found, key=lambda p: (p.node, p.incarnation, p.pid)))
 
 
@@ -166,14 +166,14 @@ def _is_frozen(folder: Path) -> bool:
         return False
 
 
-def _answers(trace_dir: Path, asked: list[_Process], asked_ns: int, timeout_s: float) -> dict[_Process, ProcessStacks]:
+def _answers(trace_dir: Path, processes: list[_Process], asked_ns: int, timeout_s: float) -> dict[_Process, ProcessStacks]:
     """Wait for the files of those that were asked.
 
     They are asked again now and then: a signal that comes just before a thread begins to wait does not wake it up.
     """
     found: dict[_Process, ProcessStacks] = {}
     begun = last = time.monotonic()
-    waiting = list(asked)
+    waiting = list(processes)
     while waiting:
         now = time.monotonic()
         for process in list(waiting):
@@ -237,10 +237,10 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def _checked(dumped: _Dumped) -> Doing:
+def _checked(dumped: _Dumped) -> ThreadStack:
     stack, own = (tuple(map(_printable, texts[:_FRAMES_MAX])) for texts in (dumped.stack, dumped.own))
     kind = "task" if dumped.kind == "task" else "thread"
-    return Doing(_printable(dumped.name), stack, own, waits=_printable(dumped.waits), kind=kind)
+    return ThreadStack(_printable(dumped.name), stack, own, waits=_printable(dumped.waits), kind=kind)
 
 
 def _printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Learning what is normal from runs that passed: log templates and durations. Pure: runs in, a baseline out."""
+"""Learns log templates and durations from runs that passed. Pure: runs in, a baseline out."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from undermine.model.run import RunView
 _TEMPLATES_MAX = 5000
 _UNCAUGHT_MAX = 500
 _SIMILARITY = 0.65
-"""Lines with this share of equal words are one template."""
+"""Lines that share at least this part of their words become one template."""
 _DEPTH = 5
-"""The first two words (a level and who speaks, as a rule) are never generalised, unless there are too many."""
+"""The first two words, usually a level and a logger, are generalised only if there are too many templates."""
 
 
 def learn(fault_free: Iterable[RunView], benign: Iterable[RunView], failed_as: Sequence[str] = ()) -> Baseline:
-    """From runs that passed; `failed_as` are the symptoms of fault-free runs that did not."""
+    """The baseline of runs that passed; `failed_as` are the symptoms of fault-free runs that failed."""
     templates = _Templates()
     normal, at_rest = _Durations(), _Durations()
     for run in fault_free:
@@ -42,7 +42,7 @@ def learn(fault_free: Iterable[RunView], benign: Iterable[RunView], failed_as: S
 
 
 class _Durations:
-    """The longest of each kind."""
+    """The longest duration of each kind."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -61,11 +61,11 @@ class _Durations:
 
 
 class _Templates:
-    """Log entries, generalised. What nobody caught is kept word for word: another exception there would be news."""
+    """Generalised log entries. Uncaught exceptions are kept word for word: a different one at that place would be new."""
 
     def __init__(self) -> None:
-        # Not at the top: it is slow to import, and most commands learn nothing. Without a persistence handler and
-        # without its file of settings, which it would look for in the current folder.
+        # Imported here because it is slow to import and most commands learn nothing. It gets an explicit config, since it
+        # would otherwise look for a settings file in the current folder.
         from drain3 import TemplateMiner  # type: ignore[import-untyped]
         from drain3.template_miner_config import TemplateMinerConfig  # type: ignore[import-untyped]
 
@@ -83,7 +83,7 @@ class _Templates:
             if entry.uncaught:
                 self._uncaught.add(entry.symptom)
             elif (words := entry.words) and not self._known.knows(words):
-                # Only what is new: the miner compares each line with all templates that begin like it.
+                # Only new entries: the miner compares each line with all templates that begin like it.
                 self._known.add(self._miner.add_log_message(" ".join(words))["template_mined"])
 
     def found(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Plans whose fault comes at rest: all nodes are ready and no client has begun. What follows is how the target copes."""
+"""Plans of benign runs: one fault while the cluster is at rest, that is, every node is ready and no client has begun."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from undermine.model.plan import At, Plan, Step
 from undermine.model.point import REST, phase_point
 from undermine.model.rounds import RoundKind
 
-_WHY = "what a harmless fault looks like"
+_WHY = "shows how the target handles a fault at rest"
 
 _Make = Callable[[str], Fault | None]
 
@@ -30,9 +30,9 @@ def benign_plans(
     reboot_after_s: float = 0.3,
     seed: int = 0,
 ) -> list[Plan]:
-    """`count` of them, fewer only if nothing is possible: kinds and roles take turns.
+    """`count` plans, or none if no fault is possible. Kinds and roles take turns.
 
-    `roles` are those that may be hit, with their nodes; `nodes_in_all` counts the others too.
+    `roles` are the roles that may be hit, with their nodes; `nodes_in_all` counts the nodes of all roles.
     """
     nodes_in_all = nodes_in_all or sum(len(nodes) for nodes in roles.values())
     limits = FaultLimits(
@@ -63,7 +63,7 @@ class _Choice(NamedTuple):
 
 
 def _offer(roles: Mapping[str, Sequence[str]], make: _Make, seed: int) -> list[_Choice]:
-    """What one kind of fault can do; the seed says which node of a role comes first."""
+    """All faults of one kind; the seed decides which node of a role comes first."""
     turned = {
         role: [nodes[(seed + index) % len(nodes)] for index in range(len(nodes))] for role, nodes in roles.items()
     }
@@ -71,7 +71,7 @@ def _offer(roles: Mapping[str, Sequence[str]], make: _Make, seed: int) -> list[_
 
 
 def _turns(offers: Sequence[list[_Choice]], count: int) -> Iterator[Fault]:
-    """Kinds take turns, those with the fewest roles to choose from first; each hits what was hit least so far."""
+    """Kinds take turns, those with the fewest roles first; each turn hits the role and node that were hit least so far."""
     possible = sorted(filter(None, offers), key=lambda offer: len({choice.role for choice in offer}))
     used: Counter[object] = Counter()
     for index in range(count if possible else 0):

@@ -1,4 +1,4 @@
-"""Ways to make an answer wrong, and where in it. Answers are what JSON can hold; pure."""
+"""Ways to make an answer wrong, and the places in it that can be changed. Answers are JSON values; pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 Change = Callable[[Any, random.Random], Any]
-"""The value made wrong, or None where this change says nothing about such a value."""
+"""Returns the changed value, or None if the change does not apply to it."""
 Path = tuple[Any, ...]
 
 _PLACES_MAX = 40
@@ -47,7 +47,7 @@ def _widened(value: Any, rng: random.Random) -> Any:
 
 
 def _other(value: Any, _: random.Random) -> Any:
-    """Another one of the same type."""
+    """Another value of the same type."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value + 1
     return f"{value}-{_WORD}" if isinstance(value, str) else None
@@ -74,7 +74,7 @@ CHANGES: dict[str, Change] = {
 
 
 def places(value: Any) -> Iterator[Path]:
-    """Where something can be changed: the value itself, then what is in it; level by level, and not endlessly."""
+    """Paths to the parts that can be changed: the value itself, then its parts, level by level, up to a limit."""
     level: list[tuple[Path, Any]] = [((), value)]
     left = _PLACES_MAX
     for _ in range(_DEPTH_MAX):
@@ -103,7 +103,7 @@ def changed(value: Any, path: Sequence[Any], change: Change, rng: random.Random)
 
 
 def scalars(value: Any) -> Iterator[Any]:
-    """Texts and numbers in the value, the last first: what an operation writes tends to come after where."""
+    """Texts and numbers in the value, the last first: an operation's written value tends to come after its key."""
     if isinstance(value, dict | list):
         inner = list(value.values()) if isinstance(value, dict) else value
         for part in reversed(inner):

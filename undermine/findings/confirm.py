@@ -1,9 +1,9 @@
-"""How often a plan failed when it was run again, with the fault and without; and what must still be run. Pure.
+"""Counts how often a plan failed when it was run again, with the fault and without, and decides what to run next. Pure.
 
-A suspicion is a symptom and the plans that led to it. Its first plan is run again with the long wait. Only runs count whose
-faults fired where they did in the first failing run: others say nothing about it. What failed again is compared with its
-control, the same moments without the faults. What needs a delay is tried with a slow device instead (`realism.py`). A symptom
-that did not come back, or only by delays that no device causes, gets a chance with other plans that led to it.
+A suspicion is a symptom and the plans that led to it. Its first plan is run again with the long wait. A re-run counts only if
+its faults fired where they did in the first failing run. A plan that fails again is compared with its control: the same moments
+without the faults. A plan with a delay is tried with a slow device instead (`realism.py`). If a symptom is not reproduced, or
+only by delays that no device causes, other plans that led to it are tried.
 """
 
 from __future__ import annotations
@@ -14,46 +14,45 @@ from typing import Literal
 import msgspec
 
 from undermine.findings.realism import Lacking, check
-from undermine.model.finding import Outcome, Realism, as_planned
+from undermine.model.finding import JudgedRun, Realism, as_planned
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 
 Rerun = Literal[RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM]
 
 PLANS_MAX = 3
-"""With so many plans of one symptom it is tried to reproduce it, until one does; those that never fired alike do not count."""
+"""How many plans of one symptom are tried until one reproduces it. Plans that never fired in the same place do not count."""
 CANDIDATES_MAX = 2 * PLANS_MAX
 DROPPED_MAX = 2 * PLANS_MAX
-"""So many more are tried for those whose delays no device causes: they must not hide one that a device does."""
+"""How many plans are tried in addition if no device causes their delays: they must not hide a plan whose delay is real."""
 LASTING = 4
-"""So many times as often is it tried to break a promise again that was broken for good: where nodes race for it, that it was kept
-the next times says little."""
+"""Factor for the number of tries after a promise was broken for good: if nodes race, a few passing re-runs prove little."""
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """How many re-runs counted, how many of those failed, and how many did not count."""
+    """How many re-runs counted, how many of these failed, and how many did not count."""
 
     tries: int = 0
     hits: int = 0
     elsewhere: int = 0
 
     def enough(self, wanted: int, patience: int = 1) -> bool:
-        """As many as wanted counted, or twice as many were made and it is no use; patiently, as long as none has failed."""
+        """Have `wanted` re-runs counted, or twice as many been made? While none has failed, `patience` multiplies `wanted`."""
         wanted *= 1 if self.hits else patience
         return self.tries >= wanted or self.tries + self.elsewhere >= 2 * wanted
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """One plan of a suspicion: the run that failed first, and what its re-runs say."""
+    """One plan of a suspicion: the run that failed first, and the results of its re-runs."""
 
-    first: Outcome
+    first: JudgedRun
     again: Rate = Rate()
     control: Rate = Rate()
-    shown: tuple[Outcome, ...] = ()
+    shown: tuple[JudgedRun, ...] = ()
     """Re-runs that counted and failed."""
     realism: Realism = Realism()
     probe: Plan | None = None
-    """What is still to be run with a slow device."""
+    """The plan that must still be run with a slow device."""
 
     @property
     def plan(self) -> Plan:
@@ -66,17 +65,17 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Reruns:
-    """All re-runs of a campaign, by what was run. `lacking`: see `realism.py`; None if nobody wants to know about devices."""
+    """All re-runs of a campaign by plan. `lacking`: see `realism.py`; None if realism is not checked."""
 
-    def __init__(self, outcomes: Iterable[Outcome], lacking: Lacking | None = None) -> None:
+    def __init__(self, runs: Iterable[JudgedRun], lacking: Lacking | None = None) -> None:
         self._lacking = lacking
-        self._made: dict[tuple[RoundKind, str], list[Outcome]] = {}
-        for outcome in outcomes:
-            if outcome.kind in (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM):
-                self._made.setdefault((outcome.kind, outcome.plan_id), []).append(outcome)
+        self._made: dict[tuple[RoundKind, str], list[JudgedRun]] = {}
+        for run in runs:
+            if run.kind in (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM):
+                self._made.setdefault((run.kind, run.plan_id), []).append(run)
 
-    def attempt(self, first: Outcome, others: Callable[[str], bool]) -> Attempt:
-        """What is known of the plan that failed first in this run. What `others` claim as their symptom is no hit."""
+    def attempt(self, first: JudgedRun, others: Callable[[str], bool]) -> Attempt:
+        """The results of the plan that failed in run `first`. A re-run with another finding's symptom (`others`) isn't a hit."""
         again = self._made.get((RoundKind.CONFIRM, first.plan_id), [])
         control = self._made.get((RoundKind.CONTROL, first.plan.control.id), []) if first.plan.steps else []
         counted = [run for run in again if fired_alike(run, first)]
@@ -93,14 +92,14 @@ class Reruns:
             probe,
         )
 
-    def _realism(self, first: Outcome) -> tuple[Realism, Plan | None]:
+    def _realism(self, first: JudgedRun) -> tuple[Realism, Plan | None]:
         if self._lacking is None:
             return Realism(), None
         return check(first, lambda plan: self._made.get((RoundKind.REALISM, plan.id), []), self._lacking)
 
 
-def fired_alike(run: Outcome, first: Outcome) -> bool:
-    """Did the same steps fire at the same points, as far as the plan says which?"""
+def fired_alike(run: JudgedRun, first: JudgedRun) -> bool:
+    """Did the same steps fire at the same points, as far as the plan names them?"""
     return (
         run.status != "broken"
         and bool(run.landed)
@@ -108,13 +107,13 @@ def fired_alike(run: Outcome, first: Outcome) -> bool:
     )
 
 
-def _first_step_fired(run: Outcome) -> bool:
-    """A later moment of a control may never come, since it needs what the first fault does."""
+def _first_step_fired(run: JudgedRun) -> bool:
+    """Later steps of a control may never fire, since they may need the effect of the first fault."""
     return run.status != "broken" and any(step == 0 for step, _ in run.landed)
 
 
 def best(attempts: Sequence[Attempt]) -> Attempt:
-    """The plan that stands for the finding: the first that was reproduced, if possible by a fault that can be; else the first."""
+    """The attempt that represents the finding: the first that was reproduced, preferably by a realistic fault; else the first."""
     reproduced = [attempt for attempt in attempts if attempt.again.hits]
     return next((attempt for attempt in reproduced if not attempt.dropped), next(iter(reproduced), attempts[0]))
 
@@ -122,7 +121,7 @@ def best(attempts: Sequence[Attempt]) -> Attempt:
 def next_rerun(
     attempts: Sequence[Attempt], wanted: int, has_control: Callable[[Plan], bool], *, lasting: bool = False
 ) -> tuple[Attempt, Rerun] | None:
-    """What to run next to decide on a suspicion, or nothing if it is decided."""
+    """The next re-run that a suspicion needs; None if it is decided."""
     patience = LASTING if lasting else 1
     tried = 0
     for attempt in attempts:

@@ -1,7 +1,7 @@
-"""Passing runs made wrong on purpose: copies in which an answer, an outcome, a node or a log is not as it was.
+"""Makes wrong copies of a passing run: an answer, an outcome, a node or a log is changed.
 
-A checker that says nothing about any of them may be unable to say anything. Pure: a run in, plants out; which checker
-ought to see which plant is not known here and need not be.
+A checker that fails on none of them may be unable to fail at all. Pure: a run in, plants out. This module does not know which
+checker should fail on which plant.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from undermine.model.run import WorkloadResult as Ended
 PLANTS_MAX = 200
 _WIDE_MAX = 10
 _PLACES_MAX = 3
-"""Of one answer, for one kind of change."""
+"""How many places of one answer get one kind of change."""
 _SLOW_NS = 30_000_000_000
-_ASKED = 8
+_HEALTH_SAMPLES = 8
 _WRITES_TRIED = 5
-"""The last ones of a kind: if no later answer has anything of them, none may have anything of the earlier ones."""
+"""How many writes of a kind are tried, the last first: if no later answer shows them, none may show the earlier ones."""
 _LEADING_MAX = 20
 _LEADING = ("lost effect", "old answer")
-"""Kinds that explain themselves best come first: the first plant that a checker fails on is the one that is named."""
+"""The most readable kinds come first: a proof names the first plant that a checker fails on."""
 _TELLING = ("intruder", "other node", "answer", "outcome", "swapped", "order", "repeated")
 _STAGED_MAX = 60
 _STAGE_FAULTS: tuple[Fault, ...] = (Crash(), Reboot(), Error(), Partition(), Delay())
@@ -50,7 +50,7 @@ TRACEBACK = (
 
 @dataclass(frozen=True)
 class Plant:
-    """One run that never was: what is wrong with it, in words, and what differs from the run that it was made of."""
+    """One made-up run: a text that says what is wrong with it, and its differences from the run that it is based on."""
 
     kind: str
     text: str
@@ -60,7 +60,7 @@ class Plant:
     logs: tuple[LogLine, ...] = ()
 
     def view(self, base: RunView) -> RunView:
-        """It as a checker sees it."""
+        """The made-up run as a checker sees it."""
 
         def trace() -> Trace:
             return Trace(ordered((*base.trace.events, *self.events)), base.trace.agents, base.trace.problems)
@@ -69,9 +69,9 @@ class Plant:
 
 
 def plants(base: RunView, seed: int = 0, plants_max: int = PLANTS_MAX, stages: Sequence[Stage] = ()) -> list[Plant]:
-    """At most so many wrong copies of a passing run, spread over the kinds of wrongs; equal seeds give equal plants.
+    """At most `plants_max` wrong copies of a passing run, spread over the kinds of plants; equal seeds give equal plants.
 
-    What must hold after a fault in one of the stages is tried with such a fault too.
+    Some copies also have a fault in one of the stages, for checkers that judge only runs with such a fault.
     """
     rng = random.Random(seed)
     first = list(_of_record(base))
@@ -94,11 +94,11 @@ def _rank(kind: str) -> int:
     return next((i for i, word in enumerate(_TELLING) if kind.startswith(word)), len(_TELLING))
 
 
-# --- nodes, threads, logs, the end
+# --- nodes, threads, logs, the end of a run
 
 
 def _of_record(base: RunView) -> Iterator[Plant]:
-    """What the built-in checkers look at, each wrong once."""
+    """One plant for each subject of the built-in checkers."""
     record, history = base.record, base.history
     node = record.nodes[0].id if record.nodes else ""
     if node:
@@ -145,7 +145,7 @@ def _dying(base: RunView, node: str) -> Event:
 
 
 def _hung(base: RunView) -> Iterator[Plant]:
-    """The last operation of the workload has no answer, and nobody waits for it any more."""
+    """The last operation of the workload is never answered."""
     last = next((op for op in reversed(base.history) if op.phase == "workload"), None)
     if last is None:
         return
@@ -155,7 +155,7 @@ def _hung(base: RunView) -> Iterator[Plant]:
 
 
 def _gray(base: RunView) -> Iterator[Plant]:
-    """One operation is slow, nobody is answered from then on, and all nodes say that they are healthy."""
+    """One operation is slow, no client gets an answer from then on, and all nodes say they are healthy."""
     done = [op for op in base.history if op.phase == "workload" and op.status == "ok"]
     if not done or not base.nodes:
         return
@@ -168,10 +168,10 @@ def _gray(base: RunView) -> Iterator[Plant]:
     history = (*(hurt.get(op.index, op) for op in base.history), *_another_victim(base.history, hurt))
     plan = Plan((Step(At(_point_of(base, node)), Delay(slow_ns / 1e9)),), base.plan.seed, why=WORD)
     receipt = Receipt(0, node, "delay", over_ns, 1, 1, over_ns - begun_ns, WORD)
-    asked = range(begun_ns + 1, over_ns, max(1, (over_ns - begun_ns) // _ASKED))
-    health = tuple(HealthSample(name, t_ns) for t_ns in asked for name in base.nodes)
+    sampled_ns = range(begun_ns + 1, over_ns, max(1, (over_ns - begun_ns) // _HEALTH_SAMPLES))
+    health = tuple(HealthSample(name, t_ns) for t_ns in sampled_ns for name in base.nodes)
     record = _with(base.record, plan=plan, receipts=(receipt,), health=health, healed_ns=over_ns)
-    yield Plant("gray", "clients get no answer while all nodes say that they are healthy", record, history)
+    yield Plant("gray", "clients get no answer while all nodes say they are healthy", record, history)
 
 
 def _slow(op: Op, slow_ns: int) -> Op:
@@ -180,7 +180,7 @@ def _slow(op: Op, slow_ns: int) -> Op:
 
 
 def _another_victim(history: Sequence[Op], hurt: Mapping[int, Op]) -> tuple[Op, ...]:
-    """A fault may hurt one client; where there is but one, another is made up."""
+    """An operation of a made-up second client, if the fault would hit only one: one client alone is permitted to wait."""
     if not hurt or len({op.client for op in hurt.values()}) > 1:
         return ()
     last = hurt[max(hurt)]
@@ -192,12 +192,14 @@ def _point_of(base: RunView, node: str) -> Point:
     return point_of(event) if event else Point.of({"node": node})
 
 
-# --- what clients saw
+# --- answers to clients
 
 
 def _of_history(base: RunView, rng: random.Random) -> Iterator[tuple[int, Plant]]:
-    """With how telling it may be: the last operation of a kind before any other, and the final ones before the workload's,
-    since most checkers look at those."""
+    """Plants with a tier; lower tiers come first.
+
+    The last operation of a kind comes before the others and final operations before the workload's: most checkers read those.
+    """
     for some in _by_kind(base.history):
         last, other = some[-1], rng.choice(some)
         tier = 0 if last.phase == "final" else 1
@@ -218,7 +220,7 @@ def _by_kind(history: Iterable[Op]) -> list[list[Op]]:
 
 
 def _answers(base: RunView, op: Op, rng: random.Random) -> Iterator[Plant]:
-    """Another value than the one that was answered."""
+    """Plants in which the operation has another answer."""
     for words, change in CHANGES.items():
         spots = [path for path in places(op.value) if change(_at(op.value, path), rng) is not None]
         for path in _few(spots, rng):
@@ -240,7 +242,7 @@ def _answers(base: RunView, op: Op, rng: random.Random) -> Iterator[Plant]:
 
 
 def _intruders(base: RunView, op: Op, rng: random.Random) -> list[Any]:
-    """What could be in a list but is not: a node, and something that another operation was about."""
+    """Values that could be in the answered list but aren't: a node, and an argument of another operation."""
     known = [value for other in base.history for value in scalars(other.args)]
     types = {type(value) for value in op.value} or {str}
     fits = [value for value in dict.fromkeys(known) if type(value) in types and value not in op.value]
@@ -250,7 +252,7 @@ def _intruders(base: RunView, op: Op, rng: random.Random) -> list[Any]:
 
 
 def _few(spots: Sequence[tuple[Any, ...]], rng: random.Random) -> list[tuple[Any, ...]]:
-    """The whole value if that can be changed, else some of its parts."""
+    """The whole value if it can be changed, else some of its parts."""
     if not spots or spots[0] == ():
         return list(spots[:1])
     return sorted(rng.sample(spots, min(_PLACES_MAX, len(spots))), key=str)
@@ -263,7 +265,7 @@ def _at(value: Any, path: Sequence[Any]) -> Any:
 
 
 def _older(history: Sequence[Op], op: Op) -> list[Any]:
-    """What earlier operations on the same thing wrote or read, oldest first."""
+    """The values that earlier operations on the same thing wrote or read, oldest first."""
     found: list[Any] = []
     for other in history:
         if other.index >= op.index or other.status != "ok" or not _same_thing(other, op):
@@ -281,7 +283,7 @@ _OUTCOMES: tuple[tuple[OpStatus, str], ...] = (("fail", "is refused"), ("unknown
 
 
 def _outcomes(base: RunView, op: Op) -> Iterator[Plant]:
-    """Another end than the one that it had."""
+    """Plants in which the operation ended in another way."""
     for status, words in _OUTCOMES:
         wrong = _op(op, status=status, value=None, error=f"{WORD}: {words}")
         yield _plant(base, f"outcome {status}", f"{_name(op)} {words}", wrong)
@@ -292,7 +294,7 @@ def _outcomes(base: RunView, op: Op) -> Iterator[Plant]:
 
 
 def _effects(base: RunView, written: Sequence[Op]) -> Iterator[Plant]:
-    """What one operation wrote is in no later answer."""
+    """A plant in which no later answer has the value that an operation wrote."""
     for op in written[: -_WRITES_TRIED - 1 : -1]:
         for value in itertools.islice(scalars(op.args), _WRITES_TRIED):
             history = _forgotten(base.history, op, value)
@@ -319,7 +321,7 @@ def _forgotten(history: tuple[Op, ...], write: Op, value: Any) -> tuple[Op, ...]
 
 
 def _orders(base: RunView, some: Sequence[Op]) -> Iterator[Plant]:
-    """The same operations and answers, at other times or by others."""
+    """Plants with the same operations and answers at other times or by other clients."""
     for one, other in itertools.pairwise(some):
         if one.client != other.client:
             moved = _op(other, start_ns=one.end_ns + 1, end_ns=one.end_ns + 2)
@@ -362,9 +364,9 @@ def _wide(op: Op, change: Callable[[Any, random.Random], Any], rng: random.Rando
 
 
 def _in_stages(base: RunView, stages: Sequence[Stage], wide: Sequence[Plant], rng: random.Random) -> Iterator[Plant]:
-    """What one operation wrote is gone, or all final answers are wrong, and a fault had fallen into a stage before."""
+    """Plants with a fault in a stage, after which a written value is lost or all final answers are wrong."""
     effects = [next(_effects(base, some), None) for some in _by_kind(base.history)]
-    moments = [(stage, event) for stage in stages for event in _met_in(base, stage, rng)]
+    moments = [(stage, event) for stage in stages for event in _events_in(base, stage, rng)]
     for fault in _STAGE_FAULTS:
         for stage, event in moments:
             record = as_if(base.record, [(fault, event)])
@@ -373,8 +375,8 @@ def _in_stages(base: RunView, stages: Sequence[Stage], wide: Sequence[Plant], rn
                 yield Plant(f"{wrong.kind} after a fault", text, record, wrong.history)
 
 
-def _met_in(base: RunView, stage: Stage, rng: random.Random) -> list[Event]:
-    """An operation within the stage for each role that has one."""
+def _events_in(base: RunView, stage: Stage, rng: random.Random) -> list[Event]:
+    """One event within the stage for each role that has one."""
     found: dict[str, Event] = {}
     events = [e for e in base.trace if e.kind in INJECTABLE_FAMILIES and e.t_ns < base.record.healed_ns]
     for event in rng.sample(events, len(events)):
@@ -386,7 +388,7 @@ def _met_in(base: RunView, stage: Stage, rng: random.Random) -> list[Event]:
     return [found[role] for role in sorted(found)]
 
 
-# --- small things
+# --- helpers
 
 
 def _op(op: Op, **changes: Any) -> Op:

@@ -1,11 +1,11 @@
-"""Could a slow device cause the delay that a plan injects? What must be run to know, and what the runs say. Pure.
+"""Decides whether a slow device could cause the delay that a plan injects, and what to run to find out. Pure.
 
-An agent delays an operation above the system's buffers, a slow disk or network card is below them. So the plan is run once
-more with every delay replaced by a hold, at which the device below the operation becomes slow. The operation's own time then
-decides: if it took less than the device was slower, no such device delays it, and the report is dropped.
+An agent delays an operation above the kernel's buffers; a slow disk or network card is below them. So the plan is run once more
+with a hold in place of every delay, and the device below the operation becomes slow at the hold. The operation's own duration
+decides: if it is shorter than the device's delay, a slow device does not delay the operation, and the finding is dropped.
 
-What was received without waiting says nothing if it had arrived before the network was slow. Then one more run makes it slow
-before the sending that this is the answer to (`Lead`).
+A receive that did not wait proves nothing if its data had arrived before the network was slow. Then one more run makes the
+network slow before the request that this data answers (`AwaitedRequest`).
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from undermine.model.faults import Delay, Hold, capability
-from undermine.model.finding import Outcome, Realism, as_planned
+from undermine.model.finding import JudgedRun, Realism, as_planned
 from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, final_at
 from undermine.model.point import DISK, NETWORK, RECEIVES, Point
-from undermine.model.run import Lead, SlowOp
+from undermine.model.run import AwaitedRequest, SlowOp
 
 RUNS_MAX = 2
-"""So many runs of a kind are made for one that fires where the first failing run did."""
+"""How many runs of one probe are made until one fires where the first failing run did."""
 
-Made = Callable[[Plan], Sequence[Outcome]]
+Made = Callable[[Plan], Sequence[JudgedRun]]
 """The runs of a plan with slow devices, oldest first."""
 Lacking = Mapping[str, str]
-"""By device: why it cannot be slow here."""
+"""By device: the reason why it cannot be slow here."""
 
 _READS = frozenset({"file.read", "file.stat", "file.list", "file.open", "file.map_read"})
 _STORE_READS = frozenset({"db.read"})
 _BYTES = frozenset({"net.send", "net.recv"})
-"""Of these alone an agent holds the bytes and not the thread, where the connection does not block."""
+"""For these, if the connection does not block, an agent holds the bytes and not the thread."""
 _LIMITS = ("timeout", "timedout")
-"""In the names of errors by which an operation ends when its time is over."""
+"""Parts of the names of errors that end an operation at its time limit."""
 
 
 def delays_of(plan: Plan) -> tuple[int, ...]:
     return tuple(number for number, step in enumerate(plan.steps) if isinstance(step.fault, Delay))
 
 
-def probe(plan: Plan, leads: Mapping[int, Lead] = {}) -> Plan:
-    """The plan without its delays: their operations are held before they begin, so that a device can be made slow.
+def probe(plan: Plan, leads: Mapping[int, AwaitedRequest] = {}) -> Plan:
+    """The plan with holds in place of its delays: each operation is held before it begins, so that a device can be made slow.
 
-    Other faults stay: later moments may need them. Where there is a lead to a step, the device is slow from there on.
+    Other faults stay, since later steps may need them. If a step has a lead, the device is slow from the lead on.
     """
     steps: list[Step] = []
     for number, step in enumerate(plan.steps):
@@ -60,7 +60,7 @@ def probe(plan: Plan, leads: Mapping[int, Lead] = {}) -> Plan:
 
 
 def _before(trigger: Trigger) -> Trigger:
-    """What is delayed when it is done takes as long as what is delayed before; a device must be slow before."""
+    """The trigger with place `before`: a delay after the operation lasts as long, but a device must be slow before it."""
     if isinstance(trigger, At | FirstUnseen):
         return msgspec.structs.replace(trigger, place="before")
     if isinstance(trigger, Then):
@@ -68,27 +68,27 @@ def _before(trigger: Trigger) -> Trigger:
     return trigger
 
 
-def check(first: Outcome, made: Made, lacking: Lacking) -> tuple[Realism, Plan | None]:
-    """What is known of the plan that failed first in this run; and what to run next, if that may tell more."""
+def check(first: JudgedRun, made: Made, lacking: Lacking) -> tuple[Realism, Plan | None]:
+    """The realism of the plan that failed in run `first`, and the next plan to run if that may tell more."""
     delays = _landed(first)
     if not delays:
         return Realism(), None
     for step, point in delays:
         if why := _unfit(step, point):
             return Realism("unchecked", why), None
-    said, todo = _so_far(first, made)
+    realism, todo = _so_far(first, made)
     why = _impossible(delays, lacking)
-    return (Realism("unchecked", why, said.runs), None) if todo and why else (said, todo)
+    return (Realism("unchecked", why, realism.runs), None) if todo and why else (realism, todo)
 
 
-def _landed(first: Outcome) -> tuple[tuple[Step, Point], ...]:
-    """The delays that took effect, and where. Others have no part in what happened."""
+def _landed(first: JudgedRun) -> tuple[tuple[Step, Point], ...]:
+    """The delays that took effect, and their points. Other delays had no part in the failure."""
     numbers = delays_of(first.plan)
     return tuple((first.plan.steps[number], point) for number, point in first.landed if number in numbers)
 
 
-def _so_far(first: Outcome, made: Made) -> tuple[Realism, Plan | None]:
-    """What the runs say that were made, wherever that was; and what to run next."""
+def _so_far(first: JudgedRun, made: Made) -> tuple[Realism, Plan | None]:
+    """The realism by the runs so far, and the next plan to run."""
     plan = probe(first.plan)
     known, todo = _known(first, plan, made(plan), {})
     leads = {op.step: op.lead for op in known if op.lead and _came_before(op)}
@@ -101,26 +101,26 @@ def _so_far(first: Outcome, made: Made) -> tuple[Realism, Plan | None]:
 
 
 def _unfit(step: Step, point: Point) -> str:
-    """Why no run can tell for this delay; "" if one can."""
+    """The reason why no run can check this delay; "" if one can."""
     op, devices = point.get("op"), point.devices
     if not devices:
         return f"{op or 'the operation'} does not reach a device"
     if op in _READS or (op in _STORE_READS and DISK in devices):
-        return f"what {op} needs may have to be read from the disk, or not; reading is not slowed"
+        return f"{op} may be served from memory or from the disk, and Undermine does not slow reads"
     if point.kind == "msg" and isinstance(step.fault, Delay) and step.fault.mode == "operation":
-        return "the delay is one of this message alone, as a slow network causes it, whether its sender waits or not"
+        return "only this message is delayed, as by a slow network, whether or not its sender waits"
     return ""
 
 
 def _impossible(delays: Sequence[tuple[Step, Point]], lacking: Lacking) -> str:
-    """Why what is needed cannot be run here; "" if it can."""
+    """The reason why a needed device cannot be slow here; "" if all can."""
     return next((lacking[device] for _, point in delays for device in point.devices if lacking.get(device)), "")
 
 
 def _known(
-    first: Outcome, plan: Plan, runs: Sequence[Outcome], leads: Mapping[int, Lead]
+    first: JudgedRun, plan: Plan, runs: Sequence[JudgedRun], leads: Mapping[int, AwaitedRequest]
 ) -> tuple[tuple[SlowOp, ...], Plan | None]:
-    """What the operations of the delays did in a run that counts, by the steps of the first plan; else what to run."""
+    """The delayed operations in a run that counts, by the steps of the first plan; else the plan to run."""
     places = _places(first.plan, leads)
     steps = {step for step, _ in first.landed}
     delays = [number for number in delays_of(first.plan) if number in steps]
@@ -134,8 +134,8 @@ def _known(
     return (), plan if len(runs) < RUNS_MAX else None
 
 
-def _places(plan: Plan, leads: Mapping[int, Lead]) -> dict[int, int]:
-    """By step of the probe: which step of the plan that is."""
+def _places(plan: Plan, leads: Mapping[int, AwaitedRequest]) -> dict[int, int]:
+    """For each step of the probe, its step in the original plan."""
     places: dict[int, int] = {}
     number = 0
     for original in range(len(plan.steps)):
@@ -146,30 +146,30 @@ def _places(plan: Plan, leads: Mapping[int, Lead]) -> dict[int, int]:
 
 
 def _came_before(op: SlowOp) -> bool:
-    """Is it a receiving without waiting, of what may have arrived before the network was slow?"""
+    """Is this a receive that did not wait and whose data may have arrived before the network was slow?"""
     quick = op.took_s < op.delay_s and not _gave_up(op)
     return quick and op.op in RECEIVES and not (op.unknown or op.polled or op.unblocked)
 
 
 def _gave_up(op: SlowOp) -> bool:
-    """Did it end by its own time limit?"""
+    """Did the operation's own time limit end it?"""
     return any(word in op.error.lower() for word in _LIMITS)
 
 
 def _answer(
-    first: Outcome, ops: Sequence[SlowOp], runs: Sequence[Outcome], led: frozenset[int] = frozenset()
+    first: JudgedRun, ops: Sequence[SlowOp], runs: Sequence[JudgedRun], led: frozenset[int] = frozenset()
 ) -> Realism:
-    """One delay that cannot be is enough to drop the report; all must be possible for it to be realistic."""
+    """`dropped` if one delay is unrealistic, `realistic` if all delays are realistic."""
     numbers = tuple(run.run for run in runs)
     if not ops:
-        why = "the moment did not come again when the device was to be slow" if runs else "not tried yet"
+        why = "the operation was not reached again while the device was slow" if runs else "not tried yet"
         return Realism("unchecked", why, numbers)
-    said = [_judge(first.plan.steps[op.step], op, op.step in led) for op in ops]
+    judged = [_judge(first.plan.steps[op.step], op, op.step in led) for op in ops]
     for answer in ("dropped", "unchecked"):
-        for realism in said:
+        for realism in judged:
             if realism.answer == answer:
                 return msgspec.structs.replace(realism, runs=numbers)
-    return Realism("realistic", "; ".join(dict.fromkeys(realism.text for realism in said)), numbers)
+    return Realism("realistic", "; ".join(dict.fromkeys(realism.text for realism in judged)), numbers)
 
 
 def _judge(step: Step, op: SlowOp, led: bool) -> Realism:
@@ -181,27 +181,27 @@ def _judge(step: Step, op: SlowOp, led: bool) -> Realism:
         return Realism("realistic", f"{was} {took}" + (f" ({'; '.join(op.waited)})" if op.waited else ""))
     delay = step.fault if isinstance(step.fault, Delay) else Delay()
     if _gave_up(op) and op.took_s >= delay.delay_s:
-        said = f"waited for {seconds(op.took_s)}, as long as the delay of {delay.delay_s:g} s, until its own limit ended it"
+        said = f"waited {seconds(op.took_s)}, at least the delay of {delay.delay_s:g} s, until its own time limit ended it"
         return Realism("realistic", f"{was} {said} ({op.error})")
     alone = op.op in _BYTES and delay.mode == "operation"
     if alone and op.unblocked:
-        return Realism("realistic", "its bytes are late and the program goes on, as with a slow network")
+        return Realism("realistic", "its bytes arrive late and the program continues, as with a slow network")
     if _came_before(op) and not led:
-        return Realism("unchecked", f"{was} took {seconds(op.took_s)}, but what it got had come before that")
+        return Realism("unchecked", f"{was} took {seconds(op.took_s)}, but its data had arrived before the network was slow")
     if alone and op.unblocked is None:
-        return Realism("unchecked", "its thread polls, and whether it does so for this connection is not known")
+        return Realism("unchecked", "its thread polls, but it is unknown whether for this connection")
     ended = f", ended by {op.error}" if op.error else ""
     return Realism("dropped", f"{was} took {seconds(op.took_s)}{ended}: {_why_not(op)}")
 
 
 def _why_not(op: SlowOp) -> str:
     if op.error:
-        return f"it does not wait so long for the {op.device}"
+        return f"it does not wait that long for the {op.device}"
     if op.op in RECEIVES:
-        return "it is done when something has arrived, so no slow network delays it"
+        return "it returns as soon as any data has arrived, so a slow network does not delay it"
     if op.device == NETWORK:
-        return "what is sent there waits in the system's memory, so no slow network delays it"
-    return f"what is written there waits in memory, so no slow {op.device} delays it"
+        return "sent data waits in the kernel's buffers, so a slow network does not delay it"
+    return f"written data waits in memory, so a slow {op.device} does not delay it"
 
 
 def seconds(took_s: float) -> str:

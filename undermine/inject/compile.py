@@ -1,4 +1,4 @@
-"""From a plan to what agents and the network are told, pure: tables of steps, cuts between nodes, and what cannot be done."""
+"""Compiles a plan, pure: decision tables for agents, cuts between nodes, and the reasons why a plan cannot run."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from undermine.model.point import CLIENT, PHASE
 
 Row = dict[str, Any]
 Cut = tuple[str, str]
-"""Source and destination of packets that are lost."""
+"""Source and destination of lost packets."""
 
 
 # --- tables
 
 
 def compile_steps(plan: Plan, node: str, slots: Mapping[str, int], role: str = "") -> list[Row]:
-    """The decision table for the agents of one node (or the clients): the steps of which a half can match there.
+    """The decision table for the agents of one node (or the clients): the steps with a trigger half that can match there.
 
-    `slots` says where the shared state holds each variable, by `NODE.NAME`. `role`: the node's, "" where points name nodes.
+    `slots` maps each variable (`NODE.NAME`) to its place in the shared state. `role` is the node's role, "" if points name nodes.
     """
     table = []
     for index, step in enumerate(plan.steps):
@@ -81,7 +81,7 @@ def _may_match(half: At | When | FirstUnseen, node: str, role: str) -> bool:
 
 
 def nodes_compared(trigger: When) -> set[str]:
-    """The nodes whose variables are looked at, each time that one of them sends or receives."""
+    """The nodes whose variables are compared each time that one of them sends or receives."""
     return {name.partition(".")[0] for name in _variables(trigger)}
 
 
@@ -93,7 +93,7 @@ def _variables(trigger: When) -> Iterator[str]:
 
 
 def meets_phases(plan: Plan) -> bool:
-    """Does any half of any trigger name a moment of the run itself?"""
+    """Does a trigger of the plan name a moment of the run itself?"""
     triggers = [trigger for step in plan.steps for trigger in (step.trigger, step.until) if trigger]
     return any(_is_phase(half) for trigger in triggers for half in _halves(trigger))
 
@@ -107,7 +107,7 @@ def _is_phase(trigger: Trigger) -> bool:
 
 
 def sides(fault: Partition, here: str, nodes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Who is cut off from whom; `here` is the node at whose operation the step fired."""
+    """The nodes on both sides of the partition; `here` is the node at whose operation the step fired."""
     inside = fault.nodes or (here,)
     return inside, tuple(node for node in fault.others or nodes if node not in inside)
 
@@ -121,7 +121,7 @@ def cuts(fault: Partition, here: str, nodes: Sequence[str]) -> tuple[Cut, ...]:
 
 
 def lasting_partition(fault: Partition, here: str, nodes: Sequence[str]) -> dict[str, Row]:
-    """What the agents of each node on both sides lose, and whether programs are told."""
+    """For each node on both sides: the messages that its agents lose, and whether programs get errors."""
     inside, outside = sides(fault, here, nodes)
     leaves, comes = fault.direction != "in", fault.direction != "out"
     lost: dict[str, Row] = {}
@@ -132,7 +132,7 @@ def lasting_partition(fault: Partition, here: str, nodes: Sequence[str]) -> dict
     return lost
 
 
-# --- what cannot be done
+# --- why a plan cannot run
 
 
 def unsupported(
@@ -142,8 +142,10 @@ def unsupported(
     variables: Collection[str] = (),
     nodes: Collection[str] | None = None,
 ) -> str:
-    """Why this plan cannot run ("" if it can), by what the agents of each node can do (None: not known yet), what the
-    deployment can, and the variables and nodes that exist (None: whichever are named)."""
+    """Why this plan cannot run ("" if it can).
+
+    `capabilities` are those of each node's agents (None: not known yet), `features` those of the deployment. `variables` and
+    `nodes` are the ones that exist (None: any node)."""
     for step in plan.steps:
         why = (
             _unknown_variable(step, variables)
@@ -174,7 +176,7 @@ def _unknown_node(fault: Injection, nodes: Collection[str]) -> str:
 
 
 def _beyond_agents(step: Step, capabilities: Mapping[str, Iterable[str]]) -> str:
-    """Whoever must act, and every node that must notice the moment, needs an agent that can."""
+    """Why the agents cannot do it: each node that must act or notice the moment needs an agent with the capability."""
     needed: list[tuple[str, str]] = []
     if carried_out_by(step.fault) == "agent":
         needed += [(node, capability(step.fault)) for node in nodes_of(step.fault) or _nodes_noticing(step.trigger)]
@@ -189,12 +191,12 @@ def _beyond_agents(step: Step, capabilities: Mapping[str, Iterable[str]]) -> str
 
 
 def _words_for(trigger: Trigger) -> tuple[str, ...]:
-    """What agents call the ability to notice such a moment, where not all have it."""
+    """The capabilities that an agent needs to notice such a moment, if not every agent has them."""
     return ("when",) if isinstance(trigger, When) else ("unseen",) if isinstance(trigger, FirstUnseen) else ()
 
 
 def _nodes_noticing(trigger: Trigger) -> set[str]:
-    """The nodes that the trigger names for its last half; empty: any node."""
+    """The nodes at which the trigger's last half can fire; empty: any node."""
     last = _halves(trigger)[-1]
     if isinstance(last, When):
         return nodes_compared(last)
@@ -202,11 +204,11 @@ def _nodes_noticing(trigger: Trigger) -> set[str]:
 
 
 def _beyond_clients(step: Step) -> str:
-    """Clients are no nodes: they are never hit, and only packets can be kept from them."""
+    """Why clients cannot be part of it: faults never hit them, and only packets can be kept from them."""
     fault = step.fault
     if CLIENT in _nodes_noticing(step.trigger) and not nodes_of(fault) and is_fault(fault):
         where = "a moment of the run" if _is_phase(step.trigger) else "a client's operation"
         return f"{fault_kind(fault)} at {where} must name its nodes"
     if row_of(fault).hits == "links" and carried_out_by(fault) != "network" and CLIENT in nodes_named(fault):
-        return "clients can be cut off at the level of the network only"
+        return "clients can be cut off only at the level of the network"
     return ""

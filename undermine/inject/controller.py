@@ -1,4 +1,4 @@
-"""The decisions of one run, pure: what an agent asked goes in, an answer and instructions come out.
+"""The decisions of one run, pure: agents' requests go in, answers and instructions come out.
 
     waiting --(the step before fired)--> armed --(a claim is granted)--> fired --(its `until` is claimed)--> over
 
@@ -45,7 +45,7 @@ class SetStep(msgspec.Struct, frozen=True):
 
 
 class NewGeneration(msgspec.Struct, frozen=True):
-    """The set of lasting faults changed: agents must ask again."""
+    """The set of lasting faults has changed: agents must ask again."""
 
 
 class ExpectCrash(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class ExpectCrash(msgspec.Struct, frozen=True):
 
 
 class KillNodes(msgspec.Struct, frozen=True):
-    """The tool must kill all these nodes before the answer is given."""
+    """The tool must kill all these nodes before the agent gets its answer."""
 
     step: int
     nodes: tuple[str, ...]
@@ -65,14 +65,14 @@ class KillNodes(msgspec.Struct, frozen=True):
 
 
 class StartNodes(msgspec.Struct, frozen=True):
-    """The crash is over: start those that are dead again on their data."""
+    """The crash is over: start the dead ones among these nodes again on their data."""
 
     step: int
     nodes: tuple[str, ...]
 
 
 class FreezeNodes(msgspec.Struct, frozen=True):
-    """Stop all these nodes, for so long at most."""
+    """Freeze all these nodes for at most `for_s`."""
 
     step: int
     nodes: tuple[str, ...]
@@ -80,7 +80,7 @@ class FreezeNodes(msgspec.Struct, frozen=True):
 
 
 class CutNetwork(msgspec.Struct, frozen=True):
-    """Lose all packets of these pairs; the nodes are those that the fault names."""
+    """Lose all packets between these pairs of nodes; `nodes` are the ones that the fault names."""
 
     step: int
     nodes: tuple[str, ...]
@@ -88,14 +88,14 @@ class CutNetwork(msgspec.Struct, frozen=True):
 
 
 class LoseMessages(msgspec.Struct, frozen=True):
-    """The agents on both sides cut these nodes off from now on: the receipt for it is the tool's."""
+    """The agents on both sides cut these nodes off from now on; the tool writes the receipt."""
 
     step: int
     nodes: tuple[str, ...]
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Nothing is done at this moment but to write down that it came."""
+    """Only record that the moment of a hold has come."""
 
     step: int
     node: str
@@ -104,7 +104,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class EndFault(msgspec.Struct, frozen=True):
-    """The step's `until` was met on this node: end whatever the tool does for it."""
+    """The step's `until` fired on this node: end everything that the tool does for the step."""
 
     step: int
     node: str
@@ -125,7 +125,7 @@ Instruction = (
 
 
 class Lasting(msgspec.Struct, frozen=True):
-    """A fault on a node that goes on after its step fired; `what` is as agents are told it."""
+    """A fault that stays in force on a node after its step fired; `what` is its form on the wire."""
 
     step: int
     node: str
@@ -133,7 +133,7 @@ class Lasting(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """An agent met a step's trigger or its end and asks whether it is to act."""
+    """An agent reached a step's trigger or its `until` and asks whether to act."""
 
     step: int
     node: str
@@ -174,7 +174,7 @@ class Controller:
         return [{"step": item.step, **item.what} for item in self.lasting if item.node == node]
 
     def claim(self, claim: Claim) -> tuple[Answer, list[Instruction]]:
-        """Grant a claim at most once a step and half, in the plan's order."""
+        """Grant each step's trigger and `until` at most once, in the plan's order."""
         wanted = ARMED if claim.half == "second" else FIRED
         if self.healed or not 0 <= claim.step < len(self.states) or self.states[claim.step] != wanted:
             return _NO, []
@@ -188,11 +188,11 @@ class Controller:
         return [step for step, state in enumerate(self.states) if state in (FIRED, OVER)]
 
     def moments(self) -> list[Moment]:
-        """Where each step that fired did so, by step."""
+        """Where each fired step fired, by step."""
         return [_moment(self.claims[step]) for step in self.fired()]
 
     def _fire(self, claim: Claim) -> tuple[Answer, list[Instruction]]:
-        """The fault is in force before agents see the step as fired: its end cannot come before its beginning."""
+        """Grant the step. Its fault is in force before agents see the step as fired, so that its end cannot precede it."""
         self.states[claim.step] = FIRED
         self.claims[claim.step] = claim
         external, instructions = self._carry_out(claim, self.plan.steps[claim.step].fault)
@@ -200,7 +200,7 @@ class Controller:
         return ({"type": "go", "external": True} if external else {"type": "go"}), instructions
 
     def _carry_out(self, claim: Claim, fault: Injection) -> tuple[bool, list[Instruction]]:
-        """Whether the tool itself does it, and what the fault needs."""
+        """Whether the tool carries out the fault instead of the agent, and the instructions for the tool."""
         step, nodes = claim.step, self._nodes_hit(claim.step)
         match fault:
             case Crash() | Reboot():
@@ -227,7 +227,7 @@ class Controller:
         assert_never(fault)
 
     def _end(self, claim: Claim) -> tuple[Answer, list[Instruction]]:
-        """End what the step began; those who only wait for it (a hold, a black hole) see its state."""
+        """End the step's fault. Agents that delay or drop for it see its new state in shared memory."""
         if self.plan.steps[claim.step].until is None:
             return _NO, []
         self.states[claim.step] = OVER

@@ -1,7 +1,7 @@
-"""The controller's socket and shared memory: carries questions to the pure controller and its answers back.
+"""The controller's socket and shared memory: passes requests to the pure controller and its answers back.
 
-One blocking thread for each connection: a round trip then costs tens of microseconds. The socket is a
-file in a folder of mode 0700, so nobody else can reach it.
+Each connection has one blocking thread: a round trip then costs tens of microseconds. The socket is a
+file in a folder of mode 0700, so that no other user can reach it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ABSENT = 0xFFFF
 
 
 class SharedState:
-    """The file that all agents of a run have mapped: steps, ports of a shared loopback, variables of the nodes."""
+    """The file that all agents of a run map: states of steps, ports of a shared loopback, variables of the nodes."""
 
     def __init__(self, path: Path, steps: int, *, ports: bool = False, variables: int = 0) -> None:
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class SharedState:
             _NUMBER.pack_into(self._map, _GENERATION, generation + 1)
 
     def ask_for_stacks(self) -> None:
-        """Of the agents that no signal can ask: they see that the number has changed."""
+        """Ask the agents that cannot be asked by a signal: they see that the number has changed."""
         with self._lock:
             self._map[_STACKS] = (self._map[_STACKS] + 1) % 256
 
@@ -86,7 +86,7 @@ class SharedState:
 
 
 class Actions(Protocol):
-    """What the tool itself does for a fault. Each has been done when it returns."""
+    """The actions of the tool for a fault. Each is done when its method returns."""
 
     def expect(self, instruction: ExpectCrash) -> None: ...
     def kill(self, instruction: KillNodes) -> None: ...
@@ -99,7 +99,7 @@ class Actions(Protocol):
 
 
 class Server:
-    """Answers agents for one run, and has carried out what the tool is to do before it answers."""
+    """Answers the agents of one run, after the tool has carried out its part."""
 
     def __init__(self, controller: Controller, socket_path: Path, state: SharedState, actions: Actions) -> None:
         self._controller = controller
@@ -116,7 +116,7 @@ class Server:
         threading.Thread(target=self._accept, name="agent-server", daemon=True).start()
 
     def moments(self) -> tuple[Moment, ...]:
-        """Where each step that fired did so, by step."""
+        """Where each fired step fired, by step."""
         with self._lock:
             return tuple(self._controller.moments())
 
@@ -145,7 +145,7 @@ class Server:
             threading.Thread(target=self._serve, args=(connection,), name="agent", daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        """One agent's connection, until it closes or says something that is not of the protocol."""
+        """Serve one agent's connection until it closes or breaks the protocol."""
         node = ""
         try:
             with connection, connection.makefile("rwb") as stream:
@@ -155,12 +155,10 @@ class Server:
                     stream.write(json.dumps(self._answer(request, node)).encode() + b"\n")
                     stream.flush()
         except (ValueError, KeyError, AttributeError, msgspec.ValidationError) as error:
-            self.problems.append(
-                f"agent of {node or 'an unknown node'} said something that is not of the protocol: {error}"
-            )
+            self.problems.append(f"the agent of {node or 'an unknown node'} broke the protocol: {error}")
         except OSError:
             pass  # the node died; its receipt is in its event file
-        except Exception as error:  # a thread of ours must not die unheard
+        except Exception as error:  # this thread must not die silently
             self.problems.append(f"a request of {node or 'an unknown node'} failed: {type(error).__name__}: {error}")
         finally:
             with self._lock:

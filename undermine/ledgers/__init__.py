@@ -1,12 +1,12 @@
-"""Ledgers: ready-made checkers that compare what clients were told with what is there.
+"""Ledgers: ready-made checkers that compare the answers that clients got with the state at the end.
 
-Pure functions of the operation history. What an operation's outcome means is the same in all of them:
+They are pure functions of the history and never look at the target. All of them read an operation's status in the same way:
 
     ok               it took effect once, between its start and its end
     fail             it never took effect
-    unknown, pending it may have taken effect at any time from its start on, also much later, or never
+    unknown, pending it took effect at any time after its start, even much later, or never
 
-A ledger fails only if no order of events that respects this explains the history. See docs/ledgers.md.
+A ledger fails only if no order of events that respects these rules explains the history. See docs/ledgers.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Logs that grow at their end: every acknowledged record is there, once, and in order."""
+"""Logs that grow at their end: each holds every acknowledged record, once, and in order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from undermine.model.run import Op, RunView, Verdict
 
 
 class _Record(NamedTuple):
-    """All appends of one record: it may be there from `begun` on, and must be once one was acknowledged."""
+    """All appends of one record. It may be in the log from `begun_ns` on, and must be once an append was acknowledged."""
 
     begun_ns: int
     acknowledged: Op | None
@@ -37,7 +37,7 @@ class _Record(NamedTuple):
 
 
 class _Wrongs:
-    """What is wrong with logs: a record and what is known of it for each."""
+    """The errors found in logs: each has the log, the record and the evidence."""
 
     def __init__(self) -> None:
         self.lost: list[tuple[Hashable, Hashable, Op]] = []
@@ -62,7 +62,7 @@ def no_acknowledged_append_lost(
     """In the end each log has every acknowledged record, each no more often than it was appended, in their order.
 
     A read's answer is the list of records. `log` where there are several, `by` if the final reads ask every replica.
-    Records that nobody appended are none of its business. `twice` and `order` can be turned off.
+    Records that no client appended are not judged. `twice` and `order` can be turned off.
     """
     find_log = optional(log, argument)
     find_record = argument(record)
@@ -91,11 +91,11 @@ def no_acknowledged_append_lost(
             return _failed(
                 f"{counted(len({pair[:2] for pair in wrongs.lost}), f'acknowledged {append}')} lost",
                 f"acknowledged {append} lost",
-                [f"{at(one)}{word(item)} is gone: {clock.told(op)}" for one, item, op in wrongs.lost],
+                [f"{at(one)}{word(item)} is missing: {clock.described(op)}" for one, item, op in wrongs.lost],
             )
         if twice and wrongs.twice:
             return _failed(
-                f"{counted(len(wrongs.twice), 'record')} in a log too often",
+                f"{counted(len(wrongs.twice), 'record')} too often in a log",
                 f"{append} applied twice",
                 [f"{at(one)}{word(item)} is there {times} times" for one, item, times in wrongs.twice],
             )
@@ -104,7 +104,7 @@ def no_acknowledged_append_lost(
                 "records are not in the order of their appends",
                 "records out of order",
                 [
-                    f"{at(one)}{word(early)} is behind {word(late)}, which was begun when it had been acknowledged"
+                    f"{at(one)}{word(early)} comes after {word(late)}, whose append began after {word(early)} was acknowledged"
                     for one, early, late in wrongs.disordered
                 ],
             )
@@ -112,7 +112,7 @@ def no_acknowledged_append_lost(
             return _failed(
                 f"{counted(len(wrongs.refused), f'refused {append}')} in a log",
                 f"refused {append} took effect",
-                [f"{at(one)}{word(item)} is there: {clock.told(op)}" for one, item, op in wrongs.refused],
+                [f"{at(one)}{word(item)} is there: {clock.described(op)}" for one, item, op in wrongs.refused],
             )
         return wrongs.unread.verdict()
 
@@ -130,7 +130,7 @@ def _failed(text: str, symptom: str, lines: Sequence[str]) -> Verdict:
 
 
 def _records(appends: Iterable[Op], record: Callable[[Op], Any]) -> tuple[dict[Hashable, _Record], dict[Hashable, Op]]:
-    """What is known of each record that may be there, and those that must not."""
+    """The records that may be in the log, and the refused ones that must not be."""
     may: dict[Hashable, _Record] = {}
     refused: dict[Hashable, Op] = {}
     for item, ops in grouped(appends, record).items():

@@ -1,4 +1,4 @@
-"""What all ledgers share: the object that is registered, how fields of operations are found, and words for evidence."""
+"""Shared by all ledgers: the object that is registered, access to fields of operations, and texts for evidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from undermine.model.run import Op, RunView, Verdict
 
 Field = str | Callable[[Op], Any]
-"""Where something is found in an operation: the name of an argument (or of a part of its answer), or a function."""
+"""Where to find a value in an operation: the name of an argument (or of a part of its answer), or a function."""
 History = tuple[Op, ...]
 
 EVIDENCE_MAX = 10
@@ -27,9 +27,9 @@ class Unclear(Exception):
 
 
 class Ledger:
-    """A checker with a name; `settled`, where it makes sense, says why the final reads should be done again, or "".
+    """A checker with a name. `settled`, if it has one, returns the reason to repeat the final reads, or "".
 
-    A replica that lags behind catches up; what is lost does not come back: what such a ledger refuses is `lasting`.
+    A failure is `lasting` if waiting would not help: lost data does not come back, but a replica that lags catches up.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ def _patient(settled: Callable[[History], str]) -> Callable[[History], str]:
         try:
             return settled(history)
         except Unclear:
-            return ""  # reading again would not make it clearer
+            return ""  # another read would not add what is missing
 
     return answer
 
@@ -70,7 +70,7 @@ def _patient(settled: Callable[[History], str]) -> Callable[[History], str]:
 
 
 def argument(field: Field) -> Callable[[Op], Any]:
-    """How to find an argument of an operation."""
+    """A function that returns an argument of an operation."""
     if callable(field):
         return field
 
@@ -83,14 +83,14 @@ def argument(field: Field) -> Callable[[Op], Any]:
 
 
 def place(field: Field) -> Callable[[Op], Any]:
-    """How to find the replica that an operation was about: an argument, or the node it was sent to."""
+    """A function that returns the replica that an operation read: an argument, or the node that it was sent to."""
     if field == "node":
         return lambda op: op.args.get("node", op.node)
     return argument(field)
 
 
 def part(field: Field) -> Callable[[Op], Any]:
-    """How to find a part of an operation's answer."""
+    """A function that returns a part of an operation's answer."""
     if callable(field):
         return field
 
@@ -113,7 +113,7 @@ def items_of(found: Any, op: Op) -> Sequence[Any]:
 
 
 def frozen(value: Any) -> Hashable:
-    """The same for equal values, whatever they are made of."""
+    """A hashable form of the value; equal values have equal forms."""
     if isinstance(value, list | tuple):
         return tuple(map(frozen, value))
     if isinstance(value, dict):
@@ -124,13 +124,13 @@ def frozen(value: Any) -> Hashable:
 
 
 def need(ops: Sequence[Op], name: str) -> None:
-    """A ledger that sees nothing must not say that all is well."""
+    """Raise `Unclear` if there are no operations: a ledger that sees nothing must not pass."""
     if not ops:
         raise Unclear(f"the history has no operation {name!r}")
 
 
 def need_timed(ops: Sequence[Op], name: str) -> None:
-    """As `need`, for ledgers that ask what came first: without times all would be at once, and anything fine."""
+    """As `need`, for ledgers that compare times: without times all operations would be concurrent, and any answer fine."""
     need(ops, name)
     if not any(op.start_ns or op.end_ns for op in ops):
         raise Unclear(f"operation {name!r} is recorded without times; set start_ns and end_ns")
@@ -144,41 +144,41 @@ def final_reads(history: Iterable[Op], read: str) -> list[Op]:
 
 
 def last_round(reads: Iterable[Op], replica: Callable[[Op], Hashable]) -> dict[Hashable, Op | None]:
-    """For each replica that was read in the end its answer in the last look at all of them; None: it gave none.
+    """For each replica that was read at the end, its answer in the last pass over the replicas; None if it gave none.
 
-    Final reads are repeated until all is well, and what a replica said in an earlier look may be outdated by now. A look
-    ends where a replica is read that was read in it before, but for one that did not answer and is asked again at once.
+    Final reads are repeated until they succeed, so a replica's answer in an earlier pass may be outdated. A pass ends when a
+    replica is read a second time, unless it is asked again at once because it did not answer.
     """
     known: dict[Hashable, Op | None] = {}
-    look: dict[Hashable, Op | None] = {}
+    this_pass: dict[Hashable, Op | None] = {}
     last: Hashable = None
     for op in reads:
         who = replica(op)
         known.setdefault(who, None)
         if op.status == "pending":
             continue  # cut off with the end of the run
-        asked_again = who == last and look.get(who) is None
-        if who in look and not asked_again:
-            look = {}
-        look[who] = op if op.status == "ok" else None
+        asked_again = who == last and this_pass.get(who) is None
+        if who in this_pass and not asked_again:
+            this_pass = {}
+        this_pass[who] = op if op.status == "ok" else None
         last = who
-    return {**known, **look}
+    return {**known, **this_pass}
 
 
 def optional(field: Field, find: Callable[[Field], Callable[[Op], Any]]) -> Callable[[Op], Any]:
-    """What a field says of an operation; where none is named all operations are alike."""
+    """A function that returns the field of an operation; without a field, "" for every operation."""
     return find(field) if field else (lambda op: "")
 
 
 class Unread:
-    """What could not be told in the end: what nobody tried to read, and what was not answered."""
+    """Things that could not be judged at the end: those that no client read, and those whose reads got no answer."""
 
     def __init__(self) -> None:
         self.untried: list[str] = []
         self.unread: list[str] = []
 
     def answers(self, title: str, reads: Iterable[Op], by: Field) -> list[Op]:
-        """The answers of the last look, one for each replica if `by` tells them apart; what is missing is noted."""
+        """The answers of the last pass, one for each replica if `by` distinguishes them. Missing answers are noted."""
         replica = optional(by, place)
         found = last_round(reads, lambda op: frozen(replica(op)))
         self.untried += [] if found else [title]
@@ -186,12 +186,12 @@ class Unread:
         return [op for op in found.values() if op is not None]
 
     def verdict(self) -> Verdict:
-        """Of a ledger that found nothing wrong."""
+        """The verdict of a ledger that found no error."""
         missing = [*self.untried, *self.unread]
-        return Verdict.unknown(f"not readable in the end: {words(missing)}") if missing else Verdict.ok()
+        return Verdict.unknown(f"could not be read at the end: {words(missing)}") if missing else Verdict.ok()
 
     def waiting(self) -> str:
-        return f"not readable yet: {words(self.unread)}" if self.unread else ""
+        return f"cannot be read yet: {words(self.unread)}" if self.unread else ""
 
 
 def grouped(ops: Iterable[Op], key: Callable[[Op], Any]) -> dict[Hashable, list[Op]]:
@@ -201,11 +201,11 @@ def grouped(ops: Iterable[Op], key: Callable[[Op], Any]) -> dict[Hashable, list[
     return groups
 
 
-# --- words
+# --- texts
 
 
 def show(value: Any) -> str:
-    """Short and printable, whatever a target has answered."""
+    """A short printable text for any answer of a target."""
     if isinstance(value, frozenset):
         pairs = all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
         value = dict(value) if pairs else sorted(map(repr, value))
@@ -217,12 +217,12 @@ def show(value: Any) -> str:
 
 
 def word(value: Any) -> str:
-    """A name in a text: without quotes where it is plain."""
+    """The value as a name in a text, without quotes if it is plain."""
     return value if isinstance(value, str) and value.isprintable() and 0 < len(value) <= _SHOWN_MAX else show(value)
 
 
 def words(values: Iterable[Any]) -> str:
-    """Some names, and how many more there are."""
+    """The first few names, and the number of the others."""
     names = sorted(map(word, values))
     more = len(names) - _NAMES_SHOWN
     return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
@@ -233,14 +233,14 @@ def counted(number: int, noun: str) -> str:
 
 
 def bounded(lines: Sequence[str]) -> list[str]:
-    """At most so many lines of evidence; the last says what is left out."""
+    """At most `EVIDENCE_MAX` lines; the last one counts those left out."""
     if len(lines) <= EVIDENCE_MAX:
         return list(lines)
     return [*lines[: EVIDENCE_MAX - 1], f"and {len(lines) - EVIDENCE_MAX + 1} more"]
 
 
 class Clock:
-    """Times as people read them: seconds since the run's start."""
+    """Formats times as seconds since the start of the run."""
 
     def __init__(self, run: RunView) -> None:
         begun = (op.start_ns for op in run.history)
@@ -249,9 +249,9 @@ class Clock:
     def at(self, t_ns: int) -> str:
         return f"{(t_ns - self._zero_ns) / 1e9:.3f} s"
 
-    def told(self, op: Op) -> str:
+    def described(self, op: Op) -> str:
         """`put by c1 acknowledged at 1.203 s`."""
         if op.status == "ok":
             return f"{op.f} by {word(op.client)} acknowledged at {self.at(op.end_ns)}"
-        ending = {"fail": "refused", "unknown": "of unknown outcome", "pending": "without an answer"}[op.status]
+        ending = {"fail": "refused", "unknown": "with unknown outcome", "pending": "without an answer"}[op.status]
         return f"{op.f} by {word(op.client)} {ending}, begun at {self.at(op.start_ns)}"

@@ -1,4 +1,4 @@
-"""Jobs that are handed in and done by somebody: at most once, at least once, exactly once."""
+"""Jobs that clients submit and workers run: at most once, at least once, exactly once."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ Times = Literal["at most once", "at least once", "exactly once"]
 
 
 class _Done(NamedTuple):
-    """How often each job was certainly done, which may have been done besides, and when that was asked.
+    """How often each job was certainly done, which may also have been done, and when the results were read.
 
-    `unclear` says why a job that is not among them may be done all the same.
+    `unclear` is the reason why other jobs may be done too; "" if there is none.
     """
 
     times: Counter[Hashable]
     perhaps: set[Hashable]
-    asked_ns: int
+    read_ns: int
     unclear: str = ""
 
     def without(self, wanted: Iterable[Hashable]) -> tuple[list[Hashable], list[Hashable]]:
-        """Of those wanted: what was certainly not done, and what nobody knows."""
+        """The wanted jobs that were certainly not done, and those of which it is unknown."""
         missing = [one for one in wanted if not self.times[one]]
         return [one for one in missing if one not in self.perhaps], [one for one in missing if one in self.perhaps]
 
@@ -63,15 +63,15 @@ def runs_of_jobs(
     what: str = "job",
     name: str = "",
 ) -> Ledger:
-    """Each job is done so often.
+    """Each job is done as often as `times` says.
 
-    What was done is either the operations `run`, one an execution, recorded by workers; or the list that the final
-    operation `outputs` answers, of the jobs whose results are in place (with `by`: the lists of all replicas together).
-    What must be done is what `submit` acknowledged in the workload; or `of`, once any `submit` was acknowledged.
-    `what` is the word for a job in texts.
+    Jobs that were done are either the operations `run`, one for each execution, recorded by workers; or the list of jobs with
+    results that the final operation `outputs` answers (with `by`: the lists of all replicas together). Jobs that must be done
+    are those that `submit` acknowledged in the workload; or `of`, once any `submit` was acknowledged. `what` is the word for a
+    job in texts.
     """
     expected = tuple(frozen(one) for one in of)
-    _refuse_nonsense(times, submit, run, outputs, expected)
+    _check_arguments(times, submit, run, outputs, expected)
     find_job = argument(job)
     replica = optional(by, place)
 
@@ -81,8 +81,8 @@ def runs_of_jobs(
         answers = last_round(final_reads(history, outputs), lambda op: frozen(replica(op)))
         return _results(answers, answer, outputs)
 
-    def wanted(history: History, asked_ns: int) -> Iterable[Hashable]:
-        submits = [op for op in history if submit and op.f == submit and op.status == "ok" and op.end_ns < asked_ns]
+    def wanted(history: History, read_ns: int) -> Iterable[Hashable]:
+        submits = [op for op in history if submit and op.f == submit and op.status == "ok" and op.end_ns < read_ns]
         if expected:
             return expected if submits or not submit else ()
         return dict.fromkeys(frozen(find_job(op)) for op in submits if op.phase == "workload")
@@ -93,10 +93,10 @@ def runs_of_jobs(
         if submit or run:
             need(submits or [op for op in view.history if op.f == run], submit or run)
         by_job = {} if expected else grouped(submits, find_job)
-        told = {one: f" ({clock.told(ops[0])})" for one, ops in by_job.items()}
+        submitted = {one: f" ({clock.described(ops[0])})" for one, ops in by_job.items()}
 
         def fail(text: str, symptom: str, jobs: list[Hashable]) -> Verdict:
-            lines = [f"{word(one)}: {found.times[one]} times{told.get(one, '')}" for one in jobs]
+            lines = [f"{word(one)}: {found.times[one]} times{submitted.get(one, '')}" for one in jobs]
             return Verdict.fail(f"{counted(len(jobs), what)} {text}: {words(jobs)}", symptom, bounded(lines))
 
         if times != "at least once" and (often := [one for one, count in found.times.items() if count > 1]):
@@ -107,10 +107,10 @@ def runs_of_jobs(
             return Verdict.unknown(found.unclear) if found.unclear and outputs else Verdict.ok()
         if found.unclear:
             return Verdict.unknown(found.unclear)
-        never, perhaps = found.without(wanted(view.history, found.asked_ns))
+        never, perhaps = found.without(wanted(view.history, found.read_ns))
         if never:
             return fail("never done", f"{what} never done", never)
-        return Verdict.unknown(f"may have been done or not: {words(perhaps)}") if perhaps else Verdict.ok()
+        return Verdict.unknown(f"it is unknown whether these were done: {words(perhaps)}") if perhaps else Verdict.ok()
 
     def settled(history: History) -> str:
         found = done(history)
@@ -118,8 +118,8 @@ def runs_of_jobs(
             return found.unclear
         often = [one for one, count in found.times.items() if count > 1]
         if outputs and often and times != "at least once":
-            return f"there more than once: {words(often)}"  # one of two results may still be cleaned up
-        never, perhaps = found.without(() if times == "at most once" else wanted(history, found.asked_ns))
+            return f"present more than once: {words(often)}"  # one of two results may still be cleaned up
+        never, perhaps = found.without(() if times == "at most once" else wanted(history, found.read_ns))
         return f"not done yet: {words([*never, *perhaps])}" if never or perhaps else ""
 
     given = name or f"{submit or run or outputs}_{times.replace(' ', '_')}"
@@ -127,7 +127,7 @@ def runs_of_jobs(
     return Ledger(given, judge, None if at_most else settled, lasting=at_most)
 
 
-def _refuse_nonsense(times: str, submit: str, run: str, outputs: str, expected: tuple[Hashable, ...]) -> None:
+def _check_arguments(times: str, submit: str, run: str, outputs: str, expected: tuple[Hashable, ...]) -> None:
     if times not in get_args(Times):
         raise UserError(f"runs_of_jobs does not know {times!r}; write one of: {', '.join(get_args(Times))}")
     if bool(run) == bool(outputs):
@@ -137,7 +137,7 @@ def _refuse_nonsense(times: str, submit: str, run: str, outputs: str, expected: 
 
 
 def _executions(runs: list[Op], history: History, job: Callable[[Op], Any]) -> _Done:
-    """Workers recorded what they did. That a job was never done can be said only if there was time after the workload."""
+    """The jobs that workers recorded. A job counts as never done only if the run reached the final reads."""
     times = Counter(frozen(job(op)) for op in runs if op.status == "ok")
     perhaps = {frozen(job(op)) for op in runs if op.status in ("unknown", "pending")}
     final_ns = min((op.start_ns for op in history if op.phase == "final"), default=-1)
@@ -146,10 +146,10 @@ def _executions(runs: list[Op], history: History, job: Callable[[Op], Any]) -> _
 
 def _results(answers: dict[Hashable, Op | None], answer: Callable[[Op], Any], outputs: str) -> _Done:
     if not answers:
-        raise Unclear(f"{outputs} was not read in the end")
+        raise Unclear(f"{outputs} was not read at the end")
     read = [op for op in answers.values() if op is not None]
     times = Counter(frozen(one) for op in read for one in items_of(answer(op), op))
     silent = [who for who, op in answers.items() if op is None]
     where = f" of {words(silent)}" if any(silent) else ""
-    unclear = f"not readable in the end: {outputs}{where}" if silent else ""
+    unclear = f"could not be read at the end: {outputs}{where}" if silent else ""
     return _Done(times, set(), min((op.start_ns for op in read), default=0), unclear)

@@ -1,4 +1,4 @@
-"""Elections: a term has at most one leader, whoever is asked and whenever."""
+"""Elections: a term has at most one leader, for all clients and at all times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def one_leader_a_term(
 ) -> Ledger:
     """No two answers of `read` name different leaders of one term.
 
-    `term` and `leader` are parts of the answer, or functions of the operation; None or "" is no leader.
+    `term` and `leader` are parts of the answer, or functions of the operation; None or "" means that there is no leader.
     """
     reads = (read,) if isinstance(read, str) else tuple(read)
     find_term, find_leader = part(term), part(leader)
@@ -47,4 +47,4 @@ def one_leader_a_term(
 
 def _line(term: Hashable, leader: Hashable, op: Op, clock: Clock) -> str:
     where = f" at {word(op.node)}" if op.node else ""
-    return f"term {word(term)}: {word(leader)} leads, says {op.f} by {word(op.client)}{where} at {clock.at(op.end_ns)}"
+    return f"term {word(term)}: {word(leader)} leads, according to {op.f} by {word(op.client)}{where} at {clock.at(op.end_ns)}"

@@ -1,8 +1,8 @@
-"""Locks and leases: nobody is told to hold what another certainly holds, and fencing tokens grow.
+"""Locks and leases: no client is granted a lock that another certainly holds, and fencing tokens grow.
 
-A client certainly holds a lock from the moment it was told so until it begins to give it back, or until its lease may
-be over. Only what is certain counts: an acquisition of unknown outcome holds nothing, any try to release ends it, and a
-release of unknown outcome may take effect late, when its holder has the lock again.
+A client certainly holds a lock from the answer to its acquisition until it begins to release it, or until its lease may be
+over. Only certainty counts: an acquisition with unknown outcome holds nothing, any attempt to release ends the holding, and a
+release with unknown outcome may take effect late, when its client holds the lock again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Holding(NamedTuple):
 
 
 def acquired(op: Op) -> bool:
-    """An answer of False says that somebody else has it."""
+    """Was the lock granted? An answer of False means that another client holds it."""
     return op.value is not False
 
 
@@ -107,7 +107,7 @@ def _lease(lease_s: float | Field | None) -> Callable[[Op], float | None]:
 
 
 class _Releases:
-    """The releases of one lock by one holder, in the order they began; a lost one may come late."""
+    """The releases of one lock by one holder, in the order they began; a release without an answer may take effect late."""
 
     def __init__(self, ops: list[Op]) -> None:
         self._starts = sorted(op.start_ns for op in ops)
@@ -115,7 +115,7 @@ class _Releases:
         self._first_open_ns = min(open_ones, default=_FOR_EVER_NS)
 
     def after(self, start_ns: int) -> int:
-        """Until when what was granted to an operation that began then is certainly not released."""
+        """The time until which a grant to an operation that began at `start_ns` is certainly not released."""
         if self._first_open_ns < start_ns:
             return 0
         at = bisect_left(self._starts, start_ns)
@@ -125,7 +125,7 @@ class _Releases:
 def _holding(
     op: Op, lock: Hashable, holder: Hashable, releases: dict[Hashable, _Releases], lease_s: float | None
 ) -> _Holding:
-    """From its end to the next release; a lease may have begun when the operation did."""
+    """The holding from the operation's end to the next release; a lease may have begun when the operation did."""
     known = releases.get((lock, holder))
     released_ns = known.after(op.start_ns) if known else _FOR_EVER_NS
     return _Holding(op.end_ns, min(released_ns, _expired_ns(op, lease_s)), holder, op)
@@ -135,12 +135,12 @@ def _expired_ns(op: Op, lease_s: Any) -> int:
     if lease_s is None:
         return _FOR_EVER_NS
     if not isinstance(lease_s, int | float) or lease_s != lease_s:
-        raise Unclear(f"the lease of a {op.f} is no number of seconds: {show(lease_s)}")
+        raise Unclear(f"the lease of a {op.f} is not a number of seconds: {show(lease_s)}")
     return op.start_ns + int(min(lease_s * 1e9, _FOR_EVER_NS))
 
 
 def _overlaps(holdings: Iterable[_Holding]) -> list[tuple[_Holding, _Holding]]:
-    """Pairs of different holders; for each holding the one that lasts longest of those begun before."""
+    """Pairs of overlapping holdings of different holders: each holding with the longest of those that began before it."""
     found = []
     longest: dict[Hashable, _Holding] = {}  # at most two: the longest, and the longest of another holder
     for one in sorted((h for h in holdings if h.begin_ns < h.end_ns), key=lambda h: h.begin_ns):
@@ -159,7 +159,7 @@ Granted = tuple[Op, Hashable, Any]
 
 
 def _not_growing(granted: list[Granted]) -> list[tuple[Granted, Granted]]:
-    """Pairs of which the second began when the first was over, and has no higher token."""
+    """Pairs in which the second began after the first had ended and doesn't have a higher token."""
     known = sorted((each for each in granted if each[2] is not None), key=lambda each: each[0].end_ns)
     ends = [op.end_ns for op, _, _ in known]
     highest = list(accumulate(known, _higher))
@@ -169,7 +169,7 @@ def _not_growing(granted: list[Granted]) -> list[tuple[Granted, Granted]]:
         if not before:
             continue
         top = highest[before - 1]
-        again = top[1] == each[1] and top[2] == each[2]  # who has it already may be told so again
+        again = top[1] == each[1] and top[2] == each[2]  # a holder may be granted the lock again with the same token
         if not again and _higher(top, each) is top:
             found.append((top, each))
     return found
@@ -181,14 +181,14 @@ def _higher(one: Granted, other: Granted) -> Granted:
         return other if other[2] > one[2] else one
     except TypeError:
         raise Unclear(
-            f"tokens that cannot be compared: {show(one[2])}, {show(other[2])}; make numbers of them"
+            f"tokens that cannot be compared: {show(one[2])}, {show(other[2])}; return numbers"
         ) from None
 
 
 def _overlap_line(lock: Hashable, one: _Holding, other: _Holding, *, clock: Clock, named: bool) -> str:
-    until = "for ever" if one.end_ns == _FOR_EVER_NS else f"until {clock.at(one.end_ns)}"
+    until = "forever" if one.end_ns == _FOR_EVER_NS else f"until {clock.at(one.end_ns)}"
     return (
-        f"{f'{word(lock)}: ' if named else ''}{word(one.holder)} has it from {clock.at(one.begin_ns)} {until}, "
+        f"{f'{word(lock)}: ' if named else ''}{word(one.holder)} holds it from {clock.at(one.begin_ns)} {until}, "
         f"{word(other.holder)} from {clock.at(other.begin_ns)}"
     )
 

@@ -1,8 +1,8 @@
 """Keys that hold one value: no acknowledged write is lost, and no read is stale.
 
-A read may give the value of every write that may have been the last one when it was read: one that had begun by the
-read's end, and after whose end no other write began that was acknowledged before the read began. A write of unknown
-outcome has no end. Reads do not order writes here, so a history that passes may still not be linearizable.
+A read may return the value of every write that may have been the last one: a write that had begun by the read's end, and after
+whose end no other write began that was acknowledged before the read began. A write with unknown outcome has no end. Reads do
+not order writes here, so a history that passes may still not be linearizable.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class _Anything:
 
 
 ANYTHING: Any = _Anything()
-"""What a key holds before it is written, where that is not known."""
+"""The initial value of a key if it is unknown."""
 
 Wrong = Literal["", "overwritten", "refused", "unwritten"]
 
 
-class Vocabulary(NamedTuple):
-    """The operations of a register by their names, and where key and value are."""
+class RegisterOps(NamedTuple):
+    """The names of a register's operations, and where to find key and value in them."""
 
     write: str
     read: str
@@ -67,7 +67,7 @@ class Vocabulary(NamedTuple):
 
 
 class _Candidates:
-    """The writes of one value (by one client): did one begin by a moment and not end before another?"""
+    """The writes of one value (by one client): finds one that began by one time and did not end before another."""
 
     def __init__(self, spans: list[tuple[int, int]]) -> None:
         spans.sort()
@@ -80,7 +80,7 @@ class _Candidates:
 
 
 class _Acknowledged:
-    """Acknowledged writes: which one began last of those that were acknowledged before a moment?"""
+    """Acknowledged writes: finds the one that began last among those acknowledged before a time."""
 
     def __init__(self, ops: list[Op]) -> None:
         ops.sort(key=lambda op: op.end_ns)
@@ -97,9 +97,9 @@ def _begun_later(one: Op, other: Op) -> Op:
 
 
 class Register:
-    """All writes of one key, ready for the question whether a read may have given what it gave."""
+    """All writes of one key, indexed to decide whether a read may have returned its value."""
 
-    def __init__(self, writes: Iterable[Op], how: Vocabulary, session: bool = False) -> None:
+    def __init__(self, writes: Iterable[Op], how: RegisterOps, session: bool = False) -> None:
         spans: dict[Hashable, dict[str, list[tuple[int, int]]]] = {}
         acknowledged: dict[str, list[Op]] = {}
         self._session = session
@@ -121,19 +121,19 @@ class Register:
         self._acknowledged = {who: _Acknowledged(ops) for who, ops in acknowledged.items()}
 
     def last_acknowledged(self, read: Op) -> Op | None:
-        """The write that began last of those that the read must not miss."""
+        """The write that began last among those that the read must not miss."""
         acknowledged = self._acknowledged.get(read.client if self._session else "")
         return acknowledged.latest_before(read.start_ns) if acknowledged else None
 
     def wrong(self, value: Hashable, read: Op) -> Wrong:
-        """Why the read cannot have given this; "" if it can."""
+        """The reason why the read cannot have returned this value; "" if it can."""
         last = self.last_acknowledged(read)
         if last is None and self._initial in (ANYTHING, value):
             return ""
         reader = read.client if self._session else ""
         writers = self._writers.get(value, {})
         for who, candidates in writers.items():
-            # In a session only a client's own writes are in order: another's may come later than the clock says.
+            # A session orders only the client's own writes: another client's may become visible later than the clock says.
             since_ns = last.start_ns if last is not None and who == reader else 0
             if candidates.any_alive(read.end_ns, since_ns):
                 return ""
@@ -163,11 +163,11 @@ def no_acknowledged_write_lost(
     answer: Callable[[Op], Any] = answer_of,
     name: str = "",
 ) -> Ledger:
-    """In the end each key has a value that may have been written last. `by` if the final reads ask every replica."""
-    how = Vocabulary(write, read, delete, argument(key), argument(value), answer, initial, absent)
+    """At the end, each key has a value that may have been written last. `by` if the final reads ask every replica."""
+    how = RegisterOps(write, read, delete, argument(key), argument(value), answer, initial, absent)
 
     def look(history: History) -> tuple[list[_Mistake], Unread]:
-        """What is wrong, and what could not be told."""
+        """The wrong reads, and the keys that could not be read."""
         writes = [op for op in history if op.f in how.writes]
         need_timed(writes, write)
         reads = grouped(final_reads(history, read), how.key)
@@ -210,7 +210,7 @@ def no_stale_read(
 
     `session`: only the reader's own writes, for a store that promises no more than that.
     """
-    how = Vocabulary(write, read, delete, argument(key), argument(value), answer, initial, absent)
+    how = RegisterOps(write, read, delete, argument(key), argument(value), answer, initial, absent)
 
     def judge(run: RunView) -> Verdict:
         writes = [op for op in run.history if op.f in how.writes]
@@ -228,15 +228,15 @@ def no_stale_read(
     return Ledger(name or f"no_stale_{read}", judge)
 
 
-def _mistake(register: Register, key: Hashable, read: Op, how: Vocabulary) -> _Mistake | None:
+def _mistake(register: Register, key: Hashable, read: Op, how: RegisterOps) -> _Mistake | None:
     seen = how.answer(read)
     if wrong := register.wrong(frozen(seen), read):
         return _Mistake(wrong, key, read, seen, register.last_acknowledged(read))
     return None
 
 
-def _lost(mistakes: list[_Mistake], run: RunView, how: Vocabulary) -> Verdict:
-    """Whatever else is there: what was acknowledged is not."""
+def _lost(mistakes: list[_Mistake], run: RunView, how: RegisterOps) -> Verdict:
+    """The verdict on wrong final reads: an acknowledged write is lost, whatever value is there instead."""
     lost = [mistake for mistake in mistakes if mistake.missed is not None and mistake.wrong != "refused"]
     if not lost:
         return _strange(mistakes, run, how)
@@ -249,7 +249,7 @@ def _lost(mistakes: list[_Mistake], run: RunView, how: Vocabulary) -> Verdict:
     )
 
 
-def _stale(mistakes: list[_Mistake], run: RunView, how: Vocabulary) -> Verdict:
+def _stale(mistakes: list[_Mistake], run: RunView, how: RegisterOps) -> Verdict:
     stale = [mistake for mistake in mistakes if mistake.wrong == "overwritten"]
     if not stale:
         return _strange(mistakes, run, how)
@@ -260,25 +260,26 @@ def _stale(mistakes: list[_Mistake], run: RunView, how: Vocabulary) -> Verdict:
     )
 
 
-def _strange(mistakes: list[_Mistake], run: RunView, how: Vocabulary) -> Verdict:
-    """Reads of what was refused, or of what nobody had begun to write."""
+def _strange(mistakes: list[_Mistake], run: RunView, how: RegisterOps) -> Verdict:
+    """The verdict on reads of a refused value, or of a value that no client had begun to write."""
     refused = [mistake for mistake in mistakes if mistake.wrong == "refused"]
     some = refused or mistakes
-    symptom = f"refused {how.write} took effect" if refused else f"{how.read} gives what nobody wrote"
+    symptom = f"refused {how.write} took effect" if refused else f"{how.read} returns a value that nobody wrote"
     keys = words({mistake.key for mistake in some})
     return Verdict.fail(f"{symptom}: {keys}", symptom=symptom, evidence=_evidence(some, run, how))
 
 
-def _evidence(mistakes: list[_Mistake], run: RunView, how: Vocabulary) -> list[str]:
+def _evidence(mistakes: list[_Mistake], run: RunView, how: RegisterOps) -> list[str]:
     clock = Clock(run)
     return bounded([_line(mistake, clock, how) for mistake in mistakes])
 
 
-def _line(mistake: _Mistake, clock: Clock, how: Vocabulary) -> str:
+def _line(mistake: _Mistake, clock: Clock, how: RegisterOps) -> str:
     read, missed = mistake.read, mistake.missed
     where = f" at {word(read.node)}" if read.node else ""
-    saw = f"{word(mistake.key)}: {read.f} by {word(read.client)}{where} at {clock.at(read.start_ns)} gave {show(mistake.value)}"
+    reader = f"{read.f} by {word(read.client)}{where} at {clock.at(read.start_ns)}"
+    saw = f"{word(mistake.key)}: {reader} returned {show(mistake.value)}"
     if missed is None:
         return saw
     value = "" if missed.f == how.delete else f"{show(how.value(missed))}: "
-    return f"{saw}, not {value}{clock.told(missed)}" if value else f"{saw} in spite of {clock.told(missed)}"
+    return f"{saw}, not {value}{clock.described(missed)}" if value else f"{saw} despite {clock.described(missed)}"

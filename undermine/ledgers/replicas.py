@@ -1,4 +1,4 @@
-"""Replicas of the same thing: once all is healed and settled, they agree."""
+"""Replicas of the same thing agree after healing and settling."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from undermine.ledgers.base import (
 from undermine.model.run import Op, RunView, Verdict
 
 
-class _Look(NamedTuple):
-    """What the replicas said of one thing in the end; None: nothing."""
+class _LastAnswers(NamedTuple):
+    """The replicas' last answers about one thing; None for a replica that did not answer."""
 
     thing: Hashable
     answers: dict[Hashable, Op | None]
@@ -43,10 +43,10 @@ def replicas_agree(
     view: Callable[[Any], Any] | None = None,
     name: str = "",
 ) -> Ledger:
-    """In the end every replica that was read gives the same answer.
+    """At the end, every replica that was read gives the same answer.
 
-    `by`: which replica an operation has read. `key` if several things were read. `view`: what of an answer must agree;
-    `unordered`: lists that differ only in their order do.
+    `by`: the replica that an operation read. `key` if several things were read. `view`: the part of an answer that must agree.
+    `unordered`: lists agree if they differ only in their order.
     """
     replica = place(by)
     thing = optional(key, argument)
@@ -57,14 +57,14 @@ def replicas_agree(
             value = sorted(map(frozen, value), key=repr)
         return frozen(value)
 
-    def look(history: History) -> list[_Look]:
+    def look(history: History) -> list[_LastAnswers]:
         reads = final_reads(history, read)
         need(reads, read)
         looks = []
         for one, ops in grouped(reads, thing).items():
             answers = last_round(ops, lambda op: frozen(replica(op)))
             differ = len({seen(op) for op in answers.values() if op is not None}) > 1
-            looks.append(_Look(one, answers, differ))
+            looks.append(_LastAnswers(one, answers, differ))
         return looks
 
     def judge(run: RunView) -> Verdict:
@@ -78,7 +78,7 @@ def replicas_agree(
                 evidence=bounded(_evidence(apart, run, bool(key))),
             )
         if silent := _silent(looks):
-            return Verdict.unknown(f"without an answer to {read} in the end: {words(silent)}")
+            return Verdict.unknown(f"no answer to {read} at the end from {words(silent)}")
         if all(len(one.answers) < 2 for one in looks):
             return Verdict.unknown(f"only one replica was asked for {read}")
         return Verdict.ok()
@@ -88,19 +88,19 @@ def replicas_agree(
         if any(one.differ for one in looks):
             return f"replicas do not agree on {read} yet"
         silent = _silent(looks)
-        return f"without an answer to {read}: {words(silent)}" if silent else ""
+        return f"no answer to {read} from {words(silent)}" if silent else ""
 
     return Ledger(name or f"replicas_agree_on_{read}", judge, settled, lasting=False)
 
 
-def _silent(looks: list[_Look]) -> set[Hashable]:
+def _silent(looks: list[_LastAnswers]) -> set[Hashable]:
     return {who for one in looks for who, op in one.answers.items() if op is None}
 
 
-def _evidence(apart: list[_Look], run: RunView, named: bool) -> list[str]:
+def _evidence(apart: list[_LastAnswers], run: RunView, named: bool) -> list[str]:
     clock = Clock(run)
     return [
-        f"{f'{word(one.thing)}: ' if named else ''}{word(who)} says {show(op.value)} at {clock.at(op.start_ns)}"
+        f"{f'{word(one.thing)}: ' if named else ''}{word(who)} returned {show(op.value)} at {clock.at(op.start_ns)}"
         for one in apart
         for who, op in one.answers.items()
         if op is not None

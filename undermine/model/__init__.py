@@ -1,1 +1,1 @@
-"""The nouns of the project. This package imports nothing else of ours and never touches a process or a socket."""
+"""The nouns of the project. This package imports no other part of Undermine and never touches a process or a socket."""

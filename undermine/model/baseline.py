@@ -1,4 +1,4 @@
-"""Baseline: what runs without a fault, and with a harmless one, look like."""
+"""Baseline: how the target behaves in fault-free and benign runs."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import msgspec
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """Learnt once a campaign, from its fault-free runs and from runs with a fault at rest. Empty: nothing is known."""
+    """Learnt once in a campaign, from its fault-free and benign runs. Empty: nothing is known."""
 
     runs: int = 0
-    """Fault-free runs that were learnt from."""
+    """The number of fault-free runs that it is learnt from."""
     benign: int = 0
-    """Runs with a fault at rest that were learnt from."""
+    """The number of benign runs that it is learnt from."""
     failed: int = 0
-    """Fault-free runs that failed: above 0 the workload is flaky."""
+    """The number of fault-free runs that failed: above 0, the workload is flaky."""
     failed_as: tuple[str, ...] = ()
     """Their symptoms."""
     templates: tuple[str, ...] = ()
-    """Log lines, as drain3 has generalised them: words, and `<*>` for what varies."""
+    """Log lines as drain3 generalises them: words, and `<*>` for the parts that vary."""
     slowest_s: dict[str, float] = {}
-    """How long the slowest successful operation of each kind took without a fault."""
+    """Seconds of the slowest successful operation of each kind without a fault."""
     workload_s: float = 0.0
-    """The longest workload without a fault."""
+    """Seconds of the longest workload without a fault."""
     settle_s: float = 0.0
-    """The longest settling without a fault."""
+    """Seconds of the longest settling without a fault."""
     recovery_s: float = 0.0
-    """The longest settling after a fault at rest: how slow the target's own timers are."""
+    """Seconds of the longest settling after a fault at rest. It shows how slow the target's own timers are."""
 
     @property
     def flaky(self) -> str:
-        """Said of the workload, if it is."""
+        """The sentence that says how flaky the workload is ("" if it is not)."""
         total = self.runs + self.failed
         return f"{self.failed} of {total} fault-free runs failed ({', '.join(self.failed_as)})" if self.failed else ""

@@ -1,8 +1,8 @@
-"""Reads event files as protocol/README.md defines them. Never raises on what an agent, or a crash, left behind.
+"""Reads event files as protocol/README.md defines them. Never raises on files that an agent or a crash damaged.
 
-A file is read in two steps: where its records are is found out first, then events are put together as columns, since a
-definition may stand in another chunk than its use. What is whole is kept; what is not is said in `problems`,
-with file name and offset. Texts and stacks are shared by all events of a run.
+A file is read in two steps, since a definition may stand in another chunk than its use: the first finds the records, the
+second assembles events as columns. Whole records are kept; damaged ones are reported in `problems` with file name and
+offset. All events of a run share their texts and stacks.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _Rows = npt.NDArray[Any]
 
 
 class _Process(msgspec.Struct, frozen=True):
-    """What the process record says."""
+    """The content of the process record."""
 
     node: str
     role: str
@@ -73,7 +73,7 @@ class _Process(msgspec.Struct, frozen=True):
 
 
 class _Problems:
-    """The first few problems of a file, and how many more there were."""
+    """The first few problems of a file, and the number of the others."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -91,7 +91,7 @@ class _Problems:
 
 
 class _Records:
-    """Everything that was found in one file, not yet put together."""
+    """The records of one file, before they are assembled."""
 
     def __init__(self, problems: _Problems) -> None:
         self.problems = problems
@@ -99,7 +99,7 @@ class _Records:
         self.strings: dict[int, str] = {0: ""}
         self.frames: dict[int, tuple[int, int]] = {}
         self.stacks: dict[int, tuple[int, ...]] = {}
-        self.begins, self.ends = array("q"), array("q")  # where they are
+        self.begins, self.ends = array("q"), array("q")  # their offsets
         self.receipts: list[tuple[tuple[int, int, int, int, int, int], int]] = []
 
     def read(self, data: _Data) -> None:
@@ -109,7 +109,7 @@ class _Records:
                 self._read_chunk(data, start + len(MAGIC), end)
             elif data[start:end].strip(b"\0"):
                 self.problems.add(start, "not a chunk of events")
-            # else: the process ended between getting the chunk and marking it
+            # else: the process ended after it had got the chunk and before it marked it
         if not data:
             self.problems.add(0, "the file is empty")
         elif len(data) % CHUNK:
@@ -133,7 +133,7 @@ class _Records:
             position += size
 
     def _read_rare(self, kind: int, body: bytes, position: int) -> None:
-        """Records that are few: the process, definitions and receipts."""
+        """Read a record of a rare type: the process, a definition or a receipt."""
         try:
             if kind == _PROCESS:
                 self.process = msgspec.json.decode(body, type=_Process)
@@ -159,7 +159,7 @@ class _Records:
             text = raw.decode()
         except UnicodeDecodeError:
             text = raw.decode(errors="backslashreplace")
-            # A text that was cut to its maximum may end within a character.
+            # A text that the agent cut to its maximum length may end within a character.
             if len(raw) < 3990:
                 self.problems.add(position, f"text {number} is not UTF-8")
         if number == 0:
@@ -169,7 +169,7 @@ class _Records:
 
 
 class _Assembler:
-    """Puts the records of one file together."""
+    """Assembles the records of one file."""
 
     def __init__(self, records: _Records, name: str) -> None:
         self.records = records
@@ -185,7 +185,7 @@ class _Assembler:
         return AgentInfo(**fields)
 
     def give(self, data: _Data, maker: ColumnMaker) -> None:
-        """Give all events to the one who makes columns."""
+        """Add all events to the columns of the run."""
         number = maker.process(self.info)
         begins, positions = self._once(data, self.records.begins, _BEGIN_ROW, "sequence number {} is used twice")
         ends = self._ends(data, begins["seq"])
@@ -216,7 +216,7 @@ class _Assembler:
         maker.block(block)
 
     def _once(self, data: _Data, positions: array[int], kind: np.dtype[Any], twice: str) -> tuple[_Rows, _Rows]:
-        """The rows of one kind, by sequence number, each number once: the first counts."""
+        """The rows of one kind, ordered by sequence number, and their offsets. For duplicate numbers the first row counts."""
         where = np.frombuffer(positions, np.int64)
         rows = _rows_at(data, where, kind)
         _, first = np.unique(rows["seq"], return_index=True)
@@ -225,7 +225,7 @@ class _Assembler:
         return rows[first], where[first]
 
     def _ends(self, data: _Data, seqs: _Rows) -> _Rows:
-        """The end of each operation, nothing but zeros where it has none. `seqs` are in order."""
+        """The end of each operation, or a row of zeros if it has none. `seqs` are in order."""
         ends, positions = self._once(data, self.records.ends, _END_ROW, "operation {} ends twice")
         found = np.zeros(len(seqs), _END_ROW)
         if len(seqs):
@@ -239,7 +239,7 @@ class _Assembler:
         return found
 
     def _stacks(self, begins: _Rows, positions: _Rows, maker: ColumnMaker) -> _Rows:
-        """The stack of each event as a number of the run."""
+        """The number of each event's stack in the run."""
         used, first = np.unique(begins["stack"], return_index=True)
         known = {
             number: maker.stacks.number(self._resolve(number, int(positions[row])))
@@ -264,7 +264,7 @@ class _Assembler:
         return text, line
 
     def receipts(self) -> list[Receipt]:
-        """One for each step and operation: a hold writes its receipt when it begins and again when it ends."""
+        """One receipt for each step and operation: for a delay, the agent writes one when it begins and another when it ends."""
         strings = self.records.strings
         found: dict[tuple[int, int], Receipt] = {}
         for (seq, t_ns, step, held_ns, action, detail), position in self.records.receipts:
@@ -278,14 +278,14 @@ class _Assembler:
 
 
 class _Lookup:
-    """Numbers of a file as numbers of the run."""
+    """Translates the numbers of a file into numbers of the run."""
 
     def __init__(self, known: dict[int, int]) -> None:
         self._keys = np.array(sorted(known), np.uint32)
         self._values = np.array([known[key] for key in sorted(known)], np.int32)
 
     def numbers(self, of: _Rows) -> tuple[_Rows, _Rows]:
-        """What each one is in the run, 0 for what is not defined, and which ones are."""
+        """The number of each one in the run (0 if it is not defined), and whether it is defined."""
         if not len(self._keys):
             return np.zeros(len(of), np.int32), np.zeros(len(of), bool)
         at = np.minimum(np.searchsorted(self._keys, of), len(self._keys) - 1)
@@ -294,7 +294,7 @@ class _Lookup:
 
 
 def _rows_at(data: _Data, positions: _Rows, kind: np.dtype[Any]) -> _Rows:
-    """The bodies of records of one kind, which has a length of its own."""
+    """The bodies of the records of one kind with a fixed length."""
     if not len(positions):
         return np.empty(0, kind)
     windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), kind.itemsize)
@@ -312,7 +312,7 @@ def read_events(path: Path) -> tuple[list[Event], AgentInfo | None, list[Receipt
 
 
 def _read_file(path: Path, maker: ColumnMaker) -> list[Receipt]:
-    """Give the events of one file to the one who makes columns, and its problems; its receipts are left."""
+    """Add the events and problems of one file to the columns of the run, and return its receipts."""
     problems = _Problems(path.name)
     records = _Records(problems)
     data: _Data = b""
@@ -329,7 +329,7 @@ def _read_file(path: Path, maker: ColumnMaker) -> list[Receipt]:
 
 
 def read_agent(path: Path) -> AgentInfo | None:
-    """What a process that may still run said of itself when its agent loaded: at the beginning of its file."""
+    """What a process reported about itself when its agent was loaded: the beginning of its file. The process may still run."""
     problems = _Problems(path.name)
     records = _Records(problems)
     try:
@@ -341,7 +341,7 @@ def read_agent(path: Path) -> AgentInfo | None:
 
 
 def _bytes_of(path: Path) -> _Data:
-    """The file's content, unpacked if it was packed; never more than a machine can hold."""
+    """The file's content, unpacked if it was packed, at most `UNPACKED_BYTES_MAX`."""
     if path.suffix == PACKED:
         with gzip.GzipFile(path) as stream:
             return stream.read(UNPACKED_BYTES_MAX)
@@ -350,7 +350,7 @@ def _bytes_of(path: Path) -> _Data:
 
 
 def pack(trace_dir: Path) -> None:
-    """Compress the event files of a run that is over: they are mostly room that was never written to."""
+    """Compress the event files of a run that has ended: most of their space was never written to."""
     for path in trace_dir.glob("*.events"):
         packed = path.with_name(path.name + PACKED)
         packed.write_bytes(gzip.compress(path.read_bytes(), compresslevel=1, mtime=0))
@@ -395,7 +395,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _from_name(name: str) -> tuple[str, int, int]:
-    """Node, incarnation and pid by the file's name NODE.INCARNATION.PID.events, where it says nothing itself."""
+    """Node, incarnation and pid from the file's name NODE.INCARNATION.PID.events, for a file without a process record."""
     parts = name.removesuffix(PACKED).rsplit(".", 3)
     if len(parts) == 4 and parts[1].isdecimal() and parts[2].isdecimal() and len(parts[1] + parts[2]) < 30:
         return parts[0], int(parts[1]), int(parts[2])

@@ -1,6 +1,6 @@
-"""All events of a run as columns: what the analysis of large traces works on, without an object for each event.
+"""All events of a run as columns, so that the analysis of large traces needs no object for each event.
 
-Texts and stacks are numbers that count in the whole run; `Event` objects are made from a row only where one is wanted.
+Texts and stacks are numbers that are valid in the whole run; `Event` objects are created from rows on demand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_STACK = ("?:?#0",)
 
 
 class Names:
-    """Texts, or other things that can be compared, with a number for each; 0 is the first."""
+    """Texts, or other hashable values, with a number for each; 0 is the first."""
 
     def __init__(self, first: Any) -> None:
         self.all: list[Any] = [first]
@@ -39,7 +39,7 @@ class Names:
 
 
 _SHARED = "@mp:"
-"""In the name of what processes share, behind what it is."""
+"""The part of a resource's name that says that processes share it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Columns:
 
     @cached_property
     def shared(self) -> npt.NDArray[np.bool_]:
-        """By number of a text whether it names something that processes share, as the locks of `multiprocessing`."""
+        """For each number of a text: does it name something that processes share, such as a lock of `multiprocessing`?"""
         return np.array([_SHARED in text for text in self.strings], bool)
 
     def id_of(self, text: str) -> int:
@@ -100,7 +100,7 @@ class Columns:
         return next(self.events([row]))
 
     def events(self, rows: Sequence[int] | Numbers | None = None) -> Iterator[Event]:
-        """The events of some rows, or of all."""
+        """The events of these rows, or of all rows."""
         columns = [getattr(self, name) for name in (*WIDE, *NARROW)]
         if rows is not None:
             columns = [column[np.asarray(rows, np.int64)] for column in columns]
@@ -130,7 +130,7 @@ class Columns:
 
     @classmethod
     def of(cls, events: Iterable[Event], processes: Sequence[AgentInfo] = ()) -> Columns:
-        """Columns of events that are at hand; processes that are not given are made from what the events say."""
+        """Columns of these events. Missing processes are created from the events."""
         maker = ColumnMaker()
         for process in processes:
             maker.process(process)
@@ -140,7 +140,7 @@ class Columns:
 
 
 class ColumnMaker:
-    """Puts columns together: from single events, or from whole blocks of them."""
+    """Builds columns from single events or from whole blocks of them."""
 
     def __init__(self) -> None:
         self.strings = Names("")
@@ -152,7 +152,7 @@ class ColumnMaker:
         self._blocks: list[dict[str, Any]] = []
 
     def process(self, process: AgentInfo) -> int:
-        """The number of a process."""
+        """Add a process and return its number."""
         self._known[process.node, process.incarnation, process.pid] = len(self.processes)
         self.processes.append(process)
         return len(self.processes) - 1
@@ -168,7 +168,7 @@ class ColumnMaker:
         self._rows.append((*wide, *map(text, texts), self.stacks.number(stack), process))
 
     def block(self, columns: dict[str, Any]) -> None:
-        """Many events at once: an array for each of WIDE and NARROW."""
+        """Add many events at once: an array for each of WIDE and NARROW."""
         self._blocks.append(columns)
 
     def columns(self) -> Columns:
@@ -196,7 +196,7 @@ class ColumnMaker:
         )
 
     def _order(self, found: dict[str, Any]) -> Numbers:
-        """By time; ties by process and sequence, so that the order is the same each time."""
+        """The order by time. Process and sequence number break ties, so that the order is the same each time."""
         ranks = np.zeros(len(self.processes) or 1, np.int32)
         keys = [(process.node, process.pid) for process in self.processes]
         ranks[sorted(range(len(keys)), key=keys.__getitem__)] = range(len(keys)) if keys else 0

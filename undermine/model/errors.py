@@ -1,13 +1,13 @@
-"""The one error class for mistakes that a user can make and mend.
+"""The one error class for mistakes that a user can make and fix.
 
-Everything that is not a `UserError` is a defect of ours and may crash with a trace.
+Every other exception is a bug in Undermine and may end with a traceback.
 """
 
 from __future__ import annotations
 
 
 class UserError(Exception):
-    """A mistake of the user's; the text is one clear sentence that says what to do."""
+    """The user made a mistake; the text is one clear sentence that says what to do."""
 
     exit_code = 2
 
@@ -21,7 +21,7 @@ class ClusterError(UserError):
 class Interrupted(BaseException):
     """The user asked the tool to stop; everything stored so far stays and can be resumed.
 
-    Like KeyboardInterrupt it is no `Exception`, so that nobody takes it for a failure of what was going on.
+    Like KeyboardInterrupt it isn't an `Exception`, so that no handler takes it for a failure of the interrupted work.
     """
 
     exit_code = 130

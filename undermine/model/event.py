@@ -1,4 +1,4 @@
-"""Event and Trace: what an agent observed in one run, ordered by the machine's one monotonic clock."""
+"""Event and Trace: everything that agents observed in one run, ordered by the machine's monotonic clock."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 GOT = "db.got"
-"""What a store gave: it follows its operation and is none itself."""
+"""The answer of an external store. It follows its operation and isn't an operation itself."""
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One immutable observed fact.
+    """One recorded occurrence of an operation.
 
     `target` is a template that recurs across runs (ids and numbers masked); `resource` is the raw name
-    it was made from. `end_ns` is 0 while an operation has not returned: a killed process leaves such events.
+    behind it. `end_ns` is 0 if the operation has not returned: a killed process leaves such events.
     """
 
     node: str
@@ -47,7 +47,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class AgentInfo(msgspec.Struct, frozen=True):
-    """What one process said of itself when its agent loaded."""
+    """What one process reported about itself when its agent was loaded."""
 
     node: str
     incarnation: int
@@ -57,18 +57,18 @@ class AgentInfo(msgspec.Struct, frozen=True):
     version: int
     capabilities: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
-    """Families of operations that it does not see."""
+    """Families of operations that it does not observe."""
     executable: str = ""
     """The interpreter that it runs in."""
     why_slow: str = ""
-    """Why it has no accelerator, if there is one for its kind."""
+    """Why it runs without an accelerator ("" if it has one or needs none)."""
     role: str = ""
     ppid: int = 0
     """The process that started it."""
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """All events of one run, ordered by time, and what could not be read of them."""
+    """All events of one run, ordered by time, and the problems that reading them met."""
 
     events: tuple[Event, ...] = ()
     agents: tuple[AgentInfo, ...] = ()
@@ -82,7 +82,7 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 def functions(stack: Iterable[str]) -> tuple[str, ...]:
-    """The functions of a call stack, in its order: `loc`s without the place in them."""
+    """The functions of a call stack, in its order: call sites without their ordinals."""
     return tuple(loc.partition("#")[0] for loc in stack)
 
 

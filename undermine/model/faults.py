@@ -1,7 +1,7 @@
 """The kinds of faults: one struct and one row of `FAULT_KINDS` for each. A closed set.
 
 To add a kind, add its struct to `Fault`, its name to `FaultName` and its row to `FAULT_KINDS`. mypy then names the code that must
-carry it out, and `tests/model/test_faults.py` says what else is missing.
+carry it out, and `tests/model/test_fault_kinds.py` says what else is missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finding: failing runs judged to be the same bug; Outcome: what of a run is needed to judge so."""
+"""Finding: failing runs judged to be the same bug. JudgedRun: the part of a run that this judgement needs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord, RunStatus, SlowOp, Verdict
 
 Landing = tuple[int, Point]
-"""A step that fired, and the point at which it did."""
+"""The number of a step that fired, and the point at which it fired."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """How a run ended, and where its steps fired."""
+class JudgedRun(msgspec.Struct, frozen=True):
+    """The status and symptom of a run, and where its steps fired."""
 
     run: int
     strategy: str
@@ -33,7 +33,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def landings(record: RunRecord) -> tuple[Landing, ...]:
-    """Every step that took effect, and where; where no moment was recorded, at the point that its trigger names."""
+    """Every step that took effect, with its point; without a recorded moment, the point that its trigger names."""
     points: dict[int, Point] = {}
     for moment in record.moments:
         points.setdefault(moment.step, moment.point)
@@ -47,7 +47,7 @@ def landings(record: RunRecord) -> tuple[Landing, ...]:
 
 
 def as_planned(landed: Sequence[Landing], plan: Plan) -> tuple[Landing, ...]:
-    """Where steps fired, without what the plan leaves open: which node, or what the operation works on."""
+    """The landings without the keys that the plan leaves open, such as the node or the target."""
     out = []
     for number, point in landed:
         at = final_at(plan.steps[number].trigger)
@@ -57,7 +57,7 @@ def as_planned(landed: Sequence[Landing], plan: Plan) -> tuple[Landing, ...]:
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """Another way to the same symptom: the shortest plan whose fault hits this place of the target."""
+    """Another plan with the same symptom: the shortest one whose fault hits this place in the target."""
 
     site: str
     plan: Plan
@@ -66,9 +66,9 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 class Realism(msgspec.Struct, frozen=True):
-    """Whether a slow device could cause the delays of a plan, and how that is known.
+    """Whether a slow device could cause the delays of a plan, and how the tool knows.
 
-    `unchecked`: it could not be found out. "": there is no delay, or nobody wanted to know.
+    `unchecked`: the tool could not find out. "": the plan has no delay, or the check is off.
     """
 
     answer: Literal["", "realistic", "dropped", "unchecked"] = ""
@@ -81,7 +81,7 @@ class Realism(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One bug: its symptom, the plan that reproduces it, how often it did, and how often it came without the fault."""
+    """One bug: its symptom, the plan that reproduces it, and its rates with and without the fault."""
 
     id: str
     symptom: str
@@ -91,23 +91,23 @@ class Finding(msgspec.Struct, frozen=True):
     strategies: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
     tries: int = 0
-    """Re-runs with the long wait in which the fault fired where it had."""
+    """Re-runs with the long wait in which the fault fired at the same point."""
     hits: int = 0
     elsewhere: int = 0
-    """Re-runs that say nothing: the fault fired elsewhere or not at all, or the run broke."""
+    """Re-runs that prove nothing: the fault fired elsewhere or not at all, or the run broke."""
     control_tries: int = 0
-    """Runs that were held at the same moments without the fault."""
+    """Runs of the control."""
     control_hits: int = 0
     variants: tuple[Variant, ...] = ()
-    """The other places at which faults led to it, most frequent first: it may be more than one bug."""
+    """Other places at which faults led to the symptom, most frequent first. They may be other bugs."""
     faults: tuple[str, ...] = ()
-    """Kinds of faults that led to it."""
+    """The kinds of faults that led to it."""
     shown_by: int = 0
-    """The run that shows it best: a confirmed one if there is one."""
+    """The run that shows it best: a confirmed run if there is one."""
     realism: Realism = Realism()
-    """Of a delay: could a slow device cause it?"""
+    """For delays: could a slow device cause them?"""
     suppressed: str = ""
-    """Why the user knows of it and does not want to hear more, if so."""
+    """The reason that the user gave for suppressing it ("" if it is not suppressed)."""
 
     @property
     def confirmed(self) -> bool:
@@ -115,17 +115,17 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def flaky(self) -> bool:
-        """It came without the fault too."""
+        """Did the symptom also come without the fault?"""
         return self.control_hits > 0
 
     @property
     def dropped(self) -> bool:
-        """It was reproduced, but by a delay that no slow device causes."""
+        """Was it reproduced, but only by a delay that no slow device causes?"""
         return self.confirmed and self.realism.answer == "dropped"
 
     @property
     def believed(self) -> bool:
-        """It was reproduced, or nobody tried to; it needs the fault, which can happen; and the user wants to hear of it."""
+        """Is it reported? It was reproduced or not yet re-run, needs a fault that can happen, and is not suppressed."""
         untried = not self.tries and not self.elsewhere
         return (self.confirmed or untried) and not (self.flaky or self.dropped or self.suppressed)
 

@@ -1,8 +1,8 @@
-"""What a checker sees of the faults of a run: where in the plan and in the trace each one fell, and in which stage.
+"""The faults of a run as checkers see them: which step each one was, where in the trace it fired, and in which stage.
 
 A specification is seldom "whatever fails, nothing is lost": it says what must hold after which failure in which part of a
-protocol. `run.faults` are the faults that took effect, `Stage` names a part of a protocol, and `run.faults_in(stage)` are those
-that fell into it. Pure: everything follows from the record, the history and the trace.
+protocol. `run.faults` are the faults that took effect, `Stage` names a part of a protocol, and `run.faults_in(stage)` are the
+faults that fired in it. Pure: everything follows from the record, the history and the trace.
 """
 
 from __future__ import annotations
@@ -42,44 +42,44 @@ class Stage(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for names in (self.functions, self.operations):
             if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-                raise UserError(f"the stage {self.name!r} was given {names!r:.80}; give it a list of names")
+                raise UserError(f"the stage {self.name!r} got {names!r:.80}; give it a list of names")
         if not self.functions and not self.operations:
-            raise UserError(f"the stage {self.name!r} says nothing; name its functions or the client operations")
+            raise UserError(f"the stage {self.name!r} is empty; name its functions or client operations")
 
     def __str__(self) -> str:
         return self.name
 
     def covers(self, frames: Sequence[str], operations: Sequence[str]) -> bool:
-        """Is it this stage while these functions are executed and these operations of clients are open?"""
+        """Is the target in this stage while these functions run and these client operations are open?"""
         executed = any(is_function(frame, name) for frame in frames for name in self.functions)
         return executed or any(name in operations for name in self.operations)
 
 
 def is_function(frame: str, name: str) -> bool:
-    """Is a frame (`module:qualified.name`) of the function that is called so? Names may lack their beginning."""
+    """Does a frame (`module:qualified.name`) belong to the function `name`? The name may lack the module or the class."""
     return frame == name or frame.endswith((f":{name}", f".{name}"))
 
 
 def operations_open(history: Sequence[Op], t_ns: int) -> tuple[Op, ...]:
-    """The operations of clients that had begun and were not over at this time."""
+    """The client operations that had begun and had not ended at this time."""
     return tuple(op for op in history if op.start_ns <= t_ns and (not op.end_ns or op.end_ns > t_ns))
 
 
 class InjectedFault:
-    """A fault that took effect: what it was, whom it hit, and what was going on at that moment."""
+    """A fault that took effect: its kind, the nodes that it hit, and what the cluster was doing at that moment."""
 
     def __init__(
         self, run: RunView, index: int, fault: Fault, receipts: Sequence[Receipt], moment: Moment | None
     ) -> None:
         self._run = run
         self.fault = fault
-        """With its parameters."""
+        """The fault with its parameters."""
         self.index = index
-        """Which step of the plan, from 0."""
+        """The number of its step in the plan, from 0."""
         self.nodes: tuple[str, ...] = tuple(dict.fromkeys(receipt.node for receipt in receipts))
         """The nodes that it hit."""
         self.t_ns: int = moment.t_ns if moment else min(receipt.begun_ns for receipt in receipts)
-        """When, by the machine's monotonic clock, as in the history and the trace."""
+        """When it fired, by the machine's monotonic clock, as in the history and the trace."""
         self.point: Point = moment.point if moment else point_at(self.step.trigger)
         """The operation at which it fired."""
         self._at = (moment or receipts[0]).node, (moment or receipts[0]).pid, (moment or receipts[0]).seq
@@ -90,7 +90,7 @@ class InjectedFault:
 
     @property
     def failure(self) -> str:
-        """`crash`, `reboot`, `disk`, `net`, `corruption`, `delay`, `drop`, `partition` or `pause`."""
+        """Its failure class: `crash`, `reboot`, `disk`, `net`, `corruption`, `delay`, `drop`, `partition` or `pause`."""
         return failure_of(self.fault, self.point)
 
     @property
@@ -105,45 +105,45 @@ class InjectedFault:
 
     @property
     def workload_s(self) -> float:
-        """Seconds since the first operation of a client began; negative before that."""
+        """Seconds since the first client operation began; negative before that."""
         begun = min((op.start_ns for op in self._run.history), default=self._run.record.started_ns)
         return (self.t_ns - begun) / 1e9
 
     @cached_property
     def event(self) -> Event | None:
-        """The operation at which it fired as the trace has it; None for one of a client, or of the run itself."""
+        """The event of the operation at which it fired; None for a client operation or a moment of the run itself."""
         if self._at[0] == CLIENT:
             return None
         return next((e for e in self._run.trace if (e.node, e.pid, e.seq) == self._at), None)
 
     @property
     def frames(self) -> tuple[str, ...]:
-        """The functions (`module:qualified.name`) that were executed where it fired, innermost first."""
+        """The functions (`module:qualified.name`) on the stack where it fired, innermost first."""
         return self.event.frames if self.event else ()
 
     @property
     def operations(self) -> tuple[Op, ...]:
-        """The operations of clients that were open when it fired."""
+        """The client operations that were open when it fired."""
         return operations_open(self._run.history, self.t_ns)
 
     def during(self, where: Stage | str) -> bool:
-        """Did it fall into this stage, or while this function was executed?
+        """Did it fire in this stage, or while this function ran?
 
-        A fault of a whole node (crash, reboot, pause, partition) falls into everything that the node was doing then, as far as
-        its threads were in an operation; any other one into what its own thread was doing.
+        A fault of a whole node (crash, reboot, pause, partition) counts for every function with an open operation on that
+        node. Other faults count for their own thread only.
         """
         stage = where if isinstance(where, Stage) else Stage(where, functions=(where,))
         return stage.covers(self._executed, [op.f for op in self.operations])
 
     @cached_property
     def _executed(self) -> tuple[str, ...]:
-        """All functions that were executed where it hit."""
+        """All functions that ran where it hit."""
         if row_of(self.fault).hits == "operation":
             return self.frames
         return tuple(dict.fromkeys((*self.frames, *(name for e in self._under_way() for name in e.frames))))
 
     def _under_way(self) -> Iterator[Event]:
-        """Operations that had begun on the nodes it hit and were not over. Those of an earlier start never end."""
+        """The open operations of the nodes that it hit. Only the last start of a node counts: older operations never end."""
         begun = [e for e in self._run.trace if e.node in self.nodes and e.t_ns <= self.t_ns]
         start = {e.node: e.incarnation for e in sorted(begun, key=lambda e: e.incarnation)}
         for event in begun:
@@ -151,12 +151,12 @@ class InjectedFault:
                 yield event
 
     def before(self, op: str = "", target: str = "", function: str = "", node: str = "") -> tuple[Event, ...]:
-        """What the nodes that it hit, or this one, had begun before it fired; what is not given may be anything."""
+        """The events on the nodes that it hit, or on `node`, that began before it fired. Empty arguments match anything."""
         own = self.event if self.place == "before" else None
         return tuple(e for e in self._on(op, target, function, node) if e.t_ns <= self.t_ns and e is not own)
 
     def after(self, op: str = "", target: str = "", function: str = "", node: str = "") -> tuple[Event, ...]:
-        """What they began after it fired."""
+        """The same for events that began after it fired."""
         return tuple(e for e in self._on(op, target, function, node) if e.t_ns > self.t_ns)
 
     def _on(self, op: str, target: str, function: str, node: str) -> Iterator[Event]:
@@ -175,7 +175,7 @@ class InjectedFault:
 
 
 def injected_faults(run: RunView) -> tuple[InjectedFault, ...]:
-    """The faults of a run that took effect, in the order of the plan. A hold is no fault."""
+    """The faults of a run that took effect, in the order of the plan, without holds."""
     found = []
     for index, step in enumerate(run.plan.steps):
         receipts = [receipt for receipt in run.receipts if receipt.step == index and receipt.proves]

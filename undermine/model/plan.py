@@ -1,6 +1,6 @@
-"""Fault, Trigger, Plan, Round: what to do, when, and in which order. All closed sets.
+"""Trigger, Step, Plan: when to inject which fault, and in which order. Triggers are a closed set.
 
-A plan is also the reproduction file: it holds every parameter of its run.
+A plan is also the reproduction file: it holds every parameter of its faults.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class At(msgspec.Struct, frozen=True, tag="at", tag_field="trigger"):
 
 
 class Then(msgspec.Struct, frozen=True, tag="then", tag_field="trigger"):
-    """`second`, counted from when `first` was seen; the two may be on different nodes."""
+    """`second`, counted from the moment at which `first` was seen; the two may be on different nodes."""
 
     first: At
     second: At
@@ -42,7 +42,7 @@ class Compare(msgspec.Struct, frozen=True):
 
 
 class When(msgspec.Struct, frozen=True, tag="when", tag_field="trigger"):
-    """All of these hold, looked at where the nodes send and receive. Variables are named in the configuration."""
+    """All comparisons are true. Agents evaluate them when their nodes send or receive; the configuration names the variables."""
 
     state: tuple[Compare, ...]
 
@@ -60,9 +60,9 @@ Trigger = At | Then | When | FirstUnseen
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One fault and its moment. A step is armed when the one before it has fired.
+    """One fault, or a hold, and its moment. A step is armed when the previous step has fired.
 
-    `until` ends what the fault began; without it, or if it never comes, healing does.
+    `until` ends the fault; without it, or if it never fires, healing ends the fault.
     """
 
     trigger: Trigger
@@ -80,18 +80,18 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def control(self) -> Plan:
-        """The same moments without the faults."""
+        """The control: a plan with a hold in place of each fault."""
         steps = tuple(Step(step.trigger, Hold(capability(step.fault)), step.until) for step in self.steps)
         return Plan(steps, self.seed, self.strategy, f"control: {self.why}")
 
     @property
     def id(self) -> str:
-        """The same for equal steps and seed, whoever proposed them."""
+        """A hash of the steps and the seed, whichever strategy proposed them."""
         return self._digest(self.seed)
 
     @property
     def steps_id(self) -> str:
-        """The same for equal steps whatever the seed."""
+        """A hash of the steps alone."""
         return self._digest(None)
 
     def _digest(self, seed: int | None) -> str:
@@ -106,7 +106,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 @lru_cache(1 << 15)
 def _digest(steps: tuple[Step, ...], seed: int | None) -> str:
-    """Strategies ask for the same ones in every round. Through the types, so that 5 and 5.0 seconds give the same text."""
+    """Cached, since strategies ask for the same plans in every round. Converted first, so that 5 and 5.0 s give the same hash."""
     return hashlib.blake2b(msgspec.json.encode((_typed(steps), seed)), digest_size=6).hexdigest()
 
 
@@ -122,7 +122,7 @@ def final_at(trigger: Trigger) -> At | None:
 
 
 def point_at(trigger: Trigger) -> Point:
-    """What is known beforehand of the operation at which it fires."""
+    """The point at which it fires, as far as the trigger names it."""
     moment = trigger if isinstance(trigger, FirstUnseen) else final_at(trigger)
     return moment.point if moment else Point(())
 
@@ -134,12 +134,12 @@ def place_of(trigger: Trigger) -> Place:
 
 
 def nodes_hit(step: Step) -> tuple[str, ...]:
-    """The nodes that its fault hits, as far as is known beforehand."""
+    """The nodes that its fault hits, as far as the plan names them."""
     return nodes_of(step.fault) or tuple(filter(None, [point_at(step.trigger).get("node")]))
 
 
 def misplaced(step: Step) -> str:
-    """Why its fault cannot be where its trigger puts it ("" if it can)."""
+    """Why its fault cannot be injected at the operation that its trigger names ("" if it can)."""
     return row_of(step.fault).impossible_at.get(point_at(step.trigger).get("op"), "")
 
 
@@ -159,7 +159,7 @@ def describe_trigger(trigger: Trigger) -> str:
 
 
 def describe_first(first: At) -> str:
-    """What has to come before the moment itself."""
+    """The words for the first half of a `Then`."""
     if first.point.get("op") == PHASE:
         return f"after {first.point.get('loc')}"
     return f"once {describe_trigger(first)} was seen"

@@ -1,7 +1,7 @@
-"""Point: an event stripped to what recurs across runs. The project's key identity.
+"""Point: an event reduced to the keys that recur from run to run. The project's key identity.
 
-A point is a mapping of named keys. Two events with equal keys are the same point; which occurrence of it
-is meant (`nth`), the thread and the time are locators that live in a trigger, not here.
+A point is a mapping of named keys. Two events with equal keys are the same point. The number of the occurrence
+(`nth`), the thread and the time are locators: they live in a trigger, not here.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ KEYS = ("op", "loc", "node", "role", "target", "stack")
 INJECTABLE_FAMILIES = frozenset({"file", "net", "msg", "db"})
 """Families of operations at which a fault can be injected; the others are observed only."""
 MAPPED = frozenset({"file.map_read", "file.map_write"})
-"""Accesses to the memory that a file is mapped to. No error can be returned there: a page that the device refuses ends the
-process (SIGBUS)."""
+"""Accesses to mapped files. They cannot return an error: if the device refuses a page, the process dies (SIGBUS)."""
 
 LEAVING_TRACES = frozenset(
     {
@@ -73,36 +72,37 @@ class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
 
     @property
     def id(self) -> str:
-        """A short name that is the same in every run and on every machine."""
+        """A short hash that is the same in every run and on every machine."""
         text = "\n".join(f"{name}={value}" for name, value in self.items)
         return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
 
     @property
     def kind(self) -> str:
+        """The family of its operation: `file`, `net`, `msg`, `db`, …"""
         return self.get("op").partition(".")[0]
 
     @property
     def io_type(self) -> str:
-        """`read` or `write`; or `close` or `flush`, which change nothing that a process leaves behind when it is killed."""
+        """`read`, `write`, `close` or `flush`. The last two change nothing that outlives a killed process."""
         op = self.get("op")
         return _NEITHER.get(op) or ("read" if op in _READS else "write")
 
     @property
     def peer(self) -> str:
-        """The node at the other end, "" where there is none or it is not known."""
+        """The node at the other end ("" if there is none or it is not known)."""
         last = self.get("target").rpartition(" ")[2]
         return last.removeprefix(_PEER) if last.startswith(_PEER) and self.kind != "file" else ""
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """What it may have to wait for; a store that is no node may be a file, or elsewhere."""
+        """The devices that it may wait for. An external store may be a local file or a remote server."""
         if self.kind == "db":
             return (NETWORK,) if self.peer else (DISK, NETWORK)
         return {"file": (DISK,), "net": (NETWORK,), "msg": (NETWORK,)}.get(self.kind, ())
 
     @property
     def message_kind(self) -> str:
-        """What kind of message is sent or received, or which command a store is given."""
+        """The kind of the message, or the command for the external store."""
         target = self.get("target")
         if self.kind == "db":
             return target.partition(" ")[0]
@@ -119,7 +119,7 @@ class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
         return Point(tuple(item for item in self.items if item[0] not in dropped))
 
     def matches(self, other: Point) -> bool:
-        """True if every key of this point has the same value in the other one."""
+        """Has every key of this point the same value in the other one?"""
         values = other.as_dict()
         return all(values.get(name) == value for name, value in self.items)
 
@@ -129,7 +129,7 @@ class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
 
 
 def stack_id(stack: Iterable[str]) -> str:
-    """The stable name of a call stack; the agents compute the same."""
+    """The stable hash of a call stack; agents compute the same."""
     return hashlib.blake2b("\n".join(stack).encode(), digest_size=6).hexdigest()
 
 
@@ -148,7 +148,7 @@ def point_of(event: Event) -> Point:
 
 
 CLIENT = "client"
-"""The pseudo-node of the workload: its operations can trigger faults on nodes but are never hurt themselves."""
+"""The pseudo-node of the workload: its operations can trigger faults on nodes but are never hit themselves."""
 
 
 PHASE = "run.phase"
@@ -158,7 +158,7 @@ REST = "rest"
 
 
 def phase_point(phase: str) -> Point:
-    """A moment of the run as a whole, at which a plan may begin."""
+    """The point of a moment of the run itself, at which a plan may inject."""
     keys = {"op": PHASE, "loc": phase, "node": CLIENT, "role": CLIENT, "target": "", "stack": ""}
     return Point.of(keys)
 

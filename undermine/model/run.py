@@ -1,4 +1,4 @@
-"""Run, receipts, history and verdicts: what happened in one experiment and what is thought of it."""
+"""Run records, receipts, histories and verdicts: the facts of one run, and the checkers' answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from undermine.model.stacks import ProcessStacks
 
 RunStatus = Literal["fired", "not_fired", "exhausted", "broken"]
 END = "end"
-"""The action of a receipt that says that a step's `until` was met."""
+"""The action of a receipt that proves that a step's `until` fired."""
 OpStatus = Literal["ok", "fail", "unknown", "pending"]
 Phase = Literal["workload", "final"]
 Answer = Literal["pass", "fail", "unknown"]
@@ -27,9 +27,9 @@ Sabotage = Literal["", "dead-node", "hang", "lost-write"]
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """Proof that a step took effect on a node: when (for what lasted, when it ended), and how long it was held.
+    """Proof that a step took effect on a node at `t_ns`; for a lasting fault, when it ended and how long it lasted (`held_ns`).
 
-    The action is the kind of the fault, or `end` where the step's `until` was met.
+    The action is the kind of the fault, or `end` if the step's `until` fired.
     """
 
     step: int
@@ -43,7 +43,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
     @property
     def begun_ns(self) -> int:
-        """When the fault began: a receipt for what lasted is written when it ended."""
+        """When the fault began: the receipt of a lasting fault is written at its end."""
         return self.t_ns - max(0, self.held_ns)
 
     @property
@@ -53,7 +53,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """Where a step fired: the operation that claimed it. Of several for one step, the first began it."""
+    """Where a step fired: the operation that claimed it. If a step has several, the first one began the fault."""
 
     step: int
     node: str
@@ -65,7 +65,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class HealthSample(msgspec.Struct, frozen=True):
-    """What a node said of itself while the workload ran: "" is healthy, else why not."""
+    """A node's answer to a health question while the workload ran: "" means healthy, else why it isn't."""
 
     node: str
     t_ns: int
@@ -79,25 +79,25 @@ class LogLine(msgspec.Struct, frozen=True):
     source: str
     text: str
     incarnation: int = 0
-    """Of which start; 0 for a log file that outlives them."""
+    """The number of the node's start; 0 for a log file that outlives restarts."""
 
 
 class Conditions(msgspec.Struct, frozen=True):
-    """How a plan is run, apart from the plan: what a re-run of a suspect, or a test of the checkers, does differently."""
+    """How a plan is run. Confirmations and tests of the checkers differ from usual runs here, not in the plan."""
 
     patience_s: float = 0.0
-    """The long wait after healing, past the target's own timers; 0: only the usual one."""
+    """The limit of the long wait after healing, past the target's own timers; 0: the usual limits."""
     observe_all: bool = False
-    """Agents record locks and waits too, so that a hang can be explained."""
+    """Agents also record locks and waits, so that a hang can be explained."""
     slow_s: float = 0.0
-    """From the moment of each hold that stands for a delay on, the device below is slower by so much, until all is healed."""
+    """From each hold that replaces a delay until healing, the device below is slower by these seconds."""
     sabotage: Sabotage = ""
-    """What the tool breaks behind its own back, to show that checkers can fail."""
+    """What the tool breaks without a receipt, to show that checkers can fail."""
 
 
-class Lead(msgspec.Struct, frozen=True):
-    """The sending that a receiving waits for an answer to: the `nth` occurrence of this point, counted as a step before the
-    receiving counts it; the receiving is then the `then_nth` of its own."""
+class AwaitedRequest(msgspec.Struct, frozen=True):
+    """The request that a receive may answer: the `nth` occurrence of this point, as a step before the receive counts it. The
+    receive is then the `then_nth` occurrence of its own point."""
 
     point: Point
     nth: int = 1
@@ -105,31 +105,30 @@ class Lead(msgspec.Struct, frozen=True):
 
 
 class SlowOp(msgspec.Struct, frozen=True):
-    """What the operation of a step did while the device below it was slow, by its own times."""
+    """How long the operation of a step took while the device below it was slow."""
 
     step: int
     device: str
     delay_s: float
     op: str = ""
     took_s: float = 0.0
-    """Until it ended, or until everything was healed."""
+    """Seconds until it ended or everything was healed."""
     ended: bool = True
     error: str = ""
-    """What ended it, if not success."""
+    """The error that ended it ("" if it succeeded)."""
     waited: tuple[str, ...] = ()
-    """What waited at the device meanwhile."""
+    """The operations that waited at the device meanwhile."""
     polled: bool = False
-    """It receives what its thread has waited for before, in a poll."""
+    """Had its thread already waited for the data in a poll?"""
     unblocked: bool | None = False
-    """Its connection does not make its thread wait, as far as one sees: the thread polls for it, or an event loop does. None:
-    that is not known."""
-    lead: Lead | None = None
+    """Is its connection non-blocking, as far as the trace shows: does the thread or an event loop poll for it? None: unknown."""
+    lead: AwaitedRequest | None = None
     unknown: str = ""
-    """Why its time says nothing."""
+    """Why its time proves nothing ("" if it does)."""
 
 
 class Op(msgspec.Struct, frozen=True):
-    """One operation of a client of the workload. Times are of the machine's monotonic clock."""
+    """One client operation of the workload. Times are of the machine's monotonic clock."""
 
     index: int
     client: str
@@ -147,7 +146,7 @@ class Op(msgspec.Struct, frozen=True):
 class NodeExit(msgspec.Struct, frozen=True):
     """A node's main process ended. `code` is negative for a signal, as in `subprocess`.
 
-    `expected` is true where the tool killed it: an injected crash, or the end of the run.
+    `expected` is true if the tool killed it: for an injected crash, or at the end of the run.
     """
 
     node: str
@@ -171,9 +170,9 @@ class NodeInfo(msgspec.Struct, frozen=True):
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """How long each phase took, in seconds; `own_s` is what the tool itself spent.
+    """How long each phase took, in seconds; `own_s` is the time that the tool itself spent.
 
-    `late_ms_…`: by how much the machine exceeded short sleeps, at most and in 95 of 100 cases.
+    `late_ms_max` and `late_ms_p95`: the scheduling delay of the machine, measured with short sleeps.
     """
 
     start_s: float = 0.0
@@ -188,8 +187,8 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 class WorkloadResult(msgspec.Struct, frozen=True):
-    """How the workload function ended: `ok`, `raised` (with the trace) or `not_run`; `cut` if it took longer than its
-    time though every client had its answers; `hung` if a client never had one, not even after healing."""
+    """How the workload function ended: `ok`, `raised` (with the traceback) or `not_run`; `cut` if it exceeded its time limit
+    although every client got its answers; `hung` if a client never got one, not even after healing."""
 
     outcome: Literal["ok", "raised", "cut", "hung", "not_run"] = "not_run"
     detail: str = ""
@@ -197,7 +196,7 @@ class WorkloadResult(msgspec.Struct, frozen=True):
 
 
 class Settling(msgspec.Struct, frozen=True):
-    """What came back after everything was healed."""
+    """What recovered after everything was healed: the nodes that are not ready, and how the final reads ended."""
 
     unready: dict[str, str] = {}
     final: Literal["ok", "failed", "hung", "none"] = "none"
@@ -206,7 +205,7 @@ class Settling(msgspec.Struct, frozen=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """Everything about a run but its trace, its history and its verdicts: one JSON file in its folder."""
+    """Everything about a run except its trace, history and verdicts: one JSON file in its folder."""
 
     id: int
     plan: Plan
@@ -214,7 +213,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     reason: str = ""
     nodes: tuple[NodeInfo, ...] = ()
     isolation: str = ""
-    """How nodes were kept apart, and why not in the other way."""
+    """How the nodes were isolated from each other, and why not in the other way."""
     receipts: tuple[Receipt, ...] = ()
     exits: tuple[NodeExit, ...] = ()
     workload: WorkloadResult = WorkloadResult()
@@ -223,20 +222,20 @@ class RunRecord(msgspec.Struct, frozen=True):
     healed_ns: int = 0
     timing: Timing = Timing()
     moments: tuple[Moment, ...] = ()
-    """Where each step that fired did so."""
+    """Where each fired step fired."""
     stalled_ns: int = 0
-    """When the workload was seen to make no progress, with the fault still in force; 0: it never was."""
+    """When the workload stalled with the fault still in force; 0: it never did."""
     health: tuple[HealthSample, ...] = ()
-    """What the nodes said of themselves while clients waited suspiciously long."""
+    """The nodes' answers to health questions while clients waited suspiciously long."""
     stacks: tuple[ProcessStacks, ...] = ()
-    """What every thread and task of the nodes was doing when a hang was declared."""
+    """The stacks of every thread and task of the nodes when a hang was declared."""
     conditions: Conditions = Conditions()
     slow_ops: tuple[SlowOp, ...] = ()
-    """What the operations did below which a device was slow."""
+    """The operations below which a device was slow."""
 
 
 def as_if(record: RunRecord, faults: Sequence[tuple[Fault, Event]]) -> RunRecord:
-    """The record of a run in which these faults had fired, each before this operation: for runs that are made up."""
+    """A copy of the record as if these faults had fired, each before its operation. For runs that never happened."""
     return msgspec.structs.replace(
         record,
         plan=msgspec.structs.replace(record.plan, steps=tuple(Step(At(point_of(e)), fault) for fault, e in faults)),
@@ -252,7 +251,7 @@ def as_if(record: RunRecord, faults: Sequence[tuple[Fault, Event]]) -> RunRecord
 
 
 class RunView:
-    """What a checker is given: plan, receipts, history, trace, logs of one run, and what is normal. Read when asked for."""
+    """A run as checkers see it: plan, receipts, history, trace, logs and baseline. Files are read on first use."""
 
     def __init__(
         self,
@@ -274,12 +273,12 @@ class RunView:
 
     @cached_property
     def logs(self) -> tuple[LogLine, ...]:
-        """What the nodes wrote, file by file."""
+        """The lines that the nodes wrote, file by file."""
         return self._load_logs()
 
     @cached_property
     def baseline(self) -> Baseline:
-        """What runs without a fault, and with a harmless one, look like; empty while that is being learnt."""
+        """How fault-free and benign runs behave; empty while the campaign learns it."""
         return self._load_baseline()
 
     @cached_property
@@ -288,9 +287,9 @@ class RunView:
         return injected_faults(self)
 
     def faults_in(self, where: Stage | str, *failures: str) -> tuple[InjectedFault, ...]:
-        """Those that fell into this stage, or while this function was executed; only these failures, if any are named."""
+        """The faults that fired in this stage, or while this function ran; only these failure classes, if any are named."""
         if unknown := [failure for failure in failures if failure not in FAILURES]:
-            raise ValueError(f"{unknown[0]!r} is no failure; failures are {', '.join(FAILURES)}")
+            raise ValueError(f"{unknown[0]!r} is not a failure class; they are {', '.join(FAILURES)}")
         wanted = failures or FAILURES
         return tuple(fault for fault in self.faults if fault.failure in wanted and fault.during(where))
 

@@ -1,4 +1,4 @@
-"""What the threads and tasks of a process were doing when a hang was declared. Agents write it, checkers and people read it."""
+"""The stacks of all threads and tasks of a process when a hang was declared. Agents write them; checkers and people read them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import signal
 import msgspec
 
 STACKS_SIGNAL = int(signal.SIGRTMAX) - 3
-"""By this the tool asks an agent for them: far from those that programs and their libraries take for themselves."""
+"""The signal by which the tool asks an agent for stacks. Programs and libraries rarely use signals near it."""
 
 
-class Doing(msgspec.Struct, frozen=True):
-    """A thread or task: where it is, innermost first, which locks it has, and what it waits for."""
+class ThreadStack(msgspec.Struct, frozen=True):
+    """A thread or task: its stack, innermost first, the locks that it holds, and what it waits for."""
 
     name: str
     stack: tuple[str, ...] = ()
-    """`module:qualname:line`, all frames but the agent's own."""
+    """`module:qualname:line` of all frames, without the agent's own."""
     own: tuple[str, ...] = ()
-    """`module:qualname` of the target's own frames alone: what recurs from run to run."""
+    """`module:qualname` of the target's own frames: the part that recurs from run to run."""
     holds: tuple[str, ...] = ()
     waits: str = ""
     kind: str = "thread"
@@ -25,12 +25,12 @@ class Doing(msgspec.Struct, frozen=True):
 
 
 class ProcessStacks(msgspec.Struct, frozen=True):
-    """One process of a node."""
+    """The stacks of one process of a node."""
 
     node: str
     incarnation: int
     pid: int
     t_ns: int
-    doing: tuple[Doing, ...] = ()
+    doing: tuple[ThreadStack, ...] = ()
     problem: str = ""
-    """Why there is nothing, if so."""
+    """Why there are no stacks ("" if there are)."""

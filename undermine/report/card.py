@@ -1,4 +1,4 @@
-"""One finding's card: what was injected, the proof, the evidence, the picture, and how to see it again."""
+"""The card of one finding: the injected faults, receipts, evidence, timeline, logs, and the command to replay it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from undermine.store.database import Store
 from undermine.store.rundir import RunDir, load_view
 
 _ANALYSED_MAX = 300_000
-"""Events; a report is made when a hunt ends, and should not take long."""
+"""Traces with more events are drawn without analysis, since a report is written at the end of each hunt and must be
+fast."""
 _CANDIDATES_MAX = 5
 _EVIDENCE_LINES_MAX = 40
 _LOGS_MAX = 4
@@ -71,7 +72,7 @@ class LogPart:
 
 @dataclass(frozen=True)
 class Card:
-    """What the template of a finding needs. Texts are not escaped yet; `picture` is."""
+    """The data for the template of a finding. Texts are not escaped yet, but `picture` is."""
 
     id: str
     title: str
@@ -105,7 +106,7 @@ class Card:
 
 
 def card_of(store: Store, finding: Finding, rows: Mapping[int, Row], lines: Mapping[str, int], *, brief: bool) -> Card:
-    """Everything about a finding; a brief card leaves out what needs the run's folder."""
+    """The card of a finding. A brief card leaves out everything that needs the run's folder."""
     view, problems = (None, []) if brief else _first_view(store, finding, rows)
     verdict = main_verdict(finding)
     run = view.record.id if view else 0
@@ -152,7 +153,7 @@ def _evidence(verdict: Verdict | None, brief: bool) -> tuple[str, ...]:
 
 
 def certainty_of(finding: Finding) -> tuple[str, str]:
-    """(words, class) of the reproduction rate."""
+    """The reproduction rate as (words, CSS class)."""
     if finding.suppressed:
         return "suppressed", "never"
     if finding.dropped:
@@ -169,7 +170,7 @@ def certainty_of(finding: Finding) -> tuple[str, str]:
 
 
 def control_of(finding: Finding) -> str:
-    """`3/3 with the fault, 0/3 without`, and what of the re-runs says nothing."""
+    """The results of re-runs and controls, such as `3/3 with the fault, 0/3 without`."""
     parts = [f"{finding.hits}/{finding.tries} with the fault"] if finding.tries else []
     if finding.control_tries:
         parts.append(f"{finding.control_hits}/{finding.control_tries} without")
@@ -181,7 +182,7 @@ def control_of(finding: Finding) -> str:
 
 
 def doubts_of(finding: Finding) -> Iterator[str]:
-    """Why it is not believed, or not fully."""
+    """The reasons why the finding is not believed, or not fully."""
     if finding.suppressed:
         yield f"Suppressed: {clip(finding.suppressed, 300)}"
     if finding.dropped:
@@ -211,7 +212,8 @@ def _news(store: Store, run: int) -> tuple[str, ...]:
 
 
 def _first_view(store: Store, finding: Finding, rows: Mapping[int, Row]) -> tuple[RunView | None, list[str]]:
-    """The run that shows it best; else the first whose folder can be read, those of the finding's own plan first."""
+    """The run that shows the finding best; else the first readable run, preferably with the finding's own plan. Also
+    the problems with other runs."""
     same = [run for run in finding.runs if run in rows and rows[run]["plan"].steps_id == finding.plan.steps_id]
     best = [finding.shown_by] if finding.shown_by in rows else []
     order = list(dict.fromkeys([*best, *same, *finding.runs]))
@@ -227,7 +229,7 @@ def _first_view(store: Store, finding: Finding, rows: Mapping[int, Row]) -> tupl
 
 
 def _columns_of(run: RunDir) -> Columns:
-    """The run's events, or none where they cannot be read: a report is made of what is left, and says what is not."""
+    """The run's events. If they cannot be read, empty columns with the problem: the report shows what is left."""
     try:
         return read_columns(run.trace)
     except Exception as error:
@@ -235,7 +237,7 @@ def _columns_of(run: RunDir) -> Columns:
 
 
 def _picture(view: RunView, columns: Columns) -> str:
-    """The diagram, with what caused what; without that where the trace is too large to look into here."""
+    """The diagram, with causes unless the trace is too large or its analysis fails."""
     if len(columns) > _ANALYSED_MAX:
         return diagram(view, plain(columns))
     try:
@@ -251,8 +253,8 @@ def _run_note(finding: Finding, view: RunView | None) -> str:
 
 
 def _event_at(view: RunView, columns: Columns) -> Event | None:
-    """The operation of a node at which the fault struck: the one that a receipt or a moment names, or the last of that point
-    before it."""
+    """The operation of a node at which the fault fired: the one that a receipt or landing names, else the last matching
+    operation before it."""
     for node, pid, seq in _named(view):
         same = columns.events(np.flatnonzero(columns.seq == seq))
         found = [e for e in same if (e.node, e.pid) == (node, pid) and node != CLIENT]
@@ -270,7 +272,7 @@ def _event_at(view: RunView, columns: Columns) -> Event | None:
 
 
 def _named(view: RunView) -> list[tuple[str, int, int]]:
-    """(node, pid, seq) of the operations that are known to have been hit, or to have let the fault begin."""
+    """(node, pid, seq) of the operations that receipts and moments name."""
     hit = [(receipt.node, receipt.pid, receipt.seq) for receipt in view.receipts if receipt.seq]
     return hit + [(moment.node, moment.pid, moment.seq) for moment in view.record.moments if moment.seq]
 
@@ -304,7 +306,7 @@ def _verdict_rows(finding: Finding) -> Iterator[VerdictRow]:
 
 
 def _logs(run: RunDir, view: RunView) -> Iterator[LogPart]:
-    """The ends of what the hit nodes wrote, and those that ended by themselves; the newest start first."""
+    """The ends of the logs of nodes that were hit or exited on their own; the newest incarnation first."""
     hit = [receipt.node for receipt in view.receipts]
     own_end = [e.node for e in view.record.exits if not e.expected]
     nodes = list(dict.fromkeys([*hit, *own_end]))
@@ -325,7 +327,7 @@ def _logs(run: RunDir, view: RunView) -> Iterator[LogPart]:
 
 
 def _log_files(run: RunDir, node: str) -> list[Path]:
-    """Found by listing the folder, never by a path made of a name that a target may have chosen."""
+    """The log files of a node. Found by listing the folder, never through a path that contains a target's text."""
     try:
         files = [path for path in run.logs.iterdir() if path.is_file() and not path.is_symlink()]
     except OSError:

@@ -107,7 +107,7 @@ def _fired_steps(store: Store, rows: Sequence[Row]) -> Iterator[_Fired]:
 
 
 def _proven(store: Store, row: Row) -> set[int]:
-    """The steps of a run that have a receipt. Only of runs that stopped half-way must the record be read."""
+    """The steps of a run that have a receipt. The record is read only if some steps may not have fired."""
     steps = range(len(row["plan"].steps))
     if row["status"] == "fired":
         return set(steps)

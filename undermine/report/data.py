@@ -1,7 +1,4 @@
-"""Everything the page shows, gathered from the store and the run folders. Damage is said in place, never raised.
-
-Only public queries of the store are used; nothing is written.
-"""
+"""Facts about findings and runs that several parts of the page need. Never writes to the store."""
 
 from __future__ import annotations
 
@@ -66,13 +63,13 @@ def main_verdict(finding: Finding) -> Verdict | None:
 
 
 def _named(step: Step) -> str:
-    """Which nodes it hits, where that is not the node at whose operation it fires; partitions say it themselves."""
+    """The nodes that a fault hits, if it isn't the node at whose operation it fires. Partitions name theirs already."""
     nodes = () if row_of(step.fault).hits == "links" else nodes_of(step.fault)
     return f" on {', '.join(nodes)}" if nodes else ""
 
 
 def injections(plan: Plan, lines: Mapping[str, int]) -> Iterator[Injection]:
-    """What was injected where; `lines` are source lines by point id."""
+    """The injected faults and their points; `lines`: source lines by point id."""
     for step in plan.steps:
         at = final_at(step.trigger)
         fault = short_fault(step.fault) + _named(step)
@@ -103,7 +100,7 @@ def lines_of(store: Store) -> dict[str, int]:
 
 
 def seen_by(finding: Finding, rows: Mapping[int, Row]) -> str:
-    """Which strategies found it, in how many runs."""
+    """The strategies that found it, and in how many runs."""
     runs = [rows[run] for run in finding.runs if run in rows]
     confirmations = sum(row["kind"] is RoundKind.CONFIRM for row in runs)
     counts = Counter(row["strategy"] or row["kind"] for row in runs if row["kind"] is not RoundKind.CONFIRM)
@@ -122,7 +119,7 @@ def with_fault(row: Row) -> bool:
 
 
 def hurts(plan: Plan) -> bool:
-    """Is there a fault in it? A control only waits."""
+    """Does the plan inject a fault? A control only waits."""
     return any(is_fault(step.fault) for step in plan.steps)
 
 

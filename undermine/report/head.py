@@ -19,7 +19,7 @@ from undermine.store.database import Store
 
 @dataclass(frozen=True)
 class Head:
-    """The first thing a reader sees."""
+    """The head of the page."""
 
     name: str
     campaign: str
@@ -56,7 +56,7 @@ def _mood(findings: Sequence[Finding], rows: Sequence[Row]) -> str:
 
 
 def _flakiness(store: Store) -> str:
-    """Said of the workload, if fault-free runs failed."""
+    """A warning if fault-free runs failed; else empty."""
     try:
         usual = msgspec.convert(store.meta("baseline") or {}, Baseline)
     except msgspec.ValidationError:
@@ -69,7 +69,7 @@ def _shown(value: Any) -> str:
 
 
 def _system_name(config: str, folder: Path) -> str:
-    """The config's own name if it has one, else that of its project's folder."""
+    """The name of the configuration file if it isn't `undermine`, else of its folder."""
     path = Path(config)
     if config and path.stem != "undermine":
         return path.stem
@@ -136,7 +136,7 @@ def _facts(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
 
 
 def _busy_s(rows: Sequence[Row]) -> float:
-    """How long at least one run was under way; pauses between sessions do not count."""
+    """The time in which at least one run was active; pauses between sessions don't count."""
     spans = sorted((r["started"], r["ended"]) for r in rows if r["ended"] and r["reason"] != "interrupted")
     total_s, until = 0.0, float("-inf")
     for started, ended in spans:

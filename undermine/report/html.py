@@ -1,7 +1,8 @@
-"""The HTML report: one file that needs no network. Without scripts it is complete, but its diagrams stand still.
+"""Writes the HTML report: one file that needs no network. Without scripts it is complete, but its diagrams are still
+pictures.
 
-What a target wrote is hostile: templates escape everything, `finalize` strips control characters and cuts what is
-too long, and a content policy in the page forbids whatever might slip through.
+A target's texts are hostile input: templates escape everything, `finalize` strips control characters and cuts long
+texts, and the page's content policy blocks whatever might slip through.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from undermine.store.database import Store
 
 FINDINGS_MAX = 200
 _CARDS_CHARS_MAX = 1_200_000
-"""Cards beyond this are brief, so that a page stays small enough to be mailed."""
+"""After this many characters, further cards are brief, so that the page stays small enough to mail."""
 
 
 def write_report(folder: Path, output: Path | None = None) -> Path:
-    """Write the report of the campaign in this folder; where it is."""
+    """Write the report of the campaign in this folder. Returns its path."""
     if not (folder / "campaign.db").exists():
         raise UserError(f"there is no campaign in {folder}; run `undermine hunt` first")
     store = Store(folder)
@@ -83,7 +84,7 @@ def _cards(env: Environment, store: Store, findings: Sequence[Finding], rows: Se
 
 
 def look(env: Environment, styles: Sequence[str], scripts: Sequence[str]) -> dict[str, Any]:
-    """What a page needs to look and to move as it should; the policy in it allows no other script."""
+    """The styles and scripts of a page, and the hash that lets its content policy allow only these scripts."""
     script = "".join(_source(env, name) for name in scripts)
     return {
         "style": Markup("".join(_source(env, name) for name in styles)),
@@ -115,9 +116,9 @@ def _source(env: Environment, name: str) -> str:
 
 
 def write_file(output: Path, write: Callable[[IO[str]], Any], option: str) -> Path:
-    """Write a file that only its owner may read. A reader sees the old one or the new one, never half of one.
+    """Write a file that only its owner may read, atomically: a reader sees the old file or the new one.
 
-    `option`: with which the user chooses another place.
+    `option`: the command-line option that chooses another path, for the error message.
     """
     temporary = output.parent / f".{output.name}.{os.getpid()}.tmp"
     try:

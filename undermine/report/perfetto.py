@@ -1,8 +1,8 @@
-"""A trace in the Chrome trace event format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+"""Exports a trace in the Chrome trace event format, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-Every start of a node is a process, every thread or task a track; operations are slices, messages, hand-overs and what is found in
-stores are flows, faults are instants. Written piece by piece, so that a large trace needs no second copy in memory. Pure, but for
-the stream that it writes to.
+Each incarnation of a node is a process, and each thread or task a track. Operations are slices; messages, hand-overs
+and links through stores are flows; faults are instants. Records are written one by one, so that a large trace needs no
+second copy in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from undermine.report.drawing.event_groups import GROUPS, choose, group
 from undermine.report.text import clip
 
 EVENTS_MAX = 300_000
-"""LinkDetail 100 MB, which a browser still reads."""
+"""About 100 MB of JSON, which browsers can still open."""
 _TOOL_PID = 1
 _STACK_MAX = 12
 
@@ -31,7 +31,7 @@ Record = dict[str, Any]
 def write(
     stream: IO[str], view: RunView | None, analysis: TraceAnalysis, origin_ns: int, events_max: int = EVENTS_MAX
 ) -> int:
-    """Write the whole document; how many slices are in it."""
+    """Write the whole document. Returns the number of slices."""
     export = _Export(analysis, origin_ns, events_max)
     stream.write('{"displayTimeUnit":"ms","otherData":{"tool":"undermine"},"traceEvents":[\n')
     first = True
@@ -46,7 +46,7 @@ def write(
 
 
 class _Export:
-    """Numbers of processes and tracks, and everything on them."""
+    """Numbers the processes and tracks, and yields their records."""
 
     def __init__(self, analysis: TraceAnalysis, origin_ns: int, events_max: int) -> None:
         self.analysis = analysis
@@ -155,9 +155,10 @@ def _meta(name: str, pid: int, tid: int, args: Record) -> Record:
 
 
 def tracks(analysis: TraceAnalysis, rows: Numbers, end: Numbers) -> tuple[Numbers, list[tuple[int, int, int]]]:
-    """The track (from 1) of each event that is written, 0 for the others; and what each track is: process, context, copy.
+    """The track (from 1) of each written event, 0 for the others; and process, context and copy of each track.
 
-    Slices of one track must nest: what overlaps without nesting, as operations under way in one event loop do, goes to a copy.
+    Slices of one track must nest. Events that overlap without nesting, such as concurrent operations of one event loop,
+    go to a copy of the track.
     """
     columns = analysis.columns
     track = np.zeros(len(columns), np.int64)
@@ -173,7 +174,7 @@ def tracks(analysis: TraceAnalysis, rows: Numbers, end: Numbers) -> tuple[Number
 
 
 def _copy_with_room(copies: list[list[int]], t_ns: int, end_ns: int) -> int:
-    """The first copy in which a slice nests in what is under way, or comes after it; its end is noted there."""
+    """The first copy in which the slice nests, or comes after all others; notes its end there."""
     for copy, ends in enumerate(copies):
         while ends and ends[-1] <= t_ns:
             ends.pop()

@@ -20,7 +20,7 @@ _WHAT_FOR = {
     RoundKind.REALISM: "slow device",
     RoundKind.REPLAY: "replay",
 }
-"""Runs that no strategy proposed."""
+"""Words for runs that no strategy proposed."""
 RUNS_MAX = 500
 
 
@@ -37,7 +37,7 @@ class RunRow:
 
 
 def choose_runs(rows: Sequence[Row]) -> list[Row]:
-    """At most so many: the failing ones before the others, newer ones before older; shown by number."""
+    """At most RUNS_MAX runs, ordered by number. Failing runs are preferred, then newer ones."""
     if len(rows) <= RUNS_MAX:
         return list(rows)
     by_interest = sorted(rows, key=lambda row: (not row["symptom"], -row["run"]))

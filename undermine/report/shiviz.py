@@ -1,9 +1,9 @@
-"""A trace as a log with vector clocks, which ShiViz (bestchai.bitbucket.io/shiviz) draws.
+"""Exports a trace as a log with vector clocks, for ShiViz (bestchai.bitbucket.io/shiviz).
 
-The first line is the expression that ShiViz parses the rest with, the second is empty, as its file dialog wants it. A host is a
-node; its events are in the order of time, a receive counts when it ends. A clock grows by one with each event of its host, and
-a receive takes over what the sender knew; so does who finds in a store what another one put there. Pure, but for the stream
-that it writes to.
+The first line is the regular expression that ShiViz parses the rest with; the second line is empty, as its file dialog
+expects. Each node is a host. Its events are in time order; a receive is placed at its end. A host's clock grows by one
+with each of its events. A receive merges the sender's clock, and so does an operation that gets what another one put
+into a store.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from undermine.report.text import clip
 
 REGEX = r"(?<host>\S+) (?<at>\S+) (?<clock>{.*})\n(?<event>.*)"
 EVENTS_MAX = 5_000
-"""ShiViz draws no more than that in reasonable time."""
-_WORTH_IT = ("net", "store", "file", "life")
-"""Kinds of operations that are written besides the ends of messages."""
+"""ShiViz needs too long to draw more."""
+_WRITTEN_GROUPS = ("net", "store", "file", "life")
+"""Groups of operations that are written in addition to the ends of messages."""
 
 Clock = dict[str, int]
 
@@ -34,7 +34,7 @@ Clock = dict[str, int]
 def write(
     stream: IO[str], view: RunView | None, analysis: TraceAnalysis, origin_ns: int, events_max: int = EVENTS_MAX
 ) -> tuple[int, int]:
-    """Write the log; how many events are in it, and how many messages."""
+    """Write the log. Returns the numbers of events and messages."""
     stream.write(f"{REGEX}\n\n")
     rows, moments = chosen(analysis, events_max)
     sends = _sends(analysis, rows)
@@ -61,13 +61,14 @@ def write(
 
 
 def chosen(analysis: TraceAnalysis, events_max: int) -> tuple[Numbers, Numbers]:
-    """The events that are written and their moments: the ends of messages first, then what is worth it, the earliest first."""
+    """The events to write, in time order, and their times. If there are too many, ends of messages are preferred, then
+    earlier events."""
     columns = analysis.columns
     names = columns.strings
     ends = np.zeros(len(columns), bool)
     sends, receives = _pairs(analysis)
     ends[sends] = ends[receives] = True
-    wanted = np.array([GROUPS[group(name)][0] in _WORTH_IT for name in names])[columns.op] | ends
+    wanted = np.array([GROUPS[group(name)][0] in _WRITTEN_GROUPS for name in names])[columns.op] | ends
     late = np.array([is_late(name) for name in names])[columns.op]
     late[receives] = True
     moments = np.where(late & (columns.end > 0), columns.end, columns.t)
@@ -79,8 +80,8 @@ def chosen(analysis: TraceAnalysis, events_max: int) -> tuple[Numbers, Numbers]:
 
 
 def _pairs(analysis: TraceAnalysis) -> tuple[Numbers, Numbers]:
-    """Who told and who heard: by messages, and by what was left in a store. A key that somebody has changed tells nothing
-    for certain."""
+    """The rows that sent and received information: by messages, and through stores. Links by key are left out, since a
+    changed key need not carry information."""
     stores, messages = analysis.stores, analysis.messages
     told = stores.kind != KEY
     return (
@@ -90,7 +91,7 @@ def _pairs(analysis: TraceAnalysis) -> tuple[Numbers, Numbers]:
 
 
 def _sends(analysis: TraceAnalysis, rows: Numbers) -> dict[int, list[int]]:
-    """What each receive took."""
+    """The sends of each receive, between different nodes."""
     here = np.zeros(len(analysis), bool)
     here[rows] = True
     found: dict[int, list[int]] = {}
@@ -121,5 +122,5 @@ def _line(text: str) -> str:
 
 
 def _host(node: str) -> str:
-    """A name without blanks, as the expression wants it."""
+    """The name of a node without blanks, as the regular expression requires."""
     return re.sub(r"[^\w.:-]", "_", clip(node, 60)) or "_"

@@ -1,6 +1,7 @@
-"""What hung threads and tasks were doing, in an order that helps: who waits for whom first, who is idle last.
+"""Rows for the stacks of hung processes, the most interesting threads first: stuck ones, then waiting ones, then idle
+ones.
 
-Pure: stacks in, rows out. Names come from the target and are cut here; the templates escape them.
+Names come from the target and are cut here; templates escape them.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.report.text import clean_lines, clip, count
 
 _PROCESSES_MAX = 12
@@ -16,12 +17,13 @@ _THREADS_MAX = 40
 _FRAMES_MAX = 30
 _LOCKS_MAX = 8
 _HELD = ", held by "
-"""As an agent says, of what a thread waits for, that another one has it."""
+"""The words with which a wait names the thread that holds what it waits for."""
 
 
 @dataclass(frozen=True)
 class ThreadRow:
-    """One thread or task: `mood` is `stuck` for one that waits for what another holds, `waits`, or nothing."""
+    """One thread or task. `mood` is `stuck` if it waits for something that another thread holds, `waits` if it waits,
+    else empty."""
 
     name: str
     kind: str
@@ -42,7 +44,7 @@ class ProcessRow:
 
 
 def process_rows(stacks: Sequence[ProcessStacks]) -> tuple[ProcessRow, ...]:
-    """Processes with stuck threads first."""
+    """The rows of all processes, those with stuck threads first."""
     rows = [_process(one) for one in stacks]
     rows.sort(key=lambda row: -row.stuck)
     return tuple(rows[:_PROCESSES_MAX])
@@ -67,7 +69,7 @@ def _rank(thread: ThreadRow) -> tuple[bool, bool, bool]:
     return thread.mood != "stuck", not thread.holds, not thread.mood
 
 
-def _thread(doing: Doing, holders: Mapping[str, Doing]) -> ThreadRow:
+def _thread(doing: ThreadStack, holders: Mapping[str, ThreadStack]) -> ThreadRow:
     holder = holders.get(doing.waits) if doing.waits else None
     says = f"waits for {doing.waits}" if doing.waits else ""
     if holder is not None and holder is not doing:

@@ -1,4 +1,4 @@
-"""Text that a target wrote, made fit for a page: no control characters, never endless. Escaping is not done here."""
+"""Cleans texts of a target for a page: no control characters, bounded length. Never escapes; templates do that."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x
 
 
 def clean(text: str, chars_max: int = VALUE_CHARS_MAX) -> str:
-    """The text without control, direction and surrogate characters; a long one is cut and says so."""
+    """The text without control, direction and surrogate characters. A long text is cut, with a note."""
     left_out = len(text) - chars_max
     kept = text[:chars_max] if left_out > 0 else text
     if not kept.isprintable():
@@ -33,13 +33,13 @@ def _shown(char: str) -> str:
 
 
 def clip(text: str, chars_max: int) -> str:
-    """One line of at most so many characters."""
+    """The text as one line of at most `chars_max` characters."""
     line = " ".join(clean(text, 4 * chars_max).split())
     return line if len(line) <= chars_max else line[: chars_max - 1].rstrip() + "…"
 
 
 def clip_middle(text: str, chars_max: int) -> str:
-    """One short line that keeps both ends, where names differ."""
+    """The text as one short line that keeps both ends, since names often differ there."""
     line = " ".join(clean(text, 4096).split())
     if len(line) <= chars_max:
         return line
@@ -48,7 +48,7 @@ def clip_middle(text: str, chars_max: int) -> str:
 
 
 def clean_lines(lines: Sequence[str], lines_max: int, chars_max: int = LINE_CHARS_MAX) -> tuple[str, ...]:
-    """The first lines, each cut to a width that a page can show, and a note for what is left out."""
+    """The first lines, each cut to `chars_max`, and a note about lines left out."""
     kept = tuple(clean(line, chars_max) for line in lines[:lines_max])
     left_out = len(lines) - lines_max
     return (*kept, f"… ({left_out:,} more lines)") if left_out > 0 else kept
@@ -56,7 +56,7 @@ def clean_lines(lines: Sequence[str], lines_max: int, chars_max: int = LINE_CHAR
 
 @dataclass(frozen=True)
 class Tail:
-    """The end of a log: its lines, and what stood before them."""
+    """The end of a log: its last lines, and a note about what comes before them."""
 
     lines: tuple[str, ...]
     note: str = ""
@@ -74,7 +74,7 @@ def tail_of(path: Path) -> Tail:
 def tail_of_text(text: str, bytes_before: int = 0) -> Tail:
     lines = text.rstrip("\n").split("\n") if text.strip() else []
     if bytes_before and len(lines) > 1:
-        del lines[0]  # it is the end of a line whose beginning was not read
+        del lines[0]  # the beginning of this line was not read
     kept = tuple(clean(line.rstrip("\r"), LINE_CHARS_MAX) for line in lines[-LOG_LINES_MAX:])
     if bytes_before:
         return Tail(kept, f"only the end is shown; {bytes_before:,} bytes come before it")
@@ -100,7 +100,7 @@ def duration(seconds: float) -> str:
 
 
 def held(held_ns: int) -> str:
-    """How long a thread was held; nothing where it was not."""
+    """How long a thread was held; empty if it was not."""
     if held_ns <= 0:
         return ""
     return f"{held_ns / 1e9:.3f} s" if held_ns >= 1_000_000 else f"{held_ns / 1e6:.3f} ms"

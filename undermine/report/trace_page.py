@@ -1,4 +1,5 @@
-"""The page of one traced run: its space-time diagram, and below it what is in the trace in numbers. One file, no network."""
+"""The page of one recorded run: its space-time diagram, and the summary of its trace as tables. One file, no
+network."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import msgspec
 from undermine.config.schema import Config
 from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.guardian_client.link import tool_identity
-from undermine.deployments.local import markers
+from undermine.deployments.node_probes import markers
 from undermine.model.errors import UserError
 from undermine.model.injected import Stage
 from undermine.model.plan import Plan
@@ -80,13 +80,13 @@ class Engine:
         if not plans or not (policies or declared["filters"] or declared["clusters"]):
             return [Refusal("")] * len(plans)
         stem = f"prune-{os.getpid()}-{threading.get_ident()}"
-        asked, out = self._folder / f"{stem}.json", self._folder / f"{stem}.out"
+        plans_file, out = self._folder / f"{stem}.json", self._folder / f"{stem}.out"
         log = self._folder / "policies.log"
         try:
-            asked.write_bytes(msgspec.json.encode(list(plans)))
+            plans_file.write_bytes(msgspec.json.encode(list(plans)))
             call = self.userland.call(
                 "prune",
-                plans=str(asked),
+                plans=str(plans_file),
                 out=str(out),
                 log=str(log),
                 campaign=str(self._folder),
@@ -98,7 +98,7 @@ class Engine:
                 call.kill()
             return _refusals(call.code, out, log)
         finally:
-            asked.unlink(missing_ok=True)
+            plans_file.unlink(missing_ok=True)
             out.unlink(missing_ok=True)
 
 

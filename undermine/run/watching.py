@@ -116,7 +116,7 @@ class HealthLog:
         self._ask = ask
         self._clock = clock
         self._pause_s = max(_PAUSE_S, _COVERED_S * len(self._nodes) / SAMPLES_MAX)
-        self._asked: dict[str, float] = {}
+        self._last_asked_s: dict[str, float] = {}
         self._threads: dict[str, threading.Thread] = {}
         self._samples: list[HealthSample] = []
         self._lock = threading.Lock()
@@ -133,7 +133,7 @@ class HealthLog:
         now = self._clock()
         for node in self._nodes:
             if self._is_due(node, now):
-                self._asked[node] = now
+                self._last_asked_s[node] = now
                 self._threads[node] = threading.Thread(target=self._answer, args=(node,), name="health", daemon=True)
                 self._threads[node].start()
 
@@ -153,7 +153,7 @@ class HealthLog:
             return False
         with self._lock:
             enough = self._stopped or len(self._samples) >= SAMPLES_MAX
-        return not enough and (node not in self._asked or now - self._asked[node] >= self._pause_s)
+        return not enough and (node not in self._last_asked_s or now - self._last_asked_s[node] >= self._pause_s)
 
     def _answer(self, node: str) -> None:
         try:

@@ -20,7 +20,7 @@ import msgspec
 
 from undermine.checkers.compose import NEWS_CHECKER
 from undermine.model.errors import UserError
-from undermine.model.finding import Finding, Landing, Outcome, landings
+from undermine.model.finding import Finding, JudgedRun, Landing, landings
 from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
@@ -423,7 +423,7 @@ class Store:
         rows = self._all("SELECT verdict FROM verdicts WHERE run = ? ORDER BY rowid", run)
         return tuple(msgspec.json.decode(text, type=Verdict) for (text,) in rows)
 
-    def outcomes(self) -> tuple[Outcome, ...]:
+    def outcomes(self) -> tuple[JudgedRun, ...]:
         """What findings are made of, oldest first: runs with a fault that failed, and all re-runs and controls of them.
 
         A control that fails, one with a slow device, and a re-run under another configuration, is no failing run.
@@ -435,7 +435,7 @@ class Store:
             f"ELSE x.symptom != '' AND r.kind NOT IN ('{RoundKind.BASELINE}', '{RoundKind.REPLAY}') END ORDER BY x.run"
         )
         return tuple(
-            Outcome(run, by, _plan(plan), plan_id, status, symptom, _landed(landed), _slow_ops(slow), RoundKind(kind))
+            JudgedRun(run, by, _plan(plan), plan_id, status, symptom, _landed(landed), _slow_ops(slow), RoundKind(kind))
             for run, by, plan, plan_id, status, symptom, landed, slow, kind in rows
         )
 

@@ -165,8 +165,8 @@ class Forks:
                 _say(self._answers, {"id": call_id, "exit": os.waitstatus_to_exitcode(status)})
 
     def _kill(self, call_id: int) -> None:
-        for pid, known in self._pids.items():
-            if known == call_id:
+        for pid, id_of_pid in self._pids.items():
+            if id_of_pid == call_id:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
                 with contextlib.suppress(ProcessLookupError):

@@ -1,8 +1,22 @@
-"""The Undermine agent for Python targets: watches operations, writes them down, and injects what a plan asks for.
+"""The Undermine agent for Python targets: observes operations, records them, and injects the faults of a plan.
 
-Loaded by `sitecustomize` into every Python process of a node. Uses the standard library only, as little of it
-as possible at start-up, and never imports a module before the target does if that module is to be hooked.
-It starts no thread and never raises into the host but what a plan asks for. See protocol/README.md.
+`sitecustomize` loads it into every Python process of a node. It uses only the standard library, and little of that at
+start-up. It never imports a module that is to be hooked before the target does. It starts a thread only while a
+connection is impaired, and raises only the errors that a plan asks for. See protocol/README.md.
+
+Where to read on, in the order in which the rooms build on each other:
+
+    interpreter   the accelerator's loader, C types and memory, forks
+    names         names that recur: of files, call sites, stacks, threads
+    patching      how hooks are installed, and how they observe
+    wire          the event file, requests to the tool, stack dumps
+    core          what every operation passes: enter, decide, leave
+    faults        when a step fires, and what it does
+    files, net    hooks at which faults are possible
+    handover      hooks that record who gives work to whom
+    sync          hooks that record locks, waits and time
+    logical       functions that count as one operation; `adapters` describe those of libraries
+    agent, hooks  the parts put together, and the table of hooks
 """
 
 from __future__ import annotations
@@ -17,7 +31,7 @@ def load(path: str) -> None:
     if _loaded or not _in_main_interpreter():
         return
     config: dict = {}
-    # Compiled once and kept, also where the target asks for no such files: compiling costs more than all the rest.
+    # Write the bytecode even if the target asks Python not to: compiling costs more than everything else here.
     keep, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
         from undermine_agent.wire import tinyjson
@@ -36,13 +50,13 @@ def load(path: str) -> None:
     except Exception as error:
         for agent in _loaded:
             agent.off = True
-        _say(config, error)
+        _report(config, error)
     finally:
         sys.dont_write_bytecode = keep
 
 
 def attempt(name: str, function):
-    """Do one operation of a client, which asks for it itself: it is not caused by the answer to the operation before."""
+    """Run one operation of a client, as a cause of its own: the answer to the previous operation did not cause it."""
     for agent in _loaded:
         if not agent.off and agent.observes("handover"):
             from undermine_agent.handover.give_take import Handover
@@ -53,7 +67,7 @@ def attempt(name: str, function):
 
 
 def _in_main_interpreter() -> bool:
-    """C types are shared with sub-interpreters: the agent of the main one is enough, and two would be too many."""
+    """Sub-interpreters share C types with the main interpreter, so only the main one loads the agent."""
     import _signal  # type: ignore[import-not-found]
 
     try:
@@ -63,8 +77,8 @@ def _in_main_interpreter() -> bool:
     return True
 
 
-def _say(config: dict, error: BaseException) -> None:
-    """Fail open, and leave a line that says why."""
+def _report(config: dict, error: BaseException) -> None:
+    """Fail open, and write down why."""
     from undermine_agent.core import note_error
 
     if config:

@@ -1,6 +1,6 @@
-"""The agent of this process: what it is told, what it is made of, and what happens to an operation that is decided upon.
+"""The agent of this process: its configuration, its parts, and what happens to an operation once a step is reached.
 
-Nothing here ever raises into the host but the errors that a plan asks for.
+Nothing here raises into the host, except for the errors that a plan asks for.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ CAPABILITIES = (
     "crash", "reboot", "delay", "delay-operation", "error", "drop", "corrupt", "pause", "partition",
     "when", "unseen", "until",
 )  # fmt: skip
-# What this agent does not see, and why.
+# The operations that this agent does not see, and why.
 GAPS = (
     "writes to mapped files through the buffer protocol: memory has no hook",
     "uvloop's transports, callbacks and steps of tasks: their code is not in Python",
     "gevent's sockets: another class, which waits in the loop of a C library",
-    "what extension modules send and receive themselves: gRPC, ZeroMQ, librdkafka, drivers of databases written in C",
-    "tasks of trio and curio: they are not told apart",
+    "sends and receives inside extension modules: gRPC, ZeroMQ, librdkafka, drivers of databases written in C",
+    "tasks of trio and curio: all tasks of a thread look like one",
     "sockets that are read and written as plain descriptors (os.read, os.write)",
-    "sqlite rows that are iterated over: no call to hook",
+    "iteration over sqlite rows: no call to hook",
     "clocks of datetime: methods of an immutable type that programs also subclass",
-    "the end of awaiting a future: the interpreter goes on without a call",
-    "the other ends of local sockets connected by a path, and pipes that a program has not made itself",
+    "the end of awaiting a future: the interpreter continues without a call",
+    "the other ends of local sockets connected by a path, and pipes that a program inherited",
     "a deque used as a queue: methods of a type that is everywhere",
     "files that the import system opens: not the target's doing",
-    "where threads started without threading begin and end: a wrapper around their function can be seen",
+    "the begin and end of threads started without threading: the target could see a wrapper around their function",
 )
 
 
@@ -55,7 +55,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
             raise ValueError("protocol version %r" % config["version"])
         self.off = False
         self.config = config
-        self.covered = None  # asked, while a logical operation is under way, whether another operation is part of it
+        self.covered = None  # while a logical operation is under way: says whether another operation is part of it
         self.trouble = 0
         self.lost_tasks: list = []
         self.check_tasks: Any = None  # set by the hooks of tasks
@@ -67,11 +67,11 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         self.link = Link(config["socket"], self._hello())
         self.lasting = Lasting(self.state, self.link)
         self.injector = Injector(self)
-        self.impairments = None  # made with the hooks of sockets
-        self.pipes = None  # made where they are observed
-        self.chained = WeakTable()  # futures that follow another one
-        self.pollers: dict = {}  # code that polls for the target, and is seen to do so by other means, by address
-        self.parts: dict = {}  # code of coroutines that are part of the task that makes tasks of them, by address
+        self.impairments = None  # created with the hooks of sockets
+        self.pipes = None  # created if pipes are observed
+        self.chained = WeakTable()  # futures that follow another future
+        self.pollers: dict = {}  # by address: code that polls for the target, and whose polls are seen elsewhere
+        self.parts: dict = {}  # by address: code of coroutines that belong to the task that wraps them in tasks
         self.variables = self._find_variables()
         if self.variables is not None:
             self.table.look_first(self.variables)
@@ -81,7 +81,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         self.lasting.welcome(generation, self.link.connect())
 
     def _find_variables(self):
-        """The variables of this node that triggers read; None for the many runs without any."""
+        """The variables of this node that triggers read; None if there are none, as in most runs."""
         mine = [described for described in self.config.get("variables", ()) if described["node"] == self.config["node"]]
         if not mine:
             return None
@@ -107,9 +107,9 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         }
 
     def _hello(self) -> dict:
-        said = self._introduction()
-        del said["role"], said["ppid"]
-        return {"type": "hello", **said}
+        hello = self._introduction()
+        del hello["role"], hello["ppid"]
+        return {"type": "hello", **hello}
 
     def _open_file(self) -> None:
         config = self.config
@@ -121,7 +121,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
 
     @staticmethod
     def _new_writer(stem: str) -> Writer:
-        """A program that replaced another one in this process finds the first name taken."""
+        """Open an event file; number its name if another program already used this process id for one."""
         for number in range(1, 1000):
             try:
                 return Writer(stem + ("-%d.events" % number if number > 1 else ".events"))
@@ -130,11 +130,11 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         raise OSError("too many event files of one process")
 
     def after_fork(self) -> None:
-        """In the child: a file of its own, counts of its own, and a new connection when it is needed."""
+        """In the child: start a new event file and new counts, and connect again when needed."""
         if self.off or fast.module is not None and not fast.module.forked():
             return
         try:
-            forks.renew()  # also where Python knows nothing of the fork
+            forks.renew()  # also after a fork that Python did not notice
             self.link.hello = self._hello()
             self.thread_names.after_fork(_thread.get_ident())
             self.table.reset_counts()
@@ -149,7 +149,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
             self.off = True
 
     def stop(self) -> None:
-        """The interpreter ends: whatever comes now passes straight through."""
+        """The interpreter shuts down: from now on every hook passes straight through."""
         if self.lost_tasks and not self.off:
             self.check_tasks(final=True)
         if self.impairments is not None:
@@ -158,12 +158,12 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         self.paths.fds.clear()
 
     def observes(self, family: str) -> bool:
-        """Whether this family of what is only observed is asked for: all are, where none is named."""
+        """Is this family of operations observed? All families are if the configuration names none."""
         named = self.config.get("observe")
         return named is None or family in named
 
     def targets_own(self, frame) -> bool:
-        """True if this frame runs the target's code, or on its behalf. Cheap: one look-up for code seen before."""
+        """True if this frame runs the target's code, or runs on its behalf. One look-up for code seen before."""
         while frame is not None:
             offsets = self.sites.codes.get(id(frame.f_code), UNKNOWN)
             if offsets is UNKNOWN:
@@ -185,7 +185,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         self.injector.after(call)
 
     def refuse(self, call, filename=None, filename2=None):
-        """The end of an operation that is not done; returns the error to raise."""
+        """End an operation that is not carried out; return the error to raise."""
         error = call.error
         if filename2 is not None:
             error = OSError(error.errno, error.strerror, filename, None, filename2)
@@ -195,7 +195,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         return error
 
     def carry_out(self, call, measure, original, args, options):
-        """Do an operation that has begun, as was decided, and record its end."""
+        """Carry out an operation that has begun, with the decided change, and record its end."""
         change = call.change
         try:
             result = original(*args, **options) if change is None else change.instead(original, args, options)
@@ -209,7 +209,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         return self.finish(call, result, measure(result) if measure is not None and result is not None else 0)
 
     def finish(self, call, result, size=0, error=None):
-        """The end of an operation that returned; returns what the caller is given, or raises what was decided."""
+        """End an operation that returned; return the caller's result, or raise the decided error."""
         self.leave(call, size, error)
         if call.error is not None:
             raise call.error
@@ -256,7 +256,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         return "MainThread" if threading is None else "?"
 
     def subject(self, path, dir_fd=None):
-        """The subject of a path, or None if it does not count or is no path."""
+        """The subject of a path; None if it is outside the configured folders or isn't a path."""
         if self.off:
             return None
         try:
@@ -266,10 +266,9 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
             return None
 
     def _note(self, error: BaseException) -> None:
-        """Keep the first few troubles of our own in a file beside the events: never in the host's way.
+        """Write the agent's first few errors to a file beside the events, out of the host's way.
 
-        An exception that the host's own code raised while the agent was at work is not ours: a signal handler
-        runs wherever the interpreter happens to be. It is passed on.
+        A signal handler of the host can run in the middle of the agent. An exception that it raises is passed on.
         """
         if self.sites.raised_by_host(error):
             raise error

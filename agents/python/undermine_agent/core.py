@@ -1,7 +1,7 @@
-"""The heart of the agent: every hook calls `perform` (or `enter` and `leave`) around the original operation.
+"""The core of the agent: every hook calls `perform` (or `enter` and `leave`) around the original operation.
 
-While the agent is at work in a thread, or once the interpreter shuts down, hooks pass straight through. The accelerator
-does the same in C (`accelerator/calls.h`), up to the point where something is to be decided.
+While the agent is at work in a thread, or once the interpreter shuts down, hooks pass straight through. The
+accelerator does the same in C (`accelerator/calls.h`), up to the point where a fault must be decided.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _open, _write, _close = os.open, os.write, os.close
 
 
 class Call:
-    """One operation under way, and what was decided about it.
+    """One operation under way, and the decision about it.
 
-    `error` is raised instead of doing it or, after it, instead of returning. `change` alters it: before, by
-    `change.instead(original, args, options)`, which does it in some way and returns what the caller is given
-    (`change.lost`: nothing was done); after, by `change.after(result)`.
+    `error` is raised instead of doing the operation or, after it, instead of returning. `change` alters the operation:
+    before it, by `change.instead(original, args, options)`, which returns the caller's result (`change.lost`: nothing
+    was done); after it, by `change.after(result)`.
     """
 
     __slots__ = ("operation", "subject", "stack", "seq", "cursor", "error", "change")
@@ -47,7 +47,7 @@ class Call:
 
 
 class ThreadState:
-    """What the agent keeps for each thread."""
+    """The agent's data for one thread."""
 
     __slots__ = ("busy", "cursor", "name", "logical_call")
 
@@ -59,7 +59,7 @@ class ThreadState:
 
 
 class Core:
-    """The part of an agent that each operation passes. The rest of it is in `agent`."""
+    """The part of an agent that each operation passes. The rest is in `agent`."""
 
     off: bool
     writer: Writer
@@ -75,7 +75,7 @@ class Core:
     _thread_name: Any
 
     def begin_work(self, sites, shared, lasting, agent_dir, name_of_error) -> None:
-        """An event file is there: from now on operations are recorded."""
+        """Start recording: an event file is open."""
         self.local = _thread._local()
 
     def thread_state(self) -> ThreadState:
@@ -86,7 +86,7 @@ class Core:
             return state
 
     def current_stack(self):
-        """The stack of the target's code here and now, for `enter`; None if nothing is to be recorded."""
+        """The target's current stack, for `enter`; None if nothing is recorded now."""
         if self.off:
             return None
         state = self.thread_state()
@@ -102,9 +102,9 @@ class Core:
             state.busy = False
 
     def enter(self, operation, subject, size=0, t_ns=0, stack=None):
-        """Record that an operation begins and do what the table says. None: not recorded, just do it.
+        """Record the beginning of an operation and decide about it. None: it isn't recorded, just do it.
 
-        `stack`: where the target asked for it, if others do it.
+        `stack` is where the target asked for the operation, if other code carries it out.
         """
         if self.off:
             return None
@@ -148,7 +148,7 @@ class Core:
         return Call(operation, subject, stack, seq, cursor)
 
     def leave(self, call, result=0, error=None) -> None:
-        """Record that an operation ended, by this exception or text if any. May set `call.error` or `call.change`."""
+        """Record the end of an operation, with its exception or error text if any. May set `call.error` or `call.change`."""
         state = self.thread_state()
         busy, state.busy = state.busy, True
         call.error = call.change = None
@@ -164,7 +164,7 @@ class Core:
             state.busy = busy
 
     def perform(self, operation, subject, size, measure, original, *args, **options):
-        """One whole operation: recorded, decided upon, done and recorded again."""
+        """Record, decide, carry out and record again: one whole operation."""
         call = self.enter(operation, subject, size)
         if call is None:
             return original(*args, **options)
@@ -173,7 +173,7 @@ class Core:
         return self.carry_out(call, measure, original, args, options)
 
     def record(self, operation, subject, stack=None) -> None:
-        """Record something that has no duration, also while the agent is at work in this thread."""
+        """Record an event without duration, even while the agent is at work in this thread."""
         state = self.thread_state()
         busy, state.busy = state.busy, True
         try:
@@ -197,7 +197,7 @@ def error_name(error) -> str:
 
 
 def note_error(config: dict, error: BaseException) -> None:
-    """One line in trace_dir/NODE.INCARNATION.PID.agent-error; silent if even that fails."""
+    """Append one line to trace_dir/NODE.INCARNATION.PID.agent-error; ignore any failure to do so."""
     try:
         name = "%s.%s.%d.agent-error" % (config["node"], config["incarnation"], os.getpid())
         where, traceback = "?", error.__traceback__

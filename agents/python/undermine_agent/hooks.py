@@ -1,6 +1,6 @@
-"""Which hooks are installed, and when: some at once, the others as soon as the target imports the module that they hook.
+"""The table of hooks: some are installed at once, the others when the target imports the module that they hook.
 
-A module is never imported before the target imports it if that module is to be hooked.
+It never imports a module that is to be hooked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from undermine_agent.interpreter import forks
 from undermine_agent.patching.patch import ImportWatch
 
 FAMILIES = ("sync", "time", "handover", "process", "raw")
-"""The families of operations that may be observed in addition to operations at which faults are possible, and deaths."""
+"""The families that can be observed, in addition to deaths and the operations at which faults are possible."""
 
 
 def install(agent) -> None:
@@ -25,9 +25,9 @@ def install(agent) -> None:
         agent.pipes = Pipes(agent)
 
     def on(*names: str):
-        """Hooks for one module, each a "room.module.function" of ours; one that fails keeps no other away.
+        """Hooks for one module, each as "room.module.function". If one fails, the others are still installed.
 
-        What stands before a colon is the family that must be observed for it.
+        The word before a colon is the family that must be observed for the hook.
         """
         split = [name.rpartition(": ") for name in names]
         chosen = [name for family, _, name in split if not family or family in observed]

@@ -1,9 +1,9 @@
-"""Runs a program with the agent where the interpreter is told to ignore PYTHONPATH or the environment is cleared.
+"""Runs a program with the agent if the interpreter ignores PYTHONPATH or the environment is cleared.
 
     python -I …/launch.py [--config FILE] [-m MODULE | SCRIPT | FOLDER | ZIPFILE] ARGUMENT…
 
-The program runs as the interpreter would have run it; processes that it spawns by `multiprocessing` are reached too.
-The agent is told by UNDERMINE_AGENT, or by `--config`, what to do; without either the program just runs.
+The program runs as the interpreter would have run it. Processes that it spawns by `multiprocessing` load the agent too.
+UNDERMINE_AGENT or `--config` names the agent's configuration; without either, the program runs without the agent.
 """
 
 import os
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _adds_folders() -> bool:
-    """True if the interpreter puts the folder of what it runs first on the path."""
+    """True if the interpreter puts the folder of the program first on `sys.path`."""
     return not (sys.flags.isolated or getattr(sys.flags, "safe_path", False))
 
 
@@ -58,7 +58,7 @@ def _load_agent(config: str) -> None:
 
 
 def _reach_spawned(spawn, config: str) -> None:
-    """Spawned processes are given the interpreter's options, so that they would ignore PYTHONPATH as well."""
+    """Spawned processes inherit the interpreter's options, so they would ignore PYTHONPATH too."""
     original, load = spawn.get_command_line, _LOAD % (os.path.dirname(_HERE), config)
 
     def get_command_line(**options):
@@ -71,7 +71,7 @@ def _reach_spawned(spawn, config: str) -> None:
 
 
 def _new_main():
-    """The `__main__` that a program finds: nothing of ours in it."""
+    """A fresh `__main__` for the program, with nothing of the agent in it."""
     main = type(sys)("__main__")
     main.__dict__.update(__builtins__=sys.modules["builtins"], __annotations__={})
     sys.modules["__main__"] = main
@@ -118,7 +118,7 @@ def _run_script(path: str) -> None:
 
 
 def _is_zipfile(path: str) -> bool:
-    """As the interpreter does: by asking who can import from there."""
+    """Ask the path hooks who can import from there, as the interpreter does."""
     for find in sys.path_hooks:
         try:
             return type(find(path)).__name__ == "zipimporter"

@@ -1,1 +1,1 @@
-"""Causes: which event led to which, and which event ended whose wait. Never mixes the two."""
+"""Which event led to which, and which event ended whose wait. Never mixes the two."""

@@ -1,7 +1,7 @@
-"""Blocking edges: which operation ended a wait of another thread or task.
+"""Finds blocking edges: which operation ended the wait of another thread or task.
 
-The one that ends a wait begins while the wait is under way. A wait that lasted as long as its limit ended by itself, and what
-does not wait (`AT_ONCE`) is ended by nobody. These edges say who kept whom waiting; they say nothing of what caused an operation.
+An operation that ends a wait begins during the wait. A wait that lasted as long as its time limit timed out, and nobody
+ends a wait that returns at once (`AT_ONCE`). Blocking edges say who kept whom waiting. They say nothing about causes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from undermine.analysis.reading.rows import AT_ONCE, NONE, Array, Groups, resour
 from undermine.model.columns import Columns, Ids, Numbers
 
 FIRST = "first future"
-"""The target of waits for several futures of which the first one is enough."""
+"""The target of a wait for several futures that ends with the first one."""
 BLOCKS = ("notify", "set", "result", "lock", "semaphore", "item", "room", "barrier", "join", "child")
 NOTIFY, SET, RESULT, LOCK, SEMAPHORE, ITEM, ROOM, BARRIER, JOIN, CHILD = range(len(BLOCKS))
 
 READING = "readlock"
-"""The target of a lock that several may have at a time, as long as nobody has it for writing."""
+"""The target of a lock that is taken for reading: several readers may hold it at the same time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """Rows: each `source` ended the wait that is its `target`, at the time `ended`; `kind` is a number of BLOCKS."""
+    """Each row `source` ended the wait `target` at the time `ended`; `kind` is a number of BLOCKS."""
 
     source: Numbers
     target: Numbers
@@ -38,7 +38,7 @@ class Edges:
 
 
 def blocking(columns: Columns, contexts: Contexts, children: dict[int, int]) -> Edges:
-    """All blocking edges. `children`: the row that started each process, by the number of the process."""
+    """All blocking edges, ordered by target. `children`: by number of a process, the row that started it."""
     finder = _Finder(columns, contexts)
     found = [
         finder.locks(),
@@ -69,13 +69,13 @@ def _found(pairs: list[tuple[int, int]], kind: int) -> _Found:
 
 
 class _Finder:
-    """Looks for edges of each kind."""
+    """Searches for the edges of each kind."""
 
     def __init__(self, columns: Columns, contexts: Contexts) -> None:
         self.columns, self.contexts = columns, contexts
 
     def _waits(self, op: str) -> tuple[Numbers, Numbers]:
-        """The waits that somebody may have ended, and for each the first row after its end."""
+        """The waits that somebody may have ended, and the first row after the end of each."""
         columns = self.columns
         rows = columns.find(op)
         ends = self.ends(rows)
@@ -87,7 +87,7 @@ class _Finder:
         return rows[over], until(columns, rows[over], ends[over])
 
     def ends(self, rows: Numbers) -> Numbers:
-        """When each wait ended. What a task awaits is a moment in the trace: it lasts to the task's next step."""
+        """The end of each wait. A task's `future.wait` is recorded as a moment; it lasts until the task's next step."""
         columns, contexts = self.columns, self.contexts
         ends = columns.end[rows].copy()
         awaited = (columns.op[rows] == columns.id_of("future.wait")) & (contexts.context[rows] >= contexts.threads)
@@ -98,7 +98,7 @@ class _Finder:
         takes = takes[contexts.take[takes] == takes]
         takes = takes[
             columns.target[takes] == columns.target[givers(columns, takes)]
-        ]  # parts of the task go on meanwhile
+        ]  # callbacks within the task run meanwhile
         steps = Groups(contexts.context[takes], takes, len(columns))
         following = steps.first_after(contexts.context[waits], waits)
         current = contexts.take[waits]
@@ -108,7 +108,8 @@ class _Finder:
         return ends
 
     def locks(self) -> _Found:
-        """Who reads has not waited for others who read, also where one of them was the last to give the lock back."""
+        """Edges from releases to acquires. A reader never waits for another reader, even if that one released the lock
+        last."""
         waits, ends = self._waits("lock.acquire")
         rows, target = self._released("lock.release"), self.columns.target
         reading = self.columns.id_of(READING)
@@ -129,13 +130,13 @@ class _Finder:
         return well
 
     def _last(self, rows: Numbers, waits: Numbers, ends: Numbers, kind: int) -> _Found:
-        """Of those that began meanwhile, the last one: what was released before, somebody else has got."""
+        """The last release during each wait: what was released earlier, somebody else got."""
         known = Groups(resources(self.columns, rows), rows, len(self.columns))
         sources = known.last_before(resources(self.columns, waits), ends)
         return self._kept(sources, waits, sources > waits, kind)
 
     def first(self, release: str, wait: str, kind: int) -> _Found:
-        """Of those that began meanwhile, the first one: from then on nobody has to wait."""
+        """The first release during each wait: from then on nobody has to wait."""
         waits, ends = self._waits(wait)
         rows = self.columns.find(release)
         known = Groups(resources(self.columns, rows), rows, len(self.columns))
@@ -143,12 +144,13 @@ class _Finder:
         return self._kept(sources, waits, (sources >= 0) & (sources < ends), kind)
 
     def _kept(self, sources: Numbers, targets: Numbers, keep: Array, kind: int) -> _Found:
-        """Nobody ends a wait of its own."""
+        """The pairs to keep, without those in which a context would end its own wait."""
         keep = keep & (self.contexts.context[sources] != self.contexts.context[targets])
         return sources[keep], targets[keep], kind
 
     def results(self) -> _Found:
-        """Who waits for several futures waits for each; where the first one is enough, nobody but that has ended the wait."""
+        """Edges from results to waits. A wait for several futures waits for each of them; if the first is enough, only
+        that one ends it."""
         sources, targets, kind = self.first("future.set", "future.wait", RESULT)
         keep = self.columns.target[targets] != self.columns.id_of(FIRST)
         others = np.flatnonzero(~keep)
@@ -156,7 +158,7 @@ class _Finder:
         return sources[keep], targets[keep], kind
 
     def _earliest(self, sources: Numbers, targets: Numbers) -> list[int]:
-        """Of waits that one thread or task had under way at a time, the one that was ended first."""
+        """For each group of waits that one thread or task had at the same time, the one that ended first."""
         chosen: dict[tuple[int, int], int] = {}
         latest: dict[int, tuple[int, int]] = {}
         ends = self.ends(targets)
@@ -171,7 +173,8 @@ class _Finder:
         return list(chosen.values())
 
     def items(self) -> _Found:
-        """The putting of the very item that was waited for; where items are not followed, the last one."""
+        """Edges from the put of exactly the item that a get returned. If items cannot be followed, from the last
+        put."""
         gets, puts = self._by_item()
         exact = (puts > gets) & (puts >= 0) & (self.columns.size[gets] != AT_ONCE)
         sources, targets, kind = self.last("queue.put", "queue.get", ITEM)
@@ -179,7 +182,7 @@ class _Finder:
         return np.concatenate((puts[exact], sources[others])), np.concatenate((gets[exact], targets[others])), kind
 
     def _by_item(self) -> tuple[Numbers, Numbers]:
-        """Rows that got an item that was seen to be taken, and the row that put it, or NONE."""
+        """The gets whose item was recorded as handed over, and the put of each."""
         columns, contexts = self.columns, self.contexts
         takes = contexts.moments
         gives = Groups(resources(columns, gave := columns.find("handover.give")), gave, len(columns))
@@ -192,13 +195,14 @@ class _Finder:
         known &= resources(columns, before) == resources(columns, after)
         known &= (
             columns.t[after] <= columns.end[before]
-        )  # else the same thing was put by two, and this is the other one
+        )  # else two contexts put the same object, and this is the other one
         return before[known], after[known]
 
     def notified(self) -> _Found:
-        """Those who wait longest are woken first. The `size` of a `cond.notify` is how many it wakes; 0: all.
+        """Edges from notifies to waits. The longest waiter is woken first. The `size` of a `cond.notify` is how many it
+        wakes; 0 means all.
 
-        A wait with a condition of its own goes on until that holds: the last one that woke it has ended it.
+        A wait with a predicate may be woken several times; the last notify ended it.
         """
         columns = self.columns
         waits, ends = self._waits("cond.wait")
@@ -220,7 +224,7 @@ class _Finder:
         return _found([(row, wait) for wait, row in source.items()], NOTIFY)
 
     def barriers(self) -> _Found:
-        """All who are at a barrier together wait for the one who came last."""
+        """Edges from the last arrival at a barrier to all others that wait there."""
         columns = self.columns
         waits, ends = self._waits("barrier.wait")
         keys = resources(columns, waits)
@@ -239,7 +243,7 @@ class _Finder:
         return _found(pairs, BARRIER)
 
     def joins(self) -> _Found:
-        """A join returns when the thread has ended, be it before or meanwhile."""
+        """Edges from the end of a thread to a join, whether the thread ended before or during the join."""
         columns = self.columns
         rows = columns.find("join")
         rows = rows[(columns.end[rows] > 0) & (columns.error[rows] == 0) & (columns.size[rows] != AT_ONCE)]
@@ -249,7 +253,7 @@ class _Finder:
         return self._kept(sources, rows, sources >= 0, JOIN)
 
     def children(self, children: dict[int, int]) -> _Found:
-        """A wait for a process ends after the last that the process did."""
+        """Edges from the last event of a child process to the wait for it."""
         columns = self.columns
         rows = columns.find("process.wait")
         if not len(rows) or not children:
@@ -266,7 +270,7 @@ def _whole(ends: Array) -> Array:
 
 
 def _next_asleep(fresh: deque[int], again: deque[int], row: int, end_of: dict[int, int]) -> int | None:
-    """Who is woken next: those who have ended are none any more; those who were woken may be asleep again."""
+    """The next wait to wake. Waits that have ended are skipped; those that were woken before may be asleep again."""
     for waiting in (fresh, again):
         while waiting:
             wait = waiting.popleft()
@@ -276,7 +280,7 @@ def _next_asleep(fresh: deque[int], again: deque[int], row: int, end_of: dict[in
 
 
 class _Family:
-    """The children of processes, and which one is waited for."""
+    """The children of each process, and which of them a wait is for."""
 
     def __init__(self, columns: Columns, children: dict[int, int], last: Numbers) -> None:
         self.columns, self.last = columns, last
@@ -285,7 +289,8 @@ class _Family:
             self._of.setdefault(int(columns.process[start]), []).append((start, child))
 
     def awaited(self, row: int) -> int:
-        """By its pid, or by the name that it was started with; a child that ended before the wait did. NONE if unclear."""
+        """The child that ended before this wait did, by its pid or by the name that it was started with; NONE if
+        unclear."""
         columns = self.columns
         end, limit = int(columns.end[row]), int(columns.size[row])
         if end == 0 or columns.error[row] or 0 < limit <= end - int(columns.t[row]):

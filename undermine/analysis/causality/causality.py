@@ -1,9 +1,10 @@
-"""Who caused what: for each operation at most one cause, and apart from that who ended whose wait.
+"""Finds the cause of each event (at most one) and, apart from that, which event ended whose wait. See
+docs/causality.md.
 
-The cause of an operation is the *opener* of the extent that it is in: a receive, a read of a stream or pipe, an item, callback,
-call or step that was taken, the beginning of its thread or process. The cause of an opener is its other side: the
-send, the giving, the start. The extent of what is taken as an interval ends with it; that of a receive at the next poll or
-receive of the same thread, task or callback; a handshake is none. See docs/causality.md.
+The cause of an event is the *opener* of its extent: a receive, a read from a stream or pipe, a take of an item,
+callback, call or step, or the beginning of its thread or process. The cause of an opener is its other side: the send,
+the give or the start. The extent of a callback, call or step ends with it. The extent of a receive ends at the next
+poll or receive of the same thread, task or callback. A handshake opens no extent.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ NO_CAUSE, START, HANDOVER, MESSAGE, EXTENT, STORE, MAILBOX = range(len(CAUSE_KIN
 
 _RECEIVES = ("net.recv", "stream.read", "pipe.read")
 _PAUSES = ("poll", "net.accept", "queue.get")
-"""Where a thread or task asks what to do next: what it did before has no part in it."""
+"""Operations with which a thread or task fetches its next work. They end the previous extent."""
 NOTIFIED = (ITEM, MESSAGE_OF_STORE)
-"""The links of stores that are causes: what was put there is taken out, what was published arrives."""
+"""The kinds of links through stores that are causes: an item that is put and taken, a message that is published and
+received."""
 _PROBLEMS_MAX = 20
 
 
 class Paired(Protocol):
-    """What is needed of a pairing: rows that sent, and the rows that received from them."""
+    """The part of a pairing that is needed here: rows that sent, and the rows that received from them."""
 
     @property
     def send(self) -> Numbers: ...
@@ -47,7 +49,7 @@ class Paired(Protocol):
 
 
 class Linked(Protocol):
-    """What is needed of the links of stores: rows, and for each link a number of KINDS."""
+    """The part of the links through stores that is needed here: rows, and for each link a number of KINDS."""
 
     @property
     def source(self) -> Array: ...
@@ -61,7 +63,7 @@ class Linked(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Causality:
-    """For each event its cause (a row, or NONE) and what kind of cause that is; and the blocking edges."""
+    """For each event its cause (a row, or NONE) and the kind of that cause; and the blocking edges."""
 
     columns: Columns
     pairing: Paired | None
@@ -75,20 +77,21 @@ class Causality:
         return self.contexts.context
 
     def chain(self, row: int) -> list[int]:
-        """The row, its cause, that one's cause, and so on to the first."""
+        """The row, its cause, the cause of that, and so on."""
         found = {row: None}
         while (row := int(self.cause[row])) >= 0 and row not in found:
             found[row] = None
         return list(found)
 
     def extent(self, row: int) -> Numbers:
-        """The rows that are in the extent which this one opened, in time order; none if it opened none."""
+        """The rows in the extent that this row opened, in time order."""
         rows = self.effects(row)
         found: Numbers = rows[self.cause_kind[rows] == EXTENT]
         return found
 
     def effects(self, row: int) -> Numbers:
-        """The rows whose cause this one is, in time order: its extent, and what took what it sent, gave or started."""
+        """The rows that this row caused, in time order: its extent, and the receives, takes and beginnings that it led
+        to."""
         low, high = np.searchsorted(self._sorted, [row, row + 1])
         rows: Numbers = np.sort(self._by_cause[low:high])
         return rows
@@ -102,7 +105,7 @@ class Causality:
         return self.cause[self._by_cause]
 
     def problems(self) -> list[str]:
-        """Cycles, and edges that go backwards in time: there should be none."""
+        """Contradictions: cycles, and edges that go backwards in time. A sound trace has none."""
         ends = self.columns.end.copy()
         ends[self.blocking.target] = self.blocking.ended
         graph = Graph(self.columns, self.contexts, ends)
@@ -129,25 +132,27 @@ def _first_ones(problems: Iterator[str]) -> Iterator[str]:
 
 
 def causality(columns: Columns, pairing: Paired | None = None, stores: Linked | None = None) -> Causality:
-    """Everything about causes that the events of a run say."""
+    """Find the causes and blocking edges of all events of a run."""
     contexts = contexts_of(columns)
-    maker = _Maker(columns, contexts)
-    maker.take()
+    finder = _CauseFinder(columns, contexts)
+    finder.take()
     if pairing is not None:
-        maker.link(pairing.send, pairing.recv, MESSAGE)
+        finder.link(pairing.send, pairing.recv, MESSAGE)
     if stores is not None:
-        maker.ask(stores)
-    maker.find_mail()
-    maker.fill()
+        finder.ask(stores)
+    finder.find_mail()
+    finder.fill()
     children = starts(columns)
-    maker.start(children)
-    return Causality(columns, pairing, contexts, maker.cause, maker.cause_kind, blocking(columns, contexts, children))
+    finder.start(children)
+    return Causality(columns, pairing, contexts, finder.cause, finder.cause_kind, blocking(columns, contexts, children))
 
 
 def with_messages(found: Causality, send: Numbers, receive: Numbers) -> Causality:
-    """The same with logical messages: a `msg.recv` is caused by its `msg.send`, and causes all that is done within it.
+    """A copy with logical messages: a `msg.recv` is caused by its `msg.send`, and causes everything that is done within
+    it.
 
-    What follows it has the cause that it had: a function that only fetches a message has a receive in it, which tells.
+    Events after it keep their cause: a function that only fetches a message contains a receive, which is their cause
+    already.
     """
     columns, contexts = found.columns, found.contexts
     named = columns.op[receive] == columns.id_of("msg.recv")
@@ -167,8 +172,8 @@ def with_messages(found: Causality, send: Numbers, receive: Numbers) -> Causalit
     return replace(found, cause=cause, cause_kind=cause_kind)
 
 
-class _Maker:
-    """Finds the causes: first those of openers, then those of all that is in their extents."""
+class _CauseFinder:
+    """Finds the causes: first those of openers, then those of the events in their extents."""
 
     def __init__(self, columns: Columns, contexts: Contexts) -> None:
         self.columns, self.contexts = columns, contexts
@@ -179,7 +184,7 @@ class _Maker:
         self.ends = np.zeros(len(columns), bool)
 
     def take(self) -> None:
-        """What was taken, by what gave it. Takings are openers also where nobody was seen to give."""
+        """Set the cause of each take to its give. Takes are openers even if no give was recorded."""
         columns = self.columns
         takes = columns.find("handover.take")
         gives = givers(columns, takes)
@@ -191,7 +196,7 @@ class _Maker:
         self.ends[np.setdiff1d(np.union1d(received, columns.find(*_PAUSES)), exchanges(columns))] = True
 
     def _answers(self) -> Numbers:
-        """What is received in the midst of an operation on a store: its answer, of which that operation tells."""
+        """The receives within an operation on a store. They are its reply, which the operation itself records."""
         columns, frame = self.columns, self.contexts.frame
         store_operations = columns.find("db.read", "db.write", "db.commit")
         if not len(store_operations):
@@ -203,7 +208,7 @@ class _Maker:
         return found
 
     def link(self, sources: Array, targets: Array, cause_kind: int) -> None:
-        """What was received, by the last that was sent of it."""
+        """Set the cause of each receive to the last send that it took bytes from."""
         order = np.lexsort((sources, targets))
         sources, targets = np.asarray(sources, np.int64)[order], np.asarray(targets, np.int64)[order]
         last = np.ones(len(targets), bool)
@@ -212,7 +217,8 @@ class _Maker:
         self.opens[targets] = True
 
     def ask(self, stores: Linked) -> None:
-        """What a store gave, by who gave it to the store; of what several have given it is not known who is meant."""
+        """Set the cause of an operation on a store to the one that put the item there. With several candidates the
+        cause is unknown."""
         told = np.isin(stores.kind, NOTIFIED)
         sources, targets = (np.asarray(rows, np.int64)[told] for rows in (stores.source, stores.target))
         pairs = np.unique(np.stack((targets, sources)), axis=1)
@@ -231,7 +237,7 @@ class _Maker:
         self.cause_kind[rows] = np.where(causes >= 0, cause_kinds, NO_CAUSE)
 
     def fill(self) -> None:
-        """All that has no other side: by the opener of its extent."""
+        """Set the cause of all other events to the opener of their extent."""
         columns, contexts = self.columns, self.contexts
         openers = self._openers()
         base = np.where(contexts.take >= 0, contexts.take, contexts.first[contexts.thread])
@@ -243,10 +249,11 @@ class _Maker:
         self.cause_kind[free] = EXTENT
 
     def _openers(self) -> Numbers:
-        """For each row the last opener of its frame that no poll, receive or other opener has followed, or NONE.
+        """For each row the last opener of its frame that no poll, receive or other opener followed, or NONE.
 
-        A file that came by rename opens an extent only where there is no other: who looks it up while handling a message, or in
-        a callback, still does what that asked for. Such an extent also ends where its thread looks for more files, or sleeps.
+        Opening a file that another thread renamed into place opens an extent only outside of other extents: within the
+        handling of a message or a callback it is part of that. Such an extent also ends when its thread lists a folder
+        or sleeps.
         """
         columns, contexts = self.columns, self.contexts
         order = np.argsort(contexts.frame, kind="stable")
@@ -264,13 +271,13 @@ class _Maker:
             opener = np.where(newer, order[mail_at], opener)
         found = np.empty(len(columns), np.int64)
         found[order] = opener
-        found[ends | (columns.t < columns.end[found])] = NONE  # it began before anything was received
+        found[ends | (columns.t < columns.end[found])] = NONE  # the row began before the opener had received anything
         return self._within_loops(found)
 
     def _outlast(self, order: Numbers, marks: Numbers, at: Numbers, opener: Numbers) -> None:
-        """Where receives overlap, that one is in force which ended last: what received for another one is over with it.
+        """Correct `opener` where receives overlap: the receive that ended last is in force.
 
-        `marks`: the places that end extents; `at`: for each place the last of them. Changes `opener`.
+        `marks`: the places that end extents; `at`: for each place the last of them.
         """
         columns, frame = self.columns, self.contexts.frame
         rows, following = order[marks[:-1]], order[marks[1:]]
@@ -289,13 +296,14 @@ class _Maker:
         some, begin = some[inside], begin[inside]
         inside = frame[rows[begin]] == frame[some]
         ended = np.full(len(places), NONE, np.int64)
-        ended[begin[inside]] = some[inside]  # in the order of their ends: the last one stays
+        ended[begin[inside]] = some[inside]  # ordered by end, so the last one stays
         last = np.maximum.accumulate(np.where(ended >= 0, np.arange(len(places)), NONE))
         newer = (last >= 0) & (places[last] > at[places]) & (frame[rows[last]] == frame[rows])
         opener[places[newer]] = ended[last[newer]]
 
     def _within_loops(self, openers: Numbers) -> Numbers:
-        """What an event loop itself received has no extent beyond the next step of a task: its polls are not seen."""
+        """End the extent of an event loop's own receive at the next step of a task, since the loop's polls are not
+        recorded."""
         columns, contexts = self.columns, self.contexts
         rows = np.flatnonzero((openers >= 0) & (contexts.frame >= contexts.loops))
         if not len(rows):
@@ -307,7 +315,7 @@ class _Maker:
         return openers
 
     def start(self, children: dict[int, int]) -> None:
-        """What a process does in the thread with which it began, by what started it."""
+        """Set the cause of events in a process's first thread to what started the process."""
         contexts = self.contexts
         if not children:
             return
@@ -323,7 +331,7 @@ class _Maker:
 
 
 def starts(columns: Columns) -> dict[int, int]:
-    """The row of the `process.start` that started each process, by the number of the process."""
+    """By number of a process, the row of the `process.start` that started it."""
     rows = columns.find("process.start")
     if not len(rows):
         return {}
@@ -337,7 +345,7 @@ def starts(columns: Columns) -> dict[int, int]:
 
 
 def _start_of(columns: Columns, process: int, first: int, rows: Numbers) -> int:
-    """By the pid that was the start's result; else the last start of the parent that has no result and began before."""
+    """The start whose result is the process's pid; else the parent's last earlier start without a result."""
     info = columns.processes[process]
     newest: list[int] = rows[::-1].tolist()
     for row in newest:

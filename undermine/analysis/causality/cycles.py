@@ -1,9 +1,9 @@
-"""A graph over the beginnings and ends of operations: edges that go backwards in time, and cycles.
+"""Checks the edges of a trace: finds those that go backwards in time, and cycles.
 
-Each operation has two moments. Within a thread or task each begins after the one before it began; an operation ends after it
-began. An edge leads from the beginning of its source to the beginning of its target or, where the target was under way
-already (a receive, a wait), to its end. As long as all edges go forward in time there can be no cycle but among moments of
-the same time; so cycles are only looked for among moments that edges backwards in time, or in no time, span.
+Each operation has two moments, its beginning and its end. Within a thread or task, operations begin one after the
+other. An edge leads from the beginning of its source to the beginning of its target or, if the target was already under
+way (a receive, a wait), to its end. Edges that go forward in time cannot form a cycle. So cycles are searched only
+among moments that lie within the span of an edge that goes backwards, or that takes no time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Graph:
     """Moments are numbers: `2 * row` is when it began, `2 * row + 1` when it ended."""
 
     def __init__(self, columns: Columns, contexts: Contexts, ends: Numbers) -> None:
-        """`ends`: when each event was over, 0 if never."""
+        """`ends`: the end of each event, 0 if it never ended."""
         self.columns, self.contexts, self.ends = columns, contexts, ends
         self._edges: list[Numbers] = []
 
@@ -35,7 +35,7 @@ class Graph:
         self._edges.append(edges)
 
     def problems(self) -> Iterator[str]:
-        """First the edges backwards in time, then a cycle for each part of the graph that has one."""
+        """Describe the edges that go backwards in time, then one cycle for each part of the graph that has one."""
         back = np.concatenate([np.empty((0, 2), np.int64), *(part[self._lasts(part) <= 0] for part in self._edges)])
         back = np.unique(back, axis=0)
         for source, target in back[self._lasts(back) < 0].tolist():
@@ -58,7 +58,7 @@ class Graph:
         return f"{what}{event.op} at {event.loc} in {event.node} {event.pid} {event.thread} (event {moment >> 1})"
 
     def _cycles(self, back: Numbers) -> Iterator[list[int]]:
-        """A cycle stays within the times that its edges backwards span; all others go forward."""
+        """The cycles. Each lies within the span of its backward edges, since all other edges go forward."""
         if not len(back):
             return
         spans = np.stack([self._times(back[:, 1]), self._times(back[:, 0])], axis=1)
@@ -81,7 +81,7 @@ class Graph:
         return found
 
     def _program_order(self, moments: Numbers) -> Iterator[tuple[int, int]]:
-        """Between the moments that edges have: each operation's begin and end, and those of one thread or task."""
+        """The edges of program order between these moments: from begin to end, and along each thread or task."""
         rows = np.unique(moments >> 1)
         yield from ((2 * row, 2 * row + 1) for row in rows.tolist())
         order = np.lexsort((rows, self.contexts.context[rows]))
@@ -95,7 +95,7 @@ class Graph:
 
 
 def _strong_parts(following: dict[int, list[int]]) -> Iterator[list[int]]:
-    """The strongly connected parts of a graph that have more than one moment (Tarjan's algorithm, without recursion)."""
+    """The strongly connected components with more than one moment (Tarjan's algorithm, without recursion)."""
     number: dict[int, int] = {}
     low: dict[int, int] = {}
     path: list[int] = []
@@ -128,7 +128,7 @@ def _strong_parts(following: dict[int, list[int]]) -> Iterator[list[int]]:
 
 
 def _lower(low: dict[int, int], number: dict[int, int], moment: int, other: int, on_path: set[int]) -> bool:
-    """Note that an earlier moment can be reached; it is none that is to be visited."""
+    """Note that an earlier moment can be reached. Returns False, since that moment was visited before."""
     if other in on_path:
         low[moment] = min(low[moment], number[other])
     return False

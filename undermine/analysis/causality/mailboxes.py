@@ -1,9 +1,9 @@
-"""Files as mailboxes: somebody renames a file into its place, somebody else opens it there.
+"""Finds files that are used as mailboxes: one thread renames a file into place, another one opens it there.
 
-Only `file.rename` → `file.open` counts: what is created in place or unlinked says nothing of when its content is whole. The one
-who opens it is another thread or process than the one who renamed it, on whatever node; each learns of one renaming once. A
-file that the reader has moved itself before opening it (to claim it) comes from where it was moved from. What a node finds
-again after it was restarted is its own state, not mail.
+Only `file.rename` → `file.open` counts, since a file that is created in place may be incomplete. The reader is another
+thread or process, on any node. Each reader receives one rename once. If the reader moved the file itself before opening
+it (to claim it), the sender is whoever put it at the first place. Files that a node finds again after a restart are its
+own state, not mail.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Move:
 
 
 def mailboxes(columns: Columns, thread: Ids) -> tuple[Numbers, Numbers]:
-    """Rows that renamed, and for each one that opened what was renamed. `thread`: of each event."""
+    """Rows that renamed a file, and for each the row that opened it. `thread`: the thread of each event."""
     places = _places(columns)
     if not places:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -48,14 +48,14 @@ def mailboxes(columns: Columns, thread: Ids) -> tuple[Numbers, Numbers]:
 
 
 def _places(columns: Columns) -> dict[int, str]:
-    """The paths that files were renamed to, by number of their text."""
+    """By number of its text, each path that a file was renamed to."""
     texts = {columns.text(number) for number in np.unique(columns.resource[columns.find("file.rename")]).tolist()}
     paths = {text.split(_ARROW, 1)[1] for text in texts if _ARROW in text}
     return {number: path for path in paths if (number := columns.id_of(path)) >= 0}
 
 
 def _moments(columns: Columns, places: dict[int, str]) -> list[int]:
-    """All renamings that went well, and all openings of such paths, in order of when each took effect."""
+    """All successful renames, and all opens of such paths, in the order in which they took effect."""
     renames, opens = columns.find("file.rename"), columns.find("file.open")
     opens = opens[np.isin(columns.resource[opens], list(places))]
     rows = np.concatenate((renames, opens))
@@ -67,8 +67,8 @@ def _moments(columns: Columns, places: dict[int, str]) -> list[int]:
 
 
 def _effects(columns: Columns, rows: Numbers, places: dict[int, str]) -> Numbers:
-    """The end of each. But who opens a file while it is renamed to where nobody has found one before has found that
-    one: such a renaming counts from its beginning on.
+    """The time at which each row took effect: its end. A rename to a path that had no file before counts from its
+    beginning, since whoever opens the path meanwhile found that file.
     """
     used = np.flatnonzero(np.isin(columns.resource, list(places)) & (columns.end > 0) & (columns.error == 0))
     numbers, firsts = np.unique(columns.resource[used], return_index=True)
@@ -79,12 +79,12 @@ def _effects(columns: Columns, rows: Numbers, places: dict[int, str]) -> Numbers
         began, path = int(columns.t[rows[at]]), columns.text(int(columns.resource[rows[at]])).split(_ARROW, 1)[1]
         if first.get(path, began) >= began:
             effects[at] = began
-            first[path] = -1  # the next one finds a file there
+            first[path] = -1  # the next rename replaces a file
     return effects
 
 
 def _sender(known: dict[str, _Move], path: str, reader: int) -> int:
-    """The row that put the file there or, if the reader did that, to where it was before."""
+    """The row that moved the file to this path or, if the reader did that, to the path before."""
     before = None
     for _ in range(_MOVES_MAX):
         move = known.get(path)
@@ -97,6 +97,6 @@ def _sender(known: dict[str, _Move], path: str, reader: int) -> int:
 
 
 def _restarted(columns: Columns, sender: int, reader: int) -> bool:
-    """Whether the one is an earlier life of the other's node."""
+    """Are sender and reader different incarnations of the same node?"""
     one, other = (columns.processes[int(columns.process[row])] for row in (sender, reader))
     return one.node == other.node and one.incarnation != other.incarnation

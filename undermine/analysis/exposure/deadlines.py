@@ -1,9 +1,8 @@
-"""Time limits: until when each event had to be over, and which event said so.
+"""Finds the deadline of each event, and the event that set it. The earliest of several deadlines is in force.
 
-A wait has its own limit; one that does not wait has none. A scope with a time limit (`timeout`) is in force for all
-that its thread or task does until it ends, also for the task that a limited wait starts to await it. A socket's limit
-counts anew for each operation on the connection, on the JVM only for those that receive; a logical operation has that
-of the bytes that move within it. Of several the earliest is the one in force.
+A wait has its own time limit, unless it returns at once. A `timeout` block limits everything that its thread or task
+does until it ends, also the task that a limited wait starts. A socket's timeout starts anew with each operation on the
+connection; on the JVM it limits only receives. A logical operation has the limit of the bytes that move within it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _FAR = np.iinfo(np.int64).max
 
 
 def deadlines(columns: Columns, contexts: Contexts) -> tuple[Numbers, Numbers]:
-    """For each event the end of its time (0: it has any) and the row that set it (NONE)."""
+    """For each event its deadline (0: none) and the row that set it (NONE)."""
     found = _Deadlines(columns, contexts)
     found.timeouts()
     found.waits()
@@ -59,7 +58,7 @@ class _Deadlines:
         return np.where(self.by >= 0, self.until, 0), self.by
 
     def _limit(self, rows: Array, by: Array) -> None:
-        """These rows have the limits of those, counted from when they themselves begin."""
+        """Limit `rows` by the time limits of `by`, counted from the beginning of each of `rows`."""
         limit = _sum(self.columns.t[rows], self.columns.size[by])
         sooner = limit < self.until[rows]
         self.until[rows[sooner]] = limit[sooner]
@@ -71,7 +70,7 @@ class _Deadlines:
         self._limit(rows, rows)
 
     def timeouts(self) -> None:
-        """The later a scope's time is over, the earlier it is written, so that the others go over it."""
+        """Write the deadlines of `timeout` blocks, the latest first, so that earlier ones overwrite them."""
         columns, contexts = self.columns, self.contexts.lines
         rows = self._timeouts(socket=False)
         rows = rows[columns.size[rows] > 0]
@@ -97,7 +96,8 @@ class _Deadlines:
         return found
 
     def sockets(self) -> None:
-        """The last limit that a connection was given; one that has no connection yet is that of the next to connect."""
+        """Limit operations on sockets by the last timeout set on the connection. A timeout set before connecting
+        belongs to the next connect."""
         columns = self.columns
         limits = self._timeouts(socket=True)
         if not len(limits):
@@ -120,7 +120,7 @@ class _Deadlines:
         self._logical(uses[limited], last[limited])
 
     def _connections(self, rows: Numbers) -> Numbers:
-        """The group of each row: its connection, which has its limit also before and after it speaks TLS."""
+        """The group of each row: its connection. A connection keeps its limit when it begins or ends TLS."""
         columns = self.columns
         process = columns.process[rows].astype(np.int64)
         found: Numbers = process * len(columns.strings) + self._plain[columns.resource[rows]]
@@ -128,7 +128,7 @@ class _Deadlines:
 
     @cached_property
     def _plain(self) -> Numbers:
-        """The number of each text without its mark of TLS, if there is such a text."""
+        """For each text the number of the same text without the TLS suffix, if that exists."""
         columns = self.columns
         plain = np.arange(len(columns.strings), dtype=np.int64)
         for number, text in enumerate(columns.strings):
@@ -137,14 +137,14 @@ class _Deadlines:
         return plain
 
     def _is_limited(self, uses: Numbers) -> Array:
-        """Does the time limit of its socket apply to each of these? In some runtimes it limits receives alone."""
+        """Whether the time limit of its socket applies to each row. In some runtimes it limits only receives."""
         columns = self.columns
         traits = [runtime_of(process).traits for process in columns.processes]
         sends_too = np.array([one.socket_timeout_limits_sends for one in traits] or [True], bool)
         return sends_too[columns.process[uses]] | np.isin(columns.op[uses], [columns.id_of(op) for op in _RECEIVES])
 
     def _logical(self, uses: Numbers, by: Numbers) -> None:
-        """A logical operation has the limit of the bytes that move within it, of several the shortest."""
+        """Limit logical operations by the shortest limit of the bytes that move within them."""
         columns = self.columns
         below = np.isin(columns.op[uses], [columns.id_of(op) for op in _BELOW])
         around, by = self._around(uses[below]), by[below]
@@ -153,7 +153,7 @@ class _Deadlines:
         self._limit(around[order], by[order])
 
     def _around(self, rows: Numbers) -> Numbers:
-        """The innermost logical operation in which each row happened, or NONE."""
+        """The innermost logical operation around each row, or NONE."""
         columns, context = self.columns, self.contexts.context
         logical = columns.find(*LOGICAL)
         groups = Groups(context[logical], logical, len(columns))
@@ -165,10 +165,10 @@ class _Deadlines:
         return found
 
     def _unconnected(self, limits: Numbers) -> dict[int, int]:
-        """Limits of sockets before they were connected, by the connecting that followed.
+        """By connect, the timeout that was set on the socket before it was connected.
 
-        A connecting within a logical operation is no event, but the connection has its limit then, which is told once
-        more.
+        A connect within a logical operation isn't recorded; then the timeout is recorded again, with the connection's
+        name.
         """
         columns, contexts = self.columns, self.contexts
         nameless = columns.resource[limits] == columns.id_of("")
@@ -182,7 +182,7 @@ class _Deadlines:
         return {connect: limit for limit, connect in pairs if connect >= 0}
 
     def _first_uses(self, uses: Numbers) -> dict[tuple[int, str], list[int]]:
-        """The first row of each connection, by process and remote address."""
+        """By process and remote address, the first row of each connection."""
         columns = self.columns
         _, first = np.unique(self._connections(uses), return_index=True)
         found: dict[tuple[int, str], list[int]] = {}
@@ -193,7 +193,7 @@ class _Deadlines:
         return found
 
     def _use(self, connect: int, firsts: dict[tuple[int, str], list[int]]) -> int:
-        """The first use of the connection that this one made; each is given once."""
+        """The first use of the connection that this connect created, or NONE. Each use is returned once."""
         columns = self.columns
         uses = firsts.get((int(columns.process[connect]), columns.text(int(columns.resource[connect]))), [])
         for row in uses:
@@ -204,5 +204,5 @@ class _Deadlines:
 
 
 def _sum(times: Array, sizes: Array) -> Numbers:
-    """Without going over the greatest number."""
+    """Add without overflow."""
     return np.where(sizes > _FAR - 1 - times, _FAR - 1, times + np.minimum(sizes, _FAR - 1 - times))

@@ -1,8 +1,8 @@
-"""Which locks each thread holds at a moment and what it waits for, from a trace; and stacks explained by that.
+"""Explains recorded stacks with the trace: which locks each thread holds at that moment, and what it waits for.
 
-Threads are known by what agents call them, which no two have at the same time. Where stacks have a name twice, or it is
-not known, nothing is said rather than something wrong. Locks of asyncio belong to tasks, which traces do not name: they
-count as held by the thread that runs the tasks.
+Threads are identified by their names, which are unique at any time. If a name occurs twice in the stacks, or is
+unknown, nothing is said. Locks of asyncio belong to tasks, which traces don't name; they count as held by the thread
+that runs the tasks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from undermine.analysis.exposure.lock_table import GIVES, TAKES, HeldLock, LockTable
 from undermine.model.columns import Names
 from undermine.model.event import Event, Trace
-from undermine.model.stacks import Doing, ProcessStacks
+from undermine.model.stacks import ProcessStacks, ThreadStack
 
 _WAITS = {
     "lock.acquire": "{}",
@@ -33,7 +33,7 @@ _WAITS = {
     "poll": "a descriptor to be ready",
 }
 _UNKNOWN = "?"
-"""The name of all threads that have none."""
+"""The name of all threads without a name."""
 
 _LOCK = re.compile(r"(?P<condition>condition of )?(?P<lock>r?lock@[0-9a-f]+)")
 _WAITING_CODE = re.compile(
@@ -44,14 +44,14 @@ _THREAD_MAIN = re.compile(r"threading:(Thread\.)?(run|_bootstrap|_bootstrap_inne
 
 
 class ThreadState(msgspec.Struct, frozen=True):
-    """What one thread holds, and what it waits for, in words."""
+    """The locks that one thread holds, and what it waits for, in words."""
 
     holds: tuple[str, ...] = ()
     waits: str = ""
 
 
 def explained(stacks: Sequence[ProcessStacks], trace: Trace) -> tuple[ProcessStacks, ...]:
-    """The same stacks with the locks that the trace knows of, and in any case the call in which each one waits."""
+    """The stacks with the locks that the trace shows and, where it shows none, the call in which each thread waits."""
     events = _by_process(trace)
     return tuple(_explained(one, events.get((one.node, one.incarnation, one.pid), [])) for one in stacks)
 
@@ -70,7 +70,7 @@ def _explained(stacks: ProcessStacks, events: Sequence[Event]) -> ProcessStacks:
     given_up = {doing.name: lock for doing in stacks.doing if (lock := _given_up(doing))}
     states = process.states(given_up)
 
-    def known(doing: Doing) -> ThreadState:
+    def known(doing: ThreadStack) -> ThreadState:
         place = "".join(doing.own[:1])
         if doing.kind == "task":
             return ThreadState(waits=process.waits_at(place) if tasks[doing.own[:1]] == 1 else "")
@@ -81,14 +81,14 @@ def _explained(stacks: ProcessStacks, events: Sequence[Event]) -> ProcessStacks:
     return msgspec.structs.replace(stacks, doing=tuple(_with(one, known(one), process) for one in stacks.doing))
 
 
-def _given_up(doing: Doing) -> str:
-    """The lock of the condition in which a thread waits."""
+def _given_up(doing: ThreadStack) -> str:
+    """The lock of the condition that a thread waits in; empty if it doesn't."""
     found = _LOCK.fullmatch(doing.waits)
     return found["lock"] if found and found["condition"] and doing.kind == "thread" else ""
 
 
-def _with(doing: Doing, known: ThreadState, process: ProcessLocks) -> Doing:
-    """What the trace knows comes first, then what the agent saw, then what the stack alone says."""
+def _with(doing: ThreadStack, known: ThreadState, process: ProcessLocks) -> ThreadStack:
+    """The trace is trusted first, then the agent's own note, then the stack."""
     lock = _LOCK.fullmatch(doing.waits)
     seen = (process.name_of_lock(lock["lock"]) if not lock["condition"] else "") if lock else doing.waits
     waits = known.waits or seen or waits_by_stack(doing.stack)
@@ -96,7 +96,7 @@ def _with(doing: Doing, known: ThreadState, process: ProcessLocks) -> Doing:
 
 
 def waits_by_stack(stack: Sequence[str]) -> str:
-    """The call of the standard library in which a thread or task is, if it is one that may wait."""
+    """The waiting call of the standard library that a thread or task is in; empty if there is none."""
     inside = ""
     for frame in stack:
         place = frame.rpartition(":")[0]
@@ -107,7 +107,7 @@ def waits_by_stack(stack: Sequence[str]) -> str:
 
 
 class ProcessLocks:
-    """The locks of one process at one moment."""
+    """The locks and waits of one process at one moment."""
 
     def __init__(self, events: Iterable[Event], t_ns: int) -> None:
         self._events = [event for event in events if event.t_ns <= t_ns]
@@ -124,7 +124,8 @@ class ProcessLocks:
             self._apply(number, what)
 
     def _effects(self, event: Event, t_ns: int) -> Iterator[tuple[int, str]]:
-        """What it does, and when. A lock is taken when its acquiring ends, given back when its release begins."""
+        """The effects of an event and their times. A lock is taken when its acquire ends, and free when its release
+        begins."""
         over = 0 < event.end_ns <= t_ns
         if event.op in _WAITS and not over:
             self._open.setdefault(event.thread, []).append(event)
@@ -153,7 +154,8 @@ class ProcessLocks:
         return self._locks.of.get(self._resources.number(resource), [])
 
     def states(self, given_up: Mapping[str, str]) -> dict[str, ThreadState]:
-        """By thread. `given_up`: the lock that a thread has lent while it waits in a condition, where that is known."""
+        """The state of each thread. `given_up`: by thread, the lock that it gave up while it waits in a condition, if
+        known."""
         threads = {self._threads.all[owner] for owner, holds in self._locks.by.items() if holds} | set(self._open)
         found: dict[str, ThreadState] = {}
         for thread in sorted(threads):
@@ -162,7 +164,8 @@ class ProcessLocks:
         return found
 
     def _holds(self, thread: str, given_up: str) -> tuple[str, ...]:
-        """A condition's lock is not held while one waits in it; if it is not known which one that is, none is named."""
+        """The locks that a thread holds. In a condition, its lock isn't held; if that lock is unknown, no lock is
+        named."""
         if not given_up and any(event.op == "cond.wait" for event in self._open.get(thread, [])):
             return ()
         held: dict[str, list[Event]] = {}
@@ -176,12 +179,13 @@ class ProcessLocks:
         return tuple(text for _, text in sorted(found))
 
     def _waits(self, thread: str) -> str:
-        """A thread that waits does nothing else: what began before its last event is a task's."""
+        """What a thread waits for. A wait that began before the thread's last event belongs to a task."""
         waits = self._open.get(thread, [])
         return self._wait(waits[0]) if len(waits) == 1 and self._last[thread] is waits[0] else ""
 
     def waits_at(self, place: str, thread: str = "") -> str:
-        """What the only one waits for that waits at this `module:qualname`: a task, or this thread."""
+        """What the only waiter at this `module:qualname` waits for: a task, or this thread. Empty if there are
+        several."""
         threads = [thread] if thread else list(self._open)
         waits = [event for name in threads for event in self._open.get(name, []) if _function(event) == place]
         return self._wait(waits[0]) if len(waits) == 1 else ""
@@ -198,7 +202,7 @@ class ProcessLocks:
         return f", held by {event.thread}{ended} since {_place(event)}"
 
     def name_of_lock(self, resource: str) -> str:
-        """A lock that somebody holds, by its address; "" if nobody is known to."""
+        """The name of a held lock, by its address; empty if nobody holds it."""
         holds = self._holds_of(resource)
         if not holds:
             return ""
@@ -206,7 +210,7 @@ class ProcessLocks:
         return f"{self._name(event)}, taken at {_place(event)}"
 
     def _name(self, event: Event) -> str:
-        """Numbered as they are mentioned: addresses differ from run to run."""
+        """A readable name, numbered by first mention, since addresses differ from run to run."""
         if event.op in ("join", "process.wait"):
             return event.target
         return self._names.setdefault(event.resource, f"{event.target} {len(self._names) + 1}")
@@ -217,7 +221,7 @@ def _begin(event: Event) -> tuple[int, int]:
 
 
 def _place(event: Event) -> str:
-    """As in stacks."""
+    """The call site as stacks write it."""
     return f"{_function(event)}:{event.line}"
 
 

@@ -1,9 +1,7 @@
-"""What runs say of each operation at which slow I/O may hurt: locks that were held, time limits in force, and who
-waited for it.
+"""The exposure of each operation, as runs showed it: locks held, time limits in force, and threads that waited for it.
 
-A *spot* is an operation and what led to it, on whichever node of a role. Of all its occurrences in a run it is kept
-which locks were held in one of them, the shortest limit, and whether a thread waited for the end of the very work that
-it had asked for.
+A *spot* is an operation with its call stack, on any node of a role. Its exposure joins all occurrences in a run: the
+locks that one of them held, the shortest time limit, and the waits of threads that had requested the work.
 """
 
 from __future__ import annotations
@@ -23,14 +21,14 @@ from undermine.model.columns import Columns, Numbers
 from undermine.model.point import CLIENT, INJECTABLE_FAMILIES, Point, stack_id
 
 _OCCURRENCES_MAX = 200
-"""So many occurrences of a spot are looked at; those of one spot are alike."""
+"""At most this many occurrences of a spot are examined; they are alike."""
 _CAUSES_MAX = 64
 _MOVES = ("file.write", "net.send", "msg.send")
 _NS = 1e9
 
 
 class Spot(NamedTuple):
-    """An operation and what led to it."""
+    """An operation with its call stack."""
 
     role: str
     op: str
@@ -43,26 +41,27 @@ class Spot(NamedTuple):
 
     @property
     def point(self) -> Point:
-        """Whichever node meets it, and whatever it works on."""
+        """The point of this spot on any node and any target."""
         return Point.of({name: value for name, value in self._asdict().items() if value})
 
 
 class Exposure(msgspec.Struct, frozen=True):
-    """What occurrences of one spot have shown."""
+    """The exposure of one spot."""
 
     locks: tuple[str, ...] = ()
-    """Where the locks were acquired that were held."""
+    """The call sites at which the held locks were acquired."""
     rivals: int = 0
-    """At how many places of the code the one of them is acquired that most places want."""
+    """The number of call sites that acquire the most contended of these locks."""
     limit_s: float = 0.0
-    """The shortest time limit in force, 0 if there was none; and what set it."""
+    """The shortest time limit in force, 0 if there was none; and the event that set it."""
     limit_by: str = ""
     waits: tuple[str, ...] = ()
-    """Where threads waited without a limit for what they had asked for, and that this was part of."""
+    """The call sites at which threads waited, without a limit, for work that they had requested and that this operation
+    is part of."""
     bytes: int = 0
-    """The most that was moved at once."""
+    """The largest number of bytes moved at once."""
     serving: bool = True
-    """It was met while clients were served."""
+    """Did it occur while clients were served?"""
     stack: tuple[str, ...] = ()
     """Innermost first."""
     line: int = 0
@@ -83,12 +82,12 @@ class Exposure(msgspec.Struct, frozen=True):
 
 
 def exposures(columns: Columns, before_ns: int = 0) -> dict[Spot, Exposure]:
-    """Of every spot of a run in which agents recorded everything; of those met before a moment, if one is given."""
+    """The exposure of every spot of a fully recorded run. With `before_ns`, only events up to that time count."""
     return _Run(analyse(columns), before_ns).exposures()
 
 
 def merged(parts: Iterable[Mapping[Spot, Exposure]]) -> dict[Spot, Exposure]:
-    """What several runs say together."""
+    """The exposures of several runs, joined."""
     found: dict[Spot, Exposure] = {}
     for part in parts:
         for spot, exposure in part.items():
@@ -138,7 +137,8 @@ class _Run:
         return int(self._columns.t[rows[0]]) if len(rows) else 0
 
     def _spots(self) -> Iterator[tuple[Spot, Numbers]]:
-        """Rows by role, operation and stack; stacks that differ in nothing but lines are one spot twice."""
+        """The rows of each role, operation and stack. A spot may come twice: with stacks that differ only in line
+        numbers."""
         columns = self._columns
         ops = [
             n for n, text in enumerate(columns.strings) if text.partition(".")[0] in INJECTABLE_FAMILIES and "." in text
@@ -192,14 +192,14 @@ class _Run:
 
     @cached_property
     def _wanted(self) -> dict[tuple[int, int], set[str]]:
-        """The places at which each lock is acquired."""
+        """By lock, the call sites that acquire it."""
         found: dict[tuple[int, int], set[str]] = {}
         for row in self._columns.find(*TAKES).tolist():
             found.setdefault(self._key(row), set()).add(self._place(row))
         return found
 
     def _key(self, row: int) -> tuple[int, int]:
-        """What it works on, told apart by process."""
+        """The resource of a row, kept apart by process."""
         return int(self._columns.process[row]), int(self._columns.resource[row])
 
     def _limits(self, rows: Numbers) -> list[tuple[float, str]]:
@@ -209,13 +209,12 @@ class _Run:
         return [(self._limit(row), self._name(row)) for row in by.tolist() if row >= 0 and self._limit(row)]
 
     def _limit(self, row: int) -> float:
-        """How long this wait, or what sets a limit, lets things take; 0: for ever."""
+        """The time limit in seconds that this row sets; 0 if it has none."""
         size = int(self._columns.size[row])
         return size / _NS if size > AT_ONCE else 0.0
 
     def _waits(self, row: int) -> Iterator[int]:
-        """The waits under way that the same thread or task ended later, if the waiter has asked for what is done
-        here."""
+        """The waits during this row that its thread or task ended later, if the waiter had requested the work."""
         columns, context = self._columns, int(self._analysis.context[row])
         low = np.searchsorted(self._owners, context)
         high = np.searchsorted(self._owners, context, side="right")
@@ -229,7 +228,7 @@ class _Run:
                     yield wait
 
     def _requesters(self, row: int) -> set[int]:
-        """The threads and tasks that caused it, directly or not, in the same process."""
+        """The threads and tasks of the same process that caused this row, directly or not."""
         analysis, found = self._analysis, set[int]()
         process, here = self._columns.process[row], int(analysis.context[row])
         for _ in range(_CAUSES_MAX):

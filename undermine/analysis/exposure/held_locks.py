@@ -29,20 +29,20 @@ def held_locks(columns: Columns, contexts: Contexts) -> tuple[Ids, LockSets]:
 
 
 class LockSets(Sequence[tuple[int, ...]]):
-    """LockSets of acquiring rows, each kept as its last one and the number of the set without it; number 0 is the empty
-    one."""
+    """Sets of rows that acquired locks. Each is stored as its last row and the number of the rest; number 0 is the
+    empty set."""
 
     def __init__(self) -> None:
         self._last, self._rest = array("q", [NONE]), array("q", [0])
 
     def plus(self, number: int, row: int) -> int:
-        """The set with one more."""
+        """The number of the set with one more row."""
         self._last.append(row)
         self._rest.append(number)
         return len(self._last) - 1
 
     def number(self, rows: Iterable[int]) -> int:
-        """The set of these."""
+        """The number of the set of these rows."""
         return reduce(self.plus, rows, 0)
 
     def without(self, number: int, row: int) -> int:
@@ -73,8 +73,8 @@ _GIVE, _TAKE, _WAIT, _WAITED, _NOTIFY, _END = range(6)
 
 
 class _Pass:
-    """Goes through all takings and givings back in time, and notes for each what its thread or task holds from then
-    on."""
+    """Goes through all acquires and releases in time order, and notes the locks that each thread or task holds from
+    then on."""
 
     def __init__(self, columns: Columns, contexts: Contexts) -> None:
         self.columns, self.contexts = columns, contexts
@@ -107,7 +107,7 @@ class _Pass:
         return held, self.sets
 
     def _add_threads(self, held: Ids) -> None:
-        """What a thread holds while it runs a task is held by the task, too."""
+        """Add the locks that a thread holds to those of the tasks that it runs."""
         contexts = self.contexts
         changes = np.flatnonzero(self.marked & (contexts.context < contexts.threads))
         rows = np.flatnonzero(contexts.context >= contexts.threads) if len(changes) else changes
@@ -144,7 +144,7 @@ class _Pass:
             self._at_condition(row, code, key, owner)
 
     def _at_condition(self, row: int, code: int, key: int, owner: int) -> None:
-        """Who waits or notifies has the condition's lock: what is held each time is that one."""
+        """Whoever waits or notifies holds the condition's lock. So that lock is among those held every time."""
         if code == _WAITED:
             self.locks.waited(owner)
             return
@@ -156,8 +156,7 @@ class _Pass:
             self.locks.wait(owner)
 
     def _given_up(self, number: int, candidates: frozenset[int]) -> int:
-        """What is left of a set without the condition's lock: of several that it may be, the one that was taken
-        last."""
+        """The set without the condition's lock. With several candidates, the one that was taken last."""
         rows = self.sets[number]
         keys = resources(self.columns, np.array(rows, np.int64)).tolist()
         lock = next((key for key in reversed(keys) if key in candidates), NONE)
@@ -170,13 +169,13 @@ class _Pass:
         self.marked[row] = True
 
     def _changed(self, owner: int, row: int) -> None:
-        """Somebody else's doing: it counts from the next that the owner does after this row."""
+        """Another context changed the owner's locks: this counts from the owner's next event after `row`."""
         at = int(np.searchsorted(self._keys, owner * self._span + row)) - 1
         self._note(int(self.contexts.order[at]), owner, self.sets.number(self.locks.held(owner)))
 
 
 def _signals(columns: Columns, context: Ids) -> list[int]:
-    """The semaphores that are signals: somebody releases them who has none. Nobody holds such a one."""
+    """The semaphores that are signals: a context releases them without having acquired them."""
     rows = columns.find("sem.acquire", "sem.release")
     rows = rows[columns.error[rows] == 0]
     release = columns.id_of("sem.release")
@@ -197,7 +196,7 @@ def _signals(columns: Columns, context: Ids) -> list[int]:
 
 
 def _effects(columns: Columns, context: Ids) -> tuple[Numbers, Array]:
-    """Rows and what they do, in the order in which it takes effect; a wait in a condition has two."""
+    """Rows and their effects, in the order in which they take effect. A wait in a condition has two effects."""
     takes, gives, waits = columns.find(*TAKES), columns.find(*GIVES), columns.find("cond.wait")
     takes = takes[(columns.error[takes] == 0) & (columns.result[takes] == 1) & (columns.end[takes] > 0)]
     gives = gives[columns.error[gives] == 0]
@@ -214,6 +213,6 @@ def _effects(columns: Columns, context: Ids) -> tuple[Numbers, Array]:
 
 
 def _blocks(rows: Numbers, codes: Array) -> Iterator[tuple[Numbers, Array]]:
-    """A part at a time: Python's numbers take much more room than these."""
+    """The rows in parts, since Python integers take much more memory than arrays."""
     for at in range(0, len(rows), _BLOCK):
         yield rows[at : at + _BLOCK], codes[at : at + _BLOCK]

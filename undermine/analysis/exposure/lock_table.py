@@ -11,35 +11,36 @@ from __future__ import annotations
 
 TAKES, GIVES = ("lock.acquire", "sem.acquire"), ("lock.release", "sem.release")
 ONCE = "lock"
-"""The target of what only one can hold, and only once."""
+"""The target of a lock that one owner can hold once."""
 ALONE = ("lock", "rlock", "monitor")
-"""The targets of what only one can hold at a time."""
+"""The targets of exclusive locks: one owner at a time."""
 
 
 class HeldLock:
-    """A lock that was taken and not given back: by whom, and with which event."""
+    """A lock that was taken and not released: its owner, and the event that took it."""
 
     __slots__ = ("ended", "event", "key", "owner", "target")
 
     def __init__(self, key: int, owner: int, event: int, target: str) -> None:
         self.key, self.owner, self.event, self.target = key, owner, event, target
         self.ended = False
-        """The owner has ended with it."""
+        """True if the owner ended without releasing it."""
 
 
 class LockTable:
-    """Who holds which lock, while one taking or giving back follows the other. Owners, locks and events are numbers."""
+    """The locks that are held at a moment. Call its methods in the order in which locks are taken and released."""
 
     def __init__(self) -> None:
         self.of: dict[int, list[HeldLock]] = {}
-        """By lock, the first taken first."""
+        """By lock, in the order of taking."""
         self.by: dict[int, list[HeldLock]] = {}
-        """By owner, the first taken first."""
+        """By owner, in the order of taking."""
         self.waiting: dict[int, int] = {}
-        """How many conditions an owner waits in: what others take meanwhile, it gets back."""
+        """The number of conditions that an owner waits in. It gets its locks back afterwards, even if others took them
+        meanwhile."""
 
     def take(self, key: int, owner: int, event: int, target: str) -> list[int]:
-        """Also says who lost it."""
+        """Take a lock. Returns the owners that must have released it unseen."""
         lost = [] if target not in ALONE else self._lose(key, owner, target == ONCE)
         hold = HeldLock(key, owner, event, target)
         self.of.setdefault(key, []).append(hold)
@@ -66,7 +67,8 @@ class LockTable:
             mine.remove(hold)
 
     def give(self, key: int, owner: int, target: str) -> HeldLock | None:
-        """One's own, the last that was taken as this target, or the last one; or another's. Says what is given back."""
+        """Release a lock: the owner's own, preferably taken as this target, else another owner's. Returns what was
+        released."""
         holds = self.of.get(key)
         if not holds:
             return None
@@ -78,7 +80,7 @@ class LockTable:
         self.waiting[owner] = self.waiting.get(owner, 0) + 1
 
     def waited(self, owner: int) -> None:
-        """The wait is over: what was given up for it is held again."""
+        """The owner's wait is over: it holds the locks again that it gave up."""
         self.waiting[owner] = max(0, self.waiting.get(owner, 0) - 1)
         for hold in self.by.get(owner, ()):
             holds = self.of.setdefault(hold.key, [])
@@ -86,12 +88,12 @@ class LockTable:
                 holds.append(hold)
 
     def end(self, owner: int) -> None:
-        """A thread ends: nobody holds what it held, but it was never given back."""
+        """An owner ends without releasing its locks."""
         for hold in self.by.pop(owner, []):
             hold.ended = True
 
     def held(self, owner: int) -> tuple[int, ...]:
-        """The events with which this one took what it holds."""
+        """The events that took the locks which this owner holds."""
         return tuple(hold.event for hold in self.by.get(owner, ()))
 
 

@@ -1,8 +1,8 @@
-"""Where a slow operation may hurt: what the source says of each call stack that runs have shown, joined with what runs
-say.
+"""Finds weak spots, where a slow operation may hurt: joins the regions from the source with the exposure from runs, by
+call stack.
 
-The source knows locks, loops, barriers and clocks that no agent sees; a run knows who called whom, which locks were
-held and which limits were in force. A spot is weak by either, and says by which.
+The source shows locks, loops, barriers and clocks that no agent observes. A run shows who called whom, which locks were
+held and which time limits were in force. Either makes a spot weak; its reasons say which.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _REASONS_MAX = 3
 
 
 class WeakSpot(msgspec.Struct, frozen=True):
-    """An operation with what led to it, and all that is known of the harm that a delay there may do."""
+    """A spot with everything that is known about the harm of a delay there."""
 
     spot: Spot
     exposure: Exposure
     regions: tuple[Region, ...] = ()
     group: str = ""
-    """The place in the code that stands for it."""
+    """The call site of its representative."""
 
     @property
     def synchronized(self) -> bool:
@@ -38,18 +38,18 @@ class WeakSpot(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> bool:
-        """A run has shown it, not only the source."""
+        """Did a run show it, and not only the source?"""
         return self.exposure.synchronized or bool(self.exposure.limit_s)
 
     def why(self, *, synchronized: bool) -> str:
-        """The reasons of one kind in words, and on which evidence."""
+        """The reasons of one kind in words, with their evidence."""
         kinds = SYNCHRONIZED if synchronized else TIMED
         said = [f"{region.kind}: {region.why} ({region.where})" for region in self.regions if region.kind in kinds]
         return "; ".join(filter(None, (*said[:_REASONS_MAX], self.exposure.why)))
 
 
 class WeakSpots:
-    """Joins facts of the source with what runs showed."""
+    """Joins the facts from the source with the exposures from runs."""
 
     def __init__(self, facts: Facts, sources: Sources = Sources(), same_interpreter: bool = True) -> None:  # noqa: B008 - frozen
         self._facts = facts
@@ -65,7 +65,9 @@ class WeakSpots:
         static = self._static(spot, exposure)
         stack = tuple(self._named(spot.role, loc) for loc in exposure.stack)
         may_be = static.regions if static else ()
-        regions = self._facts.on(stack) if self._same and stack else may_be  # else places are counted otherwise there
+        regions = (
+            self._facts.on(stack) if self._same and stack else may_be
+        )  # another Python version counts ordinals differently
         group = static.group if static and static.group else spot.loc
         return WeakSpot(spot, exposure, regions, group)
 
@@ -77,13 +79,13 @@ class WeakSpots:
         return near[-1] if near else None
 
     def _named(self, role: str, loc: str) -> str:
-        """As the source names it: what is run as a script has a name of its own."""
+        """The call site as the source names it: a script's module is `__main__` in events."""
         module, colon, rest = loc.partition(":")
         return f"{self._scripts.get(role, module)}{colon}{rest}" if module == _SCRIPT else loc
 
 
 def representatives(spots: Iterable[WeakSpot]) -> Iterator[WeakSpot]:
-    """Of the operations of one basic block, reached in the same way, the last; of those that one call does, too."""
+    """The last spot of each basic block and call stack, and of each call that does several operations."""
     last: dict[tuple[object, ...], WeakSpot] = {}
     spots = list(spots)
     for weak in spots:

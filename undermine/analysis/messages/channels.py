@@ -20,7 +20,7 @@ Flags = npt.NDArray[np.bool_]
 
 PIPE, STREAM = "pipe", "stream"
 NETWORK = ("raw", "tls", UDP)
-"""The layers whose bytes went over a network."""
+"""The layers whose bytes crossed a network."""
 
 WHYS = (
     "no send of these bytes was recorded",
@@ -36,7 +36,7 @@ DATAGRAM = -1
 
 
 class Channel(NamedTuple):
-    """One direction of one connection, at one layer. The addresses are the sender's own and that of its peer."""
+    """One direction of one connection, at one layer. `local` is the sender's address, `remote` the receiver's."""
 
     sender: str
     receiver: str
@@ -46,25 +46,25 @@ class Channel(NamedTuple):
 
 
 class Routes:
-    """For each user the channel that it sends to, receives from, and whose bytes it reads at a stream; -1: none."""
+    """For each user the channel that it sends to, receives from, and reads from at a stream; -1: none."""
 
     def __init__(self, count: int) -> None:
         self.channels: list[Channel] = []
         self.out, self.into, self.read = (np.full(count, -1, np.int32) for _ in range(3))
         self.why = np.full(count, NO_NAME, np.int8)
-        """Why a user has no channel."""
+        """Why a user has no channel, as a number of WHYS."""
         self.stream_of: dict[int, int] = {}
         self.lopsided: list[int] = []
-        """Channels whose two ends count different layers."""
+        """Channels whose ends count bytes of different layers."""
         self.in_doubt: list[int] = []
-        """Channels of which it is not known from some byte on who sent it."""
+        """Channels in which the sender is unknown from some byte on."""
 
     def new(self, channel: Channel) -> int:
         self.channels.append(channel)
         return len(self.channels) - 1
 
     def connect(self, sender: End, receiver: End, readers: Flags) -> None:
-        """One direction of a connection."""
+        """Add the channels of one direction of a connection."""
         name = sender.users[0].name
         for layer in sorted({user.name.layer for user in (*sender.users, *receiver.users)}):
             outs, ins = ([u.index for u in end.users if u.name.layer == layer] for end in (sender, receiver))
@@ -98,7 +98,7 @@ def routes_of(columns: Columns, transfers: Transfers, users: list[User | None]) 
 
 
 class _Instrumented:
-    """Whether there is an agent at the other end of a connection of which only one end was seen."""
+    """Tells whether the unseen end of a connection has an agent."""
 
     def __init__(self, columns: Columns, transfers: Transfers) -> None:
         self.columns = columns
@@ -113,11 +113,11 @@ class _Instrumented:
 
 
 def _route_pipes(columns: Columns, transfers: Transfers, routes: Routes) -> None:
-    """Both ends of a pipe have one number. Which two local sockets belong together is said by a `pipe.open`, if it is
-    known."""
+    """Add the channels of pipes and socket pairs. Both ends of a pipe have one name; a `pipe.open` tells which two
+    sockets form a pair."""
     ends = dict(_opened(columns))
     moves = transfers.total(SEND), transfers.total(RECV)
-    moves[0][transfers.user[transfers.unsure]] += 1  # one that failed or never ended may be all there is
+    moves[0][transfers.user[transfers.unsure]] += 1  # a send that failed or never ended may be the only one
     writers: dict[str, list[int]] = defaultdict(list)
     readers: dict[str, list[int]] = defaultdict(list)
     for index, (resource, _) in enumerate(transfers.keys):
@@ -145,17 +145,18 @@ def _opened(columns: Columns) -> Iterator[tuple[str, str]]:
 
 
 def allow_for_parts(columns: Columns, transfers: Transfers, routes: Routes) -> Numbers:
-    """A send that failed, or whose process was killed in it, may have sent a part: what was received beyond all other
-    sends counts as that part, if nothing was sent after it, or if it was the only one in its channel that gave up
-    midway or never ended (others may write to a pipe whose writer was killed).
-    Gives the sends that follow where the part is not known. (As much was received as sent: then it was nothing.)
+    """Count the bytes of sends that failed, or whose process was killed in them: they may have sent a part.
+
+    The bytes received beyond all other sends are that part, if nothing was sent after it, or if it is the only send of
+    its channel that stopped midway or never ended (others may write to a pipe whose writer was killed). Returns the
+    later sends of channels in which the part is unknown.
     """
     if not len(transfers.unsure) or not routes.channels:
         return transfers.unsure[:0]
     missing = _missing(transfers, routes)
     last = np.full(len(missing), -1, np.int64)
     counted = np.flatnonzero((transfers.code == SEND) & (transfers.bytes > 0) & (routes.out[transfers.user] >= 0))
-    last[routes.out[transfers.user[counted]]] = counted  # in the order of time: the last one stays
+    last[routes.out[transfers.user[counted]]] = counted  # in time order, so the last one stays
     amid: dict[int, list[int]] = defaultdict(list)
     for position in transfers.unsure.tolist():
         number = int(routes.out[transfers.user[position]])
@@ -177,7 +178,7 @@ def allow_for_parts(columns: Columns, transfers: Transfers, routes: Routes) -> N
 
 
 def _give_part(columns: Columns, transfers: Transfers, position: int, missing: int) -> int:
-    """Count as many of the missing bytes as a send had."""
+    """Attribute missing bytes to a send, at most as many as it had. Returns how many."""
     size = int(columns.size[transfers.rows[position]])
     part = min(size if size > 0 else ANY, missing)
     transfers.bytes[position] = part
@@ -185,7 +186,7 @@ def _give_part(columns: Columns, transfers: Transfers, position: int, missing: i
 
 
 def _missing(transfers: Transfers, routes: Routes) -> Numbers:
-    """For each channel how many bytes more were received than sent."""
+    """For each channel, by how many bytes more was received than sent."""
     sent, received, read = (
         sums(route, transfers.total(code), len(routes.channels))
         for code, route in ((SEND, routes.out), (RECV, routes.into), (READ, routes.read))

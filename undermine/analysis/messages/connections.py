@@ -1,7 +1,7 @@
-"""Which sockets are the two ends of one connection: by their addresses, and by when each was in use.
+"""Finds the two ends of each connection, by the addresses of sockets and the times of their use.
 
-Ports are used again, sockets are inherited by children or passed to other processes, and the two ends may not be in use
-at the same time: a client can have sent everything and gone before the server looks. What is known of a connection:
+Ports are reused, children inherit sockets or get them passed, and the two ends may be used at different times: a client
+can send everything and exit before the server reads. These rules hold:
 
 - a socket object (address pair, process and number) belongs to one connection;
 - sockets of one node with the same addresses and overlapping lives belong to one connection, and so do those that a
@@ -25,11 +25,11 @@ RAW, TLS, UDP = "raw", "tls", "udp"
 _LAYERS = {"": RAW, "tls": TLS, "udp": UDP}
 _ALIGN_MAX = 250_000
 _TOGETHER, _APART = 3.0, 1.0
-"""What it counts that the two ends were in use at the same time, or one after the other."""
+"""The worth of a match whose ends were in use at the same time, or one after the other."""
 
 
 class Name(NamedTuple):
-    """What the resource of an operation on a connection says: `LOCAL>REMOTE/NUMBER`, with `+tls` or `+udp`."""
+    """The parts of a connection's resource: `LOCAL>REMOTE/NUMBER`, with `+tls` or `+udp`."""
 
     local: str
     remote: str
@@ -38,7 +38,7 @@ class Name(NamedTuple):
 
 
 def connection_name(text: str) -> Name | None:
-    """The parts of a connection's name; None if it is none."""
+    """The parts of a connection's name; None if the text isn't one."""
     plain, _, suffix = text.partition("+")
     addresses, slash, number = plain.rpartition("/")
     local, arrow, remote = addresses.partition(">")
@@ -48,7 +48,7 @@ def connection_name(text: str) -> Name | None:
 
 
 def address(text: str) -> str:
-    """An address as all agents would write it: one text for each host and port, whatever the runtime calls the host."""
+    """The canonical form of an address: one text for each host and port, however the runtime writes the host."""
     host, colon, port = text.rpartition(":")
     return f"{_host(host)}:{port}" if colon else text
 
@@ -75,13 +75,13 @@ def is_loopback(name: str) -> bool:
 
 
 def is_anywhere(name: str) -> bool:
-    """A socket that is bound to a port of all addresses."""
+    """Is it the address of a socket that is bound to all interfaces?"""
     return host_of(name) in ("0.0.0.0", "::", "", "*")
 
 
 @dataclass(eq=False)
 class User:
-    """One socket object of one process, with the life in which it was seen. `lineage`: the process and its
+    """One socket object of one process, with the times of its first and last use. `lineage`: the process and its
     ancestors."""
 
     index: int
@@ -99,7 +99,7 @@ class User:
 
 @dataclass(eq=False)
 class End:
-    """All that was seen of one end of a connection."""
+    """All users of one end of a connection."""
 
     users: list[User]
     first: int = field(init=False)
@@ -126,7 +126,7 @@ class End:
 
 
 Connection = tuple[End, End | None]
-"""The two ends; None: nothing was seen of the other one. Where a socket is connected to itself, both are the same."""
+"""The two ends; None if the other one was not seen. A socket that is connected to itself has the same end twice."""
 
 
 def connections(users: Iterable[User]) -> list[Connection]:
@@ -146,7 +146,7 @@ def connections(users: Iterable[User]) -> list[Connection]:
 
 
 def ends_of(users: Sequence[User]) -> list[End]:
-    """The users of one side, put together where they have the same connection; in the order of time."""
+    """The users of one side, grouped by connection, in time order."""
     if len(users) == 1:
         return [End(list(users))]
     by_node: dict[str, list[User]] = defaultdict(list)
@@ -170,14 +170,15 @@ def _ends_of_node(users: list[User]) -> list[End]:
 
 
 def _is_one(earlier: End, later: End) -> bool:
-    """True if both were in use at the same time; one process can close a socket and have the next at the same tick."""
+    """Were both in use at the same time? One process may close a socket and open the next one in the same clock
+    tick."""
     if earlier.processes & later.processes:
         return later.first < earlier.last
     return later.first <= earlier.last
 
 
 def _families(users: list[User]) -> list[list[User]]:
-    """Users of one socket: with the same number, in one process (plain at first, TLS later) or its descendants."""
+    """Group the users of one socket: the same number, in one process (plain first, TLS later) or its descendants."""
     owners: dict[tuple[str, int], list[User]] = {}
     families: list[list[User]] = []
     for user in sorted(users, key=lambda user: len(user.lineage)):
@@ -193,7 +194,7 @@ def _families(users: list[User]) -> list[list[User]]:
 
 
 def _matched(some: list[End], others: list[End], loopback: bool) -> list[Connection]:
-    """Ends of both sides as connections. Each node may have a loopback of its own: there, ends of one node come
+    """Match the ends of both sides. Each node may have its own loopback, so there ends of the same node are matched
     first."""
     if len(some) == len(others) == 1:
         return [(some[0], others[0])]
@@ -210,13 +211,12 @@ def _matched(some: list[End], others: list[End], loopback: bool) -> list[Connect
 
 
 Aligned = tuple[list[Connection], list[End], list[End]]
-"""Connections, and the ends of either side that are left."""
+"""Connections, and the unmatched ends of either side."""
 
 
 def _aligned(some: list[End], others: list[End]) -> Aligned:
-    """The best matching in order. If ends are left, sockets that seemed to be of one connection may be of several
-    (a connection that was reset is still open in its process), or those that seemed to be of several of one
-    (a socket that was passed on)."""
+    """The best matching in order. If ends are left, also tries to split ends (a connection that was reset is still open
+    in its process) and to join them (a socket that was passed to another process)."""
     best = _in_order(some, others)
     for changed in (_split, _joined):
         if best[1] or best[2]:
@@ -229,7 +229,7 @@ def _ends_left(aligned: Aligned) -> int:
 
 
 def _split(ends: list[End], others: list[End]) -> list[End]:
-    """Ends with several users by that end of the other side with which each user shares most of its time."""
+    """Split ends with several users: each user goes with the end of the other side that shares most of its time."""
     found: list[End] = []
     for end in ends:
         parts: dict[int, list[User]] = defaultdict(list)
@@ -244,8 +244,8 @@ def _shared(user: User, end: End) -> int:
 
 
 def _joined(ends: list[End], others: list[End]) -> list[End]:
-    """Ends that follow each other as one, if a socket of the other side was in use at both times: passed on to another
-    process, which used it when the first one had closed it."""
+    """Join successive ends if a socket of the other side was in use during both: the socket was passed to another
+    process, which used it after the first one had closed it."""
     found: list[End] = []
     for end in ends:
         before = found[-1] if found else end
@@ -258,7 +258,8 @@ def _joined(ends: list[End], others: list[End]) -> list[End]:
 
 
 def _in_order(some: list[End], others: list[End]) -> Aligned:
-    """The matching that keeps the order of both sides and counts most: as many as possible, close in time."""
+    """The matching of the greatest worth that keeps the order of both sides: as many pairs as possible, close in
+    time."""
     if len(some) * len(others) > _ALIGN_MAX:
         return _one_by_one(some, others)
     span = max((end.last for end in (*some, *others)), default=0) - min((e.first for e in (*some, *others)), default=0)
@@ -284,7 +285,7 @@ def _in_order(some: list[End], others: list[End]) -> Aligned:
 
 
 def _one_by_one(some: list[End], others: list[End]) -> Aligned:
-    """The same for very many: each with the first possible one that is left."""
+    """A greedy matching for very many ends: each with the first possible one that is left."""
     pairs: list[Connection] = []
     left, right, at = [], [], 0
     for one in some:
@@ -300,7 +301,7 @@ def _one_by_one(some: list[End], others: list[End]) -> Aligned:
 
 
 def _worth(one: End, other: End, span: int) -> float:
-    """How well two ends fit: 0 if they cannot be of one connection."""
+    """How well two ends fit together; 0 if they cannot belong to one connection."""
     for a, b in ((one, other), (other, one)):
         for layer in (RAW, TLS):
             received, sent = a.total("received", layer), b.total("sent", layer)
@@ -315,7 +316,7 @@ def _worth(one: End, other: End, span: int) -> float:
 
 
 def lineages(parents: Sequence[int]) -> list[tuple[int, ...]]:
-    """For each process itself and its ancestors, nearest first; -1 is no parent."""
+    """For each process itself and its ancestors, the nearest first; a parent of -1 means none."""
     found = []
     for process in range(len(parents)):
         line = [process]

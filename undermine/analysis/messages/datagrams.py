@@ -1,9 +1,9 @@
-"""Which datagram that was sent is which that was received.
+"""Pairs datagrams that were sent with those that were received.
 
-Nothing numbers datagrams. On one flow (a socket's sends to an address, a socket's receives from one) the first that was
-received with a size is the first that was sent with it, and so on. Datagrams that got lost without anybody's notice
-make the later ones of their size wrong; so what is certain to be lost is left out: what was dropped or failed, and what
-was sent before the receiving node was there.
+Datagrams have no numbers. On one flow (one socket to one address), the first datagram received with some size is taken
+for the first one sent with that size, and so on. A datagram that is lost unnoticed makes later pairs of its size wrong.
+So datagrams that are certainly lost are left out: those that were dropped or failed, and those sent before the
+receiving node was up.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from undermine.model.columns import Numbers
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """What one socket sent to an address or received from it, in the order of time. `at`: the caller's own numbers."""
+    """The datagrams that one socket sent to an address or received from it, in time order. `at`: the caller's numbers
+    for them."""
 
     name: Name
     node: str
     start: int
-    """When the first event of this start of the node was seen."""
+    """The time of the first event of this incarnation of the node."""
     at: Numbers
     t: Numbers
     end: Numbers
@@ -33,7 +34,7 @@ class Flow:
 
 
 def paired_datagrams(sends: Sequence[Flow], receives: Sequence[Flow]) -> Iterator[tuple[Flow, Flow, Numbers, Numbers]]:
-    """For flows that belong together, who sent and received: the numbers of both, in the same order."""
+    """Pairs of flows that belong together, with the numbers of the datagrams sent and received, in the same order."""
     by_port: dict[str, list[Flow]] = defaultdict(list)
     for flow in sends:
         by_port[_port(flow.name.remote)].append(flow)
@@ -44,7 +45,7 @@ def paired_datagrams(sends: Sequence[Flow], receives: Sequence[Flow]) -> Iterato
 
 
 def _of_one_socket(receives: Sequence[Flow]) -> Iterator[list[Flow]]:
-    """Several sockets can share an address pair (a child has inherited it): together they have what was received."""
+    """Group the receiving flows of one address pair: several sockets can share it (a child inherits a socket)."""
     groups: dict[tuple[str, int, str, str], list[Flow]] = defaultdict(list)
     for flow in receives:
         groups[flow.node, flow.start, flow.name.local, flow.name.remote].append(flow)
@@ -52,14 +53,14 @@ def _of_one_socket(receives: Sequence[Flow]) -> Iterator[list[Flow]]:
 
 
 def _callers(flows: list[Flow], receiver: Flow) -> list[Flow]:
-    """The flows that lead to this receiver: those that name it exactly, else those that may mean it."""
+    """The flows that lead to this receiver: those with exactly its addresses, else those with compatible ones."""
     local, remote = receiver.name.local, receiver.name.remote
     exact = [flow for flow in flows if (flow.name.remote, flow.name.local) == (local, remote)]
     return exact or [f for f in flows if _may_be(f.name.remote, local) and _may_be(f.name.local, remote)]
 
 
 def _may_be(one: str, other: str) -> bool:
-    """Addresses that two sides may have for the same socket: one that is bound to no host has any."""
+    """Can both be addresses of the same socket? A socket bound to no host has any address."""
     if one == other or not one or not other or other == "*":
         return True
     unbound = is_anywhere(one) or is_anywhere(other) or is_loopback(one) != is_loopback(other)
@@ -86,7 +87,7 @@ def _in_order(flows: list[Flow], group: list[Flow]) -> Iterator[tuple[Flow, Flow
 
 
 def _merged(flows: list[Flow], by: str) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """All datagrams of some flows in the order of time: number of the flow, time, size and the caller's number."""
+    """All datagrams of some flows in time order: number of the flow, time, size, and the caller's number."""
     number = np.repeat(np.arange(len(flows)), [len(flow.at) for flow in flows])
     time, size, at = (np.concatenate([getattr(flow, what) for flow in flows]) for what in (by, "size", "at"))
     order = np.argsort(time, kind="stable")
@@ -94,7 +95,7 @@ def _merged(flows: list[Flow], by: str) -> tuple[Numbers, Numbers, Numbers, Numb
 
 
 def _steps(begins: Numbers, ends: Numbers) -> Iterator[tuple[int, int]]:
-    """The first with the first and so on; a receive that ended before that send began has no send."""
+    """Pair the first send with the first receive, and so on. A receive that ended before that send began has none."""
     i, count = 0, len(begins)
     starts = begins.tolist()
     for j, end in enumerate(ends.tolist()):

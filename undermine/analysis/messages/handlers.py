@@ -1,14 +1,20 @@
-"""Which function handled what was received: the first one that the program called because of it.
+"""Finds the function that handled each message: the first one that the program called because of it.
 
-Of the operations in the extent of a receive, the first that says who acted decides. It does so if it was done outside
-the module that receives: there, by a function that was not under way at the receive (the outermost of them), or by one
-that was and goes on with what it got. Within that module, framing and pools are not the handler: a function there
-counts if it does more than to send, lock or close. A function that users have named as a `msg.recv` is a handler
-wherever it is. A callback (`data_received`) is a handler itself: nothing of the program is under way when its event
-loop receives. To set a future or give a call over counts only where nothing more is done: libraries pass on what they
-read. Clocks say something only where nothing else does, and nothing where their place is all that is known. Once the
-thread sleeps, or the function that polled and calls the handlers has returned, the handling is over. A task that was
-started for a limited wait was called by who waits: what is under way there is under way in it.
+Looks at the operations in the extent of a receive, one after the other. The stack of each is compared with the stack of
+the receive:
+
+- An operation outside the receiving module decides. The handler is the outermost function that began after the receive,
+or else the
+  function that was active at the receive and continues.
+- Inside the receiving module, framing and connection pools are not handlers: a function there counts if it does more
+than send, lock
+  or close.
+- A function that users have named as a `msg.recv` is a handler wherever it is. So is a callback of an event loop
+(`data_received`).
+- Setting a future or handing a call over counts only if nothing else is done, since libraries pass on what they read.
+- Clock reads count only if nothing else does, and never if their stack has just the call site.
+- Handling is over when the thread sleeps, or when the function that polled and calls the handlers returns.
+- A task that was started for a limited wait continues the stack of the task that waits.
 """
 
 from __future__ import annotations
@@ -28,31 +34,31 @@ from undermine.model.event import functions
 from undermine.runtimes.table import runtime_of
 
 _LOOKED_AT = 16
-"""How many operations after a receive are looked at."""
+"""The number of operations after a receive that are examined."""
 _SILENT = ("thread.end", "task.end", "handover.take")
-"""Not done by a function of the program."""
+"""Operations that no function of the program does."""
 _ENDS = ("net.recv", "stream.read", "pipe.read", "msg.recv", "poll", "net.accept", "queue.get")
-"""Where the extent of a receive is over."""
+"""Operations that end the extent of a receive."""
 _BRINGS = ("net.recv", "raw.recv", "stream.read")
 
 _LIBRARY = "asyncio."
 
 _CLASSES = 7
 _ACT, _SEND, _AID, _PASS, _CLOCK, _SLEEP, _PLACE = range(_CLASSES)
-"""`_PLACE`: a clock whose stack may be the place of the call alone."""
+"""`_PLACE`: a clock read whose stack may be just its call site."""
 _SENDS = ("net.send", "raw.send", "pipe.write")
 _CLOCKS = ("clock", "timeout")
 _AIDS = ("lock", "sem", "cond", "event", "future", "handover", "net.close", "join", "queue.done")
-"""Operations, or families of them, that a program needs around what it does."""
+"""Operations, or families of them, that only support other work."""
 _PASSES = ("future.set", "handover.give")
-"""Those with which what came is passed on, by who handles it or by a library before."""
+"""Operations that pass a message on, in the handler or in a library before it."""
 
 _NOTHING, _AT_LEAST, _GOES_ON, _MAYBE, _LIKELY, _DECIDED = range(6)
-"""How much an operation says of the handler."""
+"""How much an operation tells about the handler, in ascending order."""
 
 
 def handlers(columns: Columns, contexts: Contexts, cause: Numbers, receives: Numbers, texts: Names) -> Ids:
-    """For each receive the number of its handler's name in `texts`."""
+    """For each receive the number in `texts` of its handler's name."""
     rows, inverse = np.unique(receives, return_inverse=True)
     finder = _Finder(columns, contexts, rows, texts)
     _search(columns, contexts.lines, cause, finder, np.arange(len(rows)))
@@ -61,7 +67,7 @@ def handlers(columns: Columns, contexts: Contexts, cause: Numbers, receives: Num
 
 
 def _search(columns: Columns, contexts: Contexts, cause: Numbers, finder: _Finder, open_: Numbers) -> None:
-    """Look at the operations that followed the receives with these numbers, one after the other."""
+    """Examine the operations after these receives, one after the other."""
     rows = finder.rows
     silent, ends, brings = (_marked(columns, ops)[columns.op] for ops in (_SILENT, _ENDS, _BRINGS))
     silent[contexts.inner], ends[exchanges(columns)] = True, False
@@ -84,7 +90,7 @@ def _search(columns: Columns, contexts: Contexts, cause: Numbers, finder: _Finde
 
 
 def whole_stacks(columns: Columns, contexts: Contexts) -> tuple[Numbers, list[tuple[str, ...]]]:
-    """For each row the number of its stack, and all stacks: those of a task that was started for a limited wait go on
+    """For each row the number of its stack, and all stacks. Stacks of a task that was started for a limited wait end
     with the functions that wait for it, in place of the event loop's."""
     stack, stacks = columns.stack.astype(np.int64), [tuple(each) for each in columns.stacks]
     inner = (
@@ -92,7 +98,7 @@ def whole_stacks(columns: Columns, contexts: Contexts) -> tuple[Numbers, list[tu
         if contexts.count
         else stack[:0]
     )
-    while len(inner):  # once for all that are not in another one, then for those in these
+    while len(inner):  # outer waits first, then those within them
         wait = contexts.limited_wait[contexts.context[inner]]
         ready = ~np.isin(contexts.context[wait], contexts.context[inner])
         if not ready.any():
@@ -107,46 +113,43 @@ def whole_stacks(columns: Columns, contexts: Contexts) -> tuple[Numbers, list[tu
 
 
 def _joined(own: tuple[str, ...], loop: tuple[str, ...], waits: tuple[str, ...]) -> tuple[str, ...]:
-    """Innermost first: the task's own functions, without those in which its event loop runs, and those that wait for
-    it."""
+    """The task's own functions, without those of its event loop, and then those that wait for it; innermost first."""
     if own[len(own) - len(loop) :] == loop:
         own = own[: len(own) - len(loop)]
     elif len(own) == 1 and module(own[0]).startswith(_LIBRARY):
-        own = ()  # nothing of the program is under way in the task, nor around it
+        own = ()  # no function of the program is active in the task
     return own + waits
 
 
 def _marked(columns: Columns, ops: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-    """By number of an operation's name whether it is one of these."""
+    """By number of an operation's name, whether it is one of these."""
     found = np.zeros(len(columns.strings), bool)
     found[[number for op in ops if (number := columns.id_of(op)) >= 0]] = True
     return found
 
 
 def _within(columns: Columns, around: Numbers, rows: Numbers) -> Numbers:
-    """Whether each row happened in a logical operation: that is how those are handled which users have named."""
+    """Whether each row happened within a logical receive."""
     logical = columns.op[around] == columns.id_of("msg.recv")
     inside: Numbers = logical & ((columns.end[around] == 0) | (columns.end[around] >= columns.t[rows]))
     return inside
 
 
 def _part_of(columns: Columns, around: Numbers, rows: Numbers) -> Numbers:
-    """Whether each row began while that receive was under way: a stream has its socket receive."""
+    """Whether each row began during that receive, as a stream's receive at its socket does."""
     inside: Numbers = (columns.op[around] != columns.id_of("msg.recv")) & (columns.t[rows] < columns.end[around])
     return inside
 
 
 def _brought(columns: Columns, contexts: Contexts, rows: Numbers, brings: Numbers) -> Numbers:
-    """What brought the bytes of each logical receive (one that only parses is over before anything is done); of others
-    NONE."""
+    """For each logical receive the receive that brought its bytes; NONE for other receives."""
     brings = brings[columns.resource[brings] > 0]
     last = Groups(contexts.context[brings], brings, len(columns)).last_before(contexts.context[rows], rows)
     return np.where(columns.op[rows] == columns.id_of("msg.recv"), last, NONE)
 
 
 def _on_same(columns: Columns, brought: Numbers, rows: Numbers) -> Numbers:
-    """Whether each row (NONE: no row) was done on the same connection as that one: if it received, what it brought or
-    more."""
+    """Whether each row (or NONE) happened on the same connection as `brought`, not before it."""
     same: Numbers = (brought != NONE) & (rows >= brought) & (columns.resource[rows] == columns.resource[brought])
     return same
 
@@ -162,7 +165,8 @@ def _class_of(op: str) -> int:
 
 
 class _Finder:
-    """What is known so far of the handler of each receive. Stacks are compared once: there are few different ones."""
+    """The best handler found so far for each receive. Each pair of stacks is compared once: there are few distinct
+    ones."""
 
     def __init__(self, columns: Columns, contexts: Contexts, rows: Numbers, texts: Names) -> None:
         self.columns, self.rows, self.texts = columns, rows, texts
@@ -180,13 +184,13 @@ class _Finder:
         places = self._stack[rows] * (len(self._stacks) + 1) + poll
         hows, number = np.unique(places * 2 + (contexts.frame[rows] >= contexts.loops), return_inverse=True)
         self._hows, self._how = hows.tolist(), number.reshape(-1)
-        """Where receives were done, where their threads polled before, and whether an event loop did it; by receive
-        which."""
-        self._compare = cache(self._compared)
+        """Distinct combinations of the receive's stack, the stack of the poll before it, and whether an event loop
+        received; and the combination of each receive."""
+        self._compare = cache(self._compare_stacks)
 
     def handled_later(self) -> Numbers:
-        """Receives by pollers that only fetch: nothing was ever handled before they returned. Their polls are
-        forgotten."""
+        """The receives of pollers that only fetch: they return before anything is handled. Their polls are ignored from
+        now on."""
         nowhere = len(self._stacks)
         poll = np.array([how // 2 % (nowhere + 1) for how in self._hows] or [0], np.int64)
         handles = np.zeros(nowhere + 1, bool)
@@ -200,12 +204,12 @@ class _Finder:
         return left
 
     def look(self, numbers: Numbers, doing: Numbers) -> None:
-        """Take in one more operation of each of these receives."""
+        """Examine one more operation for each of these receives."""
         columns = self.columns
         closes = (columns.op[doing] == columns.id_of("net.close")) & (
             columns.resource[doing] == columns.resource[self.rows[numbers]]
         )
-        self.done[numbers[closes]] = True  # who closes the connection has done with what it brought
+        self.done[numbers[closes]] = True  # closing the connection ends the handling
         numbers, doing = numbers[~closes], doing[~closes]
         keys = (self._how[numbers] * len(self._stacks) + self._stack[doing]) * _CLASSES
         classes = np.where(self._is_place[doing], _PLACE, self._class_of[columns.op[doing]])
@@ -213,13 +217,14 @@ class _Finder:
         kinds, inverse = np.unique(keys, return_inverse=True)
         table = np.array([self._compare(key) for key in kinds.tolist()] or [(0, 0, False)], np.int32)
         says, name, over = table[inverse.reshape(-1)].T
-        # the last clock says more than the first, which was read while the message was decoded
+        # a later clock read tells more than the first, which often belongs to decoding
         better = (says > self._says[numbers]) | (says == _MAYBE) & (self._says[numbers] == _MAYBE)
         self._says[numbers[better]], self._name[numbers[better]] = says[better], name[better]
         self.done[numbers] = (over > 0) | (says == _DECIDED)
 
-    def _compared(self, key: int) -> tuple[int, int, bool]:
-        """What an operation says of the handler: how much, the number of a name, and whether the handling is over."""
+    def _compare_stacks(self, key: int) -> tuple[int, int, bool]:
+        """What an operation tells about the handler: how much, the number of a name, and whether the handling is
+        over."""
         key, within = divmod(key, 2)
         key, kind = divmod(key, _CLASSES)
         how, doing = divmod(key, len(self._stacks))
@@ -235,23 +240,24 @@ class _Finder:
         same = 0
         while same < min(len(old), len(new)) and old[same] == new[same]:
             same += 1
-        named = within and same < len(new)  # the outermost function is the one that users have named, wherever it is
+        named = within and same < len(new)  # the outermost function is the one that users have named
         says, name = _judged(old, new, same, kind, "" if by_loop or named else module(old[-1]))
         return says, self.texts.number(name), kind == _SLEEP and same == len(new)
 
     def _outermost_first(self, stack: int) -> Sequence[str]:
-        """The functions of a stack; none of the one behind the last."""
+        """The functions of a stack, outermost first; none for the number after the last stack."""
         return functions(self._stacks[stack])[::-1] if stack < len(self._stacks) else ()
 
     def names(self) -> Ids:
-        """Where nothing was done, the function that received."""
+        """The handlers' names. If nothing was done, the function that received."""
         used, inverse = np.unique(self._stack[self.rows], return_inverse=True)
         own = [self.texts.number(functions(self._stacks[number])[0]) for number in used.tolist()]
         return np.where(self._name > 0, self._name, np.array(own or [0], np.int32)[inverse.reshape(-1)])
 
 
 def _judged(old: Sequence[str], new: Sequence[str], same: int, kind: int, receives: str) -> tuple[int, str]:
-    """`same`: how many functions were under way at the receive and still are. `receives`: the module that does."""
+    """How much this operation tells, and the handler. `same`: the number of functions that were active at the receive
+    and still are. `receives`: the receiving module."""
     began, goes_on = new[same:], new[same - 1] if same else ""
     outside = [function for function in began or (goes_on,) if function and module(function) != receives]
     if outside and began and kind == _PASS:
@@ -263,6 +269,6 @@ def _judged(old: Sequence[str], new: Sequence[str], same: int, kind: int, receiv
     merely_sends = kind == _SEND and len(began) == 1 and same < len(old)
     if began and kind in (_ACT, _SEND, _SLEEP) and not merely_sends:
         return _DECIDED, telling(began)
-    if kind in (_AID, _PASS):  # somebody who asked has got the answer, it seems, and the connection is given back
+    if kind in (_AID, _PASS):  # probably a reply was received, and the connection goes back to its pool
         goes_on = next((f for f in reversed(new[:same]) if module(f) != receives and has_own_name(f)), goes_on)
     return _AT_LEAST if goes_on else _NOTHING, goes_on

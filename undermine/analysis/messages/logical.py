@@ -1,8 +1,8 @@
-"""Logical operations: which transfers are part of which, and which of those that send and receive messages belong
-together.
+"""Logical operations: which transfers are part of each, and which `msg.send` belongs to which `msg.recv`. See
+docs/causality.md.
 
-Bytes say it where they were moved within a logical operation or led to one. What somebody else sent later is paired by
-order. See docs/causality.md.
+Bytes that move within a logical operation, or lead to one, decide. Messages that were buffered and sent later are
+paired by order.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BACKWARDS = "pairing by order would mean that a message was received before it w
 
 @dataclass(frozen=True, eq=False)
 class Deliveries:
-    """Sends, or logical operations with all their sends; and what took the last byte of each."""
+    """Sends, or logical operations with all their sends; and the receive that took the last byte of each."""
 
     send: Numbers
     receive: Numbers
@@ -44,7 +44,7 @@ class Deliveries:
 
 
 class Logical:
-    """The logical operations of a run: which transfers are part of which, and which belong together."""
+    """The logical operations of a run, their transfers, and their pairs."""
 
     def __init__(self, columns: Columns, known: Contexts, cause: Numbers) -> None:
         self.columns, self.context, self.cause = columns, known.lines.context, cause
@@ -54,7 +54,7 @@ class Logical:
         self._sender: dict[int, str] = {}
 
     def around(self, rows: Numbers) -> Numbers:
-        """The innermost logical operation with the same peer in which each row happened, or NONE."""
+        """The innermost logical operation with the same peer around each row, or NONE."""
         columns = self.columns
         found = np.full(len(rows), NONE, np.int64)
         at = rows
@@ -68,8 +68,8 @@ class Logical:
         return found
 
     def _has_peer(self, rows: Numbers, around: Numbers) -> Flags:
-        """What is recorded as hidden is part of the operation; other transfers are if they go to its peer: by the
-        address, where that has no name (a client)."""
+        """Whether each transfer belongs to the operation around it. Hidden (`raw`) transfers do. Others do if they go
+        to its peer, which is compared by address if it has no name (a client)."""
         columns = self.columns
         hidden: Flags = np.isin(columns.op[rows], [columns.id_of("raw.send"), columns.id_of("raw.recv")])
         peers, named = self._peers[columns.target[rows]], self._peers[columns.target[around]]
@@ -80,7 +80,7 @@ class Logical:
 
     @cached_property
     def _remotes(self) -> Ids:
-        """The number of the address at which each text ends, a connection's name or a logical operation's resource; 0:
+        """For each text (a connection's name, or a logical operation's resource) the number of its remote address; 0:
         none."""
         found, names = np.zeros(len(self.columns.strings), np.int32), Names("")
         nameless = self.rows[self._peers[self.columns.target[self.rows]] == 0]
@@ -94,15 +94,15 @@ class Logical:
 
     @cached_property
     def _peers(self) -> Ids:
-        """The number of the peer that each text names; 0: none."""
+        """For each text the number of the peer that it names; 0: none."""
         names = Names("")
         return np.array([names.number(_peer(text)) for text in self.columns.strings], np.int32)
 
     def last_send(self, owners: Numbers) -> Numbers:
-        """The last send that is part of each of these."""
+        """The last send within each of these."""
         last = np.full(len(self.columns), NONE, np.int64)
         part = self._sent_in >= 0
-        last[self._sent_in[part]] = self._sends[part]  # in the order of time: the last one stays
+        last[self._sent_in[part]] = self._sends[part]  # in time order, so the last one stays
         found: Numbers = last[owners]
         return found
 
@@ -114,11 +114,11 @@ class Logical:
 
     @cached_property
     def _sent_in(self) -> Numbers:
-        """The `msg.send` that each of all sends is part of."""
+        """For each of all sends the `msg.send` around it."""
         return self.sender_of(self._sends)
 
     def sender_of(self, sends: Numbers) -> Numbers:
-        """The `msg.send` that each send is part of, or NONE."""
+        """The `msg.send` around each send, or NONE."""
         around = self.around(sends)
         return np.where(self._is(around, "msg.send"), around, NONE)
 
@@ -128,7 +128,7 @@ class Logical:
 
     @cached_property
     def owners(self) -> dict[int, list[int]]:
-        """By receive the `msg.recv`s that it belongs to: it happened in them, or they in its extent."""
+        """By receive, the `msg.recv`s that it belongs to: those around it, or those in its extent."""
         pairs = list(zip(*(part.tolist() for part in self._received_in), strict=True))
         having = {row for _, row in pairs}
         received = set(self.columns.find(*_RECEIVES).tolist())
@@ -140,16 +140,16 @@ class Logical:
 
     @cached_property
     def _received_in(self) -> tuple[Numbers, Numbers]:
-        """The receives that happened in a `msg.recv`, and those."""
+        """The receives within a `msg.recv`, and that `msg.recv`."""
         receives = self.columns.find(*_RECEIVES)
         around = self.around(receives)
         inside = self._is(around, "msg.recv")
         return receives[inside], around[inside]
 
     def rest_of(self, rows: Numbers) -> Numbers:
-        """The `msg.recv` that has received the beginning of what each receive brings the rest of, or NONE.
+        """For each receive that completes a message, the `msg.recv` that received its beginning; or NONE.
 
-        It is the last one of that thread or task, and nothing was sent on that connection since it received from there.
+        It is the last `msg.recv` of that thread or task, and nothing was sent on the connection since.
         """
         columns, (receives, around) = self.columns, self._received_in
         heard = columns.find("msg.recv")
@@ -164,8 +164,7 @@ class Logical:
         return np.where(goes_on, last, NONE)
 
     def _opener(self, row: int, receives: Container[int]) -> int:
-        """The receive that led to a row in its process, maybe by way of a queue or a call that was handed over; or
-        NONE."""
+        """The receive of the same process that led to a row, perhaps through a queue or a handed-over call; or NONE."""
         for _ in range(_HANDED_MAX):
             above = int(self.cause[row])
             if above < 0 or self.columns.process[above] != self.columns.process[row]:
@@ -176,14 +175,13 @@ class Logical:
         return NONE
 
     def _good(self, op: str) -> Numbers:
-        """Those that were not dropped and did not fail."""
+        """The operations that were not dropped and didn't fail."""
         rows = self.columns.find(op)
         found: Numbers = rows[self.columns.error[rows] == 0]
         return found
 
     def handled(self, deliveries: Deliveries) -> tuple[Numbers, Numbers, Numbers]:
-        """All messages: rows of sends and receives, and bytes. Where a receive belongs to logical ones, those
-        receive."""
+        """All messages: rows of sends and receives, and bytes. A `msg.recv` replaces the receives that belong to it."""
         if not len(self.rows):
             return deliveries.send, deliveries.receive, deliveries.bytes
         self._find_senders(deliveries)
@@ -205,17 +203,17 @@ class Logical:
         return sends, receives, np.concatenate((deliveries.bytes, self.columns.size[table[:, 0]]))
 
     def _find_senders(self, deliveries: Deliveries) -> None:
-        """Whose bytes led to each `msg.recv`: users need not name the peer of those."""
+        """Note the sender of the bytes that led to each `msg.recv`, since users need not name its peer."""
         sender = dict(zip(deliveries.receive.tolist(), self.columns.process[deliveries.send].tolist(), strict=True))
         for receive, rows in self.owners.items():
             if receive in sender:
                 self._sender.update(dict.fromkeys(rows, self.columns.processes[sender[receive]].node))
 
     def _buffered(self, deliveries: Deliveries) -> list[tuple[int, int]]:
-        """Logical operations whose bytes somebody else was seen to send later: by order, as many from one node to
-        another.
+        """Pairs of logical operations whose bytes were buffered and sent later: by order, if both nodes have equal
+        numbers of them.
 
-        All of them came on one connection, each with what its sender's process sent after the message was buffered.
+        All must arrive on one connection, each with bytes that its sender's process sent after buffering the message.
         """
         sends, receives = self._good("msg.send"), self._good("msg.recv")
         silent = set(self._without(sends, self._sent_in[self._sent_in >= 0]).tolist())
@@ -233,20 +231,20 @@ class Logical:
         return found
 
     def _flushes(self, deliveries: Deliveries) -> dict[int, tuple[int, int]]:
-        """By `msg.recv` the last send that brought it, if no logical operation sent that; and the receive."""
+        """By `msg.recv`, the last send that brought it, if that isn't part of a logical operation; and the receive."""
         at = np.flatnonzero(np.isin(deliveries.receive, list(self.owners)) & ~self._is(deliveries.send, "msg.send"))
         pairs = sorted(zip(deliveries.receive[at].tolist(), deliveries.send[at].tolist(), strict=True))
         return {row: (send, receive) for receive, send in pairs for row in self.owners[receive]}
 
     def _followed(self, sends: list[int], flushes: list[tuple[int, int]]) -> bool:
-        """Whether each of these was sent by what may have flushed it, and all of them came on one connection."""
+        """Was each message buffered before the send that may have flushed it, and did all arrive on one connection?"""
         columns, (later, receives) = self.columns, np.array(flushes, np.int64).T
         same = columns.process[sends] == columns.process[later]
         connections = set(zip(columns.process[receives].tolist(), columns.resource[receives].tolist(), strict=True))
         return bool((same & (later > sends)).all()) and len(connections) == 1
 
     def _without_flushes(self, deliveries: Deliveries, heard: Numbers) -> Deliveries:
-        """The deliveries without those that brought nothing but messages which have been heard."""
+        """The deliveries, without those that brought only messages which are paired already."""
         if not len(heard):
             return deliveries
         known = set(heard.tolist())
@@ -255,7 +253,7 @@ class Logical:
         return Deliveries(deliveries.send[keep], deliveries.receive[keep], deliveries.bytes[keep])
 
     def _without_end(self, sent: Numbers, waiting: Iterable[int]) -> Numbers:
-        """The `msg.send`s that no `msg.recv` has yet, without those whose bytes were sent and never received."""
+        """The `msg.send`s without a `msg.recv`, except those whose bytes were sent and never received."""
         sends = self._without(self._good("msg.send"), sent)
         silent = self._without(sends, self._sent_in[self._sent_in >= 0])
         lost = self._without(sends, silent)
@@ -267,14 +265,15 @@ class Logical:
         return NO_AGENT if peer and peer not in self._nodes else NEVER_RECEIVED
 
     def _without(self, rows: Numbers, others: Numbers | list[int]) -> Numbers:
-        """The rows that are not among the others, of which there can be very many."""
+        """The rows that are not among `others`, of which there can be very many."""
         marks = np.zeros(len(self.columns), bool)
         marks[others] = True
         found: Numbers = rows[~marks[rows]]
         return found
 
     def _give_to_owners(self, deliveries: Deliveries, receive: Numbers) -> None:
-        """Of as many messages as a receive has owners, each one has its own; one owner has all that are mere sends."""
+        """Assign messages to the `msg.recv`s of their receive: one each if there are as many, or all plain sends to a
+        single one."""
         if not self.owners:
             return
         at = np.flatnonzero(np.isin(receive, list(self.owners)))
@@ -291,8 +290,8 @@ class Logical:
                 receive[numbers] = owners[0]
 
     def _by_order(self, sends: Numbers, received: Numbers, known: Container[int]) -> Iterator[tuple[int, int]]:
-        """Logical operations of which bytes do not say it: as many from one node to another, in their order; those of
-        one kind first. `known`: those that were received, if by no logical operation."""
+        """Pair the remaining logical operations by order, if there are as many sends as receives from one node to
+        another; those of one kind first. `known`: sends that were received, but by no logical operation."""
         receives = self._without(self._good("msg.recv"), received)
         whys: dict[int, str] = {}
         for with_kind in (True, False):
@@ -309,7 +308,7 @@ class Logical:
         self.unpaired += [Unpaired(row, int(self.columns.size[row]), whys[row]) for row in left]
 
     def _by_peers(self, rows: Numbers, with_kind: bool, whys: dict[int, str]) -> dict[tuple[str, str, str], list[int]]:
-        """By sender, receiver and kind."""
+        """The rows by sender, receiver and kind."""
         send = self.columns.id_of("msg.send")
         found: dict[tuple[str, str, str], list[int]] = defaultdict(list)
         for row in rows.tolist():
@@ -337,17 +336,17 @@ class Logical:
 
 
 def _peer(target: str) -> str:
-    """`peer:NODE` at the end of a target, or nothing."""
+    """`peer:NODE` at the end of a target, or empty."""
     last = target.rpartition(" ")[2]
     return last if last.startswith("peer:") else ""
 
 
 def _address(text: str) -> str:
-    """As connections have it, if it is one."""
+    """The canonical form of an address; empty if the text isn't one."""
     return address(text) if re.fullmatch(r"\S+:\d+", text) else ""
 
 
 def kind_of(target: str) -> str:
-    """What a logical operation's target says besides the peer."""
+    """The kind of a logical operation: its target without the peer."""
     kind, _, last = target.rpartition(" ")
     return kind if last.startswith("peer:") or last in ("other", "accepted") else target

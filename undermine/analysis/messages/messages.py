@@ -1,8 +1,9 @@
-"""Messages: what was sent, what received it whole, of which kind it is, and which function handled it.
+"""Finds the messages of a run: their send, their receive, their kind, and the function that handled them. See
+docs/causality.md.
 
-A message is one send, or one logical operation (`msg.send`) with all that was sent within it. It is received by what
-took its last byte: a receive, a read at a stream, or the logical operation (`msg.recv`) that this belongs to. Logical
-operations whose bytes are not known (somebody else sent them later) are paired by their order. See docs/causality.md.
+A message is one send, or one logical operation (`msg.send`) with all sends in it. Its receive is the one that took the
+last byte: a receive, a read at a stream, or the logical operation (`msg.recv`) around them. Logical operations whose
+bytes are unknown, because they were buffered and sent later, are paired by order.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from undermine.model.point import stack_id
 
 @dataclass(frozen=True)
 class Message:
-    """One message: rows of the columns, its kind, the nodes, and the function that handled it."""
+    """One message: its rows, its kind, the nodes, and the function that handled it."""
 
     send: int
     receive: int
@@ -38,7 +39,7 @@ class Message:
 
 @dataclass(frozen=True, eq=False)
 class Messages(Sequence[Message]):
-    """All messages of a run, in the order of their sends; `kind` and `handler` are numbers of `texts`."""
+    """All messages of a run, ordered by send; `kind` and `handler` are numbers of `texts`."""
 
     columns: Columns
     send: Numbers
@@ -48,7 +49,7 @@ class Messages(Sequence[Message]):
     handler: Ids
     texts: Sequence[str]
     unpaired: tuple[Unpaired, ...] = ()
-    """Logical operations that have no other end."""
+    """Logical operations whose other end was not found."""
 
     def __len__(self) -> int:
         return len(self.send)
@@ -61,7 +62,7 @@ class Messages(Sequence[Message]):
 
 
 def messages(columns: Columns, pairing: Pairing, contexts: Contexts, cause: Numbers) -> Messages:
-    """All messages of a run. `cause`: for each event the row whose extent it is in, or NONE."""
+    """All messages of a run. `cause`: the cause of each event, or NONE."""
     logical = Logical(columns, contexts, cause)
     deliveries = _deliveries(columns, pairing, logical)
     send, receive, size = logical.handled(deliveries)
@@ -77,7 +78,8 @@ def messages(columns: Columns, pairing: Pairing, contexts: Contexts, cause: Numb
 
 
 def _deliveries(columns: Columns, pairing: Pairing, logical: Logical) -> Deliveries:
-    """Messages as far as bytes tell. Of the layers at which a send was received, that nearest to the program counts."""
+    """The deliveries that bytes show. If a send was received at several layers, the one nearest to the program
+    counts."""
     pairs = _nearest(pairing)
     owner = logical.sender_of(pairing.send[pairs])
     owned = np.flatnonzero(owner >= 0)
@@ -90,7 +92,7 @@ def _deliveries(columns: Columns, pairing: Pairing, logical: Logical) -> Deliver
 
 
 def _mere(columns: Columns, pairing: Pairing, pairs: Numbers) -> Deliveries:
-    """A message for each send; a datagram can be received by several."""
+    """A delivery for each send; several sockets may receive one datagram."""
     totals = np.zeros(len(columns), np.int64)
     np.add.at(totals, pairing.send[pairs], pairing.last[pairs] - pairing.first[pairs])
     pairs = pairs[pairing.complete[pairs]]
@@ -100,7 +102,7 @@ def _mere(columns: Columns, pairing: Pairing, pairs: Numbers) -> Deliveries:
 
 
 def _together(pairing: Pairing, pairs: Numbers, owner: Numbers, logical: Logical) -> Deliveries:
-    """A message for each logical operation that sent something: it is whole with the last byte of its last send."""
+    """A delivery for each logical operation that sent something; it is complete with the last byte of its last send."""
     order = np.lexsort((pairing.last[pairs], pairing.send[pairs], owner))
     pairs, owner = pairs[order], owner[order]
     starts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
@@ -112,7 +114,7 @@ def _together(pairing: Pairing, pairs: Numbers, owner: Numbers, logical: Logical
 
 
 def _nearest(pairing: Pairing) -> Numbers:
-    """The pairs without those at sockets whose bytes were read at a stream, too."""
+    """The pairs, without those at sockets whose bytes were also read at a stream."""
     layers = np.array([channel.layer == STREAM for channel in pairing.channels], bool)
     if not layers.any():
         return np.arange(len(pairing))
@@ -126,8 +128,8 @@ def _nearest(pairing: Pairing) -> Numbers:
 
 
 def _kinds(columns: Columns, logical: Logical, send: Numbers, receive: Numbers, texts: Names) -> Ids:
-    """What the logical operation says that sent the message, or else handled it or its beginning; else the sender's
-    stack."""
+    """The kind of each message: from the logical operation that sent it, else from the one that received it, else from
+    the sender's stack."""
     around = logical.around(send)
     named = np.where(np.isin(columns.op[send], _ids(columns, LOGICAL)), send, around)
     handled = np.isin(columns.op[receive], _ids(columns, ("msg.recv",)))
@@ -140,7 +142,7 @@ def _kinds(columns: Columns, logical: Logical, send: Numbers, receive: Numbers, 
 
 
 def _stack_kind(stack: tuple[str, ...]) -> str:
-    """A message is known by the whole stack of its sender; the words are for people."""
+    """The kind of a message by its sender's stack: readable words and a hash of the whole stack."""
     return f"{sent_from(stack)} {stack_id(stack)}"
 
 
@@ -149,6 +151,6 @@ def _ids(columns: Columns, ops: Iterable[str]) -> list[int]:
 
 
 def _numbered(ids: Ids, name: Callable[[int], str], texts: Names) -> Ids:
-    """Numbers of texts for ids that have a name."""
+    """The numbers in `texts` of the names of these ids."""
     used, inverse = np.unique(ids, return_inverse=True)
     return np.array([texts.number(name(one)) for one in used.tolist()] or [0], np.int32)[inverse.reshape(-1)]

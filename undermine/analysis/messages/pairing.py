@@ -1,10 +1,11 @@
-"""Which send's bytes each receive took: by connection, direction and byte range, without a look at the bytes.
+"""Pairs each receive with the sends whose bytes it took: by connection, direction and byte range. Never looks at the
+bytes.
 
-On one connection and direction the sender's bytes [a, b) are the receiver's bytes [a, b), counted where the agents
-see them: at the socket (`raw`), as payload of TLS (`tls`), where a program takes bytes from a buffer above the socket
-(`stream`, which has offsets of its own), in a pipe (`pipe`). Datagrams (`udp`) are paired one by one.
+On one connection and direction, the sender's bytes [a, b) are the receiver's bytes [a, b). They are counted at the
+layer where agents observe them: at the socket (`raw`), as TLS payload (`tls`), at a buffer above the socket (`stream`,
+which has its own offsets), or in a pipe (`pipe`). Datagrams (`udp`) are paired one by one.
 
-The work for each event is numpy's; only connections are Python objects. Never raises on what a trace may hold.
+The work for each event is done by numpy; only connections are Python objects. A damaged trace raises nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from undermine.model.columns import Columns, Ids, Numbers
 
 @dataclass(frozen=True)
 class Unpaired:
-    """Bytes of a send or a receive that have no other end."""
+    """Bytes of a send or receive whose other end was not found."""
 
     index: int
     bytes: int
@@ -49,7 +50,7 @@ class Unpaired:
 
 
 class UnpairedBytes(Sequence[Unpaired]):
-    """All of them, as arrays: there can be as many as events."""
+    """All unpaired bytes, stored as arrays: there can be as many as events."""
 
     def __init__(self, rows: Numbers, bytes_left: Numbers, whys: npt.NDArray[np.int8]) -> None:
         self.rows, self.bytes_left, self.whys = rows, bytes_left, whys
@@ -73,11 +74,11 @@ class UnpairedBytes(Sequence[Unpaired]):
 
 @dataclass(frozen=True, eq=False)
 class Pairing:
-    """Which receive took which send's bytes: one row for each such pair, ordered by receive and then by byte.
+    """All pairs of a send and a receive, ordered by receive and then by byte.
 
-    `send` and `recv` are rows of the columns, [`first`, `last`) is the range of bytes in the channel (in the datagram).
-    `complete`: this receive took the send's last byte. `coverage` has, for each layer, how many bytes were received
-    between processes with an agent, and how many of those are paired.
+    `send` and `recv` are rows of the columns. [`first`, `last`) is the range of bytes in the channel or datagram.
+    `complete`: the receive took the send's last byte. `coverage` has for each layer how many bytes were received
+    between processes with an agent, and how many of them are paired.
     """
 
     send: Numbers
@@ -95,17 +96,17 @@ class Pairing:
 
     @property
     def received(self) -> int:
-        """Bytes that went over the network from one process with an agent to another."""
+        """The number of bytes received over the network between processes with an agent."""
         return sum(self.coverage.get(layer, (0, 0))[0] for layer in NETWORK)
 
     @property
     def paired(self) -> int:
-        """Those of them whose send is known."""
+        """The number of those bytes whose send is known."""
         return sum(self.coverage.get(layer, (0, 0))[1] for layer in NETWORK)
 
 
 def pair(columns: Columns) -> Pairing:
-    """All pairs of a run."""
+    """Pair all sends and receives of a run."""
     transfers = transfers_of(columns)
     users = users_of(columns, transfers)
     routes = routes_of(columns, transfers, users)
@@ -123,7 +124,7 @@ def pair(columns: Columns) -> Pairing:
 
 
 class _Side(NamedTuple):
-    """Sends or receives by channel and, in it, in the order of their bytes."""
+    """Sends or receives, ordered by channel and then by byte."""
 
     position: Numbers
     channel: Ids
@@ -131,10 +132,9 @@ class _Side(NamedTuple):
 
 
 def _overlaps(sends: _Side, receives: _Side, count: int) -> tuple[Ids, Ids, Numbers, Numbers, Flags]:
-    """Which sends' bytes are which receives': numbers in both, first and last byte, and whether the send ends there.
+    """The overlaps of sends and receives: their numbers, first and last byte, and whether the send ends there.
 
-    All channels are laid in one line, each with room for the longer of its sides, so that one search serves all of
-    them.
+    All channels are laid out on one line, each with room for the longer side, so that one search covers all of them.
     """
     sent, received = (sums(side.channel, side.bytes, count) for side in (sends, receives))
     room = np.maximum(sent, received)
@@ -156,14 +156,14 @@ def _overlaps(sends: _Side, receives: _Side, count: int) -> tuple[Ids, Ids, Numb
 
 
 def _line(side: _Side, total: Numbers, base: Numbers) -> Numbers:
-    """Where each one's bytes end in the line of all channels."""
+    """Where the bytes of each send or receive end on the line of all channels."""
     ends = np.cumsum(side.bytes)
     ends -= (np.cumsum(total) - total - base)[side.channel]
     return ends
 
 
 class _Result:
-    """Puts a pairing together."""
+    """Collects the parts of a pairing."""
 
     def __init__(self, columns: Columns, transfers: Transfers, routes: Routes) -> None:
         self.columns, self.transfers, self.routes = columns, transfers, routes
@@ -172,7 +172,7 @@ class _Result:
         self.coverage: dict[str, tuple[int, int]] = {}
 
     def add_bytes(self, code: int, route: Ids) -> None:
-        """All pairs of the receives with this code."""
+        """Add all pairs of the receives with this code."""
         sends, receives = self._sends(code), self._receives(code, route)
         i, j, first, last, ends = _overlaps(sends, receives, len(self.routes.channels))
         self.add(sends.position[i], receives.position[j], first, last, ends, receives.channel[j])
@@ -190,7 +190,7 @@ class _Result:
         self.left.append((self.transfers.rows[position], count, why))
 
     def leave_out(self, position: Numbers) -> None:
-        """Sends of which it is not known which bytes of their channel they are."""
+        """Leave out sends whose byte range is unknown."""
         transfers = self.transfers
         self.leave(position, transfers.bytes[position], np.full(len(position), IN_DOUBT, np.int8))
         transfers.bytes[position] = 0
@@ -201,7 +201,7 @@ class _Result:
             self.coverage[layer] = before[0] + received, before[1] + paired
 
     def _sends(self, code: int) -> _Side:
-        """Sends in the order in which they began; for reads at streams, on the streams' channels."""
+        """The sends in the order of their beginnings; for reads at streams, on the streams' channels."""
         transfers = self.transfers
         position = np.flatnonzero((transfers.code == SEND) & (transfers.bytes > 0))
         channel = self.routes.out[transfers.user[position]]
@@ -216,7 +216,7 @@ class _Result:
         return _Side(position[order], channel[order], transfers.bytes[position[order]])
 
     def _receives(self, code: int, route: Ids) -> _Side:
-        """Receives in the order in which they ended: that is when they got their bytes."""
+        """The receives in the order of their ends, which is when they got their bytes."""
         transfers = self.transfers
         position = np.flatnonzero((transfers.code == code) & (transfers.bytes > 0))
         channel = route[transfers.user[position]]
@@ -239,7 +239,7 @@ class _Result:
             self.cover(self.routes.channels[number].layer, received, received - int(missed[number]))
 
     def add_strays(self) -> None:
-        """What is on no channel: nobody at the other end, or no name. Bytes that an agent should have seen count."""
+        """Add transfers without a channel as unpaired. Those that an agent should have seen lower the coverage."""
         transfers, routes = self.transfers, self.routes
         for code, route in ((SEND, routes.out), (RECV, routes.into), (READ, routes.read)):
             stray = (route < 0) & (routes.why != DATAGRAM)
@@ -250,7 +250,8 @@ class _Result:
                 self.cover("raw", int(transfers.bytes[position[why == NOT_FOUND]].sum()), 0)
 
     def pairing(self) -> Pairing:
-        """Every part is in the order of bytes, and a receive is in one part: it is enough to order by receive."""
+        """The finished pairing. Each part is ordered by byte and a receive is in one part, so sorting by receive is
+        enough."""
         columns = [_joined(part) for part in zip(*self.parts, strict=True)]
         self.parts = []
         order = np.argsort(columns[1], kind="stable")
@@ -265,7 +266,7 @@ class _Result:
 
 
 def _joined(parts: Sequence[Any]) -> Any:
-    """Arrays as one; mostly only one of them has anything."""
+    """Concatenate arrays; mostly only one of them isn't empty."""
     some = [part for part in parts if len(part)] or [parts[0]]
     return some[0] if len(some) == 1 else np.concatenate(some)
 
@@ -274,7 +275,7 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 class _Datagrams:
-    """Datagrams that were sent and received without error, for the result."""
+    """Adds the datagrams that were sent and received without error."""
 
     def __init__(self, users: list[User | None], result: _Result) -> None:
         self.users, self.result = users, result
@@ -299,7 +300,7 @@ class _Datagrams:
         self._cover(received, heard)
 
     def _flows(self, position: Numbers) -> list[Flow]:
-        """Datagrams by user."""
+        """The datagrams of each user."""
         transfers = self.transfers
         position = position[np.argsort(transfers.user[position], kind="stable")]
         parts = np.split(position, np.flatnonzero(np.diff(transfers.user[position])) + 1) if len(position) else []
@@ -318,7 +319,7 @@ class _Datagrams:
 
     @cached_property
     def _starts(self) -> dict[tuple[str, int], int]:
-        """When each start of each node was first seen."""
+        """The time at which each incarnation of each node was first seen."""
         found: dict[tuple[str, int], int] = {}
         processes, rows = np.unique(self.columns.process, return_index=True)
         for process, t in zip(processes.tolist(), self.columns.t[rows].tolist(), strict=True):
@@ -328,7 +329,7 @@ class _Datagrams:
 
     @cached_property
     def _known(self) -> Flags:
-        """For each user whether its peer has an agent: its address is that of somebody here."""
+        """For each user whether its peer has an agent, which is so if a user has that address."""
         udp = [user for user in self.users if user and user.name.layer == UDP]
         own = {user.name.local for user in udp}
         found = np.zeros(len(self.users), bool)

@@ -1,4 +1,4 @@
-"""The events that move bytes, as arrays, and the sockets and pipes that they belong to."""
+"""The events that move bytes, as arrays, and the sockets and pipes that they use."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ _CODES = {
 }
 LOST = "LOST"
 GIVEN_UP = ("EAGAIN", "TimeoutError", "timeout", "SSLWantReadError", "SSLWantWriteError")
-"""Errors of a send that may have sent a part, on a connection that goes on: it does not wait (any longer)."""
+"""Errors of sends that may have sent a part, on a connection that stays usable."""
 ANY = 1 << 40
-"""More than anybody moves at once: what a damaged file says, and the size of a failed send where it is not known."""
+"""More bytes than anybody moves at once: the cap for damaged sizes, and the size of a failed send if it is unknown."""
 
 
 def exchanges(columns: Columns) -> Numbers:
-    """The receives that ask for no payload of an encrypted connection: handshakes, ends of encryption. They are no
-    messages."""
+    """The receives of TLS handshakes and shutdowns. They carry no payload, so they aren't messages."""
     rows = columns.find("net.recv")
     rows = rows[(columns.size[rows] == 0) & (columns.result[rows] == 0)]
     used, inverse = np.unique(columns.resource[rows], return_inverse=True)
@@ -42,10 +41,10 @@ def exchanges(columns: Columns) -> Numbers:
 
 @dataclass(eq=False)
 class Transfers:
-    """What moved bytes, or closed, in the order of time; `rows` are those of the columns.
+    """The events that moved bytes or closed a connection, in time order; `rows` are rows of the columns.
 
-    A *user* is a resource in a process; `user` has its number, `keys` and `firsts` the two and the first transfer of
-    each.
+    A *user* is a resource in a process. `user` is its number; `keys` has resource and process, and `firsts` the first
+    transfer of each user.
     """
 
     rows: Numbers
@@ -53,17 +52,17 @@ class Transfers:
     user: Ids
     bytes: Numbers
     unsure: Numbers
-    """Positions of the sends that failed or never ended; those that were dropped sent nothing."""
+    """Positions of the sends that failed or never ended, without those that were dropped."""
     keys: list[tuple[int, int]]
     firsts: Numbers
 
     def total(self, code: int) -> Numbers:
-        """Bytes for each user."""
+        """The bytes of each user."""
         return sums(self.user, np.where(self.code == code, self.bytes, 0), len(self.keys))
 
 
 def sums(where: Ids, count: Numbers, length: int) -> Numbers:
-    """The sum of the counts with each number; -1 has none."""
+    """The sum of the counts for each number; -1 is ignored."""
     found = np.zeros(length + 1, np.int64)
     np.add.at(found, where, count)
     return found[:-1]
@@ -95,7 +94,7 @@ def _numbered(columns: Columns, rows: Numbers) -> tuple[Ids, list[tuple[int, int
 
 
 def users_of(columns: Columns, transfers: Transfers) -> list[User | None]:
-    """For each user what its name says; None for pipes and for what has no name."""
+    """For each user its socket; None for pipes and for resources without a name."""
     firsts = columns.t[transfers.rows[transfers.firsts]].tolist()
     lasts = np.zeros(len(transfers.keys), np.int64)
     for times in (columns.t, columns.end):
@@ -114,7 +113,7 @@ def users_of(columns: Columns, transfers: Transfers) -> list[User | None]:
 
 
 def _lineages(columns: Columns) -> list[tuple[int, ...]]:
-    """For each process itself and its ancestors, which are of the same start of the same node."""
+    """For each process itself and its ancestors in the same incarnation of the node."""
     processes = columns.processes
     known = {(p.node, p.incarnation, p.pid): at for at, p in enumerate(processes)}
     above = [known.get((p.node, p.incarnation, p.ppid), -1) for p in processes]

@@ -1,1 +1,2 @@
-"""Traces as arrays: rows in groups, threads and tasks, and readable names from stacks. Never reads a file."""
+"""Helpers to read traces as arrays: groups of rows, threads and tasks, readable names from stacks. Never reads a
+file."""

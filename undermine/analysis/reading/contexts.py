@@ -1,13 +1,14 @@
-"""Whose each event is: the thread or task that did it, and the handed over call, callback or step that it is part of.
+"""Assigns each event to its context (the thread or task that did it) and to the callback, call or step that it is part
+of.
 
-A thread is what has one name in one process until its `thread.end`. What is taken (`handover.take`) is either an interval of
-its thread (a callback, a call, a step of a task) or a moment (a thread begins, an item leaves a queue). A task goes on over
-all its steps. A *frame* is what one line of control does: a task, one callback, an event loop between its callbacks, or a thread
-without those.
+A thread is one name in one process until its `thread.end`. A take (`handover.take`) is either an interval of its thread
+(a callback, a call, a step of a task) or a moment (a thread begins, an item leaves a queue). A task consists of all its
+steps. A *frame* is one sequential activity: a task, one callback, an event loop between its callbacks, or a thread
+without any of these.
 
-A task and the one that it starts for a limited wait are one line of control: `asyncio.wait_for` had to make a task of its
-coroutine before Python 3.12, does nothing until that one has ended, and goes on with what it returned. No other task that is
-started and awaited is: only there is it certain that a task does nothing else meanwhile.
+A task and the task that it starts for a limited wait are one *line* of control. Before Python 3.12, `asyncio.wait_for`
+wrapped its coroutine in a task, did nothing until that task ended, and continued with its result. Other tasks that are
+started and awaited are not merged: only there is it certain that the waiting task does nothing else meanwhile.
 """
 
 from __future__ import annotations
@@ -22,41 +23,42 @@ from undermine.model.columns import Columns, Ids, Numbers
 
 _WAIT_FOR = "wait_for"
 _WITHOUT_TASK = (3, 12)
-"""The version of Python from which on `asyncio.wait_for` awaits in the very task that called it."""
+"""Since this version of Python, `asyncio.wait_for` awaits in the calling task."""
 
 
 @dataclass(frozen=True, eq=False)
 class Contexts:
-    """For each event its thread or task, its frame and the taking that it is part of."""
+    """For each event its thread or task, its frame, and the take that it is part of."""
 
     context: Ids
-    """Numbers from 0; those from `threads` on are tasks."""
+    """Numbers from 0; numbers below `threads` are threads, the others tasks."""
     threads: int
     count: int
-    """Of threads and tasks."""
+    """The number of threads and tasks together."""
     frame: Ids
-    """A line's context; from `count` on a callback; from `loops` on what an event loop does itself in a thread, between those."""
+    """Below `count`: the context of a line; from `count` on: a callback; from `loops` on: an event loop's own work in a
+    thread."""
     loops: int
     take: Numbers
-    """The row of the innermost interval that the event is in, which is the row itself for its beginning; or NONE."""
+    """The row of the take that begins the innermost interval around the event (for a take, itself), or NONE."""
     thread: Ids
-    """The thread of each event, also where a task is its context."""
+    """The thread of each event, also if its context is a task."""
     first: Numbers
-    """By thread: its `handover.take`, with which it began, or NONE."""
+    """By thread, the `handover.take` with which it began, or NONE."""
     moments: Numbers
-    """Rows that took something without being an interval, but for the beginnings of threads."""
+    """The takes that are moments, without those with which threads begin."""
     order: Numbers
-    """All rows by context, each in time order."""
+    """All rows by context, and by time within a context."""
     line: Ids
-    """By context the one whose line of control it is part of: itself, or the task that waits for it within a limit."""
+    """By context, the context whose line it belongs to: itself, or the task that waits for it with a time limit."""
     limited_wait: Numbers
-    """By context the row of the limited wait for which the task was started, or NONE."""
+    """By context, the row of the limited wait for which the task was started, or NONE."""
     inner: Numbers
-    """The rows that started those tasks: nothing that the program did itself."""
+    """The rows that started such tasks. `asyncio` did that, not the program."""
 
     @cached_property
     def lines(self) -> Contexts:
-        """The same with lines of control for contexts."""
+        """A copy that has lines of control in place of contexts."""
         context = self.line[self.context]
         return replace(self, context=context, order=stable_order(context, self.count))
 
@@ -95,7 +97,8 @@ def contexts_of(columns: Columns) -> Contexts:
 
 
 def _ends_of_tasks(columns: Columns, thread: Ids, by_thread: Numbers, intervals: Numbers) -> tuple[Numbers, Numbers]:
-    """What is recorded of a task's end when its last step is over, `task.end` and the `future.set` next to it; and that step."""
+    """The `task.end` of each task and the `future.set` right after it, which are recorded after its last step; and that
+    step."""
     ends = columns.find("task.end")
     steps = Groups(resources(columns, intervals), intervals, len(columns)).last_before(resources(columns, ends), ends)
     ends, steps = ends[steps >= 0], steps[steps >= 0]
@@ -115,20 +118,22 @@ def _ends_of_tasks(columns: Columns, thread: Ids, by_thread: Numbers, intervals:
 def _lines(
     columns: Columns, context: Ids, order: Numbers, count: int, tasks: dict[tuple[int, int], int]
 ) -> tuple[Ids, Numbers, Numbers]:
-    """By context its line, and the limited wait for which it was started, if it is the task of one; and all such starts."""
+    """By context its line, and the limited wait that it was started for; and the rows of all such starts."""
     line, limited_wait = np.arange(count, dtype=np.int32), np.full(count, NONE, np.int64)
     waits, starts = _limited(columns, context, order)
     names = zip(columns.process[starts].tolist(), columns.resource[starts].tolist(), strict=True)
-    for wait, name in zip(waits.tolist(), names, strict=True):  # in time order: who waits has its line already
+    for wait, name in zip(
+        waits.tolist(), names, strict=True
+    ):  # in time order, so the waiting task has its line already
         if name in tasks:
             line[tasks[name]], limited_wait[tasks[name]] = line[context[wait]], wait
     return line, limited_wait, starts
 
 
 def _limited(columns: Columns, context: Ids, order: Numbers) -> tuple[Numbers, Numbers]:
-    """The limited waits that have made tasks to wait for, and the starts of those: the first that happens in such a wait.
+    """The limited waits that started a task, and the start of each: the first event in the wait.
 
-    Who waits for what is a task already does nothing in there, and who waits for nothing returns before it does more.
+    A wait for something that is already a task starts none, and a wait for nothing returns at once.
     """
     rows = columns.find("timeout")
     with_tasks = np.array([_makes_tasks(process.runtime) for process in columns.processes] or [False], bool)
@@ -143,15 +148,16 @@ def _limited(columns: Columns, context: Ids, order: Numbers) -> tuple[Numbers, N
 
 
 def _makes_tasks(runtime: str) -> bool:
-    """Whether `asyncio.wait_for` of this runtime (`cpython 3.11.4`) makes a task of what it awaits."""
+    """Does `asyncio.wait_for` of this runtime (`cpython 3.11.4`) start a task?"""
     numbers = runtime.rpartition(" ")[2].split(".")[:2]
     return not all(number.isdigit() for number in numbers) or tuple(map(int, numbers)) < _WITHOUT_TASK
 
 
 def _in_loop(columns: Columns, frame: Ids, outside: Array) -> Array:
-    """Whether each row is an event loop's own: between the start of a task, outside of all tasks, and the end of that task.
+    """Whether each row is an event loop's own work: between the start of a task (outside of all tasks) and the end of
+    that task.
 
-    The loop may still have to do then: what was called from the same place as the end was is still its own.
+    The loop may have work left after that: events with the same outer stack as the end still belong to the loop.
     """
     starts, ends = columns.find("task.start"), columns.find("task.end")
     starts, ends = starts[outside[starts]], ends[outside[ends]]
@@ -175,7 +181,7 @@ def _in_loop(columns: Columns, frame: Ids, outside: Array) -> Array:
 
 
 def _behind_loop(columns: Columns, frame: Ids, order: Numbers, place: int) -> int:
-    """The first place after the end of a loop's task where its thread has left the loop."""
+    """The first place after the end of a loop's task at which its thread has left the loop."""
     last = int(order[place])
     loop = columns.stacks[int(columns.stack[last])]
     place += 1
@@ -187,7 +193,8 @@ def _behind_loop(columns: Columns, frame: Ids, order: Numbers, place: int) -> in
 
 
 def _threads(columns: Columns) -> tuple[Ids, int]:
-    """The thread of each event. A name that comes again after its thread has ended is another thread."""
+    """The thread of each event, and the number of threads. A name that is used again after its thread ended is another
+    thread."""
     used = np.zeros(len(columns.strings) + 1, bool)
     used[columns.thread] = True
     rank = np.cumsum(used) - 1
@@ -204,14 +211,15 @@ def _threads(columns: Columns) -> tuple[Ids, int]:
 
 
 def givers(columns: Columns, takes: Numbers) -> Numbers:
-    """What each taking took: the last giving, or start of a thread or task, of the same name before it; or NONE."""
+    """The give of each take: the last `handover.give`, or start of a thread or task, of the same name before it; or
+    NONE."""
     gives = columns.find("handover.give", "thread.start", "task.start")
     known = Groups(resources(columns, gives), gives, len(columns))
     return known.last_before(resources(columns, takes), takes)
 
 
 def _moments(columns: Columns, takes: Numbers) -> tuple[Numbers, Numbers]:
-    """The takings with which threads begin, and the others that have no duration."""
+    """The takes with which threads begin, and the other takes without a duration."""
     gives = givers(columns, takes)
     is_start = (gives >= 0) & (columns.op[gives] == columns.id_of("thread.start"))
     is_moment = columns.end[takes] == columns.t[takes]
@@ -219,7 +227,7 @@ def _moments(columns: Columns, takes: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _tasks(columns: Columns, intervals: Numbers, threads: int) -> tuple[Ids, dict[tuple[int, int], int]]:
-    """The task of each interval that is a step of one (else NONE), and all tasks."""
+    """For each interval the task that it is a step of (or NONE); and the numbers of all tasks."""
     keys = resources(columns, intervals)
     steps = np.isin(keys, resources(columns, columns.find("task.start")))
     tasks, number = np.unique(keys[steps], return_inverse=True)
@@ -230,7 +238,7 @@ def _tasks(columns: Columns, intervals: Numbers, threads: int) -> tuple[Ids, dic
 
 
 class _Nest:
-    """Intervals of threads, one in another: `inner` is the number of the innermost one of each event, or NONE."""
+    """Nested intervals of threads: `inner` is the number of the innermost interval around each event, or NONE."""
 
     def __init__(self, columns: Columns, thread: Ids, by_thread: Numbers, intervals: Numbers) -> None:
         places = np.empty(len(columns), np.int64)
@@ -253,19 +261,19 @@ class _Nest:
 
     @staticmethod
     def _ends(columns: Columns, thread: Ids, by_thread: Numbers, intervals: Numbers) -> Numbers:
-        """The place behind the last event of each interval."""
+        """The place after the last event of each interval."""
         rows = until(columns, intervals, side="left")
         span = len(columns) + 1
         keys = thread[by_thread].astype(np.int64) * span + by_thread
         return np.searchsorted(keys, thread[intervals].astype(np.int64) * span + rows)
 
     def _at(self, depth: int, places: Array) -> Numbers:
-        """The interval of this depth that began last before each place: it is under way there."""
+        """The interval of this depth that is under way at each place: the last one that began before."""
         numbers = np.flatnonzero(self._depths == depth)
         return self._order[numbers[np.searchsorted(self._begins[numbers], places, side="right") - 1]]
 
     def inherited(self, task: Ids) -> Ids:
-        """The task of each interval: its own, or that of the step which it is in."""
+        """The task of each interval: its own, or that of the step around it."""
         found = task.copy()
         for depth in range(2, int(self._depths.max(initial=0)) + 1):
             numbers = np.flatnonzero(self._depths == depth)

@@ -1,6 +1,6 @@
-"""Rows of columns in groups: which one of a group comes last before, or first after, another row.
+"""Searches in groups of rows: the last row of a group before another row, or the first one after it.
 
-Rows are in time order, so a row stands for its time. Groups are numbers; one below 0 is no group.
+Rows are in time order, so comparing rows compares times. Groups are numbers; a negative number means no group.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from undermine.model.columns import Columns, Numbers
 Array = npt.NDArray[Any]
 NONE = -1
 AT_ONCE = 1
-"""The size of a wait that does not wait at all: it has no time limit, and nobody keeps it waiting."""
+"""The size of a wait that returns at once: it has no time limit, and nobody keeps it waiting."""
 
 
 def resources(columns: Columns, rows: Array) -> Numbers:
-    """The group of each row: what it works on, told apart by process unless processes share it."""
+    """The group of each row: its resource, kept apart by process unless processes share it."""
     process = np.where(columns.shared[columns.resource[rows]], 0, columns.process[rows]).astype(np.int64)
     found: Numbers = process * len(columns.strings) + columns.resource[rows]
     return found
 
 
 def stable_order(groups: Array, count: int) -> Numbers:
-    """Rows by group, each group in time order; numbers that are small are sorted much faster."""
+    """Rows sorted by group, and by time within a group. Small number types are sorted much faster."""
     kind = np.uint16 if count <= 0xFFFF else np.int32
     return np.argsort(groups.astype(kind), kind="stable")
 
@@ -34,14 +34,15 @@ def stable_order(groups: Array, count: int) -> Numbers:
 def until(
     columns: Columns, rows: Array, ends: Array | None = None, side: Literal["left", "right"] = "right"
 ) -> Numbers:
-    """The first row that begins after each of these has ended (`left`: or when it did); behind all rows where one never did."""
+    """The first row that begins after the end of each of these (`left`: at or after); the number of rows if it never
+    ended."""
     ends = columns.end[rows] if ends is None else ends
     found: Numbers = np.searchsorted(columns.t, ends, side=side)
     return np.where(ends == 0, len(columns), found)
 
 
 class Groups:
-    """Some rows, by group."""
+    """Some rows, sorted by group."""
 
     def __init__(self, groups: Array, rows: Array, length: int) -> None:
         self._span = length + 1
@@ -50,11 +51,11 @@ class Groups:
         self._keys, self._rows = keys[order], np.asarray(rows, np.int64)[order]
 
     def last_before(self, groups: Array, rows: Array) -> Numbers:
-        """The last row of each group that is before this one, or NONE."""
+        """The last row of each group before these rows, or NONE."""
         return self._pick(groups, np.searchsorted(self._keys, self._wanted(groups, rows)) - 1)
 
     def first_after(self, groups: Array, rows: Array) -> Numbers:
-        """The first row of each group that is after this one, or NONE."""
+        """The first row of each group after these rows, or NONE."""
         return self._pick(groups, np.searchsorted(self._keys, self._wanted(groups, rows), side="right"))
 
     def _wanted(self, groups: Array, rows: Array) -> Numbers:
@@ -70,7 +71,7 @@ class Groups:
 
 
 def last_marked(marked: Array, starts: Array) -> Numbers:
-    """For each place, the last marked place before it that is not before its own start; NONE if there is none."""
+    """For each place, the last marked place before it, not before its start; or NONE."""
     places = np.arange(len(marked), dtype=np.int64)
     seen = np.maximum.accumulate(np.where(marked, places, NONE)) if len(marked) else places
     found = np.full(len(marked), NONE, np.int64)
@@ -79,7 +80,7 @@ def last_marked(marked: Array, starts: Array) -> Numbers:
 
 
 def starts_of(sorted_groups: Array) -> Numbers:
-    """For each place of sorted groups, where its group starts."""
+    """For each place of sorted groups, the place at which its group starts."""
     places = np.arange(len(sorted_groups), dtype=np.int64)
     if not len(places):
         return places

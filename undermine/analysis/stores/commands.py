@@ -1,7 +1,7 @@
-"""What the commands of external stores do with their keys and values: tables, by the names of the commands.
+"""Tables of the effects that the commands of external stores have on their keys and values.
 
-`stores.py` relates operations with their help. Another kind of store is another entry of `TABLES`; a command that no
-table knows does what its operation says (`BY_OPERATION`), which is enough for most. Pure.
+Another kind of store is another entry of `TABLES`. A command that no table has gets the effect of its operation
+(`BY_OPERATION`), which is enough for most.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 
 Texts = Sequence[str]
 Pick = Callable[[Texts], Texts]
-"""Which of a command's values are meant."""
+"""Picks some of a command's values."""
 
 
 def nothing(values: Texts) -> Texts:
@@ -32,84 +32,84 @@ def last(values: Texts) -> Texts:
 
 
 def odd(values: Texts) -> Texts:
-    """The first, third, … one."""
+    """The first, third, … value."""
     return values[::2]
 
 
 def even(values: Texts) -> Texts:
-    """The second, fourth, … one."""
+    """The second, fourth, … value."""
     return values[1::2]
 
 
 class CommandEffect(msgspec.Struct, frozen=True):
-    """What one command does."""
+    """The effect of one command."""
 
     puts: Pick = nothing
-    """Items that it puts to its last key: they can be taken out again, or read."""
+    """Items that it adds to its last key; they can be taken or read later."""
     writes: Pick = nothing
     """Values that it writes to its keys."""
     drops: Pick = nothing
-    """Items that it takes out of its key without anybody getting them."""
+    """Items that it removes from its key without returning them."""
     parts: Pick = nothing
-    """Names of parts of the key (fields of a hash): of those written, or of the one that is read."""
+    """Names of the parts of the key (fields of a hash) that are written or read."""
     takes: bool = False
-    """What comes back was taken out of the key."""
+    """It removes the values that it returns from the key."""
     moves: bool = False
-    """It puts what it took to its last key."""
+    """It adds the item that it took to its last key."""
     reads: bool = False
-    """What comes back is in the key still."""
+    """The values that it returns stay in the key."""
     as_items: bool = False
-    """Such a read is a notification: a consumer group's."""
+    """Such a read is a notification, such as a consumer group's."""
     asks: bool = False
-    """It learns something about its keys, but no value."""
+    """It returns facts about its keys, but no value."""
     makes: bool = False
-    """What comes back is what it has put or written: a counter's new value, an entry's id."""
+    """It returns what it has added or written: a counter's new value, an entry's id."""
     trims: bool = False
-    """Of the list only the items from one place to another are left."""
+    """It keeps only a range of a list's items."""
     ends: bool = False
-    """Its keys are gone."""
+    """It deletes its keys."""
     clears: bool = False
-    """All keys of the database are gone."""
+    """It deletes all keys of the database."""
     touches: bool = False
-    """It changes its keys, with no value that could be read."""
+    """It changes its keys without a value that could be read."""
     publishes: bool = False
     listens: bool = False
-    """From now on what is published on its channels arrives here."""
+    """It subscribes to its channels."""
     arrives: bool = False
-    """It is what was published, with the channel as its key."""
+    """It is the arrival of a published message, with the channel as its key."""
     anything: bool = False
-    """A script: it may do everything with its keys, values and answers."""
+    """A script, which may do anything with its keys and values."""
     waits: bool = False
-    """Who has nothing to do waits with it until there is something."""
+    """A consumer blocks in it until there is work."""
     side: str = ""
-    """At which end of a list it puts or takes; the newest comes first where both are the same."""
+    """The end of a list at which it adds or takes."""
 
     @property
     def changes(self) -> bool:
-        """Whether somebody who reads its keys later may see that."""
+        """May a later reader of its keys notice it?"""
         picks = (self.puts, self.writes, self.drops)
         flags = (self.takes, self.moves, self.makes, self.trims, self.ends, self.clears, self.touches, self.anything)
         return any(flags) or any(pick is not nothing for pick in picks)
 
     @property
     def changes_items(self) -> bool:
-        """Whether its keys may have other items after it."""
+        """May it change the items of its keys?"""
         flags = (self.takes, self.moves, self.makes, self.trims, self.ends, self.clears, self.anything)
         return any(flags) or self.puts is not nothing or self.drops is not nothing
 
     @property
     def in_order(self) -> bool:
-        """Whether it is known at which places of a list it changes items."""
+        """Is it known at which positions of a list it changes items?"""
         return bool(self.side) or self.trims or self.ends
 
     @property
     def answers(self) -> bool:
-        """Whether values that come back are written down for it."""
+        """Are the values that it returns recorded?"""
         return self.takes or self.reads or self.makes or self.anything
 
 
 class Commands:
-    """The commands of one kind of store. `shared_channels`: channels belong to all databases of a store together."""
+    """The commands of one kind of store. `shared_channels`: all databases of a store share their channels."""
 
     def __init__(self, table: Mapping[str, CommandEffect], *, shared_channels: bool = False) -> None:
         self.table = table
@@ -126,7 +126,7 @@ BY_OPERATION = {
     "msg.send": CommandEffect(publishes=True),
     "msg.recv": CommandEffect(arrives=True),
 }
-"""What a command does that no table knows."""
+"""The effect of a command that no table has."""
 
 
 # --- Redis
@@ -135,7 +135,7 @@ _ZADD_WORDS = frozenset({"NX", "XX", "GT", "LT", "CH", "INCR"})
 
 
 def _members(values: Texts) -> Texts:
-    """Of ZADD: score and member in turn, after the options."""
+    """The members among ZADD's values: options, then score and member in turn."""
     start = next((at for at, value in enumerate(values) if value.upper() not in _ZADD_WORDS), len(values))
     return values[start + 1 :: 2]
 
@@ -145,7 +145,7 @@ def _all_of(names: str, effect: CommandEffect) -> dict[str, CommandEffect]:
 
 
 def _waiting_too(names: str, effect: CommandEffect) -> dict[str, CommandEffect]:
-    """Each with the one that waits, whose name begins with a B."""
+    """These commands, and their blocking variants, whose names begin with B."""
     waiting = msgspec.structs.replace(effect, waits=True)
     return {**_all_of(names, effect), **{f"B{name}": waiting for name in names.split()}}
 

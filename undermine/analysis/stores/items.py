@@ -12,31 +12,31 @@ from undermine.analysis.stores.operations import Operation
 
 
 class CommandRef(NamedTuple):
-    """A command of the operation in a row."""
+    """A reference to one command of an operation: the operation's row, and the command's name."""
 
     row: int
     name: str
 
 
 class StoredItem(NamedTuple):
-    """An item that is in a key, and who put it there."""
+    """An item of a key, and the command that put it there."""
 
     by: CommandRef
     end: int
     side: str
     text: str
     number: int
-    """Later ones have greater numbers."""
+    """Later items have greater numbers."""
 
 
 class KeyItems:
-    """The items of a key, those of a list in their order."""
+    """The items of a key; those of a list in order."""
 
     def __init__(self) -> None:
         self.certain = True
-        """Whether these are all items, in this order: who changes a list began when all others had done with it."""
+        """True if these are all items, in this order: no two operations on the list overlapped."""
         self.in_doubt = 0
-        """Items with lower numbers may be gone."""
+        """Items with lower numbers may have been removed."""
         self._items: OrderedDict[int, StoredItem] = OrderedDict()
         """By number, from left to right."""
         self._equal: dict[str, list[StoredItem]] = defaultdict(list)
@@ -46,7 +46,7 @@ class KeyItems:
         self._until: float = 0
 
     def begin(self, operation: Operation, effect: CommandEffect) -> None:
-        """A command that changes the items. Of an empty list all is certain again."""
+        """Begin a command that changes the items. An empty list is certain again."""
         if operation.row != self._row:
             self.certain = (self.certain or not self._items) and self._until <= operation.t
             self._row, self._until = operation.row, max(self._until, operation.end or math.inf)
@@ -65,8 +65,8 @@ class KeyItems:
         return self._equal.get(text, ())
 
     def next(self, puts: Sequence[StoredItem], side: str) -> StoredItem:
-        """Of equal items the one at the end that it is taken from; if that is not certain, the oldest, or the newest if
-        it was put to that end."""
+        """Match a pop to one of several equal items: the outermost one, if the order is certain. Else the oldest, or
+        the newest if it was put at that end."""
         if side and self.certain:
             outermost = next(iter(self._items.values()) if side == LEFT else reversed(self._items.values()))
             if outermost in puts:
@@ -80,18 +80,18 @@ class KeyItems:
             del self._equal[put.text]
 
     def forget(self, operation: Operation, puts: Iterable[StoredItem]) -> None:
-        """Items that were certainly there before this operation are gone after it."""
+        """Remove items that were certainly there before this operation."""
         for put in [put for put in puts if 0 < put.end <= operation.t]:
             self.remove(put)
 
     def end(self, operation: Operation) -> None:
-        """The key is gone, and what somebody else put meanwhile may be."""
+        """Delete the key. Items that others put meanwhile are in doubt."""
         self.forget(operation, self._items.values())
         if any(put.by.row != operation.row for put in self._items.values()):
             self.doubt()
 
     def keep(self, first: int, last: int) -> None:
-        """Of a list only the items from one place to another are left; those below 0 are counted from its end."""
+        """Keep only a range of a list's items; negative positions count from the end."""
         count = len(self._items)
         first, last = (place + count if place < 0 else place for place in (first, last))
         for _ in range(min(first, count)):
@@ -100,5 +100,5 @@ class KeyItems:
             self.remove(next(reversed(self._items.values())))
 
     def doubt(self) -> None:
-        """All items may be gone. Those that are put later may not: in a list that was empty, none is in doubt."""
+        """Put all current items in doubt. Items that are put later are not in doubt."""
         self.certain, self.in_doubt = False, self._newest + 1

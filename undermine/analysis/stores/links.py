@@ -1,12 +1,11 @@
-"""Which operation on an external store made another one possible: related by key and by value.
+"""Links operations on external stores: which operation put the item, message or value there that another one got.
 
-A store without an agent (Redis, a database, etcd) is a resource that processes use, not a process. Adapters write down
-what each operation asks of it and what comes back (`protocol/README.md`, "Operations on a store"); a pipeline or
-transaction is one operation. What commands do is in tables (`store_commands.py`).
+A store without an agent (Redis, a database, etcd) is a resource that processes use. `operations` reads what adapters
+recorded, and `commands` has the effects of each command.
 
-An operation takes effect at some moment between its begin and its end, so one can have made another one possible only
-if it began before the other ended. That is the order in which they are gone through: what an operation changes counts
-from its begin, what it was given is looked up at its end. Pure.
+An operation takes effect at some time between its beginning and its end. So it can have led to another one only if it
+began before that one ended. Operations are therefore replayed in this order: changes count from an operation's
+beginning, and its replies are looked up at its end.
 """
 
 from __future__ import annotations
@@ -25,16 +24,15 @@ from undermine.analysis.stores.operations import Answers, Command, Operation, St
 from undermine.model.columns import Columns, Numbers
 
 KINDS = ("item", "message", "value", "key")
-"""`item`: it was put there and taken out (a queue). `message`: it was published, and arrived. `value`: it was written,
-and read. `key`: the newest change of what is read, where no value says more: a count, nothing found, a value that
-nobody was seen to write. The first two are notifications, in which one causes the other; the others say what a reader
-depends on."""
+"""`item`: put and taken (a queue). `message`: published and received. `value`: written and read. `key`: the last change
+of a key that is read, where no value says more (a count, nothing found, a value of unknown origin). The first two are
+notifications: the earlier operation causes the later one. The others say what a reader depends on."""
 ITEM, MESSAGE, VALUE, KEY = range(len(KINDS))
 NOTIFICATIONS = (ITEM, MESSAGE)
 
 
 class LinkDetail(NamedTuple):
-    """The commands of the two operations, and the key or channel that relates them; of several the first."""
+    """The commands of two linked operations, and the first key or channel that links them."""
 
     source: str
     target: str
@@ -43,7 +41,7 @@ class LinkDetail(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Pairs of operations, by row: `source` made `target` possible, in a way that `kind` (a number of `KINDS`) tells.
+    """Pairs of rows: `target` got what `source` put into the store; `kind` is a number of `KINDS`.
 
     Sorted by target, then source. An operation may have several of both. `source` began before `target` ended.
     """
@@ -52,15 +50,15 @@ class Links:
     target: Numbers
     kind: npt.NDArray[np.uint8]
     details: tuple[LinkDetail, ...]
-    """For each pair what it is details, which of several commands of an operation and which of their keys."""
+    """For each pair the linked commands, and their key."""
     waits: Numbers
-    """The operations with which somebody waited for something to do, whether it came or not."""
+    """The operations with which a consumer waited for work, whether it came or not."""
 
     def __len__(self) -> int:
         return len(self.source)
 
     def of(self, *kinds: int) -> Links:
-        """Those of some kinds alone."""
+        """The links of these kinds."""
         chosen = np.isin(self.kind, kinds)
         details = tuple(self.details[at] for at in np.flatnonzero(chosen).tolist())
         return replace(
@@ -69,12 +67,12 @@ class Links:
 
     @property
     def notifications(self) -> Links:
-        """Those in which one causes the other."""
+        """The links in which one operation causes the other."""
         return self.of(*NOTIFICATIONS)
 
 
 def links(columns: Columns, tables: Mapping[str, Commands] = TABLES) -> Links:
-    """All links between operations on stores. `tables`: what commands do, by the kind of store."""
+    """All links between operations on stores. `tables`: the effects of commands, by kind of store."""
     operations = list(StoreReader(columns, tables).operations())
     state = _StoreState()
     for _, phase, number in sorted(_moments(operations)):
@@ -99,7 +97,7 @@ class _Publication(NamedTuple):
 
 
 class _StoreState:
-    """What is known of all stores at a moment, and the links found so far."""
+    """The contents of all stores at a moment, and the links found so far."""
 
     def __init__(self) -> None:
         self.steps = (self._begin, self._end)
@@ -185,14 +183,14 @@ class _StoreState:
                 self._remove(operation, command)
 
     def _take(self, operation: Operation, command: Command, got: Sequence[tuple[str, tuple[str, ...]]]) -> None:
-        """Items are taken once. A script's answer may also be a value that stays."""
+        """Link a command to the puts of the items that it took. A script may also return a value that stays."""
         for key, texts in got:
             for text in texts:
                 self._changed[operation.store, key] = CommandRef(operation.row, command.name)
                 held = self._items[operation.store, key]
                 puts = [put for put in held.equal(text) if put.by.row != operation.row]
                 if len(puts) > 1 and puts[0].number < held.in_doubt:
-                    continue  # it may be either of two
+                    continue  # it may be one of two items
                 if puts:
                     taken = held.next(puts, command.effect.side)
                     held.remove(taken)
@@ -224,7 +222,7 @@ class _StoreState:
                 self._link(source, operation, command, channel, MESSAGE)
 
     def _sent(self, operation: Operation, channel: str, text: str) -> CommandRef | None:
-        """The oldest publication of this that has not arrived here yet, of those since this process listens."""
+        """The oldest publication of this text, since this process subscribed, that has not arrived here yet."""
         place = (operation.channels, channel, text)
         since = self._listening.get((operation.who[0], place[0]), 0)
         published = self._published.get(place, ())
@@ -239,19 +237,19 @@ class _StoreState:
     # --- what is gone
 
     def _changed_by(self, operation: Operation, command: Command) -> list[KeyItems]:
-        """Its keys; all of the database if it clears that."""
+        """The items of its keys; of all keys if it clears the database."""
         held, store = self._items, operation.store
         keys = [key for place, key in held if place == store] if command.effect.clears else command.keys
         return [held[store, key] for key in keys]
 
     def _doubt(self, operation: Operation, command: Command) -> None:
-        """Nobody knows whether something was done that failed or did not end."""
+        """Put the items in doubt after an operation that failed or never ended: nobody knows whether it took effect."""
         if command.effect.changes_items:
             for held in self._changed_by(operation, command):
                 held.doubt()
 
     def _remove(self, operation: Operation, command: Command) -> None:
-        """Items that nobody gets."""
+        """Remove the items that the command deletes."""
         effect = command.effect
         if effect.ends or effect.clears:
             for held in self._changed_by(operation, command):
@@ -263,7 +261,7 @@ class _StoreState:
             self._trim(operation, command)
 
     def _trim(self, operation: Operation, command: Command) -> None:
-        """Where it is not certain what a list had at which place, all that was there is in doubt."""
+        """Trim a list. If its order is uncertain, all its items are in doubt."""
         held, places = self._items[operation.store, command.keys[0]], _places(command.values)
         if places and held.certain and command is operation.commands[-1]:
             held.keep(*places)
@@ -272,7 +270,7 @@ class _StoreState:
 
 
 def _places(values: Sequence[str]) -> tuple[int, int] | None:
-    """The first and the last place that LTRIM names."""
+    """The first and last position that LTRIM names; None if they aren't numbers."""
     try:
         first, last = map(int, values)
     except ValueError:
@@ -281,7 +279,8 @@ def _places(values: Sequence[str]) -> tuple[int, int] | None:
 
 
 def _writes(command: Command) -> Iterator[tuple[str, str, str]]:
-    """Key, part and text of everything that a command writes; keys and texts in pairs if it has as many of both."""
+    """Key, part and text of each value that a command writes. Keys and texts are paired if there are as many of
+    both."""
     texts, parts = command.effect.writes(command.values), command.effect.parts(command.values)
     if len(command.keys) == len(texts) > 1:
         yield from ((key, "", text) for key, text in zip(command.keys, texts, strict=True))

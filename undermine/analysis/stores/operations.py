@@ -22,7 +22,7 @@ _MARK = '{"store":'
 
 
 class Command(NamedTuple):
-    """One command of an operation, and what it does."""
+    """One command of an operation, with its effect."""
 
     effect: CommandEffect
     keys: tuple[str, ...]
@@ -51,17 +51,17 @@ class Operation(NamedTuple):
     t: int
     end: int
     who: tuple[int, int]
-    """The process and its thread."""
+    """The process and the thread."""
     store: str
     channels: str
-    """Where its channels are: in the whole store, or in one of its databases."""
+    """The namespace of its channels: the whole store, or one of its databases."""
     commands: tuple[Command, ...]
     got: tuple[tuple[str, tuple[str, ...]], ...]
     failed: bool
 
 
 class StoreReader:
-    """Reads texts of operations; the same text is read once."""
+    """Decodes the recorded operations; each distinct text is decoded once."""
 
     def __init__(self, columns: Columns, tables: Mapping[str, Commands]) -> None:
         self._columns = columns
@@ -69,7 +69,7 @@ class StoreReader:
         self._requests: dict[tuple[int, int], tuple[str, str, tuple[Command, ...]] | None] = {}
 
     def operations(self) -> Iterator[Operation]:
-        """All that happened or may have; in time order."""
+        """All operations that happened or may have happened, in time order."""
         columns, answers, lost = self._columns, self._answers(), self._columns.id_of(LOST)
         rows = columns.find(*OPERATIONS)
         names = ("t", "end", "seq", "op", "resource", "process", "thread", "error")
@@ -81,7 +81,7 @@ class StoreReader:
                 yield Operation(row, t, end, (process, thread), *request, got, error != 0)
 
     def _answers(self) -> dict[tuple[int, int], tuple[tuple[str, tuple[str, ...]], ...]]:
-        """What came back, by process and number of the operation."""
+        """The replies, by process and number of the operation."""
         columns, found = self._columns, {}
         rows = columns.find(GOT)
         values = (getattr(columns, name)[rows].tolist() for name in ("resource", "process", "size"))
@@ -114,13 +114,13 @@ def _effect_of(table: Commands | None, name: str, op: str) -> CommandEffect:
 
 
 class Answers:
-    """What came back for each command of an operation: entries stand in the order of the commands."""
+    """Hands out the replies of an operation to its commands, in order."""
 
     def __init__(self, operation: Operation) -> None:
         self._left = list(operation.got)
 
     def of(self, command: Command) -> list[tuple[str, tuple[str, ...]]]:
-        """One for each of its keys, if there is one."""
+        """The replies to one command: at most one for each of its keys."""
         if not command.effect.answers:
             return []
         found = []

@@ -11,11 +11,11 @@ from undermine.model.columns import Columns
 
 
 class StoreUse(msgspec.Struct, frozen=True):
-    """A store as the processes of a run used it."""
+    """The use of one store in a run."""
 
     store: str
     node: str
-    """The node that it is, "" if it is none of the run's."""
+    """The node that runs the store; empty if it isn't one of the run's nodes."""
     operations: int
     commands: dict[str, int]
     users: tuple[str, ...]

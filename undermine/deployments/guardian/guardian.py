@@ -27,7 +27,7 @@ class KeptNode:
         self.number = number
         self.keeper = keeper
         self.channel = channel
-        self.asked: set[int] = set()  # requests that the keeper has not answered yet
+        self.unanswered: set[int] = set()  # ids of requests that the keeper has not answered yet
         self.started = False
         self.gone = False
         self.keeper_code: int | None = None  # set when the keeper died before its node
@@ -48,8 +48,8 @@ class Guardian:
     def __init__(self, sock: socket.socket, tool: int) -> None:
         self.tool = Channel(sock)
         self.nodes: dict[int, KeptNode] = {}  # by keeper pid
-        self.mourned: list[KeptNode] = []  # their keepers died before them; see 4
-        self.mourned_since = 0.0
+        self.keeperless: list[KeptNode] = []  # their keepers died before them; see 4
+        self.keeperless_since = 0.0
         self.scratch: dict[str, None] = {}
         self.selector = selectors.PollSelector()
         self.wakeup = self._be_a_guardian()
@@ -89,7 +89,7 @@ class Guardian:
         os.dup2(null, 2)  # until now errors went to the tool; holding its stderr would hold its terminal's pipes
         os.close(null)
         while not self.tool.ended:
-            self._turn(RETRY_S if self.mourned else None)
+            self._turn(RETRY_S if self.keeperless else None)
         self.end()
 
     def _turn(self, timeout_s: float | None) -> None:
@@ -106,8 +106,8 @@ class Guardian:
                 key.data.flush()
         for node in list(self.nodes.values()):
             self._hear(node)
-        if self.mourned:
-            self._mourn()
+        if self.keeperless:
+            self._kill_keeperless()
         for request in self.tool.receive():  # also what a dead tool has still said: a folder to be removed
             self._do(request)
         self.tool.ended = self.tool.ended or tool_died
@@ -123,9 +123,9 @@ class Guardian:
             self.scratch.pop(request["path"], None)
             self.tool.send({"reply": number})
         else:
-            for node in [*self.nodes.values(), *self.mourned]:
+            for node in [*self.nodes.values(), *self.keeperless]:
                 if node.number == request["node"] and not node.gone:
-                    node.asked.add(number)
+                    node.unanswered.add(number)
                     node.channel.send({"op": op, "id": number})
                     return
             self.tool.send({"reply": number, "alive": False})
@@ -148,13 +148,13 @@ class Guardian:
             keep(theirs, request, guardian)
         theirs.close()
         node = self.nodes[keeper] = KeptNode(request["node"], keeper, Channel(ours))
-        node.asked.add(request["id"])
+        node.unanswered.add(request["id"])
         self.selector.register(ours, selectors.EVENT_READ, node.channel)
 
     def _hear(self, node: KeptNode) -> None:
         for message in node.channel.receive():
             if "reply" in message:
-                node.asked.discard(message["reply"])
+                node.unanswered.discard(message["reply"])
                 node.started = node.started or "pid" in message
             elif message["event"] == "gone":
                 node.gone = True
@@ -174,10 +174,10 @@ class Guardian:
                 self.selector.unregister(node.channel.sock)
                 node.channel.sock.close()
                 del self.nodes[pid]
-                if (node.started and not node.gone) or node.asked:
+                if (node.started and not node.gone) or node.unanswered:
                     node.keeper_code = os.waitstatus_to_exitcode(status)
-                    self.mourned_since = self.mourned_since or time.monotonic()
-                    self.mourned.append(node)
+                    self.keeperless_since = self.keeperless_since or time.monotonic()
+                    self.keeperless.append(node)
 
     def _strays(self) -> list[int]:
         return descendants(os.getpid(), spare=self.nodes.keys())
@@ -186,16 +186,16 @@ class Guardian:
         self._reap()
         return not self._strays()
 
-    def _mourn(self) -> None:
+    def _kill_keeperless(self) -> None:
         """Kill the nodes whose keepers died, a little at a time so that other nodes are not kept waiting."""
         done = kill(self._strays, self._no_strays, RETRY_S)
-        if not done and time.monotonic() < self.mourned_since + KILL_LIMIT_S:
+        if not done and time.monotonic() < self.keeperless_since + KILL_LIMIT_S:
             return
-        for node in self.mourned:
-            for number in node.asked:
+        for node in self.keeperless:
+            for number in node.unanswered:
                 left = [] if done else self._strays()
                 self.tool.send({"reply": number, "alive": True, "left": left, "keeper_died": True})
-            node.asked.clear()
+            node.unanswered.clear()
             if done and node.started and not node.gone:
                 end = {
                     "event": "gone",
@@ -205,7 +205,7 @@ class Guardian:
                 }
                 self.tool.send({**end, "node": node.number})
         if done:
-            self.mourned, self.mourned_since = [], 0.0
+            self.keeperless, self.keeperless_since = [], 0.0
 
     def end(self) -> None:
         for node in self.nodes.values():

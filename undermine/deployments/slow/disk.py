@@ -51,7 +51,7 @@ Instruction = tuple[int, int, int, int]
 
 def program(machine: str, *, writes: bool) -> bytes:
     """The filter, as the kernel reads it."""
-    known = numbers(machine)
+    call_numbers = numbers(machine)
     unconditional = [*_ALWAYS, *(WRITES if writes else ())]
     synchronous = os.O_DIRECT if writes else os.O_DIRECT | os.O_DSYNC
     conditional = {"msync": (2, _MS_SYNC), "sync_file_range": (3, _WAIT_BEFORE_OR_AFTER), "pwritev2": (5, _RWF_SYNC)}
@@ -63,10 +63,10 @@ def program(machine: str, *, writes: bool) -> bytes:
         (_LOAD, 0, 0, _NUMBER_AT),
     ]
     for name in unconditional:
-        lines += [(_IF_EQUAL, 0, 1, known[name]), (_RETURN, 0, 0, _NOTIFY)]
+        lines += [(_IF_EQUAL, 0, 1, call_numbers[name]), (_RETURN, 0, 0, _NOTIFY)]
     for name, (argument, bits) in conditional.items():
-        if name in known and name not in unconditional:
-            lines += _if_bits(known[name], argument, bits)
+        if name in call_numbers and name not in unconditional:
+            lines += _if_bits(call_numbers[name], argument, bits)
     lines.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 

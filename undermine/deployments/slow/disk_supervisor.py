@@ -90,7 +90,7 @@ class Call(NamedTuple):
     arguments: tuple[int, ...]
 
 
-class Held(NamedTuple):
+class HeldCall(NamedTuple):
     """A call whose answer is not due yet; the first of them is the next."""
 
     due_ns: int
@@ -107,12 +107,12 @@ class Node:
         self.delay_ns: int | None = None  # None: its disk is fast
         self.folders: list[str] = []
         self.listeners: list[int] = []
-        self.held: list[Held] = []
+        self.held: list[HeldCall] = []
         self.slowed: list[dict[str, Any]] = []
         self.unlisted = 0
         self.blind: dict[str, None] = {}
 
-    def note(self, held: Held, ended: str) -> None:
+    def note(self, held: HeldCall, ended: str) -> None:
         if len(self.slowed) < RECEIPTS_MAX:
             self.slowed.append(_receipt(held, ended))
         else:
@@ -128,7 +128,7 @@ class Node:
         return not self.folders or any(f"{path}/".startswith(f"{folder.rstrip('/')}/") for folder in self.folders)
 
 
-def _receipt(held: Held, ended: str) -> dict[str, Any]:
+def _receipt(held: HeldCall, ended: str) -> dict[str, Any]:
     held_ns = time.monotonic_ns() - held.begun_ns
     call = {"what": held.call.name, "target": _printable(held.path[:PATH_MAX]), "pid": held.call.pid}
     return {**call, "begun_ns": held.begun_ns, "held_ns": held_ns, "ended": ended}
@@ -195,8 +195,8 @@ def disk_path(call: Call) -> str:
     if call.name == "msync":
         return _mapped_path(call.pid, call.arguments[0])
     fd = _descriptor(call.arguments[0])
-    asked_for = call.name == "pwritev2" and call.arguments[5] & 6  # RWF_DSYNC, RWF_SYNC
-    if call.name in WRITES and not asked_for and not _is_synchronous(call.pid, fd):
+    synchronous = call.name == "pwritev2" and call.arguments[5] & 6  # RWF_DSYNC, RWF_SYNC
+    if call.name in WRITES and not synchronous and not _is_synchronous(call.pid, fd):
         return ""
     return _path_of(call.pid, fd)
 
@@ -319,7 +319,7 @@ class Supervisor:
         now_ns = time.monotonic_ns()
         path = disk_path(call)
         if node.delay_ns is not None and (call.name in ("sync", "syncfs") or node.is_own(path)):
-            heapq.heappush(node.held, Held(now_ns + node.delay_ns, now_ns, call, listener, path))
+            heapq.heappush(node.held, HeldCall(now_ns + node.delay_ns, now_ns, call, listener, path))
         else:
             _go_on(listener, call.id)
 
@@ -406,7 +406,7 @@ def _go_on(listener: int, number: int) -> bool:
     return True
 
 
-def _waits(held: Held) -> bool:
+def _waits(held: HeldCall) -> bool:
     try:
         fcntl.ioctl(held.listener, ID_VALID, struct.pack("=Q", held.call.id))
     except OSError:

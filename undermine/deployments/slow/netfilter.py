@@ -1,8 +1,8 @@
-"""The few requests of netfilter that a slow network needs: send packets to a queue of ours, read them, let them go on.
+"""The netfilter requests that a slow network needs: send packets to a queue, read the queue, release packets.
 
-Written out by hand as `netlink.py` is, so that neither iptables nor a library with a compiler is needed. Everything here
-speaks to the network namespace of the thread that makes the connection; what is made there may then be used by any thread.
-The kernel keeps the packets: what is read is their beginning, and a number to answer with.
+Written by hand: docs/decisions/0013-hand-written-kernel-interfaces.md says why. Each function acts on the network namespace
+of the thread that calls it; a queue that was made there may then be used by any thread. The kernel keeps the packets: a
+reader gets the first bytes of each, and a number to answer with.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A time axis that shortens long stretches in which nothing happens, so that the moments that count have room."""
+"""A time axis that shortens long idle stretches, so that busy times have room."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Stretch:
 
 
 class Axis:
-    """Maps times to places between `left` and `right`; what is outside lands on the rim."""
+    """Maps times to x positions between `left` and `right`; times outside are moved to the edge."""
 
     def __init__(self, from_ns: int, to_ns: int, moments: Iterable[int], left: float, right: float) -> None:
         self.from_ns = from_ns
@@ -48,7 +48,7 @@ class Axis:
         return tuple(stretch for stretch in self.stretches if stretch.shortened)
 
     def ticks(self, origin_ns: int) -> Iterator[tuple[float, str]]:
-        """(place, text) at round seconds since the origin."""
+        """(x position, text) at round seconds since the origin."""
         open_ones = [stretch for stretch in self.stretches if not stretch.shortened]
         span_ns = sum(s.to_ns - s.from_ns for s in open_ones)
         width = sum(s.right - s.left for s in open_ones)
@@ -81,9 +81,9 @@ def _stretches(from_ns: int, to_ns: int, moments: Iterable[int], left: float, ri
 
 
 def _idle(moments: list[int]) -> list[tuple[int, int]]:
-    """The long gaps, if most of the time is in them and enough is left to look at.
+    """The long gaps, if they make up most of the time and enough moments are left.
 
-    A small margin stays on both sides, so that what ends or begins there is not cut off.
+    A small margin remains on both sides, so that bars that end or begin there are not cut off.
     """
     total_ns = moments[-1] - moments[0]
     least_ns = max(_IDLE_NS_MIN, int(total_ns * _IDLE_SHARE))

@@ -1,4 +1,5 @@
-"""Groups of operations that diagrams and exports treat alike, and the choice of events where there are too many to show."""
+"""Groups of operations that diagrams and exports treat alike, and the choice of events where there are too many to
+show."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ GROUPS = (
     ("time", "clocks and limits", ("clock", "sleep", "timeout")),
     ("other", "other", ()),
 )
-"""Key, words and families of the kinds of operations that have a colour of their own. The first are drawn above all others: a
-logical operation above the bytes that were sent and received for it."""
+"""Key, words and families of operations that share a colour. Earlier groups are drawn on top of later ones: a logical
+operation above the bytes that moved for it."""
 _GROUP_OF = {family: number for number, (_, _, families) in enumerate(GROUPS) for family in families}
 _LEFT_OUT_FIRST = ("time", "handover", "sync")
-"""Where there are too many events: the most frequent ones that say the least."""
+"""Groups that are left out first if there are too many events: frequent ones that tell little."""
 _LATE = re.compile(r".*\.(recv|read|wait|accept|get|take|acquire)|join|poll")
-"""Operations that wait for something: what counts is when it came."""
+"""Operations that wait for something. They are drawn at their end."""
 
 
 def family(op: str) -> str:
@@ -33,25 +34,26 @@ def family(op: str) -> str:
 
 
 def group(op: str) -> int:
-    """The number of an operation's kind."""
+    """The number of an operation's group."""
     return _GROUP_OF.get(family(op), len(GROUPS) - 1)
 
 
 def is_late(op: str) -> bool:
-    """Does it count when it ends, rather than when it begins?"""
+    """Is the operation drawn at its end, rather than at its beginning?"""
     return bool(_LATE.fullmatch(op)) and not op.startswith("file.") and op != "handover.take"
 
 
 @dataclass(frozen=True)
 class DrawnEvents:
-    """The events that are drawn, in time order, and what is said of those that are not."""
+    """The events that are drawn, in time order, and a note about those that are not."""
 
     rows: Numbers
     note: str = ""
 
 
 def choose(columns: Columns, events_max: int, centre_ns: int, centre: str = "the fault") -> DrawnEvents:
-    """All events if there is room; else without the frequent kinds that say little; else those nearest to a moment."""
+    """All events if there is room. Else without frequent groups that tell little, and if that isn't enough, those
+    nearest to `centre_ns`."""
     total = len(columns)
     rows = np.arange(total)
     if total <= events_max:

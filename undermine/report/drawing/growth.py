@@ -1,7 +1,6 @@
-"""How coverage grew, as small charts in inline SVG: a step for each experiment that brought something new.
+"""Charts of growing coverage as inline SVG: a step for each experiment that brought something new.
 
-Pure: stages in, text out. Colours are classes (`gr-…`) of the page's style sheet, for light and dark. There is no text of a
-target in it.
+Colours are classes (`gr-…`) of the page's style sheet, for light and dark. Contains no text of a target.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _BOTTOM = 122
 _HEIGHT = 154
 _INTERVALS_MAX = 5
 _PLACES_MAX = 600
-"""More steps than that cannot be told apart."""
+"""A chart cannot show more steps than this."""
 
 Place = tuple[int, int]
 """(experiments, value)"""
@@ -37,7 +36,7 @@ class Curve:
 
 
 def curves(reached: Reached, stages: Sequence[Stage]) -> tuple[Curve, ...]:
-    """Locations hit, and recovery classes; nothing as long as there is nothing to see."""
+    """The charts of locations hit and of recovery classes; none before the second experiment."""
     if reached.runs < 2 or not stages:
         return ()
     hit = [(stage.runs, stage.locations_fired) for stage in stages]
@@ -67,12 +66,12 @@ def curves(reached: Reached, stages: Sequence[Stage]) -> tuple[Curve, ...]:
 
 
 def _chart(places: Sequence[Place], runs: int, of: int, summary: str, kind: str = "class") -> str:
-    """A step line over the number of experiments; `of` is what it can come to, 0 where nobody knows."""
+    """A step line over the number of experiments; `of` is the largest possible value, 0 if unknown."""
     return "".join(_Drawing(_thin(_steps(places)), runs, of, kind).parts(summary))
 
 
 def _steps(places: Sequence[Place]) -> list[Place]:
-    """Only those at which this value changes."""
+    """Only the places at which the value changes."""
     kept: list[Place] = []
     for runs, value in places:
         if value != (kept[-1][1] if kept else 0):
@@ -81,20 +80,20 @@ def _steps(places: Sequence[Place]) -> list[Place]:
 
 
 def _thin(places: Sequence[Place]) -> list[Place]:
-    """So many that the page stays small; the last one is kept."""
+    """At most _PLACES_MAX places, so that the page stays small; the last one is kept."""
     stride = -(-len(places) // _PLACES_MAX) or 1
     return list(places[::-1][::stride][::-1])
 
 
 def ticks(most: int) -> list[int]:
-    """A few round numbers, from 0 to the first one that is not below `most`."""
+    """A few round numbers, from 0 to the first one that is at least `most`."""
     steps = (nice * 10**digits for digits in range(len(str(most))) for nice in (1, 2, 5))
     step = next(step for step in steps if most <= step * _INTERVALS_MAX)
     return list(range(0, most + step, step))[: -(-most // step) + 1]
 
 
 class _Drawing:
-    """Places of everything in one chart."""
+    """Draws one chart."""
 
     def __init__(self, places: Sequence[Place], runs: int, of: int, kind: str) -> None:
         self.places = places

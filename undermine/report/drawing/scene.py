@@ -1,6 +1,7 @@
-"""What a timeline shows of one run: which nodes lived when, which operations of clients count, where the fault struck.
+"""The scene of one run: when its nodes lived, the client operations that matter, and where the fault fired. Never
+draws.
 
-Pure: a run in, plain facts in nanoseconds out. How they are drawn is the business of `timeline.py`.
+`timeline` and `spacetime` draw the same scene. All times are in nanoseconds.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ class Life:
     start_ns: int
     end_ns: int
     end: str = ""
-    """How it ended, in words; empty for one that lived until the end of the run."""
+    """How it ended, in words; empty if it lived until the end of the run."""
     expected: bool = True
     start_known: bool = True
-    """False where nobody saw the start and it follows from the plan."""
+    """False if the start was not recorded and follows from the plan."""
     unready: str = ""
     """Why it did not serve again after healing."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """An injected fault; `until_ns` is later than `t_ns` where it held something up. Or its end."""
+    """An injected fault, or its end. `until_ns` is later than `t_ns` if the fault lasted."""
 
     node: str
     step: int
@@ -68,7 +69,7 @@ class Death:
 
 @dataclass(frozen=True)
 class Health:
-    """What a node said of itself: "" is healthy."""
+    """A node's answer to a health check; empty means healthy."""
 
     node: str
     t_ns: int
@@ -77,8 +78,8 @@ class Health:
 
 @dataclass(frozen=True)
 class Scene:
-    """Everything that is drawn. Times are of the machine's clock; `origin_ns` and `end_ns` are those of the run, the others of
-    what is looked at."""
+    """Everything that is drawn. `origin_ns` and `end_ns` are the start and end of the run; `from_ns` and `to_ns` limit
+    the visible part."""
 
     origin_ns: int
     end_ns: int
@@ -97,7 +98,7 @@ class Scene:
 
 
 def origin_of(record: RunRecord, history: Sequence[Op]) -> int:
-    """When the run started: as recorded, else the first thing that was seen; 0 if nothing was."""
+    """The start of the run: as recorded, else the first recorded time; 0 if there is none."""
     if record.started_ns > 0:
         return record.started_ns
     seen = [e.started_ns for e in record.exits] + [op.start_ns for op in history]
@@ -106,7 +107,7 @@ def origin_of(record: RunRecord, history: Sequence[Op]) -> int:
 
 
 def scene_of(view: RunView, columns: Columns, ops_max: int = OPS_MAX) -> Scene | None:
-    """The scene of a run with these events, or nothing if nothing with a time was recorded."""
+    """The scene of a run with these events; None if it recorded nothing with a time."""
     record = view.record
     origin_ns = origin_of(record, view.history)
     if not origin_ns:
@@ -135,7 +136,7 @@ def scene_of(view: RunView, columns: Columns, ops_max: int = OPS_MAX) -> Scene |
 
 
 def with_ops(scene: Scene, history: Sequence[Op], ops_max: int) -> Scene:
-    """The same scene with those of these operations that matter most, and the time that they and the fault take."""
+    """A copy with the client operations that matter most, limited to the time of these operations and the fault."""
     ops = _choose(history, [mark.t_ns for mark in scene.marks if mark.action != END], ops_max)
     moments = [t for op in ops for t in (op.start_ns, op.end_ns) if t > 0]
     moments += [t for mark in scene.marks for t in (mark.t_ns, mark.until_ns)]
@@ -149,7 +150,7 @@ def with_ops(scene: Scene, history: Sequence[Op], ops_max: int) -> Scene:
 
 
 def _end_of(record: RunRecord, history: Sequence[Op], origin_ns: int) -> int:
-    """When the run was over. What agents wrote does not count while the tool's own clock readings say it."""
+    """The end of the run, by the tool's own times. Times from receipts count only if there are no others."""
     ends = [op.end_ns for op in history] + [op.start_ns for op in history] + [e.t_ns for e in record.exits]
     if record.healed_ns:
         ends.append(record.healed_ns + int(record.timing.settle_s * 1e9))
@@ -165,8 +166,8 @@ def _marks(record: RunRecord) -> Iterator[Mark]:
 
 
 def _lasts_until(record: RunRecord, receipt: Receipt) -> int:
-    """The end of what began with a receipt and has no length of its own: the step's end, else healing. 0: it was at once
-    over."""
+    """The end of a lasting fault whose receipt has no duration: the end of its step, else healing. 0 if the fault
+    doesn't last."""
     if not receipt.proves or receipt.held_ns > 0 or not 0 <= receipt.step < len(record.plan.steps):
         return 0
     step = record.plan.steps[receipt.step]
@@ -178,7 +179,7 @@ def _lasts_until(record: RunRecord, receipt: Receipt) -> int:
 
 
 def _health(node: str, record: RunRecord, origin_ns: int, end_ns: int) -> Iterator[Health]:
-    """Some of its answers, evenly; one that differs from the one before is never left out."""
+    """A sample of a node's answers, evenly spread; changes are always included."""
     said = [s for s in record.health if s.node == node and origin_ns <= s.t_ns <= end_ns]
     every = -(-len(said) // HEALTH_MAX) or 1
     for number, sample in enumerate(said):
@@ -195,7 +196,8 @@ def _label(plan: Plan, receipt: Receipt) -> str:
 
 
 def _choose(history: Sequence[Op], struck: Sequence[int], ops_max: int) -> tuple[Op, ...]:
-    """Half of the room for what is nearest to the fault, the rest for operations that did not succeed."""
+    """The operations to draw: half of the room for those nearest to the fault, the rest for those that did not
+    succeed."""
     known = [op for op in history if op.start_ns > 0]
     if len(known) <= ops_max:
         return tuple(known)
@@ -223,7 +225,7 @@ def _nodes_of(record: RunRecord) -> tuple[str, ...]:
 
 
 def _first_seen(columns: Columns, origin_ns: int, end_ns: int) -> dict[tuple[str, int], int]:
-    """When each start of a node was first heard of."""
+    """The time of the first event of each incarnation of a node."""
     inside = np.flatnonzero((columns.t >= origin_ns) & (columns.t <= end_ns))
     numbers, firsts = np.unique(columns.process[inside], return_index=True)
     found: dict[tuple[str, int], int] = {}
@@ -255,7 +257,7 @@ def _lives(
 
 
 def _reboot_after_ns(node: str, record: RunRecord) -> int:
-    """How soon the plan starts the node again; for ever if it does not: then healing does."""
+    """The delay after which the plan starts the node again; a huge number if the plan doesn't."""
     steps = {r.step for r in record.receipts if r.node == node and 0 <= r.step < len(record.plan.steps)}
     waits = [s for step in steps if (s := restart_after_s(record.plan.steps[step].fault)) is not None]
     return int(min(waits) * 1e9) if waits else 1 << 62

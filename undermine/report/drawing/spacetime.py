@@ -1,10 +1,9 @@
-"""The space-time diagram: nodes as lanes, operations as marks, messages as arrows, the fault. One diagram for `undermine trace`
-and for the findings of a report.
+"""The space-time diagram of a run: nodes are lanes, operations are marks, messages are arrows. For `undermine trace`
+and for findings.
 
-What is drawn is packed into an attribute of one element, and `spacetime.js` draws it: by the window of time that is looked at,
-with threads and tasks as lanes of their own where somebody wants them. Readers without scripts see the still picture of
-`timeline.py`, which is made of the same scene. Pure: a run in, text out. A target's texts are only ever data: packed here, text
-nodes there.
+This module packs the data into an attribute of one element; `spacetime.js` draws the visible window of time. Readers
+without scripts see the still picture of `timeline`, which is made from the same scene. A target's texts are only ever
+data: packed here, text nodes in the browser.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ _STEPS_UP_MAX = 12
 _PROBLEMS_MAX = 3
 
 _HIDDEN_FIRST = ("time", "handover")
-"""Kinds that are drawn only when somebody asks for them."""
+"""Groups that are hidden until the reader turns them on."""
 _TIMED = ("lock", "sem", "cond", "event", "future", "queue", "barrier", "join", "poll", "sleep", "timeout", "clock")
-"""Families whose size is a time limit."""
+"""Families of operations whose size is a time limit."""
 _NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+")
 
 
 def diagram(view: RunView, analysis: TraceAnalysis, *, page: bool = False) -> str:
-    """The diagram as one element of a page; `page` for one that has the page for itself."""
+    """The diagram as one HTML element; `page` for a diagram that has a page for itself."""
     scene = scene_of(view, analysis.columns, OPS_MAX if page else OPS_MAX_IN_REPORT)
     if scene is None:
         return timeline(None)
@@ -61,7 +60,7 @@ def diagram(view: RunView, analysis: TraceAnalysis, *, page: bool = False) -> st
 
 
 def packed(made: dict[str, Any]) -> str:
-    """As letters and digits only, so that nothing in it can end the attribute that it stands in."""
+    """The data as base64, so that nothing in it can end the HTML attribute."""
     text = json.dumps(made, separators=(",", ":"), ensure_ascii=True)
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
@@ -74,8 +73,8 @@ def unpacked(text: str) -> dict[str, Any]:
 def picture(
     scene: Scene, analysis: TraceAnalysis, events_max: int = EVENTS_MAX_IN_REPORT, at_first: Scene | None = None
 ) -> dict[str, Any]:
-    """What the diagram shows, as plain data. Times are in nanoseconds since the start of the run. What one looks at first is
-    the time of the whole scene, or of another one of the same run."""
+    """The diagram as plain data. Times are in nanoseconds since the start of the run. The first view is the time of the
+    scene, or of `at_first`, another scene of the same run."""
     made = _Picture(scene, analysis, events_max).made()
     first = at_first or scene
     made["view"] = [first.from_ns - scene.origin_ns, first.to_ns - scene.origin_ns]
@@ -83,14 +82,14 @@ def picture(
 
 
 def _first_steps(arrows: Arrows) -> Arrows:
-    """What was started is drawn once: each further step of a task has the same start."""
+    """The arrows, without repetitions of the same start: each step of a task has one."""
     _, first = np.unique(np.stack([arrows.source, arrows.kind.astype(np.int64)]), axis=1, return_index=True)
     first = np.sort(first)
     return Arrows(arrows.source[first], arrows.target[first], arrows.kind[first], arrows.kinds)
 
 
 class _Picture:
-    """Puts the data of one diagram together."""
+    """Collects the data of one diagram."""
 
     def __init__(self, scene: Scene, analysis: TraceAnalysis, events_max: int) -> None:
         self.scene = scene
@@ -156,7 +155,7 @@ class _Picture:
         return self.texts.number(clip(text, _TEXT_MAX) if text else "")
 
     def _span(self) -> list[int]:
-        """From the first to the last thing that is drawn."""
+        """The times of the first and the last thing that is drawn."""
         first, last = self.scene.from_ns, self.scene.to_ns
         if len(self.rows):
             first = min(first, int(self.columns.t[self.rows[0]]))
@@ -170,7 +169,9 @@ class _Picture:
     def _lanes(self) -> list[dict[str, Any]]:
         roles = {process.node: process.role for process in self.columns.processes}
         nodes = list(self.scene.nodes)
-        clients = sorted(node for node, role in roles.items() if role == "client")  # near the nodes: they have messages
+        clients = sorted(
+            node for node, role in roles.items() if role == "client"
+        )  # next to the nodes, since they exchange messages
         clients += [op.client for op in sorted(self.scene.ops, key=lambda op: (op.phase == "final", op.client))]
         clients = list(dict.fromkeys(client for client in clients if client not in nodes))[:CLIENTS_MAX]
         others = sorted(set(roles) - set(nodes) - set(clients)) if len(nodes) < 100 else []
@@ -180,7 +181,7 @@ class _Picture:
         return [{"name": name, "kind": kind, "note": clip(note, 80), "subs": []} for name, kind, note in named]
 
     def _subs(self) -> Numbers:
-        """The sub-lane of each event that is drawn: its thread or task; those of a process that differ in a number share one."""
+        """The sub-lane of each drawn event: its thread or task. Names that differ only in numbers share one."""
         analysis = self.analysis
         contexts, nodes = analysis.context[self.rows], self.columns.process[self.rows]
         pairs, inverse = np.unique(
@@ -209,14 +210,14 @@ class _Picture:
         if not sub_of:
             return np.empty(0, np.int64)
         found = np.array(sub_of, np.int64)[np.asarray(inverse).reshape(-1)]
-        if (found < 0).any():  # of nodes that have no room
+        if (found < 0).any():  # events of nodes without a lane
             self.rows = self.rows[found >= 0]
             self.place[:] = -1
             self.place[self.rows] = np.arange(len(self.rows))
         return np.asarray(found[found >= 0])
 
     def _first_processes(self) -> set[int]:
-        """Of each start of a node, the process that did something first: the others are named by their numbers."""
+        """The first active process of each incarnation of a node; other processes are named by their pids."""
         processes, rows = np.unique(self.columns.process, return_index=True)
         found: dict[tuple[str, int], int] = {}
         for number in processes[np.argsort(rows)].tolist():
@@ -278,7 +279,7 @@ class _Picture:
         return inverse.tolist(), stacks
 
     def _held(self) -> tuple[list[int], list[list[int]]]:
-        """For each event the number of a set of locks, and the sets in words."""
+        """For each event the number of its set of locks; and the sets in words."""
         if not len(self.analysis.held):
             return [0] * len(self.rows), [[]]
         found, inverse = np.unique(self.analysis.held[self.rows], return_inverse=True)
@@ -303,7 +304,7 @@ class _Picture:
         return f"{self.columns.name(row)} at {self.columns.stacks[int(self.columns.stack[row])][0]}"
 
     def _causes(self) -> Numbers:
-        """The cause of each event; where that is not drawn, what caused it in turn."""
+        """The cause of each event; if that isn't drawn, the cause of the cause, and so on."""
         cause = self.analysis.cause
         up = cause[self.rows]
         for _ in range(_STEPS_UP_MAX):
@@ -343,7 +344,7 @@ class _Picture:
         return made, names
 
     def _stores(self) -> dict[str, list[int]]:
-        """Relations of operations on stores; -1 for one that is not drawn but whose other side is, and the words for both."""
+        """Links between operations on stores, with words for both ends. An end that isn't drawn is -1."""
         links = self.analysis.stores
         a, b = self.place[links.source], self.place[links.target]
         wanted = np.flatnonzero(b >= 0)
@@ -362,7 +363,7 @@ class _Picture:
         return self._text(f"{clip(f'{command} {key}'.rstrip(), _COMMAND_MAX)} of {self.analysis.node(row)}")
 
     def _taken(self) -> list[int]:
-        """Operations on stores that may have waited for what they were given, whatever their name says."""
+        """Operations on stores that may have waited for an item; they are drawn at their end."""
         links = self.analysis.stores
         places: list[int] = self.place[np.unique(links.target[links.causes])].tolist()
         return [place for place in places if place >= 0]

@@ -1,8 +1,7 @@
-"""The still picture of one run as inline SVG: a lane for each node, rows for the clients, the fault, the healing.
+"""The still picture of one run as inline SVG: a lane for each node, rows for clients, the fault, and healing.
 
-What a reader without scripts, or a printer, has of the space-time diagram (`spacetime.py`), made of the same scene.
-Pure: a scene in, text out. Colours are classes (`tl-…`) that the page's style sheet defines, for light and dark.
-Everything that a target may have named goes through `_text`.
+Readers without scripts, and printers, get it in place of the space-time diagram (`spacetime`). Colours are classes
+(`tl-…`) of the page's style sheet, for light and dark. Every text of a target is escaped by `_text`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _LEGEND_HEIGHT = 22
 _CHAR_WIDTH = 6.6
 _CLIENT_ROWS_MAX = 14
 _BEFORE_S_MIN = 0.05
-"""What is left out before the picture and is less is not worth a word."""
+"""A shorter time before the picture isn't mentioned."""
 OUTCOMES = {"ok": "ok", "fail": "fail", "unknown": "unknown", "pending": "no answer"}
 
 
@@ -55,7 +54,7 @@ def _text(text: str, chars_max: int = 200) -> str:
 
 
 class _Drawing:
-    """Places of everything in one diagram, from top to bottom: labels, nodes, clients, axis, legend."""
+    """Draws one picture, from top to bottom: labels, nodes, clients, axis, legend."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -263,7 +262,7 @@ class _Drawing:
 
 
 def _place_legend(scene: Scene) -> list[tuple[int, float, str, str]]:
-    """(row, x, class, words): as many in a row as have room."""
+    """The legend as (row, x, class, words), with as many entries in a row as fit."""
     placed = []
     row, x = 0, float(_LEFT)
     for kind, text in kinds(scene):
@@ -297,7 +296,7 @@ def _sign(kind: str, x: float, y: float) -> str:
 
 
 def kinds(scene: Scene) -> Iterator[tuple[str, str]]:
-    """What this diagram needs explained: (class, words)."""
+    """The entries of the legend: (class, words)."""
     if any(mark.action != END for mark in scene.marks):
         yield "fault", "injected fault"
     bands = {band_of(mark.action) for mark in scene.marks if mark.until_ns > mark.t_ns}
@@ -359,12 +358,12 @@ def _moments(scene: Scene) -> Iterator[int]:
 
 
 def end_of_op(op: Op, open_end_ns: int) -> int:
-    """When a client had its answer; the given time for one that had none."""
+    """The end of a client operation; `open_end_ns` if it had no answer."""
     return op.end_ns if op.end_ns >= op.start_ns > 0 and op.status != "pending" else open_end_ns
 
 
 def _rows(ops: Sequence[Op], open_end_ns: int) -> list[tuple[str, list[Op]]]:
-    """A row for each client; more of them than have room share rows where their operations do not overlap."""
+    """A row for each client. If there are too many, clients share rows, without overlaps where possible."""
     by_client: dict[str, list[Op]] = {}
     for op in ops:
         by_client.setdefault(op.client, []).append(op)
@@ -387,7 +386,7 @@ _Label = tuple[int, float, str, str, str]
 
 
 def _place_labels(scene: Scene, axis: Axis) -> list[_Label]:
-    """The words above the lanes, each in the first row where it does not cover another."""
+    """The labels above the lanes, each in the first row where it covers no other."""
     wanted = [
         (
             axis.x(mark.t_ns),

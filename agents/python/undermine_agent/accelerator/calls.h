@@ -1,7 +1,7 @@
-/* Operations as the agent sees them: what begins and ends, and when somebody must decide about it.
+/* Operations: their beginning, their end, and whether a fault must be decided for them.
  *
- * An operation that nobody asks about is recorded here from end to end. For all others the agent's Python code
- * decides, the same as without this accelerator. */
+ * An operation without a possible fault is recorded here from beginning to end. For all others the agent's Python
+ * code decides, as it does without this accelerator. */
 
 typedef struct {
     PyObject_HEAD
@@ -23,14 +23,14 @@ typedef struct {
     unsigned int seq;
 } Call;
 
-/* The faults in force, and the generation of the shared state when they were asked for. */
+/* The lasting faults in force, and the generation of the shared state when they were fetched. */
 typedef struct {
     PyObject_HEAD
     PyObject *entries;
     long long generation;
 } Lasting;
 
-/* The part of the agent that is always at hand. */
+/* The part of the agent that every operation uses. */
 typedef struct {
     PyObject_HEAD
     char off;
@@ -53,7 +53,7 @@ static PyTypeObject SubjectType, OperationType, CallType, LastingType;
 static __thread struct {
     uint64_t thread;
     State *state;
-    uint64_t ended; /* the thread that had a state here before: what it still does goes to `late` */
+    uint64_t ended; /* the thread whose state has gone: its last operations use `late` */
 } mine;
 
 static State *late;
@@ -77,7 +77,8 @@ this_thread(void)
 #endif
 }
 
-/* The state of threads whose own has gone: what they held goes too, and closes files. Another one would never go. */
+/* The state of threads whose own state has gone: releasing it also releases objects, and closes files. A new one
+ * would never be released. */
 static State *
 late_state(void)
 {
@@ -89,7 +90,7 @@ late_state(void)
     return late;
 }
 
-/* A thread's state lives in its dictionary, so that it goes when the thread goes. NULL: none can be had. */
+/* A thread's state lives in the thread's dictionary, and goes with it. NULL: there is none. */
 static State *
 find_state(PyThreadState *thread)
 {
@@ -125,7 +126,7 @@ state_of(PyThreadState *thread)
 static void
 note_trouble(void)
 {
-    /* Passes an exception on that is the host's own (a signal handler's), and keeps a note of ours. */
+    /* Passes on an exception of the host (from a signal handler), and notes one of the agent. */
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
@@ -145,7 +146,7 @@ note_trouble(void)
 
 /* --- stacks */
 
-/* The agent's Python code has looked at these frames: take over what it found. */
+/* The agent's Python code has classified these frames: take over its result. */
 static int
 take_over_owners(Frame *frame)
 {
@@ -220,7 +221,7 @@ find_stack(State *s, PyThreadState *thread, uint32_t *id)
     return define_stack(s, thread, id);
 }
 
-/* 1 if the running Python code is the target's own, else 0; -1: the host's own exception is set. */
+/* 1 if the running Python code is the target's own, else 0; -1: an exception of the host is set. */
 static inline int
 targets_own(PyThreadState *thread)
 {
@@ -297,7 +298,7 @@ has_ids(State *s, Operation *operation, Subject *subject)
     return 1;
 }
 
-/* Writes the begin of an operation. Returns its number; 0: an exception is set. The state must be busy. */
+/* Writes the beginning of an operation. Returns its number; 0: an exception is set. The state must be busy. */
 static inline uint32_t
 begin(State *s, Operation *operation, Subject *subject, int64_t size, int64_t t_ns, uint32_t stack)
 {
@@ -317,7 +318,7 @@ is_empty(PyObject *parts)
     return parts == NULL || (PyTuple_Check(parts) ? PyTuple_GET_SIZE(parts) == 0 : PyObject_IsTrue(parts) != 1);
 }
 
-/* True if somebody may have to decide about this operation. */
+/* True if a fault may have to be decided for this operation. */
 static inline int
 must_decide(Operation *operation)
 {
@@ -338,7 +339,7 @@ in_logical_call(const State *s)
     return s->logical_call != NULL && s->logical_call != Py_None;
 }
 
-/* True if nothing but recording is to be done about this operation. */
+/* True if this operation needs only recording. */
 static inline int
 is_quiet(const State *s, Operation *operation)
 {
@@ -358,7 +359,7 @@ settle_in_child(void)
     PyErr_Restore(type, value, traceback);
 }
 
-/* The thread's state if an operation is to be recorded now; NULL: it just passes. */
+/* The thread's state if an operation is to be recorded now; NULL: it passes straight through. */
 static inline State *
 state_to_record(PyThreadState *thread)
 {
@@ -384,7 +385,7 @@ error_id(State *s, PyObject *error)
     return id;
 }
 
-/* The end of an operation; an exception that is set is its error, and stays set unless a signal handler raises another. */
+/* Ends an operation. An exception that is set is its error; it stays set unless a signal handler raises another. */
 static void
 end_recorded(PyThreadState *thread, uint32_t seq, int64_t result)
 {
@@ -416,7 +417,7 @@ end_recorded(PyThreadState *thread, uint32_t seq, int64_t result)
     put_end(s, seq, now_ns(), result, error);
 }
 
-/* Begins an operation that nobody decides about. 0: not recorded; -1: the host's own exception is set. */
+/* Begins an operation without a possible fault. 0: not recorded; -1: an exception of the host is set. */
 static inline int64_t
 begin_recorded(PyThreadState *thread, State *s, Operation *operation, Subject *subject, int64_t size, int64_t t_ns)
 {
@@ -459,7 +460,7 @@ make_call(State *s, PyObject *operation, PyObject *subject, PyObject *stack, uin
     return (PyObject *)call;
 }
 
-/* A new reference to the call, or to None if it is not recorded; NULL: the host's own exception is set. */
+/* A new reference to the call, or to None if it isn't recorded; NULL: an exception of the host is set. */
 static PyObject *
 enter(PyObject *operation, PyObject *subject, int64_t size, int64_t t_ns, PyObject *place)
 {
@@ -479,7 +480,7 @@ enter(PyObject *operation, PyObject *subject, int64_t size, int64_t t_ns, PyObje
         done = PyObject_CallFunctionObjArgs(covered, operation, subject, NULL);
         Py_DECREF(covered);
         int part = done ? PyObject_IsTrue(done) : -1;
-        if (part > 0 && PyObject_TypeCheck(done, &OperationType)) { /* recorded all the same, as this one; the table keeps it */
+        if (part > 0 && PyObject_TypeCheck(done, &OperationType)) { /* recorded as this operation; the table keeps it alive */
             operation = done;
             part = 0;
         }
@@ -537,7 +538,7 @@ end:
     return call;
 }
 
-/* 0, or -1 with the host's own exception set. */
+/* 0, or -1 with an exception of the host set. */
 static int
 leave(Call *call, int64_t result, PyObject *error)
 {
@@ -583,7 +584,7 @@ Core_enter(PyObject *self, PyObject *const *args, Py_ssize_t count)
     return enter(args[0], args[1], size, t_ns, count > 4 ? args[4] : NULL);
 }
 
-/* place(): the stack of the target's code here and now; None if nothing is to be recorded. */
+/* current_stack(): the target's current stack; None if nothing is recorded now. */
 static PyObject *
 Core_current_stack(PyObject *self, PyObject *unused)
 {
@@ -623,7 +624,7 @@ Core_leave(PyObject *self, PyObject *const *args, Py_ssize_t count)
     Py_RETURN_NONE;
 }
 
-/* What an operation that returned has moved. */
+/* The number of bytes that an operation moved, from its result. */
 static int64_t
 measured(PyObject *measure, PyObject *result)
 {
@@ -647,7 +648,7 @@ measured(PyObject *measure, PyObject *result)
     return size;
 }
 
-/* The slow way of `perform`: somebody has to decide. */
+/* The slow path of `perform`: a fault may have to be decided. */
 static PyObject *
 perform_decided(PyObject *call, PyObject *measure, PyObject *original, PyObject *const *args, Py_ssize_t count,
                 PyObject *names)
@@ -770,7 +771,7 @@ Core_thread_state(PyObject *self, PyObject *unused)
     return (PyObject *)s;
 }
 
-/* begin_work(sites, shared, lasting, agent_dir, error_name): an event file is there; from now on operations are recorded. */
+/* begin_work(sites, shared, lasting, agent_dir, error_name): an event file is open; from now on operations are recorded. */
 static PyObject *
 Core_begin_work(Core *self, PyObject *args)
 {
@@ -812,7 +813,7 @@ static PyMemberDef Core_members[] = {
     {NULL},
 };
 
-/* Never of the agent at work, which lives as long as the process. */
+/* Never for the agent in use, which lives as long as the process. */
 static void
 Core_dealloc(Core *self)
 {
@@ -831,7 +832,7 @@ static PyTypeObject CoreType = {
     .tp_members = Core_members,
 };
 
-/* --- the types of what operations are about */
+/* --- the types of subjects, operations and calls */
 
 static int
 Subject_init(Subject *self, PyObject *args, PyObject *options)
@@ -945,7 +946,7 @@ static PyTypeObject LastingType = {
     .tp_members = Lasting_members,
 };
 
-/* The error that is raised may lead back to the call, by way of its traceback. */
+/* The raised error may lead back to the call through its traceback. */
 static int
 Call_traverse(Call *self, visitproc visit, void *arg)
 {

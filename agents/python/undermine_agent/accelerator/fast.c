@@ -1,7 +1,7 @@
 /* The accelerator of the Python agent: the same records and the same decisions as its Python code, in less time.
  *
- * Built for one interpreter at a time (CPython 3.9 to 3.13); see undermine/runtimes/accelerator.py. Whoever cannot load it
- * does without. Works in the main interpreter only; relies on the interpreter's lock. */
+ * It is built for one interpreter at a time (CPython 3.9 to 3.13); see undermine/runtimes/accelerator.py. An agent that cannot
+ * load it works without it. It works only in the main interpreter and relies on the interpreter's lock. */
 
 #define Py_BUILD_CORE 1
 #define PY_SSIZE_T_CLEAN
@@ -34,7 +34,7 @@
 
 #include "redirect.h"
 
-/* die(keeper, group, kill_file): end this node at once; no other thread of this process runs any more Python code. */
+/* die(keeper, group, kill_file): kill this node at once; no other thread of this process runs Python code any more. */
 static PyObject *
 die(PyObject *module, PyObject *args)
 {
@@ -74,7 +74,7 @@ is_forked(PyObject *module, PyObject *unused)
     return PyBool_FromLong(forked);
 }
 
-/* look(): the code and offset of every frame, innermost first; to see whether frames are what they are taken for. */
+/* look(): the code and offset of every frame, innermost first; checks that frames have the expected layout. */
 static PyObject *
 look(PyObject *module, PyObject *unused)
 {
@@ -90,7 +90,7 @@ look(PyObject *module, PyObject *unused)
     return found;
 }
 
-/* learn(code, is_targets): whose code it is. */
+/* learn(code, is_targets): remember whose code it is. */
 static PyObject *
 learn(PyObject *module, PyObject *args)
 {
@@ -106,7 +106,7 @@ learn(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* called_by_target(): whether the code that called the agent's is the target's own; None if it is not known yet. */
+/* called_by_target(): did the target's own code call the agent's? None if that isn't known yet. */
 static PyObject *
 called_by_target(PyObject *module, PyObject *unused)
 {
@@ -123,7 +123,7 @@ called_by_target(PyObject *module, PyObject *unused)
     return PyBool_FromLong(owner == TARGETS);
 }
 
-/* raw_file_has(file, fd), socket_has(socket, fd, family, timeout_ns): whether the objects have the fields that they are taken to have. */
+/* raw_file_has(file, fd), socket_has(socket, fd, family, timeout_ns): do the objects have the expected fields? */
 static PyObject *
 raw_file_has(PyObject *module, PyObject *args)
 {

@@ -1,4 +1,4 @@
-/* The frames of the running thread, whatever the version of CPython calls them. */
+/* The frames of the running thread, for every supported version of CPython. */
 
 #if PY_VERSION_HEX < 0x030B0000
 
@@ -35,7 +35,7 @@ next_visible(Frame *frame)
     return frame;
 }
 
-/* Whose code is it? Known by address, and kept alive as long as this table knows it. */
+/* Owners of code objects, by address. The table keeps the code alive. */
 
 enum { UNKNOWN = 0, OTHERS, AGENTS, TARGETS };
 
@@ -79,7 +79,7 @@ put_owner(CodeEntry *entries, size_t size, PyCodeObject *code, int owner)
     entries[at] = (CodeEntry){code, owner};
 }
 
-/* Only for code that is not known yet. */
+/* Only for code that isn't in the table yet. */
 static void
 learn_owner(PyCodeObject *code, int owner)
 {
@@ -148,7 +148,7 @@ forget_codes(void)
     codes = NULL;
     codes_size = codes_used = 0;
     forget_stacks();
-    /* Code that goes may run other code: nobody finds the table any more. */
+    /* Releasing code may run other code: by now nobody finds the table any more. */
     for (size_t i = 0; i < size; i++) {
         Py_XDECREF(old[i].code);
     }

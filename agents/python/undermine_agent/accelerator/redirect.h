@@ -1,8 +1,8 @@
-/* Built-in functions that lead to the agent first: the definition of each is changed in place.
+/* Redirects built-in functions to the agent by changing their definitions in place.
  *
- * The function object stays the same, so it pickles, binds, hashes and compares as before, and whoever took a
- * reference earlier is redirected too. What is hot and simple is done here ("native"); all else, and all that
- * somebody has to decide about, goes to the Python hook. */
+ * The function object stays the same: it pickles, binds, hashes and compares as before, and earlier references to it
+ * are redirected too. Frequent and simple calls are handled here ("native"). All other calls, and all for which a
+ * fault may have to be decided, go to the Python hook. */
 
 enum { FORM_PLAIN, FORM_KEYWORDS, FORM_FAST, FORM_FAST_KEYWORDS, FORM_METHOD, FORMS };
 enum { NATIVE_NONE, NATIVE_OBSERVE, NATIVE_FD, NATIVE_RAW, NATIVE_SOCKET, NATIVE_PATH, NATIVE_TAKE, NATIVE_PAIR, NATIVE_SOON };
@@ -15,11 +15,11 @@ enum { MEASURE_NONE, MEASURE_RESULT, MEASURE_TRUE };
 typedef struct {
     int native, size, size_at, measure, args_max;
     Operation *operation;
-    PyObject *subject; /* of what is observed: a Subject, or a label for the object itself */
-    PyObject *known;   /* descriptors, sockets or paths that are known: a dictionary */
-    PyObject *parts;   /* sockets of which operations are parts of others; tasks of which steps are taken: a dictionary */
+    PyObject *subject; /* for observed operations: a Subject, or a label for the object itself */
+    PyObject *known;   /* known descriptors, sockets or paths: a dictionary */
+    PyObject *parts;   /* sockets whose operations are parts of others; tasks whose steps are taken: a dictionary */
     PyObject *others;  /* descriptors of pipes; contexts of callbacks whose handles are not known yet; code left out: a dictionary */
-    Operation *other;  /* what the operation is at a pipe */
+    Operation *other;  /* the operation when the descriptor is a pipe */
     PyObject *ended;   /* called with a task that has ended */
     PyObject *subjects;
 } Native;
@@ -35,7 +35,7 @@ typedef struct {
 
 static Slot slots[SLOTS_MAX];
 static int slots_used;
-static const uint8_t *ports; /* of the shared state: which node opened a connection, by its slot */
+static const uint8_t *ports; /* in the shared state: which node opened a connection, by its slot */
 
 /* A call as it came in, to be passed on unchanged. */
 typedef struct {
@@ -95,7 +95,7 @@ has_options(const Raw *raw)
     return raw->form == FORM_KEYWORDS ? PyDict_GET_SIZE(raw->options) > 0 : PyTuple_GET_SIZE(raw->options) > 0;
 }
 
-/* --- out of sight: the agent's own frames are neither in tracebacks nor what the original takes for its caller */
+/* --- hiding: the agent's frames appear neither in tracebacks nor as the caller of the original */
 
 static int
 is_agents(PyCodeObject *code)
@@ -126,7 +126,7 @@ is_agents_entry(PyObject *entry)
     return found;
 }
 
-/* What a hook has returned; an error that leaves it has not passed through it. */
+/* Returns the hook's result, and removes the agent's frames from the traceback of its error. */
 static PyObject *
 without_us(PyObject *result)
 {
@@ -145,7 +145,7 @@ without_us(PyObject *result)
     return NULL;
 }
 
-/* The original, as hooks are given it: whoever called the hook is its caller. */
+/* The original as hooks get it: its caller is the caller of the hook. */
 typedef struct {
     PyObject_HEAD
     PyObject *original;
@@ -212,7 +212,7 @@ static PyTypeObject OriginalType = {
     .tp_dealloc = (destructor)Original_dealloc,
 };
 
-/* The hook that `make` makes for an original. */
+/* The hook that `make` creates for an original. */
 static PyObject *
 made_hook(PyObject *make, PyObject *original)
 {
@@ -254,9 +254,9 @@ call_hook(const Raw *raw)
     return without_us(result);
 }
 
-/* --- what is done natively */
+/* --- native handling */
 
-/* The length of the data to be moved; -1 for what only Python can tell. */
+/* The length of the data to be moved; -1 if only Python can tell. */
 static inline int64_t
 data_length(PyObject *data)
 {
@@ -310,7 +310,7 @@ moved_size(const Native *native, PyObject *result)
     return PyLong_Check(result) ? PyLong_AsLongLongAndOverflow(result, &overflow) : 0;
 }
 
-/* Passes a call on with its begin and its end recorded. `pass` does the calling. */
+/* Passes a call on, and records its beginning and end. `pass` does the calling. */
 typedef PyObject *(*Pass)(const void *what);
 
 static inline PyObject *
@@ -327,8 +327,8 @@ recorded(const Native *native, PyThreadState *thread, State *s, PyObject *subjec
     return result;
 }
 
-/* As above for what does not wait: a call that would have to wait leaves no trace, but for `sendall`, which may have sent a
- * part: the only one that does not say how much. */
+/* The same for non-blocking calls: one that would have to wait leaves no event. The exception is `sendall`, which may
+ * have sent a part without saying how much. */
 static inline PyObject *
 recorded_if_done(const Native *native, PyThreadState *thread, PyObject *subject, int64_t size, const Raw *raw)
 {
@@ -376,12 +376,12 @@ observed_subject(Native *native, PyObject *object)
         if (PyDict_GET_SIZE(native->subjects) > SUBJECTS_MAX) {
             PyDict_Clear(native->subjects);
         }
-        char address[24]; /* PyUnicode_FromFormat knows no %zx before 3.12, and would copy it as it is */
+        char address[24]; /* PyUnicode_FromFormat has no %zx before 3.12 */
         snprintf(address, sizeof(address), "%zx", (size_t)object);
         PyObject *resource = PyUnicode_FromFormat("%U@%s", native->subject, address);
         PyObject *made = resource ? PyObject_CallFunctionObjArgs((PyObject *)&SubjectType, native->subject, resource, NULL) : NULL;
         if (made != NULL && PyDict_SetItem(native->subjects, key, made) == 0) {
-            subject = made; /* the dictionary has it */
+            subject = made; /* the dictionary keeps it alive */
         }
         Py_XDECREF(made);
         Py_XDECREF(resource);
@@ -405,7 +405,7 @@ pass_raw_to_hook(const void *raw)
     return call_hook(raw);
 }
 
-/* Whether the calls of all code count, but for those of some; then, whether this one does. */
+/* Do the calls of all code count, except for some? Then, does this one? */
 static int
 counts_of_others(const Native *native, PyThreadState *thread)
 {
@@ -419,7 +419,7 @@ counts_of_others(const Native *native, PyThreadState *thread)
     return is_left_out == 0;
 }
 
-/* Observes a call. What is not simple goes to the hook, once it is known that the target's own code calls. */
+/* Observes a call. If it isn't simple and the target's own code calls, the hook handles it. */
 static inline PyObject *
 observe(Native *native, PyThreadState *thread, PyObject *object, Pass pass, Pass to_hook, const void *what)
 {
@@ -436,7 +436,7 @@ observe(Native *native, PyThreadState *thread, PyObject *object, Pass pass, Pass
     return subject == NULL ? to_hook(what) : recorded(native, thread, s, subject, 0, pass, what);
 }
 
-/* The first fields of the objects of `_io.FileIO` and `_socket.socket`; checked before they are relied upon. */
+/* The first fields of the objects of `_io.FileIO` and `_socket.socket`; checked before they are used. */
 typedef struct {
     PyObject_HEAD
     int fd;
@@ -520,7 +520,7 @@ on_descriptor(const Raw *raw, const Native *native, PyThreadState *thread, PyObj
     return recorded(native, thread, s, subject, size, pass_raw, raw);
 }
 
-/* Sockets are known by address: (weak reference, subject, slot of somebody who called and is not known yet). */
+/* Sockets by address: (weak reference, subject, slot of an unknown caller). */
 static PyObject *
 on_socket(const Raw *raw, const Native *native, PyThreadState *thread, PyObject *const *args, Py_ssize_t count)
 {
@@ -559,7 +559,7 @@ on_socket(const Raw *raw, const Native *native, PyThreadState *thread, PyObject 
     return recorded(native, thread, s, subject, size, pass_raw, raw);
 }
 
-/* The import system looks for files all the time, and uses functions that hooks without the accelerator do not reach. */
+/* The import system looks for files all the time, by functions that hooks without the accelerator don't reach. */
 static int
 is_importing(PyThreadState *thread)
 {
@@ -570,7 +570,7 @@ is_importing(PyThreadState *thread)
            memcmp(PyUnicode_1BYTE_DATA(name), prefix, sizeof(prefix) - 1) == 0;
 }
 
-/* What is known of an object by its address: the subject (borrowed) in (weak reference, subject); NULL: nothing. */
+/* The subject (borrowed) in an entry (weak reference, subject) for this object; NULL if there is none. */
 static inline PyObject *
 marked(PyObject *known, PyObject *object)
 {
@@ -730,8 +730,8 @@ read_native(PyObject *description, Native *native)
     return 0;
 }
 
-/* redirect(function, make, native, class) -> whether it could be done; only instances of the class, or of the method's own type,
- * are led to the hook */
+/* redirect(function, make, native, class): true if it could be done; only instances of the class, or of the method's
+ * own type, reach the hook */
 static PyObject *
 redirect(PyObject *module, PyObject *args)
 {
@@ -769,7 +769,7 @@ redirect(PyObject *module, PyObject *args)
         Py_RETURN_FALSE;
     }
     Slot slot = {definition->ml_meth, definition->ml_flags, is_method, NULL, NULL, {0}};
-    if (is_method) { /* a module that is imported again makes new types of the same definitions: the original is none of theirs */
+    if (is_method) { /* a module imported again creates new types from these definitions: the original isn't theirs */
         slot.type = PyType_Check(cls) ? (PyTypeObject *)cls : PyDescr_TYPE(function);
         Py_INCREF(slot.type);
     }
@@ -816,7 +816,7 @@ pass_forward_to_hook(const void *what)
     return without_us(PyObject_Vectorcall(f->method->hook, f->args, f->count, f->names));
 }
 
-/* The task with which a callback goes on (borrowed from it); NULL if it does something else. */
+/* The task that a callback continues (borrowed from it); NULL if it does something else. */
 static PyObject *
 task_of(PyObject *callback)
 {
@@ -838,11 +838,11 @@ task_of(PyObject *callback)
     if (task == NULL) {
         PyErr_Clear();
     }
-    Py_XDECREF(task); /* the callback has it */
+    Py_XDECREF(task); /* the callback keeps it alive */
     return task;
 }
 
-/* After the step of a task: has it ended? What is raised there stays raised. */
+/* After a task's step: has the task ended? Keeps the current exception. */
 static void
 look_at_end(const Native *native, PyObject *task)
 {
@@ -857,7 +857,7 @@ look_at_end(const Native *native, PyObject *task)
     PyErr_Restore(type, value, traceback);
 }
 
-/* The task of which this handle runs a step, if it is a known one: a new reference, and its subject (borrowed). */
+/* The known task whose step this handle runs: a new reference, and its subject (borrowed). */
 static PyObject *
 known_task(const Native *native, PyObject *handle, PyObject **subject)
 {
@@ -876,7 +876,7 @@ known_task(const Native *native, PyObject *handle, PyObject **subject)
     return task;
 }
 
-/* Something that an event loop runs: a step of a task, or what was given to it by the handle that is called. */
+/* Runs a handle of an event loop: a step of a task, or a callback that was given to the loop. */
 static PyObject *
 take(Method *self, PyThreadState *thread, const Forward *forward)
 {
@@ -923,7 +923,7 @@ Method_call(Method *self, PyObject *const *args, size_t count, PyObject *names)
         return take(self, thread, &forward);
     }
     if (self->native.native == NATIVE_SOON && PyVectorcall_NARGS(count) > 1 && task_of(args[1]) != NULL) {
-        return pass_forward(&forward); /* the step of a task is known where it runs */
+        return pass_forward(&forward); /* the step of a task is recorded where it runs */
     }
     return pass_forward_to_hook(&forward);
 }
@@ -938,7 +938,7 @@ Method_get(PyObject *self, PyObject *object, PyObject *type)
     return PyMethod_New(self, object);
 }
 
-/* All but calling, binding and pickling is the original's. */
+/* Everything but calling, binding and pickling is the original's. */
 static PyObject *
 Method_getattro(PyObject *self, PyObject *name)
 {

@@ -1,6 +1,6 @@
-/* The event file, as writer.py writes it: one chunk for each thread, the length of a record written last.
+/* The event file, as wire/writer.py writes it: one chunk per thread, the length of a record written last.
  *
- * Everything here runs with the interpreter's lock held and calls no Python code, so nothing else is locked. */
+ * Everything here runs with the interpreter's lock held and calls no Python code, so it needs no other lock. */
 
 #define CHUNK 65536
 #define MAGIC "UMC1"
@@ -9,15 +9,15 @@
 
 enum { PROCESS = 1, STRING, FRAME, STACK, BEGIN, END, RECEIPT };
 
-/* What the agent keeps for each thread; also the thread's place in its chunk. */
+/* The agent's data for one thread, with the thread's position in its chunk. */
 typedef struct {
     PyObject_HEAD
     char busy;
     char scratch;
     PyObject *name;
-    PyObject *named; /* the name that `name_id` is for */
+    PyObject *named; /* the name that `name_id` stands for */
     uint32_t name_id, name_epoch;
-    int unnamed; /* operations since somebody was last asked for the name */
+    int unnamed; /* operations since the name was last looked up */
     uint32_t epoch;
     uint32_t position;
     uint8_t *chunk;
@@ -37,12 +37,12 @@ typedef struct {
     int failed;
     PyObject *strings;
     uint32_t string_ids, frame_ids, stack_ids, sequence;
-    Rest *rests; /* what ended threads left of their chunks */
+    Rest *rests; /* unused parts of chunks that ended threads left */
     size_t rests_used, rests_size;
 } Writer;
 
-static Writer *writer;      /* the present one */
-static uint32_t epoch_last; /* each event file has its own */
+static Writer *writer;      /* the current writer */
+static uint32_t epoch_last; /* each event file has its own number */
 static int forked;          /* this process is a child that has no event file yet */
 
 static inline int64_t
@@ -62,7 +62,7 @@ grow(Writer *w)
     }
     int fd = open(w->path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
-        /* A target that has no descriptor left may have one later. */
+        /* A target that has run out of descriptors may get one later. */
         w->failed = errno != EMFILE && errno != ENFILE;
         return NULL;
     }
@@ -111,7 +111,7 @@ fresh_chunk(State *s)
     s->position = 4;
 }
 
-/* Where the next record of this size goes; NULL only if there is no memory at all. */
+/* The position of the next record of this size; NULL only if there is no memory at all. */
 static inline uint8_t *
 room(State *s, uint32_t size)
 {
@@ -136,13 +136,13 @@ room(State *s, uint32_t size)
 static inline void
 commit(State *s, uint8_t *record, uint32_t size)
 {
-    /* Not an atomic store: records begin anywhere, and some machines want those aligned. */
+    /* Not an atomic store: records begin anywhere, and some machines require alignment for those. */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     memcpy(record, &size, sizeof(size));
     s->position += size;
 }
 
-/* Records need not be aligned to what they hold. */
+/* Records need not be aligned. */
 #define PUT(at, type, value)             \
     do {                                 \
         type value_ = (type)(value);     \
@@ -199,7 +199,7 @@ put_end(State *s, uint32_t seq, int64_t t_ns, int64_t result, uint32_t error)
     commit(s, record, 29);
 }
 
-/* The id of a text, defined at its first use; 0 with an exception set if it has none. */
+/* The id of a text, defined at its first use; 0 with an exception set on failure. */
 static uint32_t
 string_id(State *s, PyObject *text)
 {
@@ -304,7 +304,7 @@ Writer_init(Writer *w, PyObject *args, PyObject *options)
     if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path)) {
         return -1;
     }
-    /* Never an existing file: another program may have been here under the same pid, or still have it mapped. */
+    /* Never reuse a file: another program may have had the same pid, or may still have the file mapped. */
     int fd = open(PyBytes_AS_STRING(path), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         PyErr_SetFromErrno(PyExc_OSError);

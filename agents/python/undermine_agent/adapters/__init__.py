@@ -14,7 +14,7 @@ from undermine_agent.patching.observe import WeakTable
 from undermine_agent.patching.patch import on_class
 
 BUILTIN = {"http": "http", "redis": "redis", "streams": "asyncio", "tornado": "tornado"}
-"""The adapters of the agent itself, and the package with whose import each is loaded."""
+"""The agent's own adapters, and the package whose import loads each."""
 
 
 def install(agent) -> None:
@@ -53,7 +53,7 @@ def load_file(hooks, name: str, path: str) -> None:
 
 
 class Hooks:
-    """What an adapter is given. Nothing that goes wrong in an adapter reaches the target."""
+    """The interface for adapters. No error in an adapter reaches the target."""
 
     def __init__(self, layer, name: str, options: dict):
         self._layer = layer
@@ -61,7 +61,7 @@ class Hooks:
         self.options = options
 
     def when_imported(self, module: str, act) -> None:
-        """Call `act(module)` once the target has imported the module: at once if it has."""
+        """Call `act(module)` once the target has imported the module; at once if it already has."""
         self._layer.agent.imports.add(module, lambda imported: self.attempt(act, imported))
 
     def function(
@@ -78,19 +78,18 @@ class Hooks:
         does=None,
         got=None,
     ) -> None:
-        """Each call of this function of a module or class is one operation.
+        """Make each call of this function of a module or class one operation.
 
-        `op`, `kind`, `peer` and `size` are values or functions that are given the call's arguments (`self` too) and
-        answer with them. An op or kind of None: this call is no operation. Of a kind that is a pair of
-        texts only the second is masked. A peer is a node's name, an address
-        (text or tuple) or a socket. `error` makes of an injected `OSError` what the library would raise. `dropped` is
-        what the caller is given when the message is dropped, or a function of the arguments that makes it or raises.
-        With `of_result` the function returns what has come: `op`, `kind` and `size` are given its result (None if it
-        raised) before the arguments, `dropped` too; without a `dropped`, the next message is waited for.
+        `op`, `kind`, `peer` and `size` are values, or functions of the call's arguments (with `self`). If op or kind is
+        None, this call isn't an operation. If a kind is a pair of texts, only the second is masked. A peer is a node's
+        name, an address (text or tuple) or a socket. `error` turns an injected `OSError` into the library's exception.
+        `dropped` is the caller's result when the message is dropped, or a function of the arguments that returns it or
+        raises. With `of_result` the function returns a message that has arrived: `op`, `kind`, `size` and `dropped` get
+        its result (None if it raised) before the arguments; without a `dropped`, the function waits for the next
+        message.
 
-        An operation on a store says by `does`, a function of the same arguments as `kind`, what it asks for: a
-        `hooks.store_call`. `got` is given what the function returned and the commands of that call; it answers with
-        a list of (key, values).
+        For an operation on a store, `does` takes the same arguments as `kind` and returns a `hooks.store_call`. `got`
+        takes the function's result and the commands of that call, and returns a list of (key, values).
         """
         kind = name if kind is None else kind
         self._layer.hook(
@@ -108,8 +107,9 @@ class Hooks:
         )
 
     def arguments_of(self, owner, name):
-        """A function that is given an object and says with which arguments this method of it was last called outside of all
-        operations: for libraries that ask in one call and fetch the answer in another. None while an operation is under way.
+        """Return a function that takes an object and returns the arguments of the last call of this method on it,
+        outside of all operations. For libraries that ask in one call and fetch the answer in another. None while an
+        operation is under way.
         """
         agent, asked = self._layer.agent, WeakTable()
 
@@ -128,10 +128,10 @@ class Hooks:
         return latest
 
     def store_call(self, address, database, commands, kind="") -> StoreCall:
-        """What is asked of a store. All processes must name the store alike: `address` is a (host, port) or a text.
+        """A request to a store. All processes must name the store alike: `address` is a (host, port) or a text.
 
-        A command is (name, keys, values). Values are texts, bytes, numbers, or lists and dictionaries of them.
-        `kind` names the table in which the tool finds what the commands do; without one each does what its operation says.
+        A command is (name, keys, values). Values are texts, bytes, numbers, or lists and dictionaries of them. `kind`
+        names the tool's table of command effects; without one, each command has the effect of its operation.
         """
         if isinstance(address, (tuple, list)):
             host, port = address[:2]
@@ -139,9 +139,10 @@ class Hooks:
         return StoreCall("%s/%s" % (address, database), commands, kind)
 
     def reading(self, owner, name, sock) -> None:
-        """Each call of this method is a `stream.read`: it gives a future of bytes, or of their number, from a buffer.
+        """Make each call of this method a `stream.read`. It returns a future of bytes from a buffer, or of their
+        number.
 
-        `sock` is a function that is given the object and answers with the socket below it, or None.
+        `sock` takes the object and returns the socket below it, or None.
         """
         agent = self._layer.agent
         if agent.observes("handover"):
@@ -149,7 +150,7 @@ class Hooks:
             on_class(owner, name, of_future(agent, sock))
 
     def caller(self) -> str:
-        """The place in the target's code that has led here, as `module:function#ordinal`."""
+        """The call site in the target's code that led here, as `module:function#ordinal`."""
         agent = self._layer.agent
         state = agent.thread_state()
         busy, state.busy = state.busy, True
@@ -159,7 +160,7 @@ class Hooks:
             state.busy = busy
 
     def attempt(self, act, *args) -> None:
-        """Do it; what goes wrong is one line in the agent's file of errors."""
+        """Call it; an error becomes one line in the agent's error file."""
         try:
             act(*args)
         except Exception as error:

@@ -1,7 +1,8 @@
-"""HTTP by the standard library and what sits on it (urllib3, requests): a request and its answer are messages.
+"""HTTP by the standard library and by libraries built on it (urllib3, requests): a request and its answer are
+messages.
 
-A server of `http.server` sees the requests that come. A request that is dropped is written nowhere: its caller then
-finds the connection closed without an answer. So does the caller whose answer is dropped.
+In a server of `http.server`, incoming requests are messages too. A dropped request is written nowhere: its caller
+then finds the connection closed without an answer. So does a caller whose answer is dropped.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def hook_server(hooks, module) -> None:
 
 
 class Nowhere:
-    """A socket to nobody: takes everything, answers nothing."""
+    """A socket without a peer: takes everything, answers nothing."""
 
     def sendall(self, data, *flags) -> None:
         pass
@@ -70,14 +71,14 @@ def address(connection, *args, **options):
 
 
 def request_line(method, url) -> str:
-    """Method and path; what is asked about it is left out."""
+    """Method and path, without the query."""
     path = str(url).partition("?")[0]
-    if "://" in path:  # as proxies are asked
+    if "://" in path:  # the form that proxies get
         path = "/" + path.partition("://")[2].partition("/")[2]
     return "%s %s" % (str(method).upper(), path)
 
 
-_asked: dict = {}  # by the connection's address in memory: its last request
+_asked: dict = {}  # address of a connection in memory -> its last request
 
 
 def kind_of_request(connection, method, url, *args, **options) -> str:
@@ -89,6 +90,6 @@ def kind_of_request(connection, method, url, *args, **options) -> str:
 
 def kind_of_answer(response, connection, *args, **options):
     if args or options:
-        return None  # older versions of urllib3 try whether it takes any; it refuses them
+        return None  # older versions of urllib3 try arguments that it refuses
     line = _asked.get(id(connection), ("?",))[0]
     return line if response is None else ("%s " % response.status, line)

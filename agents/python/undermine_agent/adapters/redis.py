@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 
-# What takes something out is no read, also where it waits for it: whoever is killed after it has it alone.
+# A command that removes something isn't a read, even if it waits: after a crash, only its caller has the item.
 READS = frozenset(
     "BITCOUNT BITFIELD_RO BITPOS DBSIZE DUMP ECHO EVALSHA_RO EVAL_RO EXISTS EXPIRETIME FCALL_RO GEODIST GEOHASH "
     "GEOPOS GEORADIUS_RO GEOSEARCH GET GETBIT GETRANGE HEXISTS HGET HGETALL HKEYS HLEN HMGET HRANDFIELD HSCAN HSTRLEN "
@@ -18,7 +18,7 @@ READS = frozenset(
 MESSAGES = frozenset({"PUBLISH", "SPUBLISH", "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"})
 MESSAGES_IN = ("message", "pmessage", "smessage")
 KEYLESS = frozenset("AUTH CLIENT CONFIG DBSIZE ECHO INFO PING ROLE SCAN SCRIPT SELECT TIME UNWATCH WAIT".split())
-# Where the keys are among a command's words. Without a place here: the first one.
+# Where the keys are among a command's words. Default: the first word.
 SECOND = frozenset("OBJECT MEMORY XINFO XGROUP".split())
 FIRST_TWO = frozenset("RPOPLPUSH BRPOPLPUSH LMOVE BLMOVE SMOVE RENAME RENAMENX COPY GEOSEARCHSTORE ZRANGESTORE".split())
 ALL = frozenset(
@@ -27,14 +27,14 @@ ALL = frozenset(
 )
 ALL_BUT_LAST = frozenset("BLPOP BRPOP BZPOPMIN BZPOPMAX".split())
 EVERY_OTHER = frozenset({"MSET", "MSETNX"})
-# Those that say how many keys follow, and at which place they do.
+# Commands that say how many keys follow, and the position of that number.
 COUNTED = {
     "EVAL": 1, "EVALSHA": 1, "EVAL_RO": 1, "EVALSHA_RO": 1, "FCALL": 1, "FCALL_RO": 1, "LMPOP": 0, "ZMPOP": 0,
     "BLMPOP": 1, "BZMPOP": 1, "ZDIFF": 0, "ZINTER": 0, "ZINTERCARD": 0, "ZUNION": 0, "SINTERCARD": 0,
     "ZDIFFSTORE": 1, "ZINTERSTORE": 1, "ZUNIONSTORE": 1,
 }  # fmt: skip
 SCRIPTS = frozenset("EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO".split())
-# Commands whose answer holds values, which are noted; in those of the second line it names the key first.
+# Commands whose answers hold values, which are recorded. In `NAMES_KEY`, the answer names the key first.
 ANSWERS = SCRIPTS | frozenset(
     "GET GETDEL GETEX GETRANGE GETSET SUBSTR MGET HGET HGETALL HMGET HVALS HKEYS HRANDFIELD HSCAN INCR INCRBY INCRBYFLOAT "
     "DECR DECRBY HINCRBY HINCRBYFLOAT LINDEX LRANGE LPOP RPOP LMOVE BLMOVE RPOPLPUSH BRPOPLPUSH SMEMBERS SPOP SRANDMEMBER "
@@ -43,7 +43,7 @@ ANSWERS = SCRIPTS | frozenset(
 )
 NAMES_KEY = frozenset("BLPOP BRPOP BZPOPMIN BZPOPMAX LMPOP BLMPOP ZMPOP BZMPOP".split())
 STREAMS = frozenset({"XREAD", "XREADGROUP"})
-# What these say where there is nothing to be taken out.
+# The answers of these commands if there is nothing to remove.
 SAYS_NONE = frozenset(
     "BLMOVE BLMPOP BLPOP BRPOP BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN GETDEL LMOVE LMPOP LPOP RPOP RPOPLPUSH SPOP ZMPOP".split()
 )
@@ -58,10 +58,12 @@ def install(hooks) -> None:
 
 
 def hook(hooks, module) -> None:
-    """The classes have the same names in both modules."""
+    """Hook a module of redis-py. The classes have the same names in both modules."""
 
     def asking(commands):
-        """What a call asks of which store; `commands` finds that in the call's arguments."""
+        """Return a function that describes a call as a request to its store; `commands` finds the commands in its
+        arguments.
+        """
 
         def does(client, *args, **options):
             place, database = where(client)
@@ -91,7 +93,7 @@ def hook(hooks, module) -> None:
 
 
 def hook_answers(hooks, cls, asking, common) -> None:
-    """What is sent by a connection itself and fetched later, as Celery waits for its tasks: the fetching is the operation."""
+    """Hook commands that a connection sends itself and whose answer is fetched later, as Celery does: the fetch counts."""
     connection = sys.modules["redis.connection"]
     asked = hooks.arguments_of(getattr(connection, "AbstractConnection", connection.Connection), "send_command")
 
@@ -106,7 +108,7 @@ def hook_answers(hooks, cls, asking, common) -> None:
         return command_in(client, asked(args[0]))
 
     def answer_lost(client, connection, *args, **options):
-        """The command was sent: its answer comes, and would else be taken for that to the next one."""
+        """The command was sent: read its answer, or the next command would get it."""
         connection.read_response()
         return dropped(client, *asked(connection))
 
@@ -117,13 +119,13 @@ def hook_answers(hooks, cls, asking, common) -> None:
 
 
 def where(client):
-    """The address and the database from the settings of the client's connections."""
+    """The address and the database, from the settings of the client's connections."""
     settings = client.connection_pool.connection_kwargs
     return settings.get("path") or address(client), settings.get("db") or 0
 
 
 def address(client, *args, **options):
-    """Host and port, likewise."""
+    """Host and port, from the same settings."""
     settings = client.connection_pool.connection_kwargs
     return settings.get("host", "localhost"), settings.get("port", 6379)
 
@@ -133,7 +135,7 @@ def text(value) -> str:
 
 
 def command_of(args) -> str:
-    """The first word: `CLIENT SETNAME` may come as one."""
+    """The first word: `CLIENT SETNAME` may come as one argument."""
     return text(args[0]).split()[0].upper()
 
 
@@ -151,13 +153,13 @@ def kind_of(client, *args, **options) -> str:
 
 
 def key_of(command: str, args):
-    """The first key that the command is about, or its channel."""
+    """The command's first key, or its channel."""
     keys = split(command, words_of(args))[0]
     return keys[0] if keys else None
 
 
 def words_of(args) -> list:
-    """What follows the command's name, one by one."""
+    """The words after the command's name, one by one."""
     found: list = text(args[0]).split()[1:]
     for arg in args[1:]:
         found.extend(arg) if isinstance(arg, (list, tuple)) else found.append(arg)
@@ -165,7 +167,7 @@ def words_of(args) -> list:
 
 
 def split(command: str, words: list):
-    """The keys among the words of a command, and all others."""
+    """The keys among the words of a command, and all other words."""
     if command in COUNTED:
         return split_counted(command, words)
     if command in STREAMS:
@@ -185,7 +187,7 @@ def split(command: str, words: list):
 
 
 def split_counted(command: str, words: list):
-    """A script's own text is no value; where the result is stored comes before the number."""
+    """A script's own text isn't a value. The key that stores the result comes before the number."""
     at = COUNTED[command]
     end = at + 1 + int(words[at]) if len(words) > at else 0
     keys, values = words[at + 1 : end], words[end:]
@@ -208,7 +210,7 @@ def commands_in_pipeline(pipeline, args):
 
 
 def message_in(pubsub, args):
-    """What has come: the channel and the data."""
+    """The channel and the data of an incoming message."""
     response = args[0]
     return [("MESSAGE", [response[-2]], [response[-1]])]
 
@@ -218,7 +220,7 @@ def got_by_one(result, commands):
 
 
 def got_by_pipeline(results, commands):
-    """Keys and the values that were found there; a command that failed within a pipeline has none."""
+    """Keys and the values found there; a command that failed within a pipeline has none."""
     found: list = []
     for (command, keys, _), result in zip(commands, results or ()):
         if not isinstance(result, Exception):
@@ -255,7 +257,7 @@ def kind_of_message(pubsub, response, *args, **options):
 
 
 def dropped(client, *args, **options):
-    """What the caller of a command is told that never reached the server."""
+    """The answer that the caller gets for a command that never reached the server."""
     command = command_of(args)
     if command in READS or command in SAYS_NONE:
         return None
@@ -271,7 +273,7 @@ def dropped_pipeline(pipeline, *args, **options):
 
 
 def as_library_error(error):
-    """What redis-py raises for this answer of the operating system."""
+    """The exception that redis-py raises for this error of the operating system."""
     exceptions = sys.modules["redis.exceptions"]
     if error.errno == errno.ETIMEDOUT:
         return exceptions.TimeoutError("Timeout reading from socket")

@@ -1,4 +1,4 @@
-"""asyncio's streams: what is written or read at one place of the target's code is one kind of message."""
+"""asyncio's streams: writes or reads at one call site of the target are one kind of message."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""tornado's IOStream, which reads ahead and sends from a buffer of its own: what the program takes from it is `stream.read`.
+"""tornado's IOStream, which reads ahead and sends from its own buffer: reads of the program are `stream.read`.
 
-Its writes are seen as the socket sends them: when, and how much, the stream gets rid of.
+Its writes are recorded when the socket sends them.
 """
 
 from __future__ import annotations

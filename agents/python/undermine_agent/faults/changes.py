@@ -1,8 +1,8 @@
 """Changes of operations: what a fault does to one operation instead of letting it be done as asked.
 
-`instead` does the operation in some way, or not at all, and returns what the caller is given; `lost` is true then if
-nothing was done. `after` is for a change that comes after the operation. A change that only takes time has `pauses`
-too, for coroutines: the seconds to wait, one after the other.
+`instead` carries out the operation in some way, or not at all, and returns the caller's result; then `lost` is true
+if nothing was done. `after` is for a change that comes after the operation. A change that only takes time also has
+`pauses`, for coroutines: the seconds to wait, one after the other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LOOK_S = 0.02
 
 
 class Delay:
-    """Time that passes before the operation goes on: until it is up, the step is over or everything is healed."""
+    """A delay before the operation continues: until its time is up, the step is over or everything is healed."""
 
     lost = False
 
@@ -33,7 +33,7 @@ class Delay:
         return self.ended
 
     def finish(self) -> None:
-        """End it now, with a receipt that says how long it was."""
+        """End the delay now, and write a receipt with its duration."""
         if not self.ended:
             self.ended = True
             now = monotonic_ns()
@@ -41,7 +41,7 @@ class Delay:
             self.agent.writer.receipt(cursor, self.seq, now, self.step, now - self.start, *self.receipt)
 
     def left_s(self) -> float:
-        """How long to wait until the next look."""
+        """The time to wait until the next look at the clock and the shared state."""
         return max(0.0, min(LOOK_S, (self.end - monotonic_ns()) / 1e9))
 
     def pauses(self):
@@ -66,7 +66,7 @@ class Delay:
 
 
 class SilentDrop:
-    """A logical operation that is not done, though its caller is told that it was."""
+    """A logical operation that is not carried out, though its caller gets an answer as if it had been."""
 
     lost = True
 

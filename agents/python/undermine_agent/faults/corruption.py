@@ -1,6 +1,6 @@
-"""Bytes that are changed on their way, or in the file that is about to be read.
+"""Corruption: bytes that are changed in transit, or in the file that is about to be read.
 
-The occurrence counts only if there are bytes to change, so a change decides and claims when it sees them.
+An occurrence counts only if there are bytes to change, so the change claims its step when it sees them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _open, _close, _pread, _pwrite, _lseek, _fstat = os.open, os.close, os.pread, os
 
 
 def altered(data: bytes, how: str, at: float):
-    """The changed bytes and what was done to them; None if there is nothing to change."""
+    """The changed bytes, and a text that says what was done to them; None if there is nothing to change."""
     if how == "zero":
         changed = bytes(len(data))
         return None if changed == data else (changed, "bytes 0 to %d now 00" % (len(data) - 1))
@@ -29,7 +29,7 @@ def place_of(size: int, at: float) -> int:
 
 
 class Corruption:
-    """Changes the bytes of one operation. `claim(detail)` counts, asks the tool and writes the receipt."""
+    """Changes the bytes of one operation. `claim(detail)` counts the occurrence, asks the tool and writes the receipt."""
 
     lost = False
 
@@ -56,7 +56,7 @@ class Corruption:
         return result if changed is None else changed
 
     def _guarded(self, function, *args):
-        """Our own work: hooks do nothing, and what goes wrong is noted. None: nothing was changed."""
+        """Run the agent's own code: hooks do nothing meanwhile, and errors are noted. None: nothing was changed."""
         state = self.agent.thread_state()
         busy, state.busy = state.busy, True
         try:
@@ -76,7 +76,7 @@ class Corruption:
         return change[0]
 
     def _in_arguments(self, args, options):
-        """The last argument that is bytes, or a list of such; behind an object that can be seen as bytes itself."""
+        """Change the last argument that is bytes or a list of bytes; skip the object itself, which may look like bytes."""
         for index in range(len(args) - 1, -1, -1):
             changed = self._changed(args[index])
             if changed is not None:
@@ -96,7 +96,7 @@ class Corruption:
         return self._agreed(bytes(value))
 
     def _in_result(self, result, args):
-        """What was received: bytes, a number of bytes in a buffer that was given, or a tuple that starts so."""
+        """Change a received result: bytes, a number of bytes in a given buffer, or a tuple that starts with one of these."""
         first = result[0] if isinstance(result, tuple) and result else result
         if isinstance(first, int):
             buffer = next((memoryview(each).cast("B") for each in args if is_bytes(each)), None)
@@ -112,7 +112,7 @@ class Corruption:
         return (changed, *result[1:]) if isinstance(result, tuple) else changed
 
     def _in_file(self, args):
-        """Change what this read is about to return in the file itself."""
+        """Change the bytes that this read is about to return, in the file itself."""
         fd = args[0] if isinstance(args[0], int) else args[0].fileno()
         status = _fstat(fd)
         if not stat.S_ISREG(status.st_mode):
@@ -124,7 +124,7 @@ class Corruption:
         try:
             own = _open("/proc/self/fd/%d" % fd, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
-            return  # not ours to change
+            return  # not a file that the agent may change
         try:
             self._in_range(own, start, size)
         finally:
@@ -142,7 +142,7 @@ class Corruption:
                 _pwrite(fd, change[0], start)
 
     def _one_byte(self, method: str, args):
-        """A byte that is put into a mapped file as a number; what `move` copies is there already."""
+        """Change a byte that is put into a mapped file as a number; the bytes that `move` copies are already there."""
         if method == "move" or not 0 <= args[-1] < 256:
             return None
         changed = self._agreed(bytes(args[-1:]))
@@ -154,7 +154,7 @@ class Corruption:
             part = mapping[index]
             mapping[index] = part
         except (TypeError, ValueError, IndexError):
-            return  # mapped for reading only, or the access fails anyway
+            return  # mapped read-only, or the access fails anyway
         data = bytes((part,)) if isinstance(part, int) else part
         changed = self._agreed(data) if data else None
         if changed is not None:
@@ -168,7 +168,7 @@ def is_bytes(value) -> bool:
 
 
 def range_read(method: str, mapping, asked_for) -> slice:
-    """What a method that reads at a mapped file's position is about to read."""
+    """Change the bytes that a method is about to read at a mapped file's position."""
     start = mapping.tell()
     if method == "read_byte":
         return slice(start, start + 1)
@@ -178,7 +178,7 @@ def range_read(method: str, mapping, asked_for) -> slice:
 
 
 def asked(args) -> int:
-    """How many bytes a read asks for: a number, a buffer, buffers, or all there is."""
+    """The number of bytes that a read asks for: a number, a buffer, buffers, or everything."""
     if not args or args[0] is None:
         return 1 << 62
     if isinstance(args[0], int):

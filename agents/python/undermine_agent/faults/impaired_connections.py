@@ -1,9 +1,9 @@
-"""Connections that are slow, cut off or lose what they carry.
+"""Connections that are slow, cut off or lose bytes.
 
-What a program sends on a held connection is taken and goes out later, in order, also if the program closes it; what
-arrives there has not arrived yet. A connection that lost bytes is reset when the fault ends, since it could only go on
-with a gap. A thread of our own keeps what is due, only while there is such a connection: the one thread the
-agent ever makes.
+Bytes that a program sends on a stalled connection are queued and go out later, in order, even if the program closes
+the connection. Bytes that arrive on it stay unread. A connection that lost bytes is reset when the fault ends, since
+it could only continue with a gap. While there are such connections, one thread of the agent serves them: the only
+thread that the agent ever starts.
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ def is_encrypted(sock) -> bool:
 
 
 def is_pending(sock) -> bool:
-    """True if bytes have arrived already, and been decrypted, that the kernel does not know of any more."""
+    """True if decrypted bytes wait in the TLS layer: the kernel doesn't know of them any more."""
     return is_encrypted(sock) and sock.pending() > 0
 
 
 def key_of(sock):
-    """What tells a connection from all others, whoever has a descriptor of it."""
+    """A key that identifies a connection across all its descriptors."""
     fd = _fileno(sock)
     return _fstat(fd).st_ino if fd >= 0 else None
 
 
 class ImpairedConnection:
-    """One connection that something is done to."""
+    """One impaired connection."""
 
     def __init__(self, key, sock, subject):
         self.key = key
         self.reference = _weakref.ref(sock)
         self.subject = subject
         self.delays: dict = {}  # operation -> Delay
-        self.blackholes: dict = {}  # operation -> step
+        self.blackholes: dict = {}  # operation -> step; all bytes of that direction are lost
         self.has_lost = False
         self.queue: deque = deque()  # bytes, or a number: how to shut the connection down
         self.queued = 0
-        self.descriptor: Any = None  # our own descriptor, while there is something to send or the program has closed its own
-        self.lowat = 0  # what it was before the kernel was told to call the connection unreadable
+        self.descriptor: Any = None  # the agent's own duplicate, while bytes are queued or after the program closed its socket
+        self.lowat = 0  # SO_RCVLOWAT before the kernel was told to call the connection unreadable
 
     def socket(self):
-        """The program's socket, if it still is this connection; else our own descriptor or None."""
+        """The program's socket, if it still is this connection; else the agent's own descriptor or None."""
         sock = self.reference()
         try:
             return sock if sock is not None and key_of(sock) == self.key else self.descriptor
@@ -75,7 +75,7 @@ class ImpairedConnection:
             return self.descriptor
 
     def take_descriptor(self, sock) -> None:
-        """Made so that nothing about the connection changes, least of all whether it blocks."""
+        """Duplicate the descriptor without changing the connection, above all not whether it blocks."""
         if self.descriptor is None:
             fd = _dup(_fileno(sock))
             self.descriptor = _base(sock.family, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, sock.proto, fd)
@@ -91,7 +91,7 @@ class ImpairedConnection:
         self.queued += len(data) if isinstance(data, bytes) else 0
 
     def drain(self) -> None:
-        """Send what waits, as far as the kernel takes it. What fails is for the program to see at its next call."""
+        """Send queued bytes as far as the kernel takes them. The program sees an error at its next call."""
         while self.queue:
             data = self.queue[0]
             try:
@@ -112,7 +112,7 @@ class ImpairedConnection:
                 self.queue[0] = data[sent:]
 
     def hide_arrivals(self, sock) -> None:
-        """Let the kernel call the connection unreadable, so that a program that polls does not spin."""
+        """Make the kernel call the connection unreadable, so that a program that polls doesn't spin."""
         if not self.lowat and is_stream(sock):
             try:
                 lowat = _getsockopt(sock, _socket.SOL_SOCKET, _socket.SO_RCVLOWAT)
@@ -138,19 +138,19 @@ class ImpairedConnection:
 
 
 class ImpairedConnections:
-    """All connections that something is done to, by key; and the thread that keeps them."""
+    """All impaired connections by key, and the thread that serves them."""
 
     def __init__(self, agent):
         self.agent = agent
         self.after_fork()
 
     def after_fork(self) -> None:
-        """The child leaves what waits to its parent."""
+        """The child leaves queued bytes to its parent."""
         for connection in getattr(self, "known", {}).values():
             connection.drop_descriptor()
         self.agent.lasting.mark_impairments(False)
         self.known: dict = {}
-        self.lock = _thread.RLock()  # a signal handler may come in between and send, too
+        self.lock = _thread.RLock()  # a signal handler may interrupt and send, too
         self.running = False
 
     # --- the connections
@@ -160,7 +160,7 @@ class ImpairedConnections:
         return None if key is None else self.known.get(key)
 
     def make(self, sock, subject) -> ImpairedConnection:
-        """The connection of a socket; with the lock held."""
+        """The entry of a socket's connection, created if needed. The caller holds the lock."""
         key = key_of(sock)
         connection = self.known.get(key)
         if connection is None:
@@ -170,13 +170,13 @@ class ImpairedConnections:
             self.running = True
             try:
                 _thread.start_new_thread(self._keep, ())
-            except RuntimeError as error:  # no more threads here: tried again at the next operation
+            except RuntimeError as error:  # no more threads possible: try again at the next operation
                 self.running = False
                 self.agent._note(error)
         return connection
 
     def in_force(self) -> bool:
-        """True if anything lasts now that may concern a connection."""
+        """True if a lasting fault may concern a connection now."""
         lasting = self.agent.lasting
         if self.agent.state.generation != lasting.generation:
             state = self.agent.thread_state()
@@ -194,7 +194,7 @@ class ImpairedConnections:
         return (delay is not None and not delay.over()) or self.agent.lasting.silences(op, connection.subject)
 
     def closing(self, sock, subject) -> None:
-        """The program is about to close a socket: what waits still goes out, and what is lost stays unknown till then."""
+        """The program is about to close a socket: queued bytes still go out, and a loss stays unnoticed till then."""
         if not is_stream(sock) or is_encrypted(sock):
             return
         with self.lock:
@@ -208,7 +208,7 @@ class ImpairedConnections:
             connection.blackholes.pop("net.recv", None)
 
     def shut_down(self, sock, how) -> bool:
-        """The program shuts a connection down; true if that is to come after what waits."""
+        """The program shuts a connection down; true if that must wait behind queued bytes."""
         connection = self.find(sock)
         if connection is None or how == _socket.SHUT_RD or not is_stream(sock):
             return False
@@ -221,14 +221,14 @@ class ImpairedConnections:
         return False
 
     def flush(self) -> None:
-        """The program ends: what was only slow goes out now."""
+        """The program ends: send the bytes that were only delayed."""
         self.agent.thread_state().busy = True
         end = monotonic() + FLUSH_S
         for connection in list(self.known.values()):
             for delay in list(connection.delays.values()):
                 delay.finish()
             while connection.queue and not self.is_stalled(connection, "net.send") and monotonic() < end:
-                if self.lock.acquire(timeout=0.1):  # the thread that keeps them may be sending just now
+                if self.lock.acquire(timeout=0.1):  # the serving thread may be sending just now
                     try:
                         connection.drain()
                     finally:
@@ -253,7 +253,7 @@ class ImpairedConnections:
         return max(0.001, min([LOOK_S, *delays]))
 
     def _look(self) -> bool:
-        """Do what is due; false if nothing is left to keep."""
+        """Do the work that is due; false if no connection is left to serve."""
         self.agent.lasting.refresh()
         for connection in list(self.known.values()):
             with self.lock:
@@ -267,7 +267,7 @@ class ImpairedConnections:
         return self.running
 
     def _settled(self, connection) -> bool:
-        """Bring one connection up to date; true if nothing more is to be done to it."""
+        """Bring one connection up to date; true if it is no longer impaired."""
         for op, delay in list(connection.delays.items()):
             if delay.over():
                 del connection.delays[op]

@@ -1,7 +1,7 @@
-"""What stands before the sending and receiving on connections that are slow, cut off or lose what they carry.
+"""Sends and receives on connections that are slow, cut off or lose bytes.
 
-A transfer decides when it sees the socket: take the bytes and let them go out later, lose them, let the program wait, or
-just do the operation. It is a change of the operation (see `changes`), and works whether or not an event is recorded.
+An `ImpairedTransfer` is a change of the operation (see `changes`). It decides when it sees the socket: queue the
+bytes, lose them, let the program wait, or just do the operation. It works whether or not an event is recorded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from undermine_agent.patching.observe import WeakTable
 QUEUE_MAX = 4 << 20
 SPIN_S = 0.001
 EXCHANGES = frozenset(("do_handshake", "unwrap"))  # of TLS: they return no bytes that could be lost
-# Where the payload of connections under asyncio is decrypted: object -> socket. The hooks of TLS fill it.
+# object that decrypts the payload of a connection under asyncio -> its socket. The hooks of TLS fill this.
 decrypting = WeakTable()
 _base = _socket.socket
 _fileno, _gettimeout = _base.fileno, _base.gettimeout
@@ -32,7 +32,7 @@ def would_block() -> BlockingIOError:
 
 
 def socket_of(thing):
-    """The socket itself, or the one below a transport of asyncio or what decrypts for it; None if there is none."""
+    """The socket itself, or the one below an asyncio transport or its decrypting object; None if there is none."""
     if isinstance(thing, _base):
         return thing
     decrypted = decrypting.get(thing)
@@ -46,7 +46,7 @@ def socket_of(thing):
 
 
 class AlreadyReceived:
-    """Stands for a receiving that was done already: all that can be done to it is to lose what has come."""
+    """Stands for a receive that is already done: the only change left is to lose its bytes."""
 
     def __init__(self, result):
         self.result = result
@@ -56,12 +56,12 @@ class AlreadyReceived:
 
 
 class Impairments(ImpairedConnections):
-    """The connections that something is done to, and the guards of operations on them."""
+    """The impaired connections, and the changes for operations on them."""
 
     def change_for(self, operation, subject, sock=None):
-        """The transfer of an operation on a socket that something is done to, else None.
+        """The change for an operation on an impaired connection, else None.
 
-        Without the socket, also if something is done to any: the transfer finds out when it sees the arguments.
+        Without the socket, any impaired connection is reason enough: the change finds out when it sees the arguments.
         """
         name = operation.name
         if name not in ("net.send", "net.recv") or self.agent.off:
@@ -73,7 +73,7 @@ class Impairments(ImpairedConnections):
             lasting.refresh()
             if not lasting.entries:
                 return None
-            # Who sent a datagram is known only when it is there.
+            # The sender of a datagram is known only once it has arrived.
             known = bool(self.known) if sock is None else key_of(sock) in self.known or not is_stream(sock)
             concerned = known or lasting.silences(name, subject) or lasting.error_of(name, subject)
             return ImpairedTransfer(self, name, subject) if concerned else None
@@ -90,7 +90,7 @@ class Impairments(ImpairedConnections):
 
 
 class ImpairedTransfer:
-    """Stands before the sending or receiving on a socket that something is done to."""
+    """A send or receive on a socket that may be impaired."""
 
     def __init__(self, impairments: ImpairedConnections, op: str, subject):
         self.impairments = impairments
@@ -99,7 +99,7 @@ class ImpairedTransfer:
         self.lost = False
 
     def transfer(self, operation, size, measure, original, waits: bool, args, options):
-        """A whole operation. A program that would have to wait is told so without an event."""
+        """Carry out a whole operation. A program that would have to wait learns that without an event."""
         agent = self.impairments.agent
         if not waits:
             self.admit(original, args, options)
@@ -115,7 +115,7 @@ class ImpairedTransfer:
         return agent.carry_out(call, measure, original, args, options)
 
     def admit(self, original, args, options) -> None:
-        """Tell a program whose socket does not block that it has to wait."""
+        """Raise the error of a non-blocking socket if the program has to wait."""
         if self._must_wait(args[0], original, args, options):
             raise _wants(is_encrypted(args[0]), self.op == "net.recv")
 
@@ -130,7 +130,7 @@ class ImpairedTransfer:
         return self._receive(sock, original, args, options)
 
     def _above(self, sock, original, args, options):
-        """A layer above the socket. It is impaired itself; but what is above a hole is lost already there."""
+        """A transfer of a layer above the socket. The socket is impaired itself, but a blackhole loses the bytes here."""
         connection = None if sock is None or not is_stream(sock) else self.impairments.find(sock)
         if connection is None or self.op not in connection.blackholes:
             return original(*args, **options)
@@ -146,7 +146,7 @@ class ImpairedTransfer:
         raise _wants(True, reads=True)
 
     def _must_wait(self, sock, original, args, options) -> bool:
-        """True if a socket that does not block has nothing to do now."""
+        """True if a non-blocking socket has nothing to do now."""
         impairments = self.impairments
         if impairments.agent.lasting.error_of(self.op, self.subject):
             return False
@@ -164,7 +164,7 @@ class ImpairedTransfer:
         return not is_encrypted(sock) and not _ready(sock, self.op == "net.send")
 
     def _silent(self, sock, connection, original, args, options) -> bool:
-        """True if a hole goes on to give nothing; then the program is not even told that something has come."""
+        """True if a blackhole still swallows everything. Then the program isn't even woken by arriving bytes."""
         if self._ended(connection, original, args, options):
             return False
         if not is_encrypted(sock):
@@ -173,7 +173,9 @@ class ImpairedTransfer:
         return True
 
     def _too_much(self, sock, connection) -> bool:
-        """True if no more is taken. Of what is to be encrypted nothing is: only its own thread may do that."""
+        """True if the queue takes no more. It takes nothing that must be encrypted: only the program's thread may do
+        that.
+        """
         if not is_encrypted(sock) and (connection is None or connection.queued <= QUEUE_MAX):
             return False
         sleep(SPIN_S)
@@ -181,7 +183,7 @@ class ImpairedTransfer:
 
     def _hidden(self, sock, connection) -> bool:
         if connection is not None and connection.lowat:
-            sleep(SPIN_S)  # called readable all the same
+            sleep(SPIN_S)  # the kernel calls it readable all the same
         else:
             with self.impairments.lock:
                 self.impairments.make(sock, self.subject).hide_arrivals(sock)
@@ -206,12 +208,12 @@ class ImpairedTransfer:
                     if self.op in connection.blackholes:
                         connection.has_lost = connection.has_lost or bool(data)
                         self.lost = True
-                        return _told(original, data)
+                        return _all_sent(original, data)
                 if not self._stalled(sock, connection) and not (connection is not None and connection.queue):
                     break
                 if not is_encrypted(sock) and (connection is None or connection.queued <= QUEUE_MAX):
                     impairments.make(sock, self.subject).put(sock, data)
-                    return _told(original, data)
+                    return _all_sent(original, data)
             if timeout == 0.0:
                 raise _wants(is_encrypted(sock), reads=False)
             if end is not None and monotonic() >= end:
@@ -242,7 +244,7 @@ class ImpairedTransfer:
         return original(*args, **options)
 
     def _ended(self, connection, original, args, options) -> bool:
-        """Read and lose what has come into a hole. True if the connection has ended: then that is what is seen."""
+        """Read and lose the bytes that arrived in a blackhole. True if the connection has ended: the program sees that."""
         sock = args[0]
         while getattr(original, "__name__", "") not in EXCHANGES and (_ready(sock, False) or is_pending(sock)):
             try:
@@ -256,18 +258,18 @@ class ImpairedTransfer:
                     raise make_error("ECONNRESET", self.subject)
                 return True
             connection.has_lost = self.lost = True
-            if self.op not in connection.blackholes:  # it ended while this was waited for
+            if self.op not in connection.blackholes:  # the blackhole ended during the wait
                 connection.reset()
         return False
 
-    # --- datagrams: each is lost alone
+    # --- datagrams: each one is lost alone
 
     def _datagram(self, sock, original, args, options):
         lasting = self.impairments.agent.lasting
         if self.op == "net.send":
             if lasting.silences(self.op, self.subject):
                 self.lost = True
-                return _told(original, _bytes(args[1]))
+                return _all_sent(original, _bytes(args[1]))
             return original(*args, **options)
         while True:
             result = original(*args, **options)
@@ -278,7 +280,7 @@ class ImpairedTransfer:
 
 
 class DelayedTransfer(ImpairedTransfer):
-    """One sending or receiving that takes time: what follows on its connection waits behind it."""
+    """A send or receive that takes time: later ones on its connection wait behind it."""
 
     def __init__(self, impairments: ImpairedConnections, op: str, subject, delay):
         super().__init__(impairments, op, subject)
@@ -295,7 +297,7 @@ class DelayedTransfer(ImpairedTransfer):
 
 
 class DroppedTransfer(ImpairedTransfer):
-    """One sending or receiving by which its connection becomes a hole in that direction."""
+    """A send or receive that turns its connection into a blackhole in that direction."""
 
     def __init__(self, impairments: ImpairedConnections, op: str, subject, step: int):
         super().__init__(impairments, op, subject)
@@ -313,7 +315,7 @@ class DroppedTransfer(ImpairedTransfer):
     def _alone(self, sock, original, args, options):
         self.lost = True
         if self.op == "net.send":
-            return _told(original, _bytes(args[1]))
+            return _all_sent(original, _bytes(args[1]))
         original(*args, **options)
         if sock is not None and _gettimeout(sock) == 0.0:
             raise would_block()
@@ -321,7 +323,7 @@ class DroppedTransfer(ImpairedTransfer):
 
 
 class CombinedChange:
-    """A change of an operation on a connection that another one is already done to."""
+    """Another change of an operation on a connection that is already impaired."""
 
     def __init__(self, change, transfer: ImpairedTransfer):
         self.change = change
@@ -332,7 +334,7 @@ class CombinedChange:
         return self.change.lost or self.transfer.lost
 
     def instead(self, original, args, options):
-        if isinstance(self.change, ImpairedTransfer):  # it knows the connection itself
+        if isinstance(self.change, ImpairedTransfer):  # it handles the connection itself
             return self.change.instead(original, args, options)
 
         def impaired(*given, **chosen):
@@ -348,8 +350,8 @@ def _bytes(data) -> bytes:
     return bytes(data)
 
 
-def _told(original, data: bytes):
-    """What the sender is told: all of it was sent."""
+def _all_sent(original, data: bytes):
+    """The answer to the sender: everything was sent."""
     return None if getattr(original, "__name__", "") == "sendall" else len(data)
 
 
@@ -359,7 +361,7 @@ def _amount(result) -> int:
 
 
 def _wants(encrypted: bool, reads: bool):
-    """The answer of a socket that does not block; encrypted ones have words of their own."""
+    """The error of a non-blocking socket that has to wait; TLS has errors of its own."""
     ssl = sys.modules.get("ssl") if encrypted else None
     if ssl is None:
         return would_block()
@@ -370,7 +372,7 @@ def _wants(encrypted: bool, reads: bool):
 
 
 def _ready(sock, sends: bool) -> bool:
-    """True if the kernel would not let the socket wait now."""
+    """True if the kernel would not make the socket wait now."""
     poll = select.poll()
     poll.register(_fileno(sock), select.POLLOUT if sends else select.POLLIN)
     return bool(poll.poll(0))

@@ -1,7 +1,7 @@
-"""What the agent does when a step is reached, and which of the faults that last meets an operation.
+"""Carries out a step when it is reached, and finds the lasting fault that applies to an operation.
 
-A crash lets no other thread run between its receipt and its end, as far as the interpreter allows:
-everything is prepared before the tool is asked, and none of the calls used gives up the interpreter.
+In a crash, no other thread runs between the receipt and the end, as far as the interpreter allows: everything is
+prepared before the tool is asked, and no call after that releases the interpreter.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from undermine_agent.faults.table import MAPPED
 from undermine_agent.interpreter import fast, forks, native
 
 SIGKILL, SIGUSR1 = 9, 10
-# ENOSPC is for what needs space; other disk errors for what reaches the device; closing always works, and mapped
-# memory has no way to answer.
+# ENOSPC applies to operations that need space, other disk errors to those that reach the device. Closing always
+# works, and mapped memory cannot report an error.
 _NEEDS_SPACE = frozenset({"file.write", "file.create", "file.mkdir", "db.write", "db.commit"})
 _NEVER_LASTING = frozenset({"file.close", "file.stat", "net.close", *MAPPED})
-# Something of our own is in force: connections that are held or lose what they carry.
+# Marks that connections are impaired by this agent itself.
 IMPAIRMENTS = {"step": -1, "kind": "impairments"}
 
 _kill, _killpg, _getpid, _getpgid, _strerror = os.kill, os.killpg, os.getpid, os.getpgid, os.strerror
 
 
 def make_error(name: str, subject):
-    """The exception that the operating system's answer becomes in Python, or in the library that the subject is of."""
+    """The exception for an error of the operating system: an OSError, or one of the subject's library."""
     own = getattr(subject, "error", None)
     if own is not None:
         return own(name)
@@ -37,7 +37,7 @@ def make_error(name: str, subject):
 
 
 def error_of(entries, op: str, subject) -> str:
-    """The name of the error by which a lasting fault answers this operation, or nothing."""
+    """The name of the error with which a lasting fault answers this operation, or ""."""
     if op in _NEVER_LASTING:
         return ""
     for entry in entries:
@@ -51,14 +51,14 @@ def error_of(entries, op: str, subject) -> str:
 
 
 def silenced_by(entries, op: str, subject) -> bool:
-    """True if a silent partition keeps what is sent or received by this operation."""
+    """True if a silent partition withholds the bytes of this operation."""
     return any(
         entry.get("kind") == "partition" and entry["loss"] == "silent" and cuts(entry, op, subject) for entry in entries
     )
 
 
 def cuts(entry, op: str, subject) -> bool:
-    """True if this partition meets this operation. Connecting needs both directions."""
+    """True if this partition applies to this operation. Connecting needs both directions."""
     if not subject.target.startswith("peer:") or subject.target[5:] not in entry["peers"]:
         return False
     if op == "net.connect":
@@ -79,12 +79,12 @@ def _hit_by_error(entry, op: str, subject) -> bool:
 
 
 def resource_of(subject) -> str:
-    """What the subject is part of: the raw path, also of a statement's database."""
+    """The raw name of the file that the subject is part of; for a statement, its database."""
     return getattr(subject, "path", subject.resource)
 
 
 class Lasting(fast.base("Lasting", object)):  # type: ignore[misc]
-    """The faults in force, kept up to date by the generation in the shared state."""
+    """The lasting faults in force, kept up to date by the generation number in the shared state."""
 
     def __init__(self, state, link):
         self.state = state
@@ -103,7 +103,7 @@ class Lasting(fast.base("Lasting", object)):  # type: ignore[misc]
             self.entries = (*(entries or ()), *(entry for entry in self.entries if entry is IMPAIRMENTS))
 
     def refresh(self) -> None:
-        """Ask the tool if something changed. The agent must be at work in this thread."""
+        """Ask the tool if the generation changed. The agent must be at work in this thread."""
         generation = self.state.generation
         if generation == self.generation:
             return
@@ -131,7 +131,7 @@ class Lasting(fast.base("Lasting", object)):  # type: ignore[misc]
 
 
 class Injector:
-    """Claims steps and carries out what the tool agrees to."""
+    """Claims steps, and carries out those that the tool grants."""
 
     def __init__(self, agent):
         self.agent = agent
@@ -140,11 +140,11 @@ class Injector:
         self.cgroup = agent.config.get("cgroup", "")
 
     def before(self, call) -> None:
-        """Decide about an operation that is about to be done; sets what is to happen on the call."""
+        """Decide about an operation before it; sets `error` or `change` of the call."""
         agent, lasting = self.agent, self.agent.lasting
         for part in agent.table.reached(call.operation.before, call) if call.operation.before else ():
             self._claim(part, call, "before")
-        lasting.refresh()  # a claim may have begun or ended what lasts
+        lasting.refresh()  # a claim may have started or ended a lasting fault
         if call.error is None and lasting.entries:
             name = lasting.error_of(call.operation.name, call.subject)
             if name:
@@ -153,7 +153,7 @@ class Injector:
                 call.change = agent.impairments.change_for(call.operation, call.subject)
 
     def after(self, call) -> None:
-        """Decide about an operation that was done."""
+        """Decide about an operation after it."""
         for part in self.agent.table.reached(call.operation.after, call):
             self._claim(part, call, "after")
 
@@ -182,7 +182,7 @@ class Injector:
             self._die()
 
     def _agreed(self, part, call) -> bool:
-        """Ask the tool; false also if it does the thing itself."""
+        """Claim the step; false also if the tool carries it out itself."""
         answer = self.agent.link.ask(self.agent.claim_of(part.step.index, part.claimed_as, call))
         return isinstance(answer, dict) and answer.get("type") == "go" and not answer.get("external")
 
@@ -195,7 +195,7 @@ class Injector:
         self.agent.writer.receipt(call.cursor, call.seq, monotonic_ns(), step.index, 0, *receipt)
 
     def _delay(self, step, call, receipt, place: str) -> None:
-        """Delay the thread now or, where the operation alone is to wait, let the operation do it."""
+        """Delay the thread now or, in mode `operation`, let only the operation wait."""
         name = call.operation.name
         delay = Delay(self.agent, step.index, call, float(step.fault.get("delay_s", 0)), receipt)
         if step.fault.get("mode") != "operation" or name.startswith("file."):

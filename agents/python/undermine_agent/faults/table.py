@@ -1,6 +1,6 @@
 """The table of steps, and the shared state that says which of them are armed. Decides; never acts.
 
-Steps are compiled to tuples per operation, so that an operation nobody asks about costs one look at an empty tuple.
+Steps are compiled to one tuple per operation, so that an operation without steps costs one look at an empty tuple.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ SLOT_SIZE, SLOT_TEXT = 128, 6
 ABSENT = 0xFFFF
 _READS_MAX = 1000
 _KEYS = {"op", "loc", "node", "role", "target", "stack"}
-# Where a condition on variables is looked at, unless it names the operation.
+# The operations at which a condition on variables is checked, unless the trigger names one.
 _SENDS, _RECEIVES = ("net.send", "msg.send"), ("net.recv", "msg.recv")
-# Injector that act on the data's way, so that they come before the operation whatever was asked for; and where they can.
+# The operations at which `corrupt` and `drop` work. These faults always act before the operation, since they act on
+# its data.
 _CORRUPTIBLE = (
     "file.read", "file.write", "file.map_read", "file.map_write", "net.send", "net.recv", "msg.send", "msg.recv"
 )  # fmt: skip
 _DROPPABLE = ("net.send", "net.recv", "msg.send", "msg.recv", "db.read", "db.write", "db.commit")
-# Accesses to the memory that a file is mapped to: the system has no error to answer them with.
+# Accesses to the memory of a mapped file: the system has no way to report an error for them.
 MAPPED = ("file.map_read", "file.map_write")
 
 OPERATIONS = (
@@ -43,12 +44,12 @@ OBSERVED = (
 
 
 def slot_of(caller: int, called: int) -> int:
-    """Where a connection between two ports has its place: for one caller each called port has another."""
+    """The slot of a connection between two ports. One caller has a different slot for each called port."""
     return caller + called * 40503 & PORTS - 1
 
 
 class Operation:
-    """One kind of operation, and the parts of triggers that may match it."""
+    """One kind of operation, and the trigger parts that may match it."""
 
     __slots__ = ("name", "matchable", "before", "after")
 
@@ -72,7 +73,7 @@ class Step:
         self.fault = fault
         self.kind = fault.get("fault", "")
         self.capability = "delay-operation" if _is_slow_operation(fault) else self.kind
-        # A hold is met where the fault that it stands for would be.
+        # A hold occurs at the operations at which the fault that it replaces would.
         self.like = fault.get("of") or self.capability
 
 
@@ -81,9 +82,10 @@ def _is_slow_operation(fault: dict) -> bool:
 
 
 class TriggerPart:
-    """One occurrence that a trigger waits for: the first or second of a step's start (`second`) or of its end (`until`).
+    """One occurrence that a trigger waits for: the first or second of a step's start or of its end.
 
-    `late` parts are counted by the fault itself, once it knows that there is something to act upon.
+    `claimed_as` is its name in a claim: `second` for the step's start, `until` for its end. A `late` part is counted by
+    the fault itself, once there is something to act on.
     """
 
     __slots__ = (
@@ -110,7 +112,7 @@ class TriggerPart:
         self.first_at = self.at + (2 if claimed_as == "until" else 1)
 
     def place_at(self, operation: Operation) -> str:
-        """Before or after this operation, or nothing if it is not looked at there."""
+        """Check this part before or after this operation? "" if not at all."""
         name = operation.name
         if not operation.matchable or self.op not in (None, name):
             return ""
@@ -127,7 +129,7 @@ class TriggerPart:
         return self.place
 
     def reached(self, state, call) -> bool:
-        """Count one occurrence; true if it is the one."""
+        """Count one occurrence; true if it is the one to claim."""
         view = state.view
         if view[self.at] != self.wanted:
             return False
@@ -146,7 +148,7 @@ class TriggerPart:
         )
 
     def _point(self, call) -> tuple:
-        """The values of the kept keys. Node and role are those of the match: they were compared when it was compiled."""
+        """The values of the kept keys. Node and role come from the match: they were compared when it was compiled."""
         return tuple(
             call.operation.name if key == "op"
             else call.stack.loc if key == "loc"
@@ -158,7 +160,7 @@ class TriggerPart:
 
 
 class State:
-    """The file that the tool and all agents of a run share."""
+    """The state file that the tool and all agents of a run share."""
 
     def __init__(self, view: memoryview):
         if len(view) < STEPS or bytes(view[:4]) != b"UMS2":
@@ -175,27 +177,27 @@ class State:
         return self.view[HEALED] == 1
 
     def over(self, step: int) -> bool:
-        """True if what this step began has ended: its `until` was reached, or everything is healed."""
+        """True if the effect of this step has ended: its `until` was reached, or everything is healed."""
         view = self.view
         return view[HEALED] == 1 or view[STEPS + STEP_SIZE * step] == OVER
 
     def caller_at(self, slot: int, port: int) -> int:
-        """One more than the index of the node whose connection from this port has this slot, or 0."""
+        """One plus the index of the node whose connection from this port has this slot; 0 if unknown."""
         ports, view = self.words[4], self.view
         if not ports or not view[ports + slot]:
             return 0
-        told = ports + PORTS + 2 * slot
-        return view[ports + slot] if view[told] | view[told + 1] << 8 == port else 0
+        port_at = ports + PORTS + 2 * slot
+        return view[ports + slot] if view[port_at] | view[port_at + 1] << 8 == port else 0
 
     def put_caller_at(self, slot: int, port: int, number: int) -> None:
         ports, view = self.words[4], self.view
         if ports:
-            told = ports + PORTS + 2 * slot
-            view[told], view[told + 1] = port & 0xFF, port >> 8
+            port_at = ports + PORTS + 2 * slot
+            view[port_at], view[port_at + 1] = port & 0xFF, port >> 8
             view[ports + slot] = number
 
     def text(self, slot: int):
-        """What was published in a slot: read until no writer came between; None if absent."""
+        """The text published in a slot; None if absent. Reads again if a writer interfered."""
         start = self.words[5] + SLOT_SIZE * slot
         words, view, at = self.words, self.view, start // 4
         for _ in range(_READS_MAX):
@@ -207,7 +209,7 @@ class State:
         return None
 
     def publish(self, slot: int, text) -> None:
-        """Write a slot; one writer at a time. None: absent."""
+        """Write a slot; one writer at a time. None means absent."""
         start = self.words[5] + SLOT_SIZE * slot
         words, view, at = self.words, self.view, start // 4
         data = b"" if text is None else text.encode("utf-8", "backslashreplace")
@@ -228,7 +230,7 @@ class State:
 
 
 def compare(left, how: str, right) -> bool:
-    """Two texts, as numbers where both are; None is absent: equal to nothing but itself."""
+    """Compare two texts, as numbers if both are numbers. None means absent and equals only itself."""
     if left is not None and right is not None:
         numbers = _number(left), _number(right)
         if None not in numbers:
@@ -276,7 +278,7 @@ class Table:
         self._add_pair(step, "second", description)
 
     def _add_pair(self, step: Step, claimed_as: str, pair: dict) -> None:
-        """The second part is looked at first, so that one occurrence is never both."""
+        """The second part is checked first, so that one occurrence never counts for both."""
         needs_first = bool(pair.get("first"))
         for name in ("second", "first"):
             if pair.get(name):
@@ -287,7 +289,7 @@ class Table:
         if any(match.get(key, value) != value for key, value in self.here.items()):
             return
         if not _KEYS.issuperset(match) or not _KEYS.issuperset(part.keys):
-            return  # a key this agent does not know can never be equal
+            return  # a key that this agent doesn't know can never be equal
         part.match = {**match, **self.here}
         self.parts.append(part)
         for operation in self.operations.values():
@@ -296,7 +298,7 @@ class Table:
                 setattr(operation, place, (*getattr(operation, place), part))
 
     def without(self, name: str, *capabilities: str) -> Operation:
-        """This operation where such faults cannot be carried out: there it does not count for their steps."""
+        """A copy of this operation for callers that cannot carry out these faults: it doesn't count for their steps."""
         whole, rest = self.operations[name], Operation(name, True)
         for place in ("before", "after"):
             parts = [part for part in getattr(whole, place) if not _acts_by(part, capabilities)]
@@ -304,19 +306,19 @@ class Table:
         return rest
 
     def look_first(self, watcher) -> None:
-        """Put something before all parts where variables are read; its `reached` is called as theirs are."""
+        """Put a watcher before all parts at operations where variables are checked. It has a `reached` of its own."""
         for names, place in ((_SENDS, "before"), (_RECEIVES, "after")):
             for name in names:
                 operation = self.operations[name]
                 setattr(operation, place, (watcher, *getattr(operation, place)))
 
     def reset_counts(self) -> None:
-        """In a forked child: occurrences are counted in each process."""
+        """In a forked child: every process counts its own occurrences."""
         for part in self.parts:
             part.counter = count(1)
 
     def reached(self, parts, call) -> list:
-        """Count one occurrence; returns the parts that are to be claimed now."""
+        """Count one occurrence; return the parts to claim now."""
         state = self.state
         found: list = []
         if state.healed:

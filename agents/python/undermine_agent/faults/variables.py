@@ -1,7 +1,7 @@
-"""Reads the variables of the node that triggers ask about, and publishes those that changed to the shared state.
+"""Reads the variables of the node that triggers use, and publishes changed values to the shared state.
 
-A variable is found by a path: a module, then a name of it or the newest living instance of a class of it, then
-attributes and keys. Whatever goes wrong on the way, also in code of the target, makes the variable absent.
+A path finds a variable: a module, then a name in it or the newest living instance of a class in it, then attributes
+and keys. If anything fails on the way, also in the target's code, the variable is absent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ABSENT = object()
 
 
 class Variables:
-    """The variables of this node. In the table it stands before all parts, so that they see what is true now."""
+    """The variables of this node. The table checks it before all trigger parts, so that they see current values."""
 
     def __init__(self, descriptions):
         self.lock = _thread.allocate_lock()
@@ -33,12 +33,12 @@ class Variables:
             self.mine.append(Variable(int(description["slot"]), root, accesses))
 
     def install(self, imports) -> None:
-        """Watch the classes that paths start at from the moment their modules are there."""
+        """Watch the classes at which paths start, from the moment their modules are imported."""
         for root in self.roots.values():
             imports.add(root.module, root.arrived)
 
     def reached(self, state, call) -> bool:
-        """Publish what changed. Called with the agent at work, so that hooks below do nothing."""
+        """Publish changed values. Called while the agent is at work, so that hooks do nothing meanwhile."""
         with self.lock:
             for variable in self.mine:
                 text = text_of(variable.read())
@@ -52,13 +52,13 @@ class Variables:
 
 
 class Variable:
-    """A slot, where its path starts and the accesses behind that."""
+    """A slot, the root of its path and the accesses that follow."""
 
     def __init__(self, slot: int, root: Root, accesses):
         self.slot = slot
         self.root = root
         self.accesses = accesses
-        self.published: object = _ABSENT  # nothing yet, not even that it is absent
+        self.published: object = _ABSENT  # nothing published yet, not even that it is absent
 
     def read(self):
         """The value, or `_ABSENT`."""
@@ -72,7 +72,7 @@ class Variable:
 
 
 class Root:
-    """A name of a module. If it is a class, its instances are remembered, never kept alive."""
+    """A name in a module. If it is a class, its instances are remembered, but never kept alive."""
 
     def __init__(self, module: str, name: str):
         self.module = module
@@ -106,7 +106,7 @@ class Root:
             on_class(cls, "__init__", self._hook)
 
     def _hook(self, original):
-        """Remember each instance as it begins. `object.__init__` takes no arguments that `__new__` has taken."""
+        """Remember each new instance. `object.__init__` rejects arguments that `__new__` has taken."""
         note = self._note
         nothing = original is object.__init__ and self.cls.__new__ is not object.__new__
 
@@ -126,7 +126,7 @@ class Root:
 
 
 def parse(path: str):
-    """`name.attribute[key]`: the name, and a function for each step behind it."""
+    """Parse `name.attribute[key]`: return the name and a function for each access that follows."""
     name, at = _word(path, 0)
     accesses = []
     while at < len(path):
@@ -154,7 +154,7 @@ def _attribute(name: str):
 
 
 def _item(key: str):
-    """A key as text; where there is none such, as a number."""
+    """Look up a key as text; if there is none, as a number."""
 
     def access(value):
         try:
@@ -166,7 +166,7 @@ def _item(key: str):
 
 
 def find_module(name: str):
-    """An imported module; the one that was run by `-m` or as a script is known by the name it has when imported."""
+    """An imported module. The one that runs by `-m` or as a script is found by its import name."""
     main = sys.modules.get("__main__")
     if main is not None and module_name(main.__dict__) == name:
         return main
@@ -174,7 +174,7 @@ def find_module(name: str):
 
 
 def existing(cls: type) -> list:
-    """Instances made before they were watched, as far as the garbage collector knows them."""
+    """Instances created before their class was watched, as far as the garbage collector knows them."""
     import gc
 
     kinds, found = [cls], []
@@ -190,7 +190,7 @@ def existing(cls: type) -> list:
 
 
 def text_of(value):
-    """The text of a plain value, short enough for a slot; None for all else."""
+    """The text of a plain value, short enough for a slot; None for any other value."""
     if value is None or value is True or value is False:
         text = str(value)
     elif isinstance(value, str):

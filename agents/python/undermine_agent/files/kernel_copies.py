@@ -1,4 +1,4 @@
-"""Hooks of what moves bytes without a buffer of its own: copies within the kernel, and lists of buffers."""
+"""Hooks of calls that move bytes without a single buffer: copies inside the kernel, and lists of buffers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def install(agent) -> None:
 
 
 def _hook(agent, name, op, position, size_of, measure) -> None:
-    """One function of `os`; `position` is that of the descriptor that counts."""
+    """Hook one function of `os`; `position` is that of the descriptor that counts."""
     if not hasattr(os, name):
         return
     operation, fds = agent.operations[op], agent.paths.fds
@@ -44,7 +44,7 @@ def _hook(agent, name, op, position, size_of, measure) -> None:
 
 
 def _hook_sendfile(agent) -> None:
-    """`os.sendfile`, to a file or to a socket."""
+    """Hook `os.sendfile`, to a file or to a socket."""
     writing, sending, fds = agent.operations["file.write"], agent.operations["net.send"], agent.paths.fds
 
     def make(original):
@@ -67,7 +67,7 @@ def _hook_sendfile(agent) -> None:
 
 
 def _socket_at(agent, fd):
-    """The socket with this descriptor, if it is one."""
+    """The socket with this descriptor; None if it isn't one."""
     try:
         return agent.peers.by_descriptor(fd) if _fstat(fd).st_mode & _FORMAT == _IS_SOCKET else None
     except (OSError, TypeError):
@@ -75,7 +75,7 @@ def _socket_at(agent, fd):
 
 
 def _send_piece(agent, operation, subject, sock, original, args):
-    """A piece of a file. Where somebody has to decide about it, its bytes are sent as others are."""
+    """Send a piece of a file. If a fault may apply, read its bytes and send them by `send`."""
     from undermine_agent.net import sockets
 
     def copy(sock):
@@ -104,7 +104,7 @@ def _position(fd: int) -> int:
 
 
 def _content(agent, fd: int, offset: int, size: int) -> bytes:
-    """Bytes of a file, read without being seen."""
+    """Bytes of a file, read without an event."""
     state = agent.thread_state()
     busy, state.busy = state.busy, True
     try:
@@ -116,7 +116,7 @@ def _content(agent, fd: int, offset: int, size: int) -> bytes:
 
 
 def install_socket(agent, socket) -> None:
-    """`socket.sendfile`: a file that the kernel copies to a socket, as a whole."""
+    """Hook `socket.sendfile`: the kernel copies a whole file to a socket."""
     operation = agent.operations["net.send"]
 
     def make(original):
@@ -157,7 +157,7 @@ def _descriptor(file) -> int:
 
 
 def _total(args) -> int:
-    """Of the buffers behind the descriptor."""
+    """The total size of the buffers after the descriptor."""
     return total_length(args[1:])
 
 

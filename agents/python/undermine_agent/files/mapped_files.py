@@ -1,10 +1,10 @@
 """Hooks of mapped files: slices, items and methods of `mmap.mmap` read and write the file below.
 
-They are operations of their own: an access to memory has no error to return (a page that cannot be had or stored
-kills the process), so none is ever raised here; `flush` and `resize` call the system and can fail.
+They are operations of their own. A memory access cannot return an error (a page that cannot be read or stored kills
+the process), so none is ever raised here; `flush` and `resize` call the system and can fail.
 
-The type stays what it is: its special methods are replaced in place. What reaches the memory through the buffer
-protocol (a `memoryview`, `struct.pack_into`) is not seen.
+The type stays the same: its special methods are replaced in place. Accesses through the buffer protocol (a
+`memoryview`, `struct.pack_into`) are not seen.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def install(agent, mmap) -> None:
 
 
 def _learn(agent, cls, files) -> None:
-    """Which file was mapped: asked when the object is made, since it tells nobody afterwards."""
+    """Remember which file was mapped when the object is created: it cannot be asked afterwards."""
     original, fds = cls.__init__, agent.paths.fds
 
     def __init__(self, *args, **options):
@@ -103,7 +103,7 @@ def _closing(agent, files):
 
 
 def _extent(mapped, key) -> int:
-    """How many bytes a key means."""
+    """The number of bytes that a key covers."""
     try:
         return len(range(*key.indices(len(mapped)))) if isinstance(key, slice) else 1
     except (TypeError, ValueError):

@@ -1,8 +1,8 @@
-"""Hooks of pipes: what one end is given comes out at the other, often in another process.
+"""Hooks of pipes: bytes written to one end come out at the other, often in another process.
 
-An end is known by the number of its inode, which is the same in every process that has it. Both ends of a pipe have one
-number; those of a pair of sockets have two, which is said when the pair is made (of other local sockets it is not known).
-Descriptors are looked at again each time: who closed one, in whatever way, may have something else by the same number.
+An end is identified by its inode number, which is the same in every process that has it. Both ends of a pipe share
+one number. The ends of a socket pair have two, which are noted when the pair is created; for other local sockets the
+other end is unknown. Descriptors are checked again at each use: after a close, the same number may lead elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _getsockname.argtypes = (native._Int, native._Pointer, native._Pointer)
 
 
 class Pipes:
-    """The descriptors that lead to pipes of the target: `known` is looked up at every read and write."""
+    """The descriptors of the target's pipes. Every read and write looks them up in `known`."""
 
     def __init__(self, agent):
         self.agent = agent
@@ -40,7 +40,7 @@ class Pipes:
                 self.known[fd] = subject
 
     def of(self, fd):
-        """The subject of a descriptor if it still leads to a known pipe."""
+        """The subject of a descriptor, if it still leads to a known pipe."""
         subject = self.known.get(fd)
         if subject is not None and not is_end(fd, subject):
             self.known.pop(fd, None)
@@ -48,12 +48,12 @@ class Pipes:
         return subject
 
     def through(self, operation, subject, fd, size, measure, original, args):
-        """A read or write of a descriptor that leads to a pipe."""
+        """Read or write a descriptor that leads to a pipe."""
         do = self.agent.perform if os.get_blocking(fd) else partly(self.agent)
         return do(operation, subject, size, measure, original, *args)
 
     def pair(self, one: int, other: int) -> None:
-        """Two ends that lead to each other."""
+        """Note two ends that lead to each other."""
         ends = end_of(one), end_of(other)
         if None not in ends:
             for source, goal in (ends, ends[::-1]):
@@ -61,7 +61,7 @@ class Pipes:
 
 
 def end_of(fd):
-    """The end of a pipe or of a pair of local sockets; None for all else."""
+    """The subject of an end of a pipe or local socket pair; None for anything else."""
     try:
         found = _fstat(fd)
     except (OSError, TypeError):  # closed
@@ -88,7 +88,7 @@ class _Two(_ctypes.Array):
 
 
 def _is_local(fd: int) -> bool:
-    """Whether a socket is a Unix one. Asked without making an object of it, which might change it."""
+    """Is this a Unix socket? Creates no socket object, which might change the descriptor."""
     address, size = _Two(), _Two()
     size[0] = 4
     failed = _getsockname(fd, _ctypes.addressof(address), _ctypes.addressof(size))
@@ -96,7 +96,7 @@ def _is_local(fd: int) -> bool:
 
 
 def partly(agent):
-    """As `agent.perform`, for what does not wait: a call that would have to wait leaves no trace, but for `sendall`."""
+    """Like `agent.perform`, for non-blocking calls: one that would have to wait leaves no event, except `sendall`."""
 
     def perform(operation, subject, size, measure, original, *args, **options):
         begun, error, result = monotonic_ns(), None, None
@@ -106,7 +106,7 @@ def partly(agent):
             if measure is not None and isinstance(raised, (BlockingIOError, InterruptedError)):
                 raise
             error = raised
-        if error is not None or result is not None or measure is None:  # raw files say so by None
+        if error is not None or result is not None or measure is None:  # raw files return None then
             call = agent.enter(operation, subject, size, begun)
             if call is not None:
                 agent.leave(call, measure(result) if measure is not None and error is None else 0, error)
@@ -121,7 +121,7 @@ def partly(agent):
 
 
 def install(agent) -> None:
-    """`os.pipe`, where the target's own code asks for one. The reads and writes are hooked with those of files."""
+    """Hook `os.pipe`, for pipes of the target's own code. Reads and writes are hooked with those of files."""
     pipes, is_own = agent.pipes, own_caller(agent)
 
     def make(original):
@@ -139,7 +139,7 @@ def install(agent) -> None:
 
 
 def install_pairs(agent, socket) -> None:
-    """Pairs of sockets that the target's own code makes. The methods of sockets are not hooked before the first one."""
+    """Hook socket pairs of the target's own code. The first pair hooks the methods of sockets."""
     is_own, ends, pipes = own_caller(agent), WeakTable(), agent.pipes
     hooked: list = []
 
@@ -173,7 +173,7 @@ def _hook_sockets(agent, cls, ends) -> None:
 
 
 def _moving(agent, ends, operation, size_of, measure, flags_at=0):
-    """A method of a socket that is an end. Who only peeks (the flags are the argument at this place) receives nothing."""
+    """A method of a socket that is an end. A peek (see the flags at `flags_at`) receives nothing."""
     known, at_once = ends.known, partly(agent)
 
     def make(original):
@@ -207,12 +207,12 @@ def _size_to_send(data=b"", *args) -> int:
 
 
 def install_connections(agent, connection) -> None:
-    """`multiprocessing.connection`: one message is one event, whoever sends or receives it."""
+    """Hook `multiprocessing.connection`: each message is one event, whoever sends or receives it."""
     cls, ends, pipes = connection.Connection, WeakTable(), agent.pipes
     write, read = agent.operations["pipe.write"], agent.operations["pipe.read"]
 
     def subject_of(owner):
-        """None where the target reads and writes the descriptor itself: that is seen there."""
+        """None if the target reads and writes the descriptor itself: the events are recorded there."""
         if agent.off or pipes.of(owner._handle) is not None:
             return None
         subject = ends.get(owner)
@@ -255,6 +255,6 @@ def install_connections(agent, connection) -> None:
 
 
 def _message_size(received) -> int:
-    """With the header that came before it."""
+    """The size of a message including its header."""
     size = received.getbuffer().nbytes
     return size + (_HEADER if size <= _LONG else _LONG_HEADER)

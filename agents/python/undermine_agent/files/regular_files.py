@@ -1,7 +1,7 @@
 """Hooks of files: the functions of `os`, `open`, and the raw layer below Python's buffers.
 
-The buffered and text layers call the raw one by name, so one raw read or write is one operation, at the moment
-where the device would answer. Files outside the configured folders pass with one look-up.
+The buffered and text layers call the raw one by name. So one raw read or write is one operation, at the moment when
+the device would answer. Files outside the configured folders pass with one look-up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from undermine_agent.patching.patch import on_module, on_slot, on_type
 _CREATING, _EXCLUSIVE = os.O_CREAT, os.O_EXCL
 
 
-# Where the same functions read and write pipes.
+# The operations when the same functions read and write pipes.
 _PIPED = {"file.read": "pipe.read", "file.write": "pipe.write"}
 
 
@@ -49,7 +49,7 @@ def _exists(agent, path, dir_fd=None, stat=os.stat) -> bool:
 
 
 def _is_importing(frame=sys._getframe) -> bool:
-    """True if the import system called: what it opens is not the target's doing."""
+    """True if the import system called: the files it opens are not the target's doing."""
     caller = frame()
     while caller is not None and caller.f_code.co_filename.startswith(AGENT_DIR):
         caller = caller.f_back
@@ -57,7 +57,7 @@ def _is_importing(frame=sys._getframe) -> bool:
 
 
 def _opened(agent, operation, subject, filename, nested, do, undo, fd_of):
-    """Open a file that counts; what was opened before an injected error is closed again."""
+    """Open a file that counts. If an error is injected afterwards, the file is closed again."""
     call = agent.enter(operation, subject)
     if call is None:
         return do()
@@ -148,7 +148,7 @@ def _hook_os_open(agent) -> None:
 
 
 def _hook_raw_open(agent) -> None:
-    """`io.FileIO(path)` itself. Within `open` the agent is at work already."""
+    """Hook `io.FileIO(path)` itself. Inside `open` the agent is already at work."""
     raw = _io.FileIO
     fds, fileno, close = agent.paths.fds, raw.fileno, raw.close
     plain, create = agent.operations["file.open"], agent.operations["file.create"]
@@ -186,14 +186,14 @@ _NONE: dict = {}
 
 
 def _pipes_for(agent, op):
-    """The pipes that an operation on files may meet, none if they are not observed, and what it is there."""
+    """The known pipes that an operation on files may reach (none if unobserved), and its operation there."""
     if agent.pipes is None or op not in _PIPED:
         return _NONE, agent.operations[op]
     return agent.pipes.known, agent.operations[_PIPED[op]]
 
 
 def _hook_raw_layer(agent) -> None:
-    """The methods of FileIO. A closed or broken object is left to the original to complain about."""
+    """Hook the methods of FileIO. The original reports a closed or broken object."""
     raw = _io.FileIO
     fds, perform, pipes = agent.paths.fds, agent.perform, agent.pipes
     fileno = raw.fileno
@@ -252,7 +252,7 @@ def _hook_raw_layer(agent) -> None:
 
 
 def _closed(agent, operation, subject, fd, do):
-    """Close a descriptor. It is given up even where the answer is an error, as on a real device."""
+    """Close a descriptor. It is released even if an error is raised, as on a real device."""
     call = agent.enter(operation, subject)
     error = agent.refuse(call) if call is not None and call.error is not None else None
     agent.paths.fds.pop(fd, None)
@@ -288,7 +288,7 @@ def _length(args) -> int:
 
 
 def total_length(args) -> int:
-    """Of the parts in the first argument, unless looking at them would use them up."""
+    """The total size of the parts in the first argument; 0 if looking at them would consume them."""
     if not args or type(args[0]) not in (list, tuple):
         return 0
     try:
@@ -301,7 +301,7 @@ _SIZES = {fast.NOTHING: _nothing, fast.NUMBER: _number_asked, fast.LENGTH: _leng
 
 
 def _hook_descriptors(agent) -> None:
-    """Functions of `os` whose first argument is a descriptor."""
+    """Hook functions of `os` whose first argument is a descriptor."""
     fds, perform, pipes = agent.paths.fds, agent.perform, agent.pipes
 
     def hook(name, op, size, measure):
@@ -377,7 +377,7 @@ def _hook_descriptors(agent) -> None:
         return dup
 
     def follow(fd, copy) -> None:
-        """The copy of a descriptor leads to the same file, if it is one that counts."""
+        """The copy of a descriptor leads to the same file."""
         if fd in fds:
             fds[copy] = fds[fd]
         elif fds:
@@ -392,7 +392,7 @@ def _hook_descriptors(agent) -> None:
 
 
 def _hook_paths(agent) -> None:
-    """Functions of `os` whose first argument is a path."""
+    """Hook functions of `os` whose first argument is a path."""
     enter, carry_out = agent.enter, agent.carry_out
 
     def hook(name, op):
@@ -431,7 +431,7 @@ def _hook_paths(agent) -> None:
 
 
 def _hook_access(agent) -> None:
-    """`os.access` raises nothing: whatever goes wrong, it says no."""
+    """Hook `os.access`, which raises nothing: after an injected error it returns False."""
     operation = agent.operations["file.stat"]
 
     def make(original):
@@ -457,7 +457,7 @@ def _hook_access(agent) -> None:
 
 
 def _hook_links(agent) -> None:
-    """A link is a new name: it is created."""
+    """Hook links: a link is a new name, so it counts as created."""
     operation = agent.operations["file.create"]
 
     def hook(name, dir_fd):

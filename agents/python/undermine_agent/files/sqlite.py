@@ -1,6 +1,6 @@
 """Hooks of sqlite: one statement, fetch or commit is one operation on the database's file.
 
-SQLite does its own input and output, so the files below are not seen. Parameters are never looked at.
+SQLite does its own input and output, so the file operations below are not seen. Parameters are never looked at.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CACHE_MAX = 10_000
 _READS = frozenset(("SELECT", "VALUES", "PRAGMA", "EXPLAIN", "BEGIN", "SAVEPOINT", "ANALYZE"))
 _ENDS = frozenset(("COMMIT", "END", "ROLLBACK", "RELEASE"))
 _WRITES = frozenset(("INSERT", "UPDATE", "DELETE", "REPLACE"))
-# The word that stands before the first name of a table.
+# The words that come before the first name of a table.
 _BEFORE_TABLE = frozenset(("FROM", "INTO", "TABLE", "INDEX", "VIEW", "TRIGGER", "UPDATE", "PRAGMA"))
 _FILLERS = frozenset(("IF", "NOT", "EXISTS", "OR", "ABORT", "FAIL", "IGNORE", "REPLACE", "ROLLBACK", "ONLY"))
 _MESSAGES = {
@@ -38,7 +38,7 @@ def install(agent, sqlite) -> None:
 
 
 class Statement(Subject):
-    """What a statement acts on; an injected error is one of SQLite's own. Rolling back works on a broken disk, too."""
+    """The subject of a statement. Injected errors are SQLite's own. A rollback works on a broken disk, too."""
 
     __slots__ = ("op", "path", "make_error")
 
@@ -55,9 +55,10 @@ class Statement(Subject):
 
 
 class Databases:
-    """The databases that count, by connection, and the statements that were seen.
+    """The databases that count, by connection, and the statements seen so far.
 
-    Connections cannot be referred to weakly; each is entered anew when it is made, so an address used again is right.
+    Connections don't support weak references. Each is entered again when it is created, so a reused address is never
+    stale.
     """
 
     def __init__(self, agent, make_error):
@@ -74,7 +75,7 @@ class Databases:
             self.files[id(connection)] = file
 
     def statement(self, connection, text, command: str = ""):
-        """The subject of a statement, or None where the database does not count."""
+        """The subject of a statement; None if the database doesn't count."""
         file = self.files.get(id(connection)) if self.files else None
         if file is None or type(text) is not str:
             return None
@@ -96,7 +97,7 @@ class Databases:
 
 
 def _plain(path):
-    """The path of a database; of a URI, the path in it."""
+    """The path of a database; for a URI, the path in it."""
     if isinstance(path, int):
         return None
     try:
@@ -110,7 +111,7 @@ def _plain(path):
 
 
 def parse(text: str):
-    """The verb of a statement and the first table it names."""
+    """The verb of a statement and the first table that it names."""
     words = _words(text)
     verb = words[0].upper() if words else ""
     for number, word in enumerate(words):
@@ -182,7 +183,7 @@ def _in_transaction(connection) -> bool:
 
 
 def _hook_statements(agent, databases, cls, connection_of) -> None:
-    """Executing, by a cursor or by a connection, which makes a cursor and returns it."""
+    """Hook execution by a cursor, or by a connection, which creates a cursor and returns it."""
 
     def executing(command):
         def make(original):
@@ -228,5 +229,5 @@ def _hook_fetches(agent, databases, cls) -> None:
 def _connection(cursor):
     try:
         return cursor.connection
-    except Exception:  # a cursor whose beginning failed
+    except Exception:  # a cursor whose creation failed
         return None

@@ -7,7 +7,7 @@ from undermine_agent.interpreter import fast
 from undermine_agent.patching.observe import WeakTable, nothing, own_behind, own_caller, own_code
 from undermine_agent.patching.patch import on_class, on_type
 
-# The names of the functions that go on with a task; those of C types have none.
+# The names of the functions that continue a task; those of C types have none.
 _STEPS = frozenset((None, "task_wakeup", "__step", "__wakeup"))
 
 
@@ -21,14 +21,14 @@ class Callbacks(Handover):
 
 
 def install_loop(agent, base_events) -> None:
-    """Callbacks that an event loop is asked to run, the calls it hands to an executor, and the steps of tasks."""
+    """Hook the callbacks of an event loop, the calls that it gives to an executor, and the steps of tasks."""
     cls, handover = base_events.BaseEventLoop, Callbacks(agent)
     racing: dict = {}
     copy_context = base_events.events.contextvars.copy_context
     own, behind, find = own_caller(agent), own_behind(agent, "asyncio"), own_code(agent)
 
     def marking(original):
-        """Timers. One of these methods may call another, so the mark says that it was given already."""
+        """Hook timers. One of these methods may call another: a marked handle was already recorded."""
 
         def method(self, *args, **options):
             is_own = own()
@@ -41,7 +41,7 @@ def install_loop(agent, base_events) -> None:
         return method
 
     def make_soon(original):
-        """Also marks what becomes of a future's callback when the future is done."""
+        """Hook `call_soon`, which also runs the callbacks of a finished future."""
 
         def call_soon(self, callback, *args, context=None):
             subject = added(args[0], callback) if waiting and args else None
@@ -57,9 +57,10 @@ def install_loop(agent, base_events) -> None:
         return call_soon
 
     def make_threadsafe(original):
-        """The loop may run the callback before we have its handle: until then it is known by its context.
+        """Hook `call_soon_threadsafe`. Until its handle is known here, a callback is recognised by its context.
 
-        The handle would copy that itself. One that the program gives may be that of others, too: those are not told apart early.
+        The handle would copy the context itself. A context that the program passes may belong to several callbacks, so
+        those are not recognised early.
         """
 
         def call_soon_threadsafe(self, callback, *args, context=None):
@@ -92,12 +93,12 @@ def install_loop(agent, base_events) -> None:
 
 
 def is_step(callback) -> bool:
-    """True if a callback whose `__self__` is a task goes on with that task; it might be its `cancel`."""
+    """True if this callback of a task continues the task; it might be its `cancel`."""
     return getattr(callback, "__name__", None) in _STEPS
 
 
 def _running(agent, handover, racing):
-    """What the loop runs: a step of a task, or something that was given to it."""
+    """Hook the loop's `_run`: a step of a task, or a callback that was given to the loop."""
     known, steps = handover.marks.known, handover.steps.known
 
     def make(original):
@@ -131,9 +132,9 @@ def _running(agent, handover, racing):
 
 
 def _future_callbacks(agent, base_events, handover):
-    """Callbacks of asyncio's futures, until the loop is asked to run them: what is known, and how to find one of them.
+    """Hook callbacks of asyncio's futures. Return the pending ones, and a function that finds one of them.
 
-    For each future by function, which may have been added several times: it runs as often, in that order.
+    They are kept by future and function. A function may be added several times: it runs as often, in that order.
     """
     callbacks = WeakTable()
     own, find = own_caller(agent), own_code(agent)
@@ -154,7 +155,7 @@ def _future_callbacks(agent, base_events, handover):
         return add_done_callback
 
     def make_remove(original):
-        """Removes all that are equal to it: those that are left say which."""
+        """Hook the removal of all equal callbacks: those that are left show which were removed."""
 
         def remove_done_callback(self, fn, *args):
             count, given = original(self, fn, *args), callbacks.get(self)
@@ -176,7 +177,7 @@ def _future_callbacks(agent, base_events, handover):
 
 
 def install_readers(agent, selector_events) -> None:
-    """Callbacks for descriptors: each run is a taking of what was given once."""
+    """Hook callbacks for descriptors: each run takes what was given once."""
     cls, handover = selector_events.BaseSelectorEventLoop, agent.callbacks
     own, find = own_caller(agent), own_code(agent)
 
@@ -190,7 +191,7 @@ def install_readers(agent, selector_events) -> None:
                 original(self, fd, callback, *args)
                 try:
                     handle = self._selector.get_key(fd).data[index]
-                except (AttributeError, KeyError, TypeError):  # a selector with ways of its own
+                except (AttributeError, KeyError, TypeError):  # a selector of another kind
                     return
                 if handle is not None:
                     handover.marks.put(handle, subject)
@@ -200,7 +201,7 @@ def install_readers(agent, selector_events) -> None:
         return make
 
     def continuing(original):
-        """What the loop does at a socket for the task that awaits it (`loop.sock_recv`) is a step of that task."""
+        """Hook the loop's work at a socket (`loop.sock_recv`): it is a step of the task that awaits it."""
 
         def method(self, future, *args):
             subject = None if agent.off else _awaiting(handover.steps, future)
@@ -223,7 +224,7 @@ _AT_SOCKETS = (
 
 
 def _awaiting(steps: WeakTable, future):
-    """The subject of the task that awaits a future; None if it is not known."""
+    """The subject of the task that awaits a future; None if it isn't known."""
     for entry in getattr(future, "_callbacks", None) or ():
         subject = steps.get(getattr(entry[0], "__self__", None))
         if subject is not None and is_step(entry[0]):

@@ -1,7 +1,7 @@
-"""Hooks of pools and their futures: a call that is submitted, the worker that runs it, and the result that is set.
+"""Hooks of pools and their futures: submitting a call, running it in a worker, and setting its result.
 
 A call for another process is taken twice: by the thread that puts it into the pool's queue, and by the queue's own
-thread where it is written to the pipe. From there on its bytes lead to the process that runs it.
+thread when it writes it to the pipe. From there its bytes lead to the process that runs it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PENDING_MAX = 100_000
 
 
 def install_threads(agent, thread) -> None:
-    """`concurrent.futures.thread`."""
+    """Hook `concurrent.futures.thread`."""
     cls, handover = thread._WorkItem, Handover(agent)
     behind, find = own_behind(agent, "concurrent", "asyncio"), own_code(agent)
 
@@ -55,7 +55,7 @@ def install_threads(agent, thread) -> None:
 
 
 def install_processes(agent, process) -> None:
-    """`concurrent.futures.process`. The call's own dictionary goes with it from the work item to the queue."""
+    """Hook `concurrent.futures.process`. The call's dictionary goes with it from the work item to the queue."""
     handover = Handover(agent)
     pending: dict = {}
     behind, find = own_behind(agent, "concurrent", "asyncio"), own_code(agent)
@@ -85,7 +85,7 @@ def install_processes(agent, process) -> None:
 
 
 def install_callbacks(agent, base) -> None:
-    """`concurrent.futures._base`: callbacks of futures, run by whoever completes them."""
+    """Hook `concurrent.futures._base`: callbacks of futures, which the completing thread runs."""
     cls, handover = base.Future, Handover(agent)
     own, find = own_caller(agent), own_code(agent)
 
@@ -124,7 +124,7 @@ def install_callbacks(agent, base) -> None:
 
 
 def install_results(agent, pool) -> None:
-    """`multiprocessing.pool`: results, which its own thread sets."""
+    """Hook `multiprocessing.pool`: results, which the pool's own thread sets."""
     is_own, future = own_behind(agent, "multiprocessing"), by_address("future")
     waits = observed(agent, "future.wait", future, limit(0), is_own=is_own)
     sets = observed(agent, "future.set", future, is_own=lambda: not agent.off)
@@ -134,11 +134,11 @@ def install_results(agent, pool) -> None:
 
 
 def install_queues(agent, queues) -> None:
-    """`multiprocessing.queues`: an item waits in a buffer until the queue's own thread sends it."""
+    """Hook `multiprocessing.queues`: an item waits in a buffer until the queue's own thread sends it."""
     items = QueueItems(agent)
     for cls in (queues.Queue, queues.JoinableQueue, queues.SimpleQueue):
-        gives = cls is not queues.SimpleQueue  # which sends at once
-        for name, size_of in (("put", limit(2, "block")), ("put_nowait", at_once)):  # which calls `put`
+        gives = cls is not queues.SimpleQueue  # sends at once
+        for name, size_of in (("put", limit(2, "block")), ("put_nowait", at_once)):  # calls `put`
             if name in cls.__dict__:
                 on_class(cls, name, _putting(agent, items if gives and name == "put" else None, size_of))
         others = {"get": ("queue.get", limit(1, "block")), "get_nowait": ("queue.get", at_once), "join": "join"}
@@ -147,7 +147,7 @@ def install_queues(agent, queues) -> None:
 
 
 def _putting(agent, items, size_of):
-    """A queue's `put`. The call that a pool for processes puts is handed over, too."""
+    """Hook a queue's `put`. The call that a process pool puts is handed over, too."""
     operation, subject_of = agent.operations["queue.put"], by_address("queue")
     own = own_caller(agent)
     counts = own_or_by(agent, "concurrent.futures.process", "multiprocessing.queues")
@@ -187,7 +187,7 @@ def _hook_feeding(agent, items, cls) -> None:
 
 
 class _Feeding:
-    """The buffer of a queue as its thread sees it: what it takes out there it sends next."""
+    """A queue's buffer as its thread sees it: it sends next what it takes out here."""
 
     __slots__ = ("buffer", "items", "send_bytes", "subject")
 

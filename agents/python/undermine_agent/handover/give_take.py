@@ -1,8 +1,8 @@
-"""Recording that one part of the target gives something and another one takes it.
+"""Records that one part of the target gives something and another part takes it.
 
 Nothing that is handed over is wrapped: handles, work items and futures are marked by identity, and recognised where
-they run. Recorded where the target's own code gives, or where what a library gives is the target's own code; taken
-only where it was recorded as given.
+they run. A give is recorded if the target's own code gives, or if a library gives the target's own code. A take is
+recorded only if its give was.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from undermine_agent.patching.observe import WeakTable, unique
 
 
 def name_of(function) -> str:
-    """The name of a function; of what a partial calls; of the coroutine that a task's own step goes on with."""
+    """The name of a function; for a partial, of the function it calls; for a task's step, of the task's coroutine."""
     for _ in range(10):
         inner = getattr(function, "func", None)
         if inner is None or inner is function:
@@ -31,7 +31,7 @@ def name_of(function) -> str:
 
 
 def without_us(handle):
-    """In debug mode a handle or task knows the stack of who asked for it: our hook does not belong there."""
+    """Remove the agent's frames from the stack that a handle or task keeps in debug mode."""
     asked_by = getattr(handle, "_source_traceback", None)
     if isinstance(asked_by, list):
         while asked_by and asked_by[-1].filename.startswith(AGENT_DIR):
@@ -40,7 +40,7 @@ def without_us(handle):
 
 
 class Handover:
-    """Gives and takes, for one kind of thing."""
+    """Records gives and takes of one kind of thing."""
 
     def __init__(self, agent):
         self.agent = agent
@@ -53,9 +53,9 @@ class Handover:
         return subject
 
     def taken(self, subject, original, *args, **options):
-        """Do what was given: one operation, from taking it to its end.
+        """Run what was given: one operation, from the take to the end.
 
-        An exception that is kept keeps this frame: like the originals, the hooks let go of what they were called with.
+        A kept exception keeps this frame alive. So, like the originals, the hooks drop their arguments.
         """
         call = self.agent.enter(self.take_operation, subject)
         try:

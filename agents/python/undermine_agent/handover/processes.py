@@ -1,4 +1,4 @@
-"""Hooks of child processes: their start and the waits for them, where the target's own code asks for it."""
+"""Hooks of child processes: their start and the waits for them, if the target's own code asks for it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from undermine_agent.patching.observe import WeakTable, limit, measured_after, n
 from undermine_agent.patching.patch import on_class, on_module
 
 _SHELL = "sh"
-_SHELL_AT = 7  # among what `Popen._execute_child` takes behind the executable
+_SHELL_AT = 7  # among the arguments of `Popen._execute_child` after the executable
 
 
 def install(agent) -> None:
-    """The functions of `os`. A program that makes way for another has no end that could be recorded."""
+    """Hook the functions of `os`. The end of an `exec` cannot be recorded."""
     is_own = own_behind(agent, "os")
     for name in ("fork", "forkpty"):
         if hasattr(os, name):  # a server that forks for each request runs the target's code in its children
@@ -39,12 +39,12 @@ def install_subprocess(agent, subprocess) -> None:
         return subject
 
     def awaited(process, *args, **options):
-        """The program that is waited for; None if it has ended already."""
+        """The program that is waited for; None if it has already ended."""
         return None if process.returncode is not None else started.get(process) or command(process.args, {})
 
     # Not `__init__`: it counts the frames to its caller when it warns.
     def whole(op, subject_of, measure, size_of=nothing):
-        """One operation with all that it calls: communicating waits too."""
+        """Hook a method as one operation with everything it calls: communicating includes waiting."""
         return measured_after(agent, op, subject_of, measure, size_of, is_own, whole=True)
 
     on_class(cls, "_execute_child", whole("process.start", starting, lambda process: process.pid))
@@ -57,12 +57,12 @@ def _ended(process) -> int:
 
 
 def _pid_in(result) -> int:
-    """The pid comes first in whatever a wait returns."""
+    """The pid, which comes first in the result of every wait."""
     return result[0]
 
 
 def _forking(agent, name, is_own):
-    """The parent records the end, with the child's pid; the child has a file of its own by then."""
+    """Hook a fork: the parent records its end, with the child's pid; the child has its own event file by then."""
     operation, subject = agent.operations["process.start"], Subject(name, name)
 
     def make(original):
@@ -100,7 +100,7 @@ def _noted(agent, is_own):
 
 
 def command(args, options) -> Subject:
-    """What is started: a list of words, one word, or a line for a shell."""
+    """The name of the program: from a list of words, one word, or a shell's command line."""
     if options.get("shell"):
         return Subject(_SHELL, _SHELL)
     if isinstance(args, (str, bytes)) or hasattr(args, "__fspath__"):

@@ -1,4 +1,4 @@
-"""Hooks of queues of threads, and what all queues share: the items in them are handed over."""
+"""Hooks of thread queues, and the part that all queues share: items in them are handed over."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _frame = sys._getframe
 
 
 class QueueItems:
-    """The items in queues. An item is alive while it is in one, so its address is its own."""
+    """The items in queues. An item stays alive while it is in a queue, so its address identifies it."""
 
     def __init__(self, agent):
         self.handover = Handover(agent)
         self.queues = WeakTable()
-        """For each queue what is in it: by the address of the item what was given with it, the first given first."""
+        """queue -> address of an item -> subjects given with it, oldest first"""
 
     def put(self, owner, item):
-        """To be called before the item can be taken; returns what `withdraw` needs."""
+        """Record an item before it can be taken; return the arguments for `withdraw`."""
         pending, key = self.queues.get(owner), id(item)
         if pending is None:
             pending = self.queues.first(owner, {})
@@ -48,13 +48,13 @@ class QueueItems:
                 pending.pop(key, None)
 
     def got(self, owner, item) -> None:
-        """The item left its queue, whoever took it. What a queue's own methods call on it comes back here."""
+        """An item left its queue, whoever took it. Calls by a queue's own methods on itself are left out."""
         subject = self.taken_from(owner, item) if _caller_of_hook() not in _QUEUES else None
         if subject is not None:
             self.handover.agent.record(self.handover.take_operation, subject)
 
     def taken_from(self, owner, item):
-        """What was given with this item; None if nobody recorded it."""
+        """The subject that was given with this item; None if none was recorded."""
         pending, key = self.queues.get(owner), id(item)
         subjects = pending.get(key) if pending else None
         if not subjects:
@@ -72,7 +72,7 @@ _QUEUES = ("queue", "asyncio.queues")
 
 
 def _caller_of_hook():
-    """The module of the code that called the hook that called us."""
+    """The module of the code that called the hook that called this method."""
     return _frame(3).f_globals.get("__name__")
 
 
@@ -81,7 +81,7 @@ def _is_stack(owner) -> bool:
 
 
 def putting(agent, items: QueueItems, size_of=nothing):
-    """A queue's `put`: the operation and the item handed over. What a pool puts is handed over, too."""
+    """Hook a queue's `put`: the operation and the item that is handed over, also if a pool puts it."""
     operation, subject_of, own = agent.operations["queue.put"], by_address("queue"), own_caller(agent)
     by_pool = own_or_by(agent, "multiprocessing.pool")
 
@@ -106,7 +106,7 @@ def putting(agent, items: QueueItems, size_of=nothing):
 
 
 def getting(agent, items: QueueItems, size_of=nothing):
-    """A queue's `get`."""
+    """Hook a queue's `get`."""
     operation, subject_of, own = agent.operations["queue.get"], by_address("queue"), own_caller(agent)
 
     def make(original):
@@ -126,7 +126,7 @@ def getting(agent, items: QueueItems, size_of=nothing):
 
 
 def install_queue(agent, queue) -> None:
-    """`queue`: also its C type."""
+    """Hook the module `queue` with its C type."""
     items = QueueItems(agent)
     for cls in (queue.Queue, queue.SimpleQueue):
         replace = on_type if cls.__module__ == "_queue" else on_class

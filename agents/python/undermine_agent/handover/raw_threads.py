@@ -1,7 +1,7 @@
-"""Hooks of threads without `threading`: `_thread.start_new_thread`, where the target's own code calls it.
+"""Hooks of threads without `threading`: `_thread.start_new_thread`, if the target's own code calls it.
 
-What `threading` starts by the same function is seen in `threads`. Their end is not seen: a wrapper around the function
-would be what `sys.unraisablehook` is given.
+`threads` records the threads that `threading` starts. The end of other threads isn't seen: `sys.unraisablehook` would
+get a wrapper around their function.
 """
 
 from __future__ import annotations

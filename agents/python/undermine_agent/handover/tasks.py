@@ -1,10 +1,10 @@
-"""Hooks of asyncio's tasks: their start and end, and those that died of an exception nobody asks for.
+"""Hooks of asyncio's tasks: their start and end, and those that died of an exception that nobody retrieves.
 
-Their steps are seen where the loop runs them (`event_loop`).
+Their steps are recorded where the loop runs them (`event_loop`).
 
-A task that fails is often awaited a moment later, so the verdict waits: half a second after its end, at the next
-hooked operation, the task is looked at again without marking its exception as retrieved. One that is collected
-before says so itself through the loop's exception handler.
+A failed task is often awaited a moment later, so the verdict waits. Half a second after its end, at the next hooked
+operation, the task is checked again without marking its exception as retrieved. A task that is collected before
+reports itself through the loop's exception handler.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from undermine_agent.patching.observe import WeakTable, by_address, unique
 from undermine_agent.patching.patch import on_class, on_slot
 
 PATIENCE_NS = 500_000_000
-# What a loop's runner makes tasks of when all others have ended.
+# The coroutines that a loop's runner turns into tasks when all others have ended.
 _SHUTDOWN = frozenset(("shutdown_asyncgens", "shutdown_default_executor"))
 
 
 def install(agent, base_events) -> None:
-    handover = getattr(agent, "callbacks", None)  # None where hand-over is not observed
+    handover = getattr(agent, "callbacks", None)  # None if the family `handover` isn't observed
     watch = Watch(agent, handover)
     agent.check_tasks = watch.check
     cls, tasks = base_events.BaseEventLoop, base_events.tasks
@@ -48,7 +48,7 @@ def install(agent, base_events) -> None:
 
 
 def _watching(agent, watch):
-    """A loop's `create_task`: the end of the task will be seen."""
+    """Hook a loop's `create_task`: watch for the task's end."""
 
     def make(original):
         def create_task(self, *args, **options):
@@ -63,9 +63,9 @@ def _watching(agent, watch):
 
 
 def _following(agent, watch, handover, base_events):
-    """A task is made, by a loop or without: it is known by its subject until its last step.
+    """Hook the creation of a task, by a loop or without: its subject is known until its last step.
 
-    One that is eager takes its first step at once. Loops with ways of their own are left alone: their steps are not seen.
+    An eager task takes its first step at once. Loops of other libraries are left alone: their steps are not seen.
     """
     seen, running = base_events.BaseEventLoop, base_events.events._get_running_loop
     parts, current = agent.parts, base_events.tasks.current_task
@@ -103,7 +103,7 @@ def _following(agent, watch, handover, base_events):
 
 
 class Watch:
-    """The tasks that failed and may not have been noticed. `agent.lost_tasks` holds them."""
+    """The failed tasks that nobody may have noticed. `agent.lost_tasks` holds them."""
 
     def __init__(self, agent, handover):
         self.agent = agent
@@ -116,10 +116,10 @@ class Watch:
         self.has_waits = agent.observes("sync")
 
     def begin(self, coroutine, task, outer):
-        """A task starts: its subject. What a library makes a task of may call the target's own code, so it counts too.
+        """A task starts: return its subject. A library's task may call the target's own code, so it counts too.
 
-        One that does nothing but wait, as `wait_for` and `gather` make them, is a part of the task that starts it (`outer`):
-        what it takes is that one's, and its steps are steps of that one, by another name.
+        A task that only waits, as `wait_for` and `gather` create them, is part of the task that starts it (`outer`):
+        its takes and steps are recorded as steps of that one.
         """
         if not hasattr(coroutine, "send") or getattr(coroutine, "__name__", None) in _SHUTDOWN:
             return None
@@ -133,7 +133,7 @@ class Watch:
         return subject
 
     def born(self, task) -> None:
-        """See to it that the task's end will be seen."""
+        """Make sure that the task's end will be seen."""
         try:
             task.add_done_callback(self.done)
         except Exception as error:
@@ -155,7 +155,7 @@ class Watch:
             self.agent._note(error)
 
     def collected(self, context) -> None:
-        """The loop says that a task's exception was never retrieved."""
+        """The loop reports that a task's exception was never retrieved."""
         try:
             message, error = str(context.get("message")), context.get("exception")
             if error is not None and message.startswith("Task") and message.endswith("never retrieved"):

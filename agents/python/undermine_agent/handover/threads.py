@@ -10,7 +10,7 @@ from undermine_agent.patching.observe import WeakTable, unique
 from undermine_agent.patching.patch import dressed, on_class
 
 TEXT_MAX = 500
-# The subjects of threads: the same where one is started, begins, ends and is joined.
+# The subjects of threads: the same at start, begin, end and join.
 STARTED = WeakTable()
 
 
@@ -62,7 +62,9 @@ def _hook_start_and_end(agent, cls) -> None:
 
 
 def _hook_death(agent, threading) -> None:
-    """Every thread makes its own handler of uncaught exceptions; ours runs before it, whatever hooks the target sets."""
+    """Every thread creates its own handler of uncaught exceptions. The agent's runs first, whatever hooks the target
+    sets.
+    """
     original = threading._make_invoke_excepthook
     operation = agent.operations["thread.die"]
 
@@ -86,7 +88,7 @@ def _hook_death(agent, threading) -> None:
 
 
 def death(error) -> Subject:
-    """What a thread or task died of."""
+    """The subject of a death: the exception of a thread or task."""
     try:
         text = str(error)[:TEXT_MAX]
     except Exception:

@@ -1,6 +1,6 @@
-"""Loads the accelerator that was built for this interpreter, if there is one. Without it everything works, but slower.
+"""Loads the accelerator that was built for this interpreter, if there is one. Without it the agent is only slower.
 
-It must be asked for before the modules that use its classes are imported: they take them from here.
+Call `load` before importing the modules that use the accelerator's classes: they get them from here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ if TYPE_CHECKING:  # the module `typing` would cost each process some millisecon
     from types import FrameType
     from typing import Any
 
-# What a hook's `make` may say in `native` that the accelerator does by itself while nothing is to be decided:
-# (kind, operation, subject or what is known, size, its argument, measure, most arguments, parts, others, their operation).
+# A hook's `make` offers this to the accelerator, which then does the work while no fault is to be decided: (kind,
+# operation, subject or known subjects, size, its argument, measure, most arguments, parts, others, their operation).
 OBSERVE, DESCRIPTOR, RAW_FILE, SOCKET, PATH, TAKE, PAIR, SOON = range(1, 9)
 NOTHING, NUMBER, LENGTH = range(3)
 RESULT = 1
@@ -24,29 +24,29 @@ why_not = "no folder to look for it in"
 
 
 def offer(make: Any, *native) -> None:
-    """Say what the accelerator may do by itself for the hooks that `make` makes."""
+    """Say what the accelerator may do by itself for the hooks that `make` creates."""
     make.native = native
 
 
 def name() -> str:
-    """What this agent is called in its introduction."""
+    """This agent's name in its introduction."""
     return "python-pure/1" if module is None else "python-fast/1"
 
 
 def base(class_name: str, otherwise):
-    """The accelerator's class of this name, or the one of the agent's own code."""
+    """The accelerator's class of this name; without the accelerator, the Python class `otherwise`."""
     return otherwise if module is None else getattr(module, class_name)
 
 
 def file_name() -> str:
-    """The file that holds the accelerator for this interpreter: no other one can load it."""
+    """The name of the accelerator's file for this interpreter; no other interpreter can load it."""
     import _imp
 
     return "fast-%x%s" % (sys.hexversion, _imp.extension_suffixes()[0])
 
 
 def load(folder: str) -> None:
-    """Use the accelerator in this folder. Whatever is wrong with it is a reason to do without."""
+    """Use the accelerator in this folder. On any error, do without it and keep the reason."""
     global module, why_not
     if not folder:
         return

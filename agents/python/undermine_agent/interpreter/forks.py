@@ -1,11 +1,11 @@
-"""What must hold while the target forks: nothing of the agent is left half done in the child.
+"""Keeps the agent whole in forked children.
 
-The lock of a module that some thread is importing is held for ever in a child that is forked just then: there is no such
-thread in it. If the agent needs that module in the child, the child hangs. So what the agent imports once the target
-runs is imported by `load`, and no fork comes in between.
+If one thread forks while another imports a module, the child inherits the module's import lock, but not the thread
+that would release it. A child in which the agent needs that module hangs. So once the target runs, the agent imports
+only by `load`, and no fork can happen during `load`.
 
-Before the agent knows that it is in a child, the interpreter lets go of what other threads kept, and closes files. The
-child must not record that in its parent's event file. (The accelerator sees to that itself.)
+Before the agent knows that it runs in a child, the interpreter releases what other threads held, and closes files.
+The child must not record this in its parent's event file. (The accelerator handles this itself.)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 
 from undermine_agent.interpreter import fast
 
-# A thread that was stopped by a signal handler may have left the lock behind: then it is done without.
+# A thread that a signal handler stopped may still hold the lock: continue without it after this time.
 WAIT_S = 5
 _lock = _thread.RLock()
 _acquire, _release = _thread.RLock.acquire, _thread.RLock.release
@@ -23,7 +23,7 @@ _is_mine = _thread.RLock._is_owned  # type: ignore[attr-defined]
 
 
 def load(module: str, name: str):
-    """`from module import name`, while no thread forks."""
+    """`from module import name`, with forks kept out meanwhile."""
     lock = _lock
     held = _acquire(lock, True, WAIT_S)
     try:
@@ -34,7 +34,7 @@ def load(module: str, name: str):
 
 
 def renew() -> None:
-    """In the child: whoever held the lock is not there."""
+    """In the child: the thread that held the lock doesn't exist here."""
     global _lock
     _lock = _thread.RLock()
 

@@ -1,8 +1,9 @@
-"""The two things Python has no words for: changing a C type, and mapping a file without keeping it open.
+"""Low-level calls that Python lacks: changing a C type, mapping a file without keeping it open, resetting a
+connection.
 
-`_ctypes` is used directly since `import ctypes` costs ten times as much. The `mmap` module is not used because
-its objects hold a duplicate of the file descriptor: a target that closes all descriptors when it becomes a
-daemon would later see one of its own closed by us.
+It uses `_ctypes` directly, since `import ctypes` costs ten times as much. It doesn't use the `mmap` module, whose
+objects hold a duplicate of the file descriptor: a target that closes all descriptors when it becomes a daemon would
+later see one of its own closed by the agent.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class _Text(_ctypes._SimpleCData):
 
 
 class _Library:
-    """What `_ctypes` wants of a library: a handle. None opens the running program itself."""
+    """The handle that `_ctypes` expects of a library. None opens the running program itself."""
 
     _handle = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
 
@@ -66,7 +67,7 @@ class _StatusFunction(_ctypes.CFuncPtr):
 
 
 class _UnyieldingFunction(_ctypes.CFuncPtr):
-    """A function during which no other thread of Python runs."""
+    """A C function during which no other Python thread runs."""
 
     _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_PYTHONAPI
     _restype_ = _Int
@@ -85,7 +86,7 @@ _open_now.argtypes = (_Text, _Int)
 _write_now = _UnyieldingFunction(("write", _Library))  # type: ignore[arg-type]
 _write_now.argtypes = (_Int, _Text, _Long)
 
-# The field `tp_flags` of a type, behind 21 others of a pointer's size.
+# The field `tp_flags` of a type, behind 21 fields of a pointer's size.
 _FLAGS_OFFSET = 21 * _ctypes.sizeof(_Pointer)
 _IMMUTABLE, _HEAP = 1 << 8, 1 << 9
 _FAILED = (1 << 8 * _ctypes.sizeof(_Pointer)) - 1
@@ -93,7 +94,7 @@ _arrays: dict = {}
 
 
 def set_type_entry(cls: type, name: str, value: object) -> None:
-    """Replace one attribute of a type that Python code may not change; raises if the trick does not hold."""
+    """Replace one attribute of a C type, which Python code may not change; raise if that fails."""
     entries = gc.get_referents(cls.__dict__)[0]
     if type(entries) is not dict or entries.get(name) is not cls.__dict__[name]:
         raise TypeError("the entries of %r cannot be reached" % cls)
@@ -104,7 +105,7 @@ def set_type_entry(cls: type, name: str, value: object) -> None:
 def set_slot(cls: type, name: str, value: object) -> None:
     """Replace a special method of a C type, so that the interpreter itself calls it (`m[i] = x`, `await f`).
 
-    For a moment the type is marked as one that Python code may change: then the interpreter does the rest.
+    The type is briefly marked as changeable by Python code: then the interpreter does the rest.
     """
     flags = _Flags.from_address(id(cls) + _FLAGS_OFFSET)
     before = flags.value
@@ -114,7 +115,7 @@ def set_slot(cls: type, name: str, value: object) -> None:
     try:
         type.__setattr__(cls, name, value)
     finally:
-        # Not the old value: setting an attribute changes flags of its own.
+        # Don't restore the old value: setting an attribute changes flags of its own.
         flags.value = flags.value & ~(_IMMUTABLE | _HEAP) | before & (_IMMUTABLE | _HEAP)
     _type_modified(cls)
 
@@ -131,7 +132,7 @@ def map_part(fd: int, offset: int, size: int) -> memoryview:
 
 
 def unmap(view: memoryview) -> None:
-    """Give a mapped part back. Nobody may touch the view afterwards."""
+    """Unmap a mapped part. Nobody may touch the view afterwards."""
     array = view.obj
     address, size = _ctypes.addressof(array), len(view)  # type: ignore[arg-type]
     view.release()
@@ -148,12 +149,12 @@ def map_file(path: str) -> memoryview:
 
 
 def reset_connection(fd: int) -> None:
-    """End a TCP connection by a reset: both sides see it, also where they wait. The descriptor stays open."""
-    _connect(fd, bytes(16), 16)  # an address of no family
+    """Reset a TCP connection: both sides see it, also while they wait. The descriptor stays open."""
+    _connect(fd, bytes(16), 16)  # an address without a family
 
 
 def write_at_once(path: str, data: bytes) -> None:
-    """Write to an existing file without letting another thread run; the descriptor is not closed again."""
+    """Write to an existing file without letting another thread run. The descriptor stays open."""
     fd = _open_now(os.fsencode(path), os.O_WRONLY | os.O_CLOEXEC)
     if fd >= 0:
         _write_now(fd, data, len(data))

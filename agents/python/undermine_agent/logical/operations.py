@@ -1,8 +1,8 @@
-"""Logical operations: a function that is one operation, with the kind of its message and the peer.
+"""Logical operations: functions that count as one operation, with the kind of a message and the peer.
 
-What the function does below with the same peer is part of it and no event of its own, in the same thread or
-coroutine; all else that it does is seen as ever. While lasting faults are in force, the raw operations are
-seen again, since those faults meet them.
+Operations below the function with the same peer are part of it, in the same thread or coroutine, and get no event of
+their own. Everything else is recorded as usual. While lasting faults are in force, the raw operations are recorded
+again, since those faults apply to them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RAW = frozenset({"net.connect", "net.send", "net.recv", "net.close"})
 _DATABASE = _RAW | {"db.read", "db.write", "db.commit"}
 _BELOW = {
     "msg.send": _RAW | {"msg.send"},
-    "msg.recv": frozenset({"net.recv", "msg.recv"}),  # what a handler sends is not part of the receiving
+    "msg.recv": frozenset({"net.recv", "msg.recv"}),  # sends of a handler are not part of the receive
     "db.read": _DATABASE,
     "db.write": _DATABASE,
     "db.commit": _DATABASE,
@@ -35,7 +35,7 @@ _BELOW = {
 
 
 class LogicalSubject(Subject):
-    """`peer` is `peer:NODE` or `other`; `awaits` is true where a coroutine does the operation."""
+    """`peer` is `peer:NODE` or `other`; `awaits` is true if a coroutine carries out the operation."""
 
     __slots__ = ("peer", "awaits")
 
@@ -46,7 +46,7 @@ class LogicalSubject(Subject):
 
 
 class StoreSubject(LogicalSubject):
-    """That of an operation on a store: its resource says what is `asked` of it."""
+    """The subject of an operation on a store: its resource describes what is `asked`."""
 
     __slots__ = ("asked",)
 
@@ -81,10 +81,10 @@ class CurrentCall:
 
 
 class Function:
-    """One function that is a logical operation. How it is described: see `Hooks.function` in `adapters`.
+    """One function that is a logical operation. `Hooks.function` in `adapters` documents its parameters.
 
-    `of_result` is true if the operation is known only from what the function returns: a message that has come.
-    `does` and `got` are there for operations on a store: what is asked of it, and what came back.
+    `of_result` is true if the operation is known only from the function's result: a message that has arrived. `does`
+    and `got` are for operations on a store: what is asked of it, and what came back.
     """
 
     def __init__(self, layer, original, op, kind, peer, size, error, dropped, of_result, does=None, got=None):
@@ -126,7 +126,7 @@ class Function:
         return result
 
     def begin(self, args, options, result=(), t_ns=0):
-        """Record the beginning and decide: a call and its logical_call; None if the original is just to be called."""
+        """Record the beginning and decide. Return a call and its `LogicalCall`; None: just call the original."""
         agent = self.agent
         found = None if agent.off else self.describe(result + args, options, args)
         if found is None:
@@ -140,7 +140,7 @@ class Function:
         return call, LogicalCall(op, subject.peer if self.peer is not None else "")
 
     def within(self, logical_call):
-        """The original, during which this operation is under way."""
+        """The original, with this logical operation under way during the call."""
         current, original = self.current, self.original
 
         def scoped(*args, **options):
@@ -169,7 +169,7 @@ class Function:
                 return result
 
     def received(self, call, result, args, options):
-        """The end of receiving; false and nothing if the message is lost and the next one is to be waited for."""
+        """End a receive. Return (True, result), or (False, None) if the message is lost and the next one is awaited."""
         change = call.change
         if change is not None:
             result = change.instead(lambda *_, **__: result, args, options)
@@ -228,7 +228,7 @@ class Function:
         return call.change.after(result)
 
     async def changed(self, change, driven, args, options):
-        """Do it as was decided: at once, later, in another way or not at all."""
+        """Carry out the operation as decided: at once, later, in another way or not at all."""
         if change is None:
             return await driven
         try:
@@ -268,10 +268,10 @@ class Function:
                 return result
             inner = self.original(*args, **options)
 
-    # --- what it is
+    # --- describing the operation
 
     def describe(self, args, options, given):
-        """Operation, subject and size of a call; None if it is no operation after all, or cannot be told."""
+        """Operation, subject and size of a call; None if it isn't an operation, or cannot be described."""
         try:
             op = self.op(*args, **options) if callable(self.op) else self.op
             kind = self.kind(*args, **options) if callable(self.kind) else self.kind
@@ -289,7 +289,7 @@ class Function:
             return None
 
     def answered(self, call, result) -> None:
-        """What a store gave is an event of its own, right after the operation, whose number is its size."""
+        """Record a store's answer as an event of its own, right after the operation; its size is the operation's number."""
         try:
             asked = call.subject.asked
             got = self.got(result, asked.commands)
@@ -302,7 +302,7 @@ class Function:
             self.layer.trouble("%s: %s: %s" % (self.name, type(error).__name__, error))
 
     def pending_call(self, args, options):
-        """The logical_call of a receiving whose message has not come yet."""
+        """The `LogicalCall` of a receive whose message has not arrived yet."""
         try:
             return LogicalCall(
                 "msg.recv", self.layer.peers.find(self.peer(*args, **options) if callable(self.peer) else "")[0]
@@ -311,7 +311,7 @@ class Function:
             return None
 
     def raised(self, error):
-        """The exception that the library makes of the operating system's answer."""
+        """The library's exception for this error of the operating system."""
         if self.error is None:
             return error
         try:
@@ -355,13 +355,13 @@ class DrivenCoroutine:
 
 
 async def waited(change) -> None:
-    """Wait as long as a change says, without holding the loop; then it has no more to say about that."""
+    """Wait as long as a change asks, without blocking the loop. The change doesn't wait again after this."""
     for seconds in change.pauses() if hasattr(change, "pauses") else ():
         await sys.modules["asyncio"].sleep(seconds)
 
 
 class PeerFinder:
-    """Finds out who is meant by a name, an address or a socket."""
+    """Finds the node behind a name, an address or a socket."""
 
     _LOCAL = {"localhost": "127.0.0.1", "": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::1": "127.0.0.1"}
 
@@ -373,7 +373,7 @@ class PeerFinder:
         self.hosts = config.get("hosts", {})
 
     def find(self, peer):
-        """`peer:NODE` or what else the socket hooks call it, and the address as text."""
+        """`peer:NODE`, or the socket hooks' other name for it, and the address as text."""
         if hasattr(peer, "getpeername"):
             return self._of_socket(peer)
         if isinstance(peer, bytes):
@@ -387,7 +387,7 @@ class PeerFinder:
         return self._of_address(peer)
 
     def plain_host(self, host: str) -> str:
-        """The same for all names of the own machine."""
+        """One host for all names of this machine."""
         return self._LOCAL.get(host, host)
 
     def _of_address(self, text: str):
@@ -423,7 +423,7 @@ class Layer:
         agent.covered = self.covered
 
     def covered(self, operation, subject):
-        """True if an operation is part of the logical one under way; or what it is recorded as, though it is."""
+        """True if an operation is part of the current logical one; or the operation that is recorded in its place."""
         logical_call = self.current.call
         if logical_call is None or operation.name not in logical_call.below:
             return False
@@ -447,7 +447,7 @@ class Layer:
         return found
 
     def hook(self, owner, name: str, **described) -> None:
-        """Put a stand-in where a module or class has the function, and where its module refers to it."""
+        """Put a stand-in into the module or class, and wherever the module refers to the function."""
         entry = found_in(owner, name)
         wrapper = type(entry) if isinstance(entry, (staticmethod, classmethod)) else None
         original = entry.__func__ if wrapper is not None else entry
@@ -462,14 +462,14 @@ class Layer:
             replace_in(vars(owner), original, stand_in)
 
     def trouble(self, text: str) -> None:
-        """A line in the agent's own file of errors, for the first few."""
+        """Write a line to the agent's error file, for the first few errors."""
         self.troubles += 1
         if self.troubles <= 5:
             note_error(self.agent.config, RuntimeError(text))
 
 
 def found_in(owner, name: str):
-    """The entry as it stands in the class, one of its bases, or the module."""
+    """The entry in the class, one of its bases, or the module."""
     for place in owner.__mro__ if isinstance(owner, type) else (owner,):
         if name in vars(place):
             return vars(place)[name]
@@ -477,7 +477,7 @@ def found_in(owner, name: str):
 
 
 def replace_in(names: dict, original, stand_in) -> None:
-    """In all names of a module, and in its tables of functions."""
+    """Replace a function in all names of a module, and in its tables of functions."""
     for name, value in list(names.items()):
         if value is original:
             names[name] = stand_in
@@ -490,7 +490,7 @@ def replace_in(names: dict, original, stand_in) -> None:
 
 
 def flags_of(function) -> int:
-    """The flags of its code and of those that it wraps."""
+    """The flags of the function's code and of all functions it wraps."""
     flags = 0
     while function is not None:
         flags |= getattr(getattr(function, "__code__", None), "co_flags", 0)
@@ -499,7 +499,7 @@ def flags_of(function) -> int:
 
 
 def layer_of(agent) -> Layer:
-    """The one layer of this agent, made when it is first needed."""
+    """The one layer of this agent, created when it is first needed."""
     if getattr(agent, "layer", None) is None:
         agent.layer = Layer(agent)
     return agent.layer

@@ -1,8 +1,7 @@
-"""Operations on an external store as texts: what was asked of which key with which values, and what came back.
+"""Operations on an external store as texts: commands, keys and values, and the answers.
 
-Such a text is the `resource` of the operation, so that those who read the trace can tell which operation on a store
-made another one possible. protocol/README.md says how it is written. Values are cut short: a long one is a digest, by
-which it is recognised when it comes back.
+Such a text is the `resource` of the operation. It shows which operation on a store made another one possible.
+protocol/README.md describes the format. A long value is replaced by a digest, which identifies it when it comes back.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _PLAIN = (str, bytes, int, float)
 
 
 class StoreCall:
-    """What one operation asks of a store: `commands` are (name, keys, values) each. `kind` says whose commands they are."""
+    """What one operation asks of a store: `commands` are (name, keys, values). `kind` names the command set."""
 
     __slots__ = ("store", "kind", "commands")
 
@@ -30,12 +29,12 @@ class StoreCall:
         self.commands = list(commands)
 
     def text(self) -> str:
-        """What is asked for, as the resource of the operation."""
+        """The commands, as the resource of the operation."""
         entries = [(name, shown(keys), shown(values)) for name, keys, values in self.commands]
         return bounded(self.store, "do", entries, self.kind)
 
     def text_of(self, got) -> str:
-        """What came back: (key, values) each, as the resource of the event that follows."""
+        """The answer, as the resource of the event that follows: (key, values) each."""
         return bounded(self.store, "got", [(short(key), shown(values)) for key, values in got])
 
 
@@ -54,7 +53,7 @@ def short(value) -> str:
 
 
 def shown(values) -> list:
-    """Texts of values that may be in lists, dictionaries and sets; one more than are kept if there are more."""
+    """Texts of values, also in lists, dictionaries and sets; at most one more than are kept."""
     found: list = []
     _collect(values, found, 0)
     return found
@@ -76,7 +75,7 @@ def _collect(value, found: list, depth: int) -> None:
 
 
 def bounded(store: str, name: str, entries: list, kind: str = "") -> str:
-    """The JSON text, with as many entries as there is room for; `more` if some are left out."""
+    """The JSON text with as many entries as there is room for; `more` if some are left out."""
     begin = '{"store":%s' % quoted(store) + (',"kind":%s' % quoted(kind) if kind else "")
     room = BYTES_MAX - len(begin) - 30
     kept, more = [], len(entries) > ENTRIES_MAX

@@ -1,7 +1,7 @@
-"""The logical operations that the user names: functions of the target, found when their module has been imported.
+"""The logical operations that the user names: functions of the target, hooked when their module has been imported.
 
-A module that is run as the program never is: its functions are looked for whenever the interpreter audits something,
-an opened file or a connecting socket, until they are there.
+The module that runs as the program is never imported. Its functions are looked for at every audit event of the
+interpreter (such as opening a file) until they are there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from undermine_agent.logical.operations import layer_of
 from undermine_agent.names.sites import module_name
 
-RETURNED = "return"  # the first part of a path that starts at what the function returns
+RETURNED = "return"  # the first part of a path that starts at the function's result
 _MISSING = object()
 _HAS_REST, _HAS_OPTIONS = 4, 8  # flags of code objects: *args, **options
 
@@ -36,7 +36,7 @@ class UserFunction:
         self.module, _, self.qualname = self.function.partition(":")
 
     def hook_in(self, module) -> None:
-        """Hook it in its module, which has run; say so if that cannot be."""
+        """Hook the function in its module, which has run; report it if that fails."""
         try:
             *outer, name = self.qualname.split(".")
             owner = module
@@ -47,7 +47,7 @@ class UserFunction:
             self.layer.trouble("logical operation %s: %s" % (self.function, error))
 
     def described(self, function) -> dict:
-        """What the layer is to know of the function."""
+        """The description of the function for the layer."""
         where = self.description
         of_result = any(_root(where.get(key)) == RETURNED for key in ("kind", "size"))
         kind, size = (_finder(where.get(key), function, of_result) for key in ("kind", "size"))
@@ -63,14 +63,14 @@ class UserFunction:
 
 
 def main_watch(wanted):
-    """An audit hook: those cannot be removed, so this one does nothing once all functions are found."""
+    """An audit hook. Those cannot be removed, so this one does nothing once all functions are found."""
     waiting = list(wanted)
     looking: list = []
 
     def watch(event, args):
         if not waiting or looking:
             return
-        looking.append(event)  # what is done in here is audited too
+        looking.append(event)  # its own work raises audit events too
         try:
             look()
         finally:
@@ -80,7 +80,7 @@ def main_watch(wanted):
         main = sys.modules.get("__main__")
         names = getattr(main, "__dict__", {})
         if not names.get("__file__") and not names.get("__spec__"):
-            return  # not run yet, or there is nothing to name it by
+            return  # not run yet, or it has no name
         known = ("__main__", _main_name(names))
         waiting[:] = [function for function in waiting if function.module in known]
         for function in list(waiting):
@@ -92,7 +92,7 @@ def main_watch(wanted):
 
 
 def _main_name(names: dict) -> str:
-    """What the main module is called when imported; for a script the name of its file."""
+    """The import name of the main module; for a script, the name of its file."""
     name = module_name(names)
     if name != "__main__":
         return name
@@ -107,13 +107,13 @@ def _is_there(names: dict, qualname: str) -> bool:
     return owner is not None
 
 
-# --- paths to what a call was given
+# --- paths into a call's arguments
 
 
 def _finder(where, function, of_result=False):
-    """A function of a call's arguments that finds what is asked for; a text; or None.
+    """A function that finds a value in a call's arguments; a text; or None.
 
-    With `of_result` it is given what the function returned before them.
+    With `of_result`, the function's result comes before the arguments.
     """
     if where is None or "text" in where:
         return where and where["text"]
@@ -130,7 +130,7 @@ def _finder(where, function, of_result=False):
 
 
 def parse(text: str):
-    """The root and the way from there: pairs of (is an attribute, name or key)."""
+    """The root of a path and the accesses that follow: pairs of (is an attribute, name or key)."""
     ends = [at for at in (text.find("."), text.find("[")) if at >= 0]
     at = min(ends, default=len(text))
     root, path = text[:at], []
@@ -170,7 +170,7 @@ def _get(value, by_name: bool, key: str):
 
 
 def _taker(root: str, function):
-    """Takes a parameter, by name or number, from a call's arguments; what was not given has its default."""
+    """Take a parameter, by name or number, from a call's arguments; its default if it wasn't given."""
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     function = getattr(function, "__func__", function)
@@ -199,12 +199,12 @@ def _taker(root: str, function):
 
 
 def _as(convert, find):
-    """Texts stay; what is found is converted."""
+    """Keep a text; convert a found value."""
     return (lambda *args, **options: convert(find(*args, **options))) if callable(find) else find
 
 
 def kind_text(value) -> str:
-    """A short name for the kind of a message: its text, its number, the name of its class."""
+    """A short name for the kind of a message: its text, its number, or the name of its class."""
     if hasattr(type(value), "__members__"):  # an enumeration
         return value.name
     if isinstance(value, (str, int, float)):

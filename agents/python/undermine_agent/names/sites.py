@@ -1,7 +1,7 @@
-"""Call sites and stacks: which frames are the target's, and what they are called in every run.
+"""Call sites and stacks: which frames are the target's, and the names they keep from run to run.
 
-Code objects are known by address and kept alive, never hashed (that would compare their contents). A site is a
-code object and an instruction offset; a stack is a tuple of sites. Each is defined once in the event file.
+Code objects are known by address and kept alive, never hashed (that would compare their contents). A site is a code
+object and an instruction offset; a stack is a tuple of sites. Each is defined once in the event file.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ class Sites:
 
     def __init__(self, packages):
         self.packages = frozenset(packages)
-        # code address -> offset -> frame id, for the target's code; None for all other code.
-        # Hooks hold on to this dictionary, so it is emptied but never replaced.
+        # code address -> offset -> frame id, for the target's code; None for all other code. Hooks keep a reference
+        # to this dictionary, so it is emptied but never replaced.
         self.codes: dict = {}
 
     def reset(self, writer) -> None:
-        """Begin anew for an event file that has no definitions yet."""
+        """Start over for an event file that has no definitions yet."""
         self.writer = writer
         self._forget()
 
     def _forget(self) -> None:
-        """What is needed again is defined again. Code is let go of last, when nobody knows its address any more.
+        """Forget all sites. Code objects are released last, when no table has their address any more.
 
-        Another thread may be in `classify`: whatever it puts into `codes` after this is kept alive by the new list.
+        Another thread may be in `classify`: the new list keeps alive whatever it puts into `codes` after this.
         """
         alive = getattr(self, "alive", None)
         self.alive: list = []
@@ -74,7 +74,7 @@ class Sites:
 
     def stack(self, cursor, frame) -> Stack:
         """The stack of the target's frames from this frame outwards."""
-        if len(self.alive) >= CODES_MAX or len(self.stacks) >= STACKS_MAX:  # a target that makes code without end
+        if len(self.alive) >= CODES_MAX or len(self.stacks) >= STACKS_MAX:  # a target that creates code without end
             self._forget()
         codes = self.codes
         inner = frame
@@ -119,9 +119,9 @@ class Sites:
         return self._stack(cursor, tuple(found[: -DEPTH_MAX - 1 : -1]))
 
     def classify(self, frame):
-        """Decide once for a code object whether it is the target's; returns its table of offsets or None.
+        """Decide once for a code object whether it is the target's; return its table of offsets or None.
 
-        Whether what is done on behalf of others is the target's is to be asked each time.
+        Code that runs on behalf of its caller (`on_behalf`) must be asked about each time.
         """
         if on_behalf(frame):
             return None
@@ -145,7 +145,7 @@ class Sites:
         return any(module == package or module.startswith(package + ".") for package in self.packages)
 
     def raised_by_host(self, error: BaseException) -> bool:
-        """True if an exception that came up within the agent passed through code that is not ours."""
+        """True if an exception that reached the agent passed through code outside the agent."""
         traceback = error.__traceback__
         while traceback is not None:
             frame = traceback.tb_frame
@@ -155,7 +155,7 @@ class Sites:
         return False
 
     def _foreign(self, cursor, frame) -> int:
-        """Where no frame is the target's: the innermost one outside the agent."""
+        """The innermost frame outside the agent, for stacks without a frame of the target."""
         while frame is not None and frame.f_code.co_filename.startswith(AGENT_DIR):
             frame = frame.f_back
         if frame is None:
@@ -189,7 +189,7 @@ _ENTERS_WITH = frozenset(((), ("cm",), ("exc_details",)))
 
 
 def on_behalf(frame) -> bool:
-    """True for code of `contextlib.ExitStack`: what it enters and leaves, whoever called it does."""
+    """True for code of `contextlib.ExitStack`, which enters and exits on behalf of its caller."""
     code = frame.f_code
     if code.co_name not in _ENTERS or frame.f_globals.get("__name__") != "contextlib":
         return False
@@ -204,12 +204,12 @@ def is_hosts(filename: str) -> bool:
 
 
 def is_tools(module: str) -> bool:
-    """True for the tool's own code, which calls that of a workload's clients: it is nobody's who did not ask for it."""
+    """True for the tool's own code, which calls the clients of a workload. It counts only if `packages` names it."""
     return module == "undermine" or module.startswith("undermine.")
 
 
 def module_name(names: dict) -> str:
-    """The module's name; that of a module run by `-m` is the one it has when imported."""
+    """The module's name; for a module that `-m` runs, the name by which it is imported."""
     name = names.get("__name__")
     if name == "__main__" or name == "__mp_main__":
         spec = names.get("__spec__")
@@ -221,14 +221,14 @@ _call_opcodes: list = []
 
 
 def ordinal(code, offset: int) -> int:
-    """How many calls (or `with`, `await`, `for`) stand before this offset: it moves less than a line number."""
+    """The number of calls (also `with`, `await`, `for`) before this offset. It moves less often than a line number."""
     if not _call_opcodes:
         opmap = forks.load("opcode", "opmap")
         names = ("CALL", "CALL_KW", "CALL_FUNCTION", "CALL_FUNCTION_KW", "CALL_FUNCTION_EX", "CALL_METHOD")
         others = ("SETUP_WITH", "BEFORE_WITH", "BEFORE_ASYNC_WITH", "YIELD_FROM", "SEND", "FOR_ITER")
         _call_opcodes[:] = [opmap[name] for name in names + others if opmap.get(name, 256) < 256]
     instructions = code.co_code
-    # While a Python function is called, the offset may be that of the call's inline cache: zeros behind the call.
+    # During a call of a Python function, the offset may point into the call's inline cache: zeros after the call.
     while offset > 0 and instructions[offset] == 0:
         offset -= 2
     before = instructions[: max(offset, 0) : 2]

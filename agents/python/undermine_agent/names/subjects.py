@@ -1,6 +1,7 @@
-"""Names that recur: what is random or counted in a name is masked; and which paths count at all.
+"""Subjects of operations, named so that the names recur from run to run.
 
-Subjects are what operations act on: a raw name (`resource`) with the template made from it (`target`).
+A subject has a raw name (`resource`) and the template made from it (`target`), in which random and counted parts are
+masked. `Paths` says which files count at all.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _UUID = (8, 4, 4, 4, 12)
 def mask(text: str) -> str:
     """The template of a name, as protocol/README.md defines it.
 
-    By hand, because hooks must not import `re`: a signal handler may call them in the middle of that import.
+    Written without `re`: a signal handler may call a hook in the middle of importing it.
     """
     found = []
     at, end = 0, len(text)
@@ -46,7 +47,7 @@ def mask(text: str) -> str:
 
 
 def _random_part(text: str, at: int):
-    """Where the temporary name or hexadecimal word that starts here ends, and its template; 0 if there is none."""
+    """The end of the temporary name or hexadecimal word that starts here, and its template; 0 if there is none."""
     if text.startswith("tmp", at):
         stop = _run(text, at + 3, _TEMPORARY)
         return (stop, "tmp<x>") if stop - at >= 9 else (0, "")
@@ -76,7 +77,7 @@ def _run(text: str, at: int, characters) -> int:
 
 
 class Subject:
-    """What an operation acts on. `on_disk` is true for files below the node's own folder."""
+    """The thing that an operation acts on. `on_disk` is true for files below the node's own folder."""
 
     __slots__ = ("target", "resource", "on_disk")
 
@@ -90,7 +91,7 @@ Subject = fast.base("Subject", Subject)  # type: ignore[misc]
 
 
 class Paths:
-    """Finds the subject of a path; None for the many files that do not count."""
+    """Finds the subject of a path; None for the many files outside the configured folders."""
 
     def __init__(self, node_dir: str, folders):
         roots: dict = {}
@@ -102,7 +103,7 @@ class Paths:
         self.fds: dict = {}
 
     def subject(self, path, dir_fd=None):
-        """The subject of a path, an open descriptor or something path-like, if it counts."""
+        """The subject of a path, an open descriptor or a path-like object; None if it doesn't count."""
         kind = type(path)
         if kind is int:
             return self.fds.get(path)
@@ -139,7 +140,7 @@ class Paths:
 
 
 def _path_of(path):
-    """The path that an object stands for, or None: the operation itself will complain."""
+    """The path of a path-like object; None if it isn't one, and the operation itself will complain."""
     if not hasattr(path, "__fspath__"):
         return None
     try:
@@ -151,7 +152,7 @@ def _path_of(path):
 
 
 def pair(source, goal):
-    """The subject of a rename: it counts if either side does."""
+    """The subject of a rename; None unless one of the two paths counts."""
     if source is None and goal is None:
         return None
     parts = [subject or Subject("<outside>", "<outside>") for subject in (source, goal)]

@@ -1,7 +1,8 @@
-"""Whom sockets talk to, and what their connections are called.
+"""The peers of sockets, and the names of their connections.
 
-A connection is `LOCAL>REMOTE/N`: the two addresses as this side sees them and a number of its own. It is named once, when it
-is made or first seen, so that an operation on it costs no more for it. `+tls` marks payload, `+udp` datagrams.
+A connection is named `LOCAL>REMOTE/N`: the two addresses as this side sees them and a number of its own. It is named
+once, when it is created or first seen, so that operations on it cost nothing more. `+tls` marks payload, `+udp`
+datagrams.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from undermine_agent.patching.observe import WeakTable
 
 TLS, UDP = "+tls", "+udp"
 ANYBODY = "*"
-"""The other side of a datagram socket that is not connected, before a datagram says who it is."""
+"""The remote address of an unconnected datagram socket, before a datagram names one."""
 FAMILIES = (_socket.AF_INET, _socket.AF_INET6)
 _OTHERS_MAX = 1000
 _TYPE_MASK = 0xF
@@ -31,7 +32,7 @@ _number = count(1).__next__
 class Connection(Subject):
     """The subject of a connected socket, or of a datagram socket.
 
-    `remote` is the other side's address, `called` the address that was connected to, as text: it may be a name.
+    `remote` is the other side's address. `called` is the address that the program connected to; it may be a host name.
     """
 
     __slots__ = ("local", "remote", "called", "number", "kind")
@@ -43,28 +44,28 @@ class Connection(Subject):
         self.called = called or remote
 
     def like(self, target: str = "", kind=None):
-        """The same connection, now that more is known of it."""
+        """A copy of this connection, with details that became known later."""
         kind = self.kind if kind is None else kind
         return Connection(target or self.target, self.local, self.remote, kind, self.number, self.called)
 
 
 class Peers:
-    """Whom each socket talks to. Known by address in memory, forgotten with the socket."""
+    """The peer of each socket, by the socket's address in memory. An entry goes away with its socket."""
 
     def __init__(self, config: dict, state):
         self.addresses, self.hosts = config["addresses"], config.get("hosts") or {}
         self.nodes = config.get("nodes") or []
         self.own = self.nodes.index(config["node"]) + 1 if config["node"] in self.nodes else 0
         self.state = state
-        self.known: dict = {}  # the accelerator looks here, too
+        self.known: dict = {}  # the accelerator reads this, too
         self.others: dict = {}  # datagrams: (number of the socket, address) -> subject
-        # Sockets some of whose operations are recorded by the layer above them: a transport, or TLS.
+        # Sockets whose operations are partly recorded by the layer above them: a transport, or TLS.
         self.quiet = WeakTable()
         self.limited = None
-        """Told of sockets that have a time limit which nobody has seen to be set for their connection."""
+        """Called with a new connection whose time limit was set unseen."""
 
     def of(self, sock):
-        """The subject of a socket, or None if the socket does not count."""
+        """The subject of a socket; None if the socket doesn't count."""
         entry = self.known.get(id(sock))
         if entry is None:
             subject = self._guess(sock)
@@ -74,12 +75,12 @@ class Peers:
         return entry[1]
 
     def learn(self, sock, subject):
-        """Keep whom a socket talks to; for somebody who called and is not known yet, also the slot to look at."""
+        """Remember a socket's peer; for an unknown caller, also the slot in which it may announce itself."""
         key, known = id(sock), self.known
         waits = subject is not None and subject.target == "accepted" and not self.hosts
         slot = self._slot(subject.remote, sock) if waits else 0
         if slot and self.state.caller_at(slot, port_of(subject.remote)):
-            slot = 0  # it is known: the node itself
+            slot = 0  # the caller has announced itself: it is this node
 
         def gone(reference):
             known.pop(key, None)
@@ -91,7 +92,7 @@ class Peers:
         self.known.pop(id(sock), None)
 
     def connection(self, sock):
-        """The name of a socket's connection; nothing where it has none (yet)."""
+        """The name of a socket's connection; "" if it has none (yet)."""
         entry = self.known.get(id(sock))
         if entry is None:
             try:
@@ -104,14 +105,14 @@ class Peers:
         return subject.resource if has_name(subject) else ""
 
     def listening(self, sock):
-        """The address of a socket that listens; nothing of others."""
+        """The address of a listening socket; "" for other sockets."""
         try:
             listens = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_ACCEPTCONN)
             return text_of(_getsockname(sock)) if listens else ""
         except (AttributeError, OSError):
             return ""
 
-    # --- who it is
+    # --- finding the peer
 
     def named(self, address) -> Subject:
         """The subject of a remote address."""
@@ -119,19 +120,19 @@ class Peers:
         return Subject(self._target(name), name)
 
     def connected(self, sock, called: Subject) -> None:
-        """A socket has connected to somebody, or has begun to: now its own address is known."""
+        """A socket has connected, or has begun to: now its own address is known."""
         try:
             local = text_of(_getsockname(sock))
             try:
                 remote = text_of(_getpeername(sock))
-            except OSError:  # not there yet
+            except OSError:  # not connected yet
                 remote = called.resource
             self.learn(sock, Connection(called.target, local, remote, kind_of(sock), called=called.resource))
         except OSError:
             pass
 
     def caller(self, name: str, sock) -> Subject:
-        """The connection of somebody who called."""
+        """The connection of a caller."""
         try:
             local = text_of(_getsockname(sock))
         except OSError:
@@ -153,7 +154,7 @@ class Peers:
         return subject
 
     def encrypted(self, sock, is_so: bool = True):
-        """The subject of a socket of which the payload of TLS is seen from now on (or no more)."""
+        """The subject of a socket whose TLS payload is seen from now on (or no longer)."""
         subject = self.of(sock)
         kind = TLS if is_so else ""
         if has_name(subject) and subject.kind != kind:
@@ -161,7 +162,7 @@ class Peers:
         return subject
 
     def by_descriptor(self, fd: int):
-        """The program's socket that has this descriptor, or one of our own that does not close it. Slow."""
+        """The program's socket that has this descriptor, or a borrowed one that doesn't close it. Slow."""
         for reference, _, _ in list(self.known.values()):
             sock = reference()
             if sock is not None and _fileno(sock) == fd:
@@ -173,7 +174,7 @@ class Peers:
         return "peer:" + node if node else "other"
 
     def _target_of_caller(self, name: str, sock) -> str:
-        """Another node, if it has told its port or has an address of its own."""
+        """`peer:NODE` if the caller announced its port or has an address of its own; else `accepted`."""
         node = self.hosts.get(name.rpartition(":")[0])
         number = 0 if node else self.state.caller_at(self._slot(name, sock), port_of(name))
         if 0 < number <= len(self.nodes) and number != self.own:
@@ -182,14 +183,14 @@ class Peers:
 
     @staticmethod
     def _slot(name: str, sock) -> int:
-        """The slot of a connection that somebody of this name opened."""
+        """The slot of a connection that a caller of this name opened."""
         try:
             return slot_of(port_of(name), _getsockname(sock)[1])
         except OSError:
             return 0
 
-    def tell_port(self, sock, address) -> None:
-        """Let the other side know who called."""
+    def announce(self, sock, address) -> None:
+        """Announce this node to the other side as the caller."""
         if self.own and not self.hosts:
             try:
                 port = _getsockname(sock)[1]
@@ -198,7 +199,7 @@ class Peers:
                 pass
 
     def _guess(self, sock):
-        """For a socket whose beginning was not seen: inherited, made from a descriptor, or not connected."""
+        """The subject of a socket that was inherited, made from a descriptor, or isn't connected."""
         if _family(sock) not in FAMILIES:
             return None
         kind, local = kind_of(sock), ANYBODY
@@ -214,14 +215,14 @@ class Peers:
 
 
 class Borrowed(_base):
-    """A socket made from a descriptor that belongs to somebody else."""
+    """A socket made from a descriptor that other code owns."""
 
     def __del__(self):
         self.detach()
 
 
 def borrowed(fd: int):
-    """A socket for a descriptor of somebody else; None if it is no socket's. Nothing about the descriptor changes."""
+    """A socket for a descriptor that other code owns; None if it isn't a socket. Leaves the descriptor unchanged."""
     try:
         if not os.get_blocking(fd):
             return Borrowed(-1, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, -1, fd)
@@ -231,7 +232,7 @@ def borrowed(fd: int):
 
 
 def has_name(subject) -> bool:
-    """False for what has no connection yet: it may get one later."""
+    """False for a socket without a connection; it may get one later."""
     return isinstance(subject, Connection)
 
 

@@ -1,10 +1,9 @@
 """Hooks of TCP and UDP sockets, put on `socket.socket` once the target has imported it.
 
-Whom they talk to and what connections are called: see `peers`. A non-blocking
-call that would block leaves no trace: how often a program asks in vain is an accident that does not recur. Only `sendall`
-does, with its error: it may have sent a part, and nobody knows how much.
-Therefore a non-blocking call is recorded after it was done, unless a step waits before it: then the socket
-is asked first whether it is ready. Unix sockets and the agent's own connection are never seen.
+`peers` finds the peers and names the connections. A non-blocking call that would block leaves no event: the number of
+vain attempts is an accident that doesn't recur. Only `sendall` leaves one, with its error, since it may have sent a
+part. So a non-blocking call is recorded after it was done. If a step waits for it, the socket is polled first. Unix
+sockets and the agent's own connection are never seen.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from undermine_agent.patching.patch import on_class
 _base = _socket.socket
 _gettimeout, _fileno, _getsockname = _base.gettimeout, _base.fileno, _base.getsockname
 _family = _base.__dict__["family"].__get__
-# What a socket that does not block raises where it would have to; TLS adds to it.
+# The errors of a non-blocking socket that would have to wait; TLS adds its own.
 WOULD_BLOCK: tuple = (BlockingIOError, InterruptedError)
 _PEEK = _socket.MSG_PEEK
 _DONT_WAIT = getattr(_socket, "MSG_DONTWAIT", 0)
@@ -66,7 +65,7 @@ def _number_of_result(result) -> int:
     return result[0]
 
 
-# The method, the position of its flags, the size that is asked for and the size of the result.
+# Method, position of its flags, size that is asked for, size of the result.
 _SENDING: tuple = (
     ("send", 1, _first_length, int),
     ("sendall", 1, _first_length, None),
@@ -92,7 +91,7 @@ def _ready(sock, sends: bool) -> bool:
 
 
 def must_decide(agent, operation) -> bool:
-    """True if somebody may have to decide about an operation before it is done."""
+    """True if a step or a lasting fault may have to decide about this operation first."""
     lasting = agent.lasting
     return bool(operation.before or lasting.entries or agent.state.generation != lasting.generation)
 
@@ -122,7 +121,7 @@ def _without_blocking(agent, operation, subject, size, measure, original, sock, 
 
 
 def transfer(agent, operation, subject, size, measure, original, sock, flags, args, options):
-    """One sending or receiving on a socket."""
+    """One send or receive on a socket."""
     waits = _gettimeout(sock) != 0.0 and not flags & _DONT_WAIT
     lasting = agent.lasting
     if lasting.entries or agent.state.generation != lasting.generation:
@@ -164,7 +163,7 @@ def _hook_transfer(agent, peers, cls, name, op, flags_at, size_of, measure) -> N
 
 
 def _can_be_native() -> bool:
-    """The accelerator looks into sockets; here is one that was never opened."""
+    """The accelerator reads the fields of sockets: check with a socket that was never opened."""
     return fast.module is not None and fast.module.socket_has(_base.__new__(_base), -1, 0, -1_000_000_000)
 
 
@@ -188,7 +187,7 @@ def _hook_sendto(agent, peers, cls) -> None:
 
 
 def _first_datagram(agent, operation, original, sock, args):
-    """The socket gets its own address by this sending, which does not wait: so it is recorded once it was done."""
+    """Send and then record: the socket gets its own address by this send, which doesn't wait."""
     t_ns = monotonic_ns()
     result = original(sock, *args)
     call = agent.enter(operation, agent.peers.datagram(sock, args[-1]), _first_length(args), t_ns)
@@ -199,7 +198,7 @@ def _hook_connect(agent, peers, cls) -> None:
     operation = agent.operations["net.connect"]
 
     def begin(sock, address):
-        """The subject, or None where the connecting has begun before: programs ask again until it is done."""
+        """The subject; None if the program only asks again whether its connection is ready."""
         if agent.off or _family(sock) not in FAMILIES:
             return None
         subject = peers.named(address)
@@ -210,9 +209,9 @@ def _hook_connect(agent, peers, cls) -> None:
         return peers.learn(sock, subject)
 
     def begun(sock, address, subject, is_seen):
-        peers.tell_port(sock, address)
+        peers.announce(sock, address)
         peers.connected(sock, subject)
-        _tell_limit(peers, sock, is_seen)
+        _report_limit(peers, sock, is_seen)
 
     def make(original):
         def connect(self, address, /):
@@ -271,8 +270,8 @@ def _hook_connect(agent, peers, cls) -> None:
     on_class(cls, "connect_ex", make_ex)
 
 
-def _tell_limit(peers, sock, is_seen: bool = True) -> None:
-    """A new connection has a time limit: by default, or one that was set before an unseen connecting."""
+def _report_limit(peers, sock, is_seen: bool = True) -> None:
+    """Report the time limit of a new connection: the default, or one that was set before an unseen connect."""
     if peers.limited is not None and _gettimeout(sock) and not (is_seen and _socket.getdefaulttimeout() is None):
         peers.limited(sock)
 
@@ -298,11 +297,11 @@ def _hook_accept(agent, peers, cls) -> None:
 
             try:
                 result = transfer(agent, operation, entry[1], 0, None, accepted, self, 0, (), {})
-            except BaseException:  # nobody gets what was accepted before an injected error
+            except BaseException:  # nobody gets a connection that was accepted before an injected error
                 for sock in made:
                     _base.close(sock)
                 raise
-            _tell_limit(peers, result[0])
+            _report_limit(peers, result[0])
             return result
 
         return accept
@@ -311,7 +310,7 @@ def _hook_accept(agent, peers, cls) -> None:
 
 
 def _hook_shutdown(agent, cls) -> None:
-    """No operation of its own; but it comes behind what a fault keeps back."""
+    """Hook `shutdown`. It isn't an operation of its own, but it waits behind queued bytes."""
 
     def make(original):
         def shutdown(self, how, /):
@@ -324,7 +323,7 @@ def _hook_shutdown(agent, cls) -> None:
 
 
 def _hook_close(agent, peers, cls) -> None:
-    """The real closing, which may come later than `close()` where a file was made from the socket."""
+    """Hook the real close, which may come later than `close()` if a file was made from the socket."""
     operation = agent.operations["net.close"]
 
     def make(original):
@@ -339,7 +338,7 @@ def _hook_close(agent, peers, cls) -> None:
             call = agent.enter(operation, subject) if seen else None
             if call is None:
                 return original(self, *args, **options)
-            if call.error is not None:  # the descriptor is given up all the same
+            if call.error is not None:  # the descriptor is released all the same
                 error = agent.refuse(call)
                 original(self, *args, **options)
                 raise error

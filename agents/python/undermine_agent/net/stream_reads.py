@@ -1,6 +1,7 @@
-"""Hooks of what is taken from buffers above sockets: `stream.read`, from asking to having, with the connection's name.
+"""Hooks of reads from buffers above sockets: `stream.read`, from the call to the result, with the connection's name.
 
-Whoever asks is recorded, since the bytes of a stream are counted: a library's reading may come between the target's own.
+Reads by any code are recorded, since the bytes of a stream are counted: a library may read between two reads of the
+target.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _fileno = _socket.socket.fileno
 
 
 class BufferReads:
-    """Whose bytes a buffer holds. What is left in it can be read after the connection has gone."""
+    """Finds the connection whose bytes a buffer holds. The rest of a buffer can be read after the connection is gone."""
 
     def __init__(self, agent):
         self.agent = agent
@@ -24,7 +25,7 @@ class BufferReads:
         self.of_others = by_address("stream")  # over pipes and Unix sockets
 
     def begin(self, reader, sock):
-        """The call, or None if it is not recorded."""
+        """The call; None if it isn't recorded."""
         agent = self.agent
         peers = None if agent.off else getattr(agent, "peers", None)
         if peers is None:
@@ -39,10 +40,10 @@ class BufferReads:
 
 
 def install(agent, streams) -> None:
-    """asyncio's streams: the bytes that the loop has received.
+    """Hook asyncio's stream readers.
 
-    One method calls another, and an adapter may stand between them: only the outermost is recorded. No two can wait
-    for the same reader.
+    One method calls another, and an adapter may stand between them: only the outermost call is recorded. No two tasks
+    can wait for the same reader.
     """
     readers, under_way = BufferReads(agent), set()
 
@@ -70,7 +71,10 @@ def install(agent, streams) -> None:
 
 
 def of_future(agent, find_socket):
-    """A method that gives a future of the bytes, or of their number. `find_socket` finds the socket of its object."""
+    """Return a factory of hooks for methods that return a future of bytes or of their number.
+
+    `find_socket` finds the socket below the method's object.
+    """
     readers = BufferReads(agent)
 
     def make(original):
@@ -96,7 +100,7 @@ def of_future(agent, find_socket):
 
 
 def _outcome(future):
-    """The number of bytes and the error. To ask for the error by its method would be to take note of it."""
+    """The number of bytes and the error. `future.exception()` would mark the error as retrieved."""
     if future.cancelled():
         return 0, "CancelledError"
     error = future._exception

@@ -1,7 +1,7 @@
-"""Hooks of TLS: one event for what the program sends or receives, with the size of the payload.
+"""Hooks of TLS: one event for each send or receive of the program, with the size of the payload.
 
-`ssl.SSLSocket` speaks to the network by itself. Under asyncio the encrypted bytes go through a transport and its
-socket, which are quiet then; the payload is seen at the transport above, and where it is decrypted.
+`ssl.SSLSocket` talks to the network by itself. Under asyncio the encrypted bytes go through a transport and its
+socket, which record nothing then. The payload is seen at the transport above, and where it is decrypted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from undermine_agent.net.transports import closing, counted, length, sending, to
 from undermine_agent.patching.patch import on_class
 
 _BOTH = frozenset(("net.send", "net.recv"))
-_READ_SIZE = 1024  # what `read` asks for if nobody says how much
+_READ_SIZE = 1024  # the default size of `read`
 _frame = sys._getframe
 
 
@@ -35,9 +35,9 @@ def install(agent, ssl) -> None:
 
 
 def _transfer(agent, sendall, op, size_of, measure):
-    """A method of SSLSocket; `sendall` is code that sends piece by piece, and is recorded as a whole.
+    """Hook a method of SSLSocket; `sendall` is code that sends piece by piece, and is recorded as a whole.
 
-    Only the thread of the program may touch the connection, so nothing can be sent or received later than it asks.
+    Only the program's thread may touch the connection, so nothing can be sent or received later.
     """
 
     def make(original):
@@ -56,7 +56,7 @@ def _transfer(agent, sendall, op, size_of, measure):
             which, size = operation if waits else at_once, size_of(*args)
             result = do(agent, which, subject, size, measure, original, self, 0, args, options)
             if ends and self._sslobj is None:
-                agent.peers.encrypted(self, False)  # what follows is plain
+                agent.peers.encrypted(self, False)  # everything after it is plain
             return result
 
         return method
@@ -76,7 +76,7 @@ def _transfer(agent, sendall, op, size_of, measure):
 
 
 def _taking(agent):
-    """A receiving that does not wait: done first, and decided upon once something has come."""
+    """A non-blocking receive: first done, then decided about once bytes have come."""
     at_end = agent.table.without("net.recv", "delay-operation", "drop")
 
     def take(operation, subject, size, measure, original, args, options):
@@ -126,7 +126,7 @@ def _socket_of(protocol):
 
 
 def _beginning(agent):
-    """The transport below carries encrypted bytes from now on."""
+    """From now on the transport below carries encrypted bytes."""
 
     def make(original):
         def connection_made(self, transport):
@@ -142,7 +142,7 @@ def _beginning(agent):
 
 
 def _reading(agent):
-    """Learn whose bytes are decrypted."""
+    """Remember whose bytes this object decrypts."""
 
     def make(original):
         def method(self, *args):
@@ -159,7 +159,7 @@ def _reading(agent):
 
 
 def _decrypted(agent):
-    """The payload has arrived: it cannot be held back any more without the thread."""
+    """The payload has arrived: only its thread could still be delayed."""
     operation, take = agent.table.without("net.recv", "delay-operation"), _taking(agent)
 
     def make(original):
@@ -180,7 +180,7 @@ def _amount(result) -> int:
 
 
 def _asked(*args) -> int:
-    """Never 0 where bytes are wanted: that is what tells a handshake from the end of a stream."""
+    """Never 0 if bytes are wanted: 0 would mean the end of the stream, not a handshake."""
     return args[0] if args and type(args[0]) is int else _READ_SIZE
 
 

@@ -1,8 +1,8 @@
 """Hooks of asyncio's transports and streams.
 
-What a program writes to a transport is one sending, at that moment and with that size, whenever the loop gets it
-out: the socket below is quiet. What arrives is received where the loop reads the socket. An injected error at a
-transport is what a real one is: the connection is lost, and nothing is raised at the writer.
+A write to a transport is one send, at that moment and with that size, whenever the loop gets the bytes out; the
+socket below records nothing. A receive is recorded where the loop reads the socket. An injected error has the effect
+of a real one: the connection is lost, and nothing is raised at the writer.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def install(agent, selector_events) -> None:
 
 
 def counted(agent, sock):
-    """The subject of a transport's socket; None for what is none, though it may say so of itself."""
+    """The subject of a transport's socket; None if it isn't a real socket, whatever it claims."""
     return agent.peers.of(sock) if issubclass(type(sock), _socket.socket) else None
 
 
 def socket_below(transport):
-    """The socket of a transport, or None once it is closed or where another layer speaks through it."""
+    """The socket of a transport; None if it is closed, or if another layer sends through it."""
     if _frame(2).f_globals.get("__name__") == "asyncio.sslproto":
         return None
     return transport._sock
 
 
 def _hook_beginning(agent, cls) -> None:
-    """From now on what is sent on the socket is recorded here; but it may be a socket that does not count."""
+    """From now on sends on the socket are recorded here, unless it is a socket that doesn't count."""
 
     def make(original):
         def __init__(self, loop, sock, *args, **options):
@@ -66,7 +66,7 @@ def sending(agent, socket_of, size_of):
         def write(self, data):
             sock = None if agent.off else socket_of(self)
             if size_of is total and sock is not None and not isinstance(data, (list, tuple)):
-                data = list(data)  # looking at the parts would use them up
+                data = list(data)  # looking at the parts would consume them
             size = size_of(data) if sock is not None else 0
             subject = counted(agent, sock) if size and not self.is_closing() else None
             if subject is None:
@@ -79,7 +79,7 @@ def sending(agent, socket_of, size_of):
 
 
 def send(agent, operation, subject, size, original, transport, *args):
-    """One sending on a transport."""
+    """One send on a transport."""
     call = agent.enter(operation, subject, size)
     if call is None:
         return original(transport, *args)
@@ -94,7 +94,7 @@ def send(agent, operation, subject, size, original, transport, *args):
 
 
 def _lose(transport, error) -> None:
-    """The connection is lost by this error."""
+    """Lose the connection by this error."""
     below = getattr(transport, "_ssl_protocol", None) or transport
     below._fatal_error(error, "Fatal write error on socket transport")
 
@@ -119,7 +119,7 @@ def _sending_to(agent):
 
 
 def closing(agent, socket_of):
-    """The first request to close, at whatever layer. What the loop does about it later is part of it."""
+    """Hook the first request to close, at any layer. Later work of the loop on it is part of the same operation."""
     operation = agent.operations["net.close"]
 
     def make(original):
@@ -157,5 +157,5 @@ def total(parts) -> int:
 
 
 def install_streams(agent, streams) -> None:
-    """What the target waits for at a stream: room to write."""
+    """Hook `drain`, in which the target waits for room to write."""
     observe_methods(agent, streams.StreamWriter, "stream", on_coroutine, {"drain": "future.wait"}, observed_coroutine)

@@ -1,17 +1,17 @@
-"""A stand-in for a function of the target that passes for it: in looks, when it is bound, and when it is pickled.
+"""Stand-ins that pass for functions of the target: in looks, when bound, and when pickled.
 
-Everything but calling it leads to the original, its code and closure too. So `inspect` sees the original's
-signature and kind; `pickle` stores its name; and `cloudpickle`, where it stores functions by value, stores the
-original: it runs in a process without the agent.
+Everything except a call leads to the original, including its code and closure. So `inspect` sees the original's
+signature and kind, and `pickle` stores its name. Where `cloudpickle` stores functions by value, it stores the
+original, which runs in a process without the agent.
 """
 
 from __future__ import annotations
 
-_AS_ORIGINAL = ("__doc__", "__module__")  # every class gets these of its own
+_AS_ORIGINAL = ("__doc__", "__module__")  # otherwise every class has its own
 
 
 class Disguise:
-    """Each function has a subclass of its own, with `__call__` and `__wrapped__`, the original."""
+    """Base class of stand-ins. Each function has its own subclass, with `__call__` and `__wrapped__` (the original)."""
 
     __slots__ = ("__weakref__",)
 
@@ -51,7 +51,7 @@ _Method = type(Disguise().__repr__)
 
 
 def disguised(original, run):
-    """What passes for the original and calls `run(args, options)`."""
+    """A stand-in for the original that calls `run(args, options)`."""
 
     def __call__(self, /, *args, **options):
         return run(args, options)
@@ -60,7 +60,7 @@ def disguised(original, run):
 
 
 def standing_in(original, hook):
-    """What passes for the original and calls the hook, with no frame in between."""
+    """A stand-in for the original that calls the hook, with no frame in between."""
     return _passing_for(original, staticmethod(hook))
 
 

@@ -1,7 +1,7 @@
-"""Hooks that only observe: locks, waits, queues, clocks. Recorded only where the target's own code calls.
+"""Helpers for hooks that only observe: locks, waits, queues, clocks.
 
-Such operations are everywhere, so every other caller passes after one look at its code. They are never matched by
-steps: nothing is ever held or raised here.
+Such operations are everywhere, so only calls from the target's own code are recorded; every other caller passes after
+one look at its code. No step ever matches them: nothing is delayed or raised here.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _SUBJECTS_MAX = 10_000
 AT_ONCE = 1
-"""The limit, in nanoseconds, of a wait that does not wait at all: 0 is one that may wait for ever."""
+"""The time limit, in nanoseconds, of a call that doesn't wait. 0 means that it may wait for ever."""
 _number = count(1).__next__
 
 
 class WeakTable:
-    """What is known of objects, by identity; forgotten with the object, never keeping it alive."""
+    """A table by object identity. An entry goes away with its object and never keeps it alive."""
 
     def __init__(self):
         self.known: dict = {}
@@ -37,7 +37,7 @@ class WeakTable:
         self.known[id(owner)] = self._entry(owner, value)
 
     def first(self, owner, value):
-        """What is known of the object: this, unless something is."""
+        """The object's value; `value` becomes it if there is none yet."""
         return self.known.setdefault(id(owner), self._entry(owner, value))[1]
 
     def _entry(self, owner, value):
@@ -64,14 +64,14 @@ def unique(kind: str) -> str:
 
 
 def by_address(label: str):
-    """Names an object by its class and address."""
+    """Return a function that names an object by its class and address."""
     subject_of = by_key(label, id, "%s@%x")
     subject_of.label = label
     return subject_of
 
 
 def by_key(label: str, key_of, form: str):
-    """Names an object by its class and by what `key_of` says of it."""
+    """Return a function that names an object by its class and its `key_of`."""
     subjects: dict = {}
     make = Subject
 
@@ -92,10 +92,10 @@ def nothing(*args, **options) -> int:
 
 
 def limit(position: int, flag: str = "", default=None, none=None):
-    """The time limit that a call was given, in nanoseconds; 0: none, AT_ONCE: it does not wait.
+    """Return a function that finds a call's time limit in nanoseconds; 0: no limit, AT_ONCE: it doesn't wait.
 
-    `position` counts from 0, without `self`. Before it stands the flag of this name, if there is one, which says whether the call
-    waits. `none` is what else means that there is no limit.
+    `position` counts from 0, without `self`. The argument before it is the flag of this name, if any, which says
+    whether the call waits. A timeout equal to `none` means no limit, too.
     """
 
     def size_of(owner, *args, **options):
@@ -127,7 +127,7 @@ def _nobody_knows() -> None:
 
 
 def own_caller(agent):
-    """A function that says whether the code that called the hook is the target's own; cheap where it is not."""
+    """Return a function that says whether the target's own code called the hook; cheap if it did not."""
     codes, targets_own, frame = agent.sites.codes, agent.targets_own, sys._getframe
     ask = _nobody_knows if fast.module is None else fast.module.called_by_target
 
@@ -137,7 +137,7 @@ def own_caller(agent):
             return known
         try:
             caller = frame(2)
-        except ValueError:  # no Python code calls
+        except ValueError:  # called from C code
             return False
         return codes.get(id(caller.f_code), codes) is not None and not agent.off and targets_own(caller)
 
@@ -145,9 +145,9 @@ def own_caller(agent):
 
 
 def own_behind(agent, *packages: str):
-    """The same for what these packages of the standard library call: is it the target's own code that called them?
+    """Like `own_caller`, but looks behind these packages of the standard library: did the target's code call them?
 
-    What an event loop calls back has no caller.
+    A callback of an event loop has no caller.
     """
     targets_own, frame = agent.targets_own, sys._getframe
     passed = frozenset(("undermine_agent", *packages))
@@ -169,9 +169,9 @@ def own_behind(agent, *packages: str):
 
 
 def not_the_tools(agent):
-    """A function that says whether anybody but the tool itself called, be it by way of the standard library.
+    """Return a function that says whether anyone but the tool called, directly or through the standard library.
 
-    For what the target has even if a library sees to it, in a thread of the library's own.
+    For operations that a library does for the target, also in the library's own threads.
     """
     frame, targets_own = sys._getframe, agent.targets_own
 
@@ -189,13 +189,13 @@ def not_the_tools(agent):
 
 
 def own_or_by(agent, *modules: str):
-    """As `own_caller`; what these modules of the standard library call counts too, whoever called them."""
+    """Like `own_caller`; calls from these modules of the standard library count too, whoever called them."""
     targets_own, frame, named = agent.targets_own, sys._getframe, frozenset(modules)
 
     def is_own() -> bool:
         try:
             caller = frame(2)
-        except ValueError:  # no Python code calls
+        except ValueError:  # called from C code
             return False
         return not agent.off and (caller.f_globals.get("__name__") in named or targets_own(caller))
 
@@ -203,13 +203,13 @@ def own_or_by(agent, *modules: str):
 
 
 def all_but(agent, codes):
-    """A function that says whether any code called but this, by address."""
+    """Return a function that says whether the caller's code is not among these codes (by address)."""
     frame = sys._getframe
 
     def is_other() -> bool:
         try:
             caller = frame(2)
-        except ValueError:  # no Python code calls
+        except ValueError:  # called from C code
             return False
         return not agent.off and id(caller.f_code) not in codes
 
@@ -217,7 +217,7 @@ def all_but(agent, codes):
 
 
 class _Code:
-    """As much of a frame as is needed to say whose code it runs."""
+    """The part of a frame that says whose code it runs."""
 
     __slots__ = ("f_code", "f_globals")
 
@@ -231,9 +231,9 @@ _CODE = frozenset((_FUNCTION, _METHOD, _PARTIAL))
 
 
 def own_code(agent):
-    """A function that finds the target's own code in what is handed over, whoever hands it over; None if it has none.
+    """Return a function that finds the target's own code in a hand-over; it returns None if there is none.
 
-    It may be a function, a method, what a partial calls, or the first argument of a library's function.
+    The code may be a function, a method, the function of a partial, or the first argument of a library's function.
     """
     sites = agent.sites
     codes = sites.codes
@@ -262,7 +262,7 @@ def own_code(agent):
 
 
 def as_one(agent, original):
-    """The original, with everything that it calls below taken as part of it."""
+    """The original, with everything that it calls counted as part of it."""
 
     def do(*args, **options):
         state = agent.thread_state()
@@ -276,10 +276,10 @@ def as_one(agent, original):
 
 
 def observed(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None, unless=None):
-    """How to make a hook that records the calls of the target's own code. Also for module functions.
+    """Return a factory of hooks that record calls from the target's own code. Also for module functions.
 
-    `op` is an operation's name, or a function that finds it from the call's arguments. `unless`: the calls of all code are
-    recorded, but for this, by address.
+    `op` is an operation's name, or a function that finds it from the call's arguments. With `unless`, the calls of all
+    code are recorded, except for these codes (by address).
     """
     operation_of, perform = _operation_of(agent, op), agent.perform
     codes, targets_own, frame = agent.sites.codes, agent.targets_own, sys._getframe
@@ -288,18 +288,18 @@ def observed(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None,
         try:
             operation, subject = operation_of(*args, **options), subject_of(*args, **options)
             size = size_of(*args, **options)
-        except Exception:  # the original says better what is wrong
+        except Exception:  # let the original report the wrong arguments
             return original(*args, **options)
         if subject is None:
             return original(*args, **options)
         return perform(operation, subject, size, measure, original, *args, **options)
 
-    # Most callers are known not to be the target's own code: they take the shortest way.
+    # Most callers are known not to be the target's own code: they take the shortest path.
     def make(original):
         def hook(*args, **options):
             try:
                 caller = frame(1)
-            except ValueError:  # no Python code calls
+            except ValueError:  # called from C code
                 return original(*args, **options)
             if codes.get(id(caller.f_code), codes) is None or agent.off or not targets_own(caller):
                 return original(*args, **options)
@@ -325,9 +325,10 @@ def observed(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None,
 
 
 def measured_after(agent, op, subject_of, measure, size_of=nothing, is_own=None, whole=False):
-    """As `observed`, for methods whose result can be seen at their object when they are done: `measure(self)`.
+    """Like `observed`, for methods whose result shows in their object afterwards: `measure(self)`.
 
-    A child that was forked in between never records the end. `whole`: what is called below is part of it.
+    A child that is forked during the call never records its end. With `whole`, everything called below is part of the
+    operation.
     """
     operation, is_own, pid = agent.operations[op], is_own or own_caller(agent), os.getpid
 
@@ -340,7 +341,7 @@ def measured_after(agent, op, subject_of, measure, size_of=nothing, is_own=None,
             try:
                 subject = subject_of(self, *args, **options)
                 size = size_of(self, *args, **options)
-            except Exception:  # the original says better what is wrong
+            except Exception:  # let the original report the wrong arguments
                 subject = None
             parent = pid()
             call = agent.enter(operation, subject, size) if subject is not None else None
@@ -377,57 +378,57 @@ def _operation_of(agent, op):
 
 
 def where_made(agent, driven, original, is_own, part=False):
-    """A hook, for `on_coroutine`, that finds out where a coroutine is made whether the target's own code makes it.
+    """Return a hook for `on_coroutine` that notes whether the target's own code creates the coroutine.
 
-    By whom it is driven says nothing: `wait_for`, `gather` and tasks drive what the target has made. Gives the coroutine
-    `driven(place, ...)`, where `place` is None if others have made it. `part`: a task that does nothing but this is a part
-    of the task that starts it.
+    The caller that drives it says nothing: `wait_for`, `gather` and tasks drive coroutines that the target created. The
+    hook returns the coroutine `driven(made_at, ...)`, where `made_at` is None if other code created it. With `part`, a
+    task that runs only this coroutine is part of the task that starts it.
     """
     made = dressed(_copy(driven), original)
     dressed(driven, original)
-    place, sites = agent.current_stack, agent.sites
+    current_stack, sites = agent.current_stack, agent.sites
     if part:
         agent.parts[id(made.__code__)] = made.__code__
 
     def hook(*args, **options):
         if is_own():
-            return made((sites.stacks, place()), *args, **options)
+            return made((sites.stacks, current_stack()), *args, **options)
         return driven(None, *args, **options)
 
     return hook
 
 
 def _copy(function):
-    """The same function with code of its own: a coroutine can be told by its code."""
+    """A copy of the function with its own code object, so that its coroutines can be recognised by their code."""
     return _FUNCTION(  # type: ignore[misc]
         function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
 
 
-def asked_at(agent, place):
-    """The stack at which a coroutine was made that others drive; None where the events have none of that time any more."""
-    return place[1] if place[0] is agent.sites.stacks else None
+def asked_at(agent, made_at):
+    """The stack at which a coroutine was created; None if the stacks of that time have been forgotten."""
+    return made_at[1] if made_at[0] is agent.sites.stacks else None
 
 
 def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is_own=None, part=True, begun=None):
-    """The same for coroutine functions, for `on_coroutine`: recorded where the target's own code makes or awaits them.
+    """Like `observed`, for coroutine functions and `on_coroutine`: the target's own code creates or awaits them.
 
-    `begun` is told of each that begins: its stack, if others do it, and what it was called with. It gives a function that is told
-    the result.
+    `begun` is called when one begins, with its stack (if other code drives it) and its arguments. It returns a function
+    that gets the result.
     """
     operation_of, is_own = _operation_of(agent, op), is_own or own_caller(agent)
 
     def make(original):
-        async def driven(place, /, *args, **options):
+        async def driven(made_at, /, *args, **options):
             own = is_own()
-            if not own and place is None:
+            if not own and made_at is None:
                 return await original(*args, **options)
             try:
                 operation, subject = operation_of(*args, **options), subject_of(*args, **options)
-                stack = None if own else asked_at(agent, place)
+                stack = None if own else asked_at(agent, made_at)
                 call = agent.enter(operation, subject, size_of(*args, **options), 0, stack)
                 ended = begun(stack, *args, **options) if begun is not None and call is not None else None
-            except (AttributeError, TypeError):  # the original says better what is wrong
+            except (AttributeError, TypeError):  # let the original report the wrong arguments
                 call = None
             if call is None:
                 return await original(*args, **options)
@@ -437,7 +438,7 @@ def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is
                 agent.leave(call, 0, error)
                 raise
             finally:
-                del args, options  # an exception that is kept keeps this frame
+                del args, options  # a kept exception keeps this frame alive
             agent.leave(call, measure(result))
             if ended is not None:
                 ended(result)
@@ -449,7 +450,7 @@ def observed_coroutine(agent, op, subject_of, size_of=nothing, measure=truth, is
 
 
 def observe_methods(agent, cls, label: str, replace, methods: dict, make_hook=observed, subject_of=None) -> None:
-    """Observe methods of a class: name -> operation, or (operation, size_of). What it inherits or lacks is left out."""
+    """Observe methods of a class: name -> operation, or (operation, size_of). Skips inherited and missing methods."""
     subject_of = subject_of or by_address(label)
     for name, what in methods.items():
         if name in cls.__dict__:

@@ -1,14 +1,15 @@
-"""How hooks are put in place: on modules, on C types, on Python classes, and on modules not imported yet.
+"""Installs hooks: on modules, C types and Python classes, also on modules that are not imported yet.
 
-A coroutine function is hooked by a plain function that passes for one: where a coroutine is made says whose it is.
+`make(original)` creates a hook, which takes the original's arguments. A hook calls the original only by that
+argument: a name looked up elsewhere may lead to the hook again.
 
-A hook is made by `make(original)` and takes what the original takes. Only that argument may be called for the
-original: a name looked up elsewhere may lead to the hook again.
+A coroutine function is hooked by a plain function that passes for one: the place where a coroutine is created says
+whose it is.
 
-With the accelerator, built-in functions are redirected in place and stay what they are, and `make.native` may say what
-the accelerator can do for the hook. Without it, they are replaced. A replaced module function does not bind when it is
-a class attribute, pickles by name, has the name, text and signature of the original and joins it in the `os.supports_*`
-sets. Hooks keep all they need in closures: they may be called after the interpreter has emptied the modules.
+With the accelerator, built-in functions are redirected in place and stay the same objects; `fast.offer` says what the
+accelerator may do for a hook. Without it, they are replaced. A replaced module function doesn't bind as a class
+attribute, pickles by name, has the original's name, text and signature, and joins it in the `os.supports_*` sets.
+Hooks keep everything they need in closures: they may run after the interpreter has emptied the modules.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _redirected(original, make, cls=None) -> bool:
 
 
 def on_module(module, name: str, make, aliases=()) -> None:
-    """Hook a built-in function of a module, and of others that have it by the same name; in `os`, also in its sets."""
+    """Hook a built-in function of a module and of its aliases, which have it by the same name; in `os`, also in its sets."""
     original = getattr(module, name)
     sets: tuple = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids)
     sets = tuple(functions for functions in sets if original in functions) if module is os else ()
@@ -81,9 +82,9 @@ def on_module(module, name: str, make, aliases=()) -> None:
 
 
 def dressed(hook, original, cls=None):
-    """A hook of a method, made to look like the original."""
+    """The hook of a method, with the original's name and documentation."""
     if cls is not None:
-        hook.__module__ = getattr(cls, "__module__", hook.__module__)  # methods of C types do not say it
+        hook.__module__ = getattr(cls, "__module__", hook.__module__)  # methods of C types have no module
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         try:
             setattr(hook, name, getattr(original, name))
@@ -123,9 +124,9 @@ def on_class(cls: type, name: str, make) -> None:
 
 
 def on_coroutine(cls, name: str, make) -> None:
-    """Hook a coroutine function of a Python class or module by a plain function that gives a coroutine.
+    """Hook a coroutine function of a Python class or module by a plain function that returns a coroutine.
 
-    It is called where the coroutine is made, before anybody drives it; what stands for it is a coroutine function all the same.
+    The hook runs where the coroutine is created, before anyone drives it. `inspect` still sees a coroutine function.
     """
     original = getattr(cls, name)
     hook = make(original)
@@ -136,7 +137,7 @@ def on_coroutine(cls, name: str, make) -> None:
 
 
 class ImportWatch:
-    """A finder that finds nothing itself: it lets the others find a module, and hooks it once it has run."""
+    """A finder that finds nothing itself: it lets the others find a module, and hooks the module after it has run."""
 
     def __init__(self, wanted: dict):
         self.wanted = wanted
@@ -150,7 +151,7 @@ class ImportWatch:
             sys.meta_path.insert(0, self)
 
     def add(self, name: str, hook) -> None:
-        """One more hook for a module, behind those that it has; at once if the module is there."""
+        """Add a hook for a module, after its other hooks; run it at once if the module is already imported."""
         if name in sys.modules:
             hook(sys.modules[name])
             return
@@ -180,7 +181,7 @@ class ImportWatch:
 
 
 class _Loader:
-    """Steps aside before the module runs: the module sees its real loader only."""
+    """Steps aside before the module runs: the module sees only its real loader."""
 
     def __init__(self, loader, watch: ImportWatch):
         self.loader = loader

@@ -1,4 +1,4 @@
-"""Hooks of what asyncio's tasks wait with: locks, conditions, events, semaphores, barriers, queues and futures."""
+"""Hooks of the locks, conditions, events, semaphores, barriers, queues and futures that asyncio's tasks wait with."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def install_locks(agent, locks) -> None:
 
 
 def _hook_with(agent, locks) -> None:
-    """`async with`, which they share."""
+    """Hook the `async with` that they share."""
     lock, semaphore = by_address("lock"), by_address("semaphore")
 
     def subject_of(owner, *args):
@@ -57,7 +57,7 @@ def _hook_with(agent, locks) -> None:
         return lambda owner, *args: ("sem." if isinstance(owner, locks.Semaphore) else "lock.") + verb
 
     cls = locks._ContextManagerMixin
-    # It returns nothing, but not before it has what it waited for: as `acquire` does, that says so.
+    # It returns nothing, but only after it has what it waited for: report that, as `acquire` does.
     on_coroutine(cls, "__aenter__", observed_coroutine(agent, op("acquire"), subject_of, measure=lambda result: 1))
     on_coroutine(cls, "__aexit__", observed_coroutine(agent, op("release"), subject_of))
 
@@ -76,12 +76,12 @@ def _putting(agent, items):
     own, operation, queue = own_caller(agent), agent.operations["queue.put"], by_address("queue")
 
     def make(original):
-        async def driven(place, /, self, item):
+        async def driven(made_at, /, self, item):
             is_own = own()
-            if not is_own and place is None:
+            if not is_own and made_at is None:
                 return await original(self, item)
             given = items.put(self, item)
-            call = agent.enter(operation, queue(self), 0, 0, None if is_own else asked_at(agent, place))
+            call = agent.enter(operation, queue(self), 0, 0, None if is_own else asked_at(agent, made_at))
             try:
                 await original(self, item)
             except BaseException as error:
@@ -98,22 +98,22 @@ def _putting(agent, items):
 
 
 def _getting(agent, items):
-    """Also what `as_completed` gets from a queue of its own: the next future that is done."""
+    """Hook `get`, also where `as_completed` gets the next finished future from its own queue."""
     own, operation, queue = own_caller(agent), agent.operations["queue.get"], by_address("queue")
-    behind, several, frame = own_behind(agent, "asyncio"), MultiWait(agent), sys._getframe
+    behind, waits, frame = own_behind(agent, "asyncio"), MultiWait(agent), sys._getframe
     has_waits = agent.observes("sync")
 
     def make(original):
-        async def driven(place, /, self):
+        async def driven(made_at, /, self):
             is_own, call = own(), None
-            if has_waits and not is_own and place is None and frame(1).f_code.co_name == "_wait_for_one" and behind():
+            if has_waits and not is_own and made_at is None and frame(1).f_code.co_name == "_wait_for_one" and behind():
                 since = monotonic_ns()
                 item = await original(self)
                 if item is not None:
-                    several.over((item,), since)
+                    waits.over((item,), since)
                 return item
-            if is_own or place is not None:
-                call = agent.enter(operation, queue(self), 0, 0, None if is_own else asked_at(agent, place))
+            if is_own or made_at is not None:
+                call = agent.enter(operation, queue(self), 0, 0, None if is_own else asked_at(agent, made_at))
             try:
                 item = await original(self)
             except BaseException as error:
@@ -132,7 +132,7 @@ def _getting(agent, items):
 
 
 def install_tasks(agent, tasks) -> None:
-    """Futures: the waits for one or several, and what ends them. A task's own end is `task.end`."""
+    """Hook futures: waits for one or several of them, and what ends these waits. A task's own end is `task.end`."""
     future = by_address("future")
     install_wait(agent, tasks)
     cls = tasks.futures.Future
@@ -143,7 +143,7 @@ def install_tasks(agent, tasks) -> None:
 
 
 def install_chain(agent, futures) -> None:
-    """A future of one kind that follows one of another: who sets the first one sets the second."""
+    """Hook chains of futures: setting the first one sets the one that follows it."""
     future, operation, chained = by_address("future"), agent.operations["future.set"], agent.chained
 
     def make(original):
@@ -160,19 +160,19 @@ def install_chain(agent, futures) -> None:
 
 
 def _hook_await(agent, tasks, classes, future) -> None:
-    """`await` of a future that is not done: when it begins. Its end is that the awaiting code goes on.
+    """Hook `await` of an unfinished future, when it begins. It ends when the awaiting code continues.
 
-    `wait_for` awaits what it was given; older ones await a future of their own instead. Who awaits what `gather` or `shield`
-    gives waits for what these were given.
+    `wait_for` awaits its argument; older versions await a future of their own instead. Awaiting the result of `gather`
+    or `shield` means waiting for their arguments.
     """
     operation, own, behind = agent.operations["future.wait"], own_caller(agent), own_behind(agent, "asyncio")
     kinds, frame, shielded = tuple(classes), sys._getframe, WeakTable()
 
     def given_to_wait_for():
-        """What the target has `wait_for` wait for, if it is that which awaits."""
+        """The argument of the target's `wait_for`, if that is the code that awaits."""
         try:
             caller = frame(2)
-        except ValueError:  # no Python code awaits
+        except ValueError:  # awaited from C code
             return None
         if caller.f_code.co_name != "wait_for" or caller.f_globals.get("__name__") != "asyncio.tasks" or not behind():
             return None
@@ -180,7 +180,7 @@ def _hook_await(agent, tasks, classes, future) -> None:
         return given if isinstance(given, kinds) and not _is_part(agent, given) else None
 
     def given_to(awaited):
-        """What has to be done before this one is; those that are part of the waiting task are seen to be waited for anyway."""
+        """The futures that must be done before this one; without those that are part of the waiting task."""
         awaited = shielded.get(awaited) or awaited
         if not isinstance(awaited, tasks._GatheringFuture):
             return () if awaited.done() else (awaited,)
@@ -215,6 +215,6 @@ def _hook_await(agent, tasks, classes, future) -> None:
 
 
 def _is_part(agent, future) -> bool:
-    """Whether it is a task that is part of the one that waits for it: then that one is seen to wait anyway."""
+    """True for a task that is part of the task that waits for it: that one is seen to wait anyway."""
     coroutine = getattr(future, "get_coro", int)()
     return id(getattr(coroutine, "cr_code", None)) in agent.parts

@@ -1,4 +1,4 @@
-"""Hooks of time: clocks that the target reads, sleeps, and scopes that have a time limit."""
+"""Hooks of time: clocks that the target reads, sleeps, and stretches of code with a time limit."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _read(agent, name):
 
 
 def waiting(agent, size_of, unless=None):
-    """A call that waits for descriptors: with its time limit, and how many of them are ready."""
+    """Hook a call that waits for descriptors: records its time limit and the number of ready descriptors."""
     subject = Subject("select")
     return observed(agent, "poll", lambda *args, **options: subject, size_of, _ready, unless=unless)
 
@@ -64,11 +64,11 @@ def _ready(result) -> int:
 
 
 def install_socket(agent, socket) -> None:
-    """Time limits of sockets: from now on each of their operations has one. One that is lifted is one of 0.
+    """Hook time limits of sockets: from now on every operation on the socket has this limit. 0 lifts it.
 
-    Whoever sets them for the target: `http.client`, `socketserver` and others have limits of their own.
+    Also limits that libraries set for the target, such as `http.client` and `socketserver`.
     """
-    from undermine_agent.net.peers import FAMILIES  # the hooks of sockets have loaded it by now
+    from undermine_agent.net.peers import FAMILIES  # already loaded by the hooks of sockets
 
     operation, counts, peers = agent.operations["timeout"], not_the_tools(agent), agent.peers
 
@@ -105,9 +105,9 @@ def install_socket(agent, socket) -> None:
 
 
 def install_select(agent, select) -> None:
-    """What is made with `epoll` waits for whatever comes: also where a library's loop does it that calls the target.
+    """Hook polling. An `epoll` object waits for anything, so it counts even in a library's loop that calls the target.
 
-    With all else libraries wait in the midst of something that the target does, as for a child or for one answer.
+    With the other calls, libraries wait in the middle of work for the target, as for a child or one answer.
     """
     on_module(select, "select", waiting(agent, _seconds_or_none(3)))
     if hasattr(select, "epoll"):
@@ -126,18 +126,18 @@ def install_selectors(agent, selectors) -> None:
 
 
 def install_loop(agent, base_events) -> None:
-    """An event loop of asyncio polls between its callbacks and steps, which are seen themselves."""
+    """asyncio's event loop polls between callbacks and task steps, which are recorded themselves."""
     code = base_events.BaseEventLoop._run_once.__code__
     agent.pollers[id(code)] = code
 
 
 def install_connections(agent, connection) -> None:
-    """`multiprocessing.connection.wait`: it waits with a selector of its own."""
+    """Hook `multiprocessing.connection.wait`, which uses a selector of its own."""
     on_class(connection, "wait", waiting(agent, _at_selector))
 
 
 def _seconds_or_none(position: int):
-    """The limit of a call where less than nothing means none."""
+    """Return a function that finds a call's limit, where a negative number means no limit."""
 
     def size_of(*args, timeout=None, **options):
         seconds = args[position] if len(args) > position else timeout
@@ -164,15 +164,15 @@ def _of_scope(awaited, timeout=None, *args, **options) -> int:
 
 
 def observed_limited(agent, name: str, size_of):
-    """A coroutine function that is a scope with a time limit, if it has one."""
+    """Hook a coroutine function that runs with a time limit, if it was given one."""
     own, subject = own_caller(agent), Subject(name)
     operation = agent.operations["timeout"]
 
     def make(original):
-        async def driven(place, /, *args, **options):
+        async def driven(made_at, /, *args, **options):
             is_own = own()
-            size = size_of(*args, **options) if (is_own or place is not None) and args else 0
-            call = agent.enter(operation, subject, size, 0, None if is_own else asked_at(agent, place)) if size else None
+            size = size_of(*args, **options) if (is_own or made_at is not None) and args else 0
+            call = agent.enter(operation, subject, size, 0, None if is_own else asked_at(agent, made_at)) if size else None
             if call is None:
                 return await original(*args, **options)
             try:
@@ -189,12 +189,12 @@ def observed_limited(agent, name: str, size_of):
 
 
 def install_timeouts(agent, timeouts) -> None:
-    """`async with asyncio.timeout(…)`: the scope lasts from its beginning to its end, or until its limit is changed."""
+    """Hook `async with asyncio.timeout(…)`: the limit applies from enter to exit, or until it is changed."""
     cls, under_way, tasks = timeouts.Timeout, WeakTable(), timeouts.tasks  # which may not have run yet
     operation, subject, own = agent.operations["timeout"], Subject("timeout"), own_caller(agent)
 
     def begin(timeout) -> None:
-        """Its limit is in force from now on, if it has one and it is its own task that says so."""
+        """Its limit applies from now on, if it has one and its own task set it."""
         try:
             when, loop = timeout.when(), timeout._task.get_loop()
             counts = when is not None and tasks.current_task(loop) is timeout._task

@@ -1,4 +1,4 @@
-"""Hooks of locks: observed only."""
+"""Hooks of locks. They are only observed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Waits for several futures at a time: each of those that are not done yet is waited for.
+"""Waits for several futures at once: one wait is recorded for each future that isn't done yet.
 
-Whoever sets one of them has ended that wait. Where the first one is enough, the wait says so by its target.
+Setting a future ends its wait. If the first future is enough, the wait's target says so.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from undermine_agent.patching.observe import by_address, limit, observed_corouti
 from undermine_agent.patching.patch import on_class, on_coroutine
 
 FIRST = "first future"
-"""The target of waits for several of which the first one to be done ends all."""
+"""The target of waits that end when the first of several futures is done."""
 _FIRST_COMPLETED = "FIRST_COMPLETED"
 
 
 class MultiWait:
-    """Records waits, each from one future to the one who waits."""
+    """Records one wait for each future."""
 
     def __init__(self, agent):
         self.agent = agent
@@ -25,7 +25,7 @@ class MultiWait:
         self.future = by_address("future")
 
     def over(self, futures, since, size=0, is_first=False, stack=None) -> None:
-        """These were waited for from then on, and are done now."""
+        """Record waits for these futures, which began at `since` and are over now."""
         for one in futures:
             subject = self.future(one)
             subject = Subject(FIRST, subject.resource) if is_first else subject
@@ -34,7 +34,7 @@ class MultiWait:
                 self.agent.leave(call)
 
     def until_done(self, futures, size=0, is_first=False, stack=None):
-        """From now on these are waited for: a function to be called when that is over."""
+        """Start waits for these futures; return a function to call when they are over."""
         pending, since = [one for one in futures if not one.done()], monotonic_ns()
 
         def over(result):
@@ -44,8 +44,8 @@ class MultiWait:
 
 
 def install_threads(agent, base) -> None:
-    """`concurrent.futures._base`: `wait` and `as_completed`."""
-    several, own, operation = MultiWait(agent), own_caller(agent), agent.operations["future.wait"]
+    """Hook `wait` and `as_completed` of `concurrent.futures._base`."""
+    waits, own, operation = MultiWait(agent), own_caller(agent), agent.operations["future.wait"]
     size_of, futures = limit(0), Subject("futures")
 
     def make_wait(original):
@@ -54,7 +54,7 @@ def install_threads(agent, base) -> None:
                 return original(fs, timeout, return_when)
             pending, size, since = _pending(fs), size_of(fs, timeout), monotonic_ns()
             result = agent.perform(operation, futures, size, None, original, fs, timeout, return_when)
-            several.over(result.done.intersection(pending), since, size, return_when == _FIRST_COMPLETED)
+            waits.over(result.done.intersection(pending), since, size, return_when == _FIRST_COMPLETED)
             return result
 
         return wait
@@ -67,46 +67,48 @@ def install_threads(agent, base) -> None:
         return as_completed
 
     def each(found, size):
-        """As the original, it keeps nothing of what it has given away."""
+        """Like the original, keep no reference to futures that were already yielded."""
         while True:
             since = monotonic_ns()
             try:
                 latest = [next(found)]
             except StopIteration:
                 return
-            several.over(latest, since, size)
+            waits.over(latest, since, size)
             yield latest.pop()
 
     on_class(base, "wait", make_wait)
-    on_coroutine(base, "as_completed", make_as_completed)  # as there, what stands for it is of the same kind
+    on_coroutine(base, "as_completed", make_as_completed)  # a generator, like the original
 
 
 def _pending(futures) -> list:
-    """Those that are not done; nothing of what can be asked only once. Others may change the collection meanwhile."""
+    """The futures that are not done; none of an iterator, which can be read only once. Other threads may change the
+    collection.
+    """
     try:
         return [one for one in list(futures) if not one.done()] if len(futures) else []
-    except Exception:  # the original says better what is wrong
+    except Exception:  # let the original report the wrong arguments
         return []
 
 
 def install_wait(agent, tasks) -> None:
-    """`asyncio.tasks`: `wait`. What `gather` gives is awaited as any future is (see `async_sync`)."""
-    several, futures, size_of = MultiWait(agent), Subject("futures"), limit(0)
+    """Hook `wait` of `asyncio.tasks`. The result of `gather` is awaited like any future (see `async_waits`)."""
+    waits, futures, size_of = MultiWait(agent), Subject("futures"), limit(0)
 
     def begun(stack, fs, timeout, return_when, *args):
-        return several.until_done(fs, size_of(fs, timeout), return_when == _FIRST_COMPLETED, stack)
+        return waits.until_done(fs, size_of(fs, timeout), return_when == _FIRST_COMPLETED, stack)
 
-    behind = own_behind(agent, "asyncio")  # `wait` itself warns its caller: no frame of ours may stand there
+    behind = own_behind(agent, "asyncio")  # `wait` warns its caller by frame: no frame of the agent may be there
     made = observed_coroutine(agent, "future.wait", lambda *args, **options: futures, size_of, is_own=behind, begun=begun)
     on_coroutine(tasks, "_wait", made)
 
 
 def install_groups(agent, taskgroups) -> None:
-    """`asyncio.taskgroups`: who leaves a group waits for its tasks."""
-    several, group = MultiWait(agent), Subject("taskgroup")
+    """Hook `asyncio.taskgroups`: leaving a group means waiting for its tasks."""
+    waits, group = MultiWait(agent), Subject("taskgroup")
 
     def begun(stack, owner, *args):
-        return several.until_done(tuple(owner._tasks), stack=stack)
+        return waits.until_done(tuple(owner._tasks), stack=stack)
 
     made = observed_coroutine(agent, "future.wait", lambda *args, **options: group, begun=begun)
     on_coroutine(taskgroups.TaskGroup, "__aexit__", made)

@@ -1,6 +1,6 @@
-"""Hooks of what threads and processes wait with: conditions, events, semaphores, barriers, queues, futures, joins.
+"""Hooks of the conditions, events, semaphores, barriers, futures and joins that threads and processes wait with.
 
-All are observed only. Where a call has a time limit, the size of its event is that limit.
+They are only observed. If a call has a time limit, the size of its event is that limit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def install_threading(agent, threading) -> None:
 
 
 def how_many(condition, n=1, *args, **options) -> int:
-    """How many a notification wakes; 0: all."""
+    """The number of waiters that a notification wakes; 0 means all."""
     return n if type(n) is int and n > 0 else 0
 
 
@@ -68,20 +68,20 @@ def _lock_of_condition():
 
 
 def named(owner, *args, **options) -> Subject:
-    """A thread or process, by its name."""
+    """A function that names a thread or process."""
     name = str(owner._name)
     return STARTED.get(owner) or Subject(mask(name), name)
 
 
 def install_futures(agent, base) -> None:
-    """`concurrent.futures._base`. What pools set, and what follows a future of asyncio, is set for the target."""
+    """Hook `concurrent.futures._base`. Results set by pools, or after a future of asyncio, count as set for the target."""
     waits = {"result": ("future.wait", limit(0)), "exception": ("future.wait", limit(0))}
     observe_methods(agent, base.Future, "future", on_class, waits)
     future, operation, chained = by_address("future"), agent.operations["future.set"], agent.chained
     is_own = own_or_by(agent, "concurrent.futures.thread", "concurrent.futures.process", "asyncio.futures")
 
     def being_set(owner, *args):
-        """Those who wait for one that follows it are told first."""
+        """Record futures that follow this one first, for their waiters."""
         follower = chained.get(owner)
         if follower is not None:
             agent.record(operation, follower)
@@ -92,7 +92,7 @@ def install_futures(agent, base) -> None:
 
 
 def install_processes(agent, process) -> None:
-    """`multiprocessing.process`."""
+    """Hook `multiprocessing.process`."""
     is_own = own_behind(agent, "multiprocessing", "concurrent")
     cls = process.BaseProcess
     on_class(cls, "start", measured_after(agent, "process.start", named, _pid, is_own=is_own))
@@ -108,7 +108,7 @@ def _ended_pid(process) -> int:
 
 
 def install_semaphores(agent, synchronize) -> None:
-    """`multiprocessing.synchronize`: its locks and semaphores are all made from one type.
+    """Hook `multiprocessing.synchronize`, whose locks and semaphores all use one type.
 
     They have the same name in all processes that share them.
     """
@@ -148,9 +148,9 @@ def install_semaphores(agent, synchronize) -> None:
 
 
 class _Shared:
-    """Names of counters that processes share: the one they are opened by, or what their maker has called them.
+    """Names of counters that processes share: the name by which they are opened, or one given by their creator.
 
-    A process that is forked has its parent's at the same address, and knows what it knew.
+    A forked process has its parent's counters at the same addresses, and inherits these names.
     """
 
     def __init__(self):
@@ -168,7 +168,7 @@ class _Shared:
         return __init__
 
     def named(self, label: str):
-        """A function that names counters, with a label of their own."""
+        """Return a function that names counters with this label."""
 
         def name(inner):
             return inner.name or self._made.get(inner.handle) or "%d-%x" % (os.getpid(), inner.handle)
@@ -177,13 +177,13 @@ class _Shared:
 
 
 def _counter(owner):
-    """The counter in a lock, semaphore or condition; or it is one itself."""
+    """The counter of a lock, semaphore or condition; or the object itself."""
     owner = getattr(owner, "_lock", owner)
     return getattr(owner, "_semlock", owner)
 
 
 def install_connections(agent, connection) -> None:
-    """`multiprocessing.connection`: pipes between processes."""
+    """Hook `multiprocessing.connection`: pipes between processes."""
     methods = {
         "send": "queue.put",
         "send_bytes": "queue.put",

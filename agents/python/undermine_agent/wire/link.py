@@ -1,7 +1,7 @@
 """The conversation with the tool: a hello, a request, an answer; never longer than ten seconds each.
 
 Requests are rare, so no connection is kept: programs count, pass on and close descriptors, and must never find one
-that is not theirs. Every failure is an answer of None: the node goes on.
+that isn't theirs. On any failure the answer is None, and the node continues.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class Link:
         self.hello = hello
 
     def connect(self):
-        """Say hello; returns the welcome, or None."""
+        """Say hello; return the welcome, or None."""
         return self._talk(())
 
     def ask(self, request: dict):
-        """Send a request and wait for its answer; None if there is none."""
+        """Send a request and return its answer; None if none comes."""
         return self._talk((request,))
 
     def _talk(self, requests):

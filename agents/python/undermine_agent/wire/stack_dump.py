@@ -1,7 +1,8 @@
-"""What all threads and tasks of this process are doing, written down when the tool asks for it by a signal.
+"""Dumps the stacks of all threads and tasks when the tool asks by a signal.
 
-The tool asks when it has declared a hang. No thread of ours waits for that: a handler runs in the main thread, also
-while that waits for a lock, a descriptor, the time or a signal. It takes no lock of the target and calls none of its code.
+The tool asks after it has declared a hang. No thread of the agent waits for that: the signal handler runs in the main
+thread, even while that waits for a lock, a descriptor, the time or a signal. It takes no lock of the target and calls
+none of its code.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ THREADS_MAX, TASKS_MAX, FRAMES_MAX = 200, 500, 60
 TEXT_MAX = 300
 BYTES_MAX = 1 << 20
 _RUNS, _AWAITS = ("cr_frame", "gi_frame", "ag_frame"), ("cr_await", "gi_yieldfrom", "ag_await")
-# What stands between a coroutine and the one that it awaits, and shows it to nobody but the collector of garbage.
+# Wrappers between a coroutine and the one it awaits. Only the garbage collector can see through them.
 _WRAPPERS = frozenset({"async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper"})
 _RLOCK = type(_thread.RLock())
 
@@ -30,7 +31,7 @@ _open, _write, _close, _rename, _unlink, _getpid = os.open, os.write, os.close, 
 
 
 def install(agent) -> None:
-    """Answer the signal that the configuration names, unless the process has a use of its own for it."""
+    """Handle the signal that the configuration names, unless the process uses it itself."""
     number = agent.config.get("stacks_signal")
     if type(number) is not int or _signal.getsignal(number) != _signal.SIG_DFL:
         return
@@ -41,7 +42,7 @@ def install(agent) -> None:
 
 
 def _hook_waits_for_signals(number: int, dump) -> None:
-    """`pause` goes on after our signal; `sigwait`, during which no handler runs, waits for ours too."""
+    """Let `pause` continue to wait after the agent's signal, and `sigwait`, which blocks handlers, wait for it too."""
     main = _thread.get_ident()
 
     def make_pause(original):
@@ -60,7 +61,7 @@ def _hook_waits_for_signals(number: int, dump) -> None:
                 return original(sigset)
             try:
                 wanted = frozenset(sigset)
-            except TypeError:  # the original says better what is wrong
+            except TypeError:  # let the original report the wrong arguments
                 return original(sigset)
             if number in wanted:
                 return original(wanted)
@@ -72,13 +73,13 @@ def _hook_waits_for_signals(number: int, dump) -> None:
 
         return sigwait
 
-    # The module `signal` takes what it finds here; where it was imported already, it has a copy of `pause`.
+    # The module `signal` copies these names when it is imported; if it already is, it has its own `pause`.
     on_module(_signal, "pause", make_pause, [m for m in [sys.modules.get("signal")] if m is not None])
     on_module(_signal, "sigwait", make_sigwait)
 
 
 class Dump:
-    """Writes trace_dir/NODE.INCARNATION.PID.stacks, the last one only."""
+    """Writes trace_dir/NODE.INCARNATION.PID.stacks; only the last dump is kept."""
 
     def __init__(self, agent):
         self.agent = agent
@@ -86,16 +87,16 @@ class Dump:
         self.at_work = False
 
     def is_installed(self, number: int) -> bool:
-        """False if the target has taken the signal for itself."""
+        """False if the target has installed its own handler."""
         return getattr(_signal.getsignal(number), "__self__", None) is self
 
     def stop(self, number: int) -> None:
-        """The interpreter ends, and would leave the signal at its default: it would kill."""
+        """The interpreter shuts down and would restore the default action, which kills: ignore the signal instead."""
         if self.is_installed(number):
             _signal.signal(number, _signal.SIG_IGN)
 
     def asked(self, number, frame) -> None:
-        """The signal's handler. Raises nothing but what handlers of the target raise that run in the middle of it."""
+        """The signal's handler. Raises only what handlers of the target raise that interrupt it."""
         self.count += 1
         if self.at_work:
             return
@@ -131,7 +132,7 @@ class Dump:
             raise
 
     def _text(self, t_ns: int, pid: int) -> str:
-        """Those that fit; how many do not is said."""
+        """The JSON text with as many entries as fit, and the number of entries left out."""
         config = self.agent.config
         doing, size, left_out = [], 0, 0
         for one in Snapshot(self.agent).all():
@@ -150,12 +151,12 @@ class Snapshot:
 
     def __init__(self, agent):
         self.agent = agent
-        # By thread, innermost first: nothing is forgotten here, so that a running task is found in its thread.
+        # By thread, innermost first. All frames are kept, so that a running task is found in its thread.
         self.threads = {ident: _outwards(frame) for ident, frame in sys._current_frames().items()}
 
     def all(self):
-        """Descriptions of them all; None for one too many."""
-        main = _thread.get_ident()  # handlers run there
+        """Descriptions of all threads and tasks; None for each one over the limit."""
+        main = _thread.get_ident()  # handlers run in this thread
         for number, (ident, frames) in enumerate(sorted(self.threads.items(), key=lambda item: item[0] != main)):
             yield None if number >= THREADS_MAX else self._doing("thread", self._name(ident), frames, "")
         for number, task in enumerate(_tasks()):
@@ -169,7 +170,7 @@ class Snapshot:
             yield described
 
     def _name(self, ident: int) -> str:
-        """As in events."""
+        """The thread's name in events."""
         called = self.agent.thread_names.get(ident)
         return _thread_name(ident) if called is None else str(called)
 
@@ -179,7 +180,7 @@ class Snapshot:
         return self._doing("task", str(task.get_name()), frames, "" if waiter is None else _future(waiter))
 
     def _running(self, coroutine) -> list:
-        """The frames of the thread that runs it now, up to its own."""
+        """The frames of the thread that runs this coroutine now, up to the coroutine's own."""
         if not (getattr(coroutine, "cr_running", False) or getattr(coroutine, "gi_running", False)):
             return []
         outermost = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
@@ -215,7 +216,7 @@ def _place(frame) -> str:
 
 
 def _thread_name(ident: int) -> str:
-    """Of one that has no event."""
+    """The name of a thread without events."""
     threading = sys.modules.get("threading")
     thread = getattr(threading, "_active", {}).get(ident)
     if thread is not None:
@@ -224,7 +225,7 @@ def _thread_name(ident: int) -> str:
 
 
 def _tasks():
-    """Tasks of all loops that are not done. Nothing is iterated over that another thread could change meanwhile."""
+    """The unfinished tasks of all loops. Iterates only over copies: another thread may change the originals."""
     tasks = sys.modules.get("asyncio.tasks")
     known = list(getattr(tasks, "_eager_tasks", ()))
     for name in ("_all_tasks", "_scheduled_tasks"):
@@ -234,7 +235,7 @@ def _tasks():
 
 
 def _age(task):
-    """What puts tasks in order: those that were not given a name are numbered as they come. Nothing for one that is done."""
+    """A sort key for tasks: unnamed ones are numbered in order of creation. Empty for a finished task."""
     try:
         if task.done():
             return ()
@@ -245,7 +246,7 @@ def _age(task):
 
 
 def _awaiting(coroutine) -> list:
-    """The frames of a coroutine that waits and of what it awaits, innermost first."""
+    """The frames of a waiting coroutine and of the coroutines it awaits, innermost first."""
     found: list = []
     while coroutine is not None and len(found) < 10 * FRAMES_MAX:
         frame = _first(coroutine, _RUNS)
@@ -259,7 +260,7 @@ def _awaiting(coroutine) -> list:
 
 
 def _first(one, names):
-    """The first of these attributes that there is, for what the interpreter itself made: nothing else is asked."""
+    """The first of these attributes that exists. Asks only objects of built-in types."""
     if type(one).__module__ != "builtins":
         return None
     for name in names:
@@ -270,7 +271,7 @@ def _first(one, names):
 
 
 def _future(waiter) -> str:
-    """What a task waits for: another one by name, or the class of the future."""
+    """What a task waits for: the name of another task, or the class of the future."""
     tasks = sys.modules.get("asyncio.tasks")
     if tasks is not None and isinstance(waiter, tasks.Task):
         return "task %s" % waiter.get_name()
@@ -278,9 +279,9 @@ def _future(waiter) -> str:
 
 
 def _lock_at(frame) -> str:
-    """The lock that this frame waits for or with, if it is known, by the name that it has in events.
+    """The name, as in events, of the lock that this frame waits for or waits with; "" if unknown.
 
-    A condition's lock is given up meanwhile. A lock of asyncio is waited for in a frame of its own.
+    A condition releases its lock during the wait. A lock of asyncio is waited for in its own frame.
     """
     place = module_name(frame.f_globals), frame.f_code.co_name
     if place == ("threading", "wait"):

@@ -1,10 +1,10 @@
-"""JSON by the C parts of the standard library alone: `import json` would cost each process some milliseconds."""
+"""JSON by the C parts of the standard library alone: `import json` costs each process some milliseconds."""
 
 from __future__ import annotations
 
 try:
     import _json
-except ImportError:  # an interpreter without the accelerator
+except ImportError:  # an interpreter without that C module
     _json = None  # type: ignore[assignment]
 
 
@@ -19,7 +19,7 @@ class _Settings:
 
 
 def loads(text: str):
-    """The value of a JSON text; raises ValueError if it is none."""
+    """The value of a JSON text; raises ValueError if the text isn't JSON."""
     if _json is None:
         import json
 
@@ -35,7 +35,7 @@ def loads(text: str):
 
 
 def dumps(value) -> str:
-    """JSON without spaces, keys in the order given; for what an agent says: no floats, no special cases."""
+    """JSON without spaces, keys in the given order. For the agent's own messages: no floats, no special cases."""
     if isinstance(value, str):
         return quoted(value)
     if value is None or isinstance(value, bool):
@@ -48,7 +48,7 @@ def dumps(value) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as JSON."""
+    """A text as a JSON string."""
     if _json is None:
         import json
 

@@ -1,8 +1,8 @@
-"""Writes the event file of this process, as protocol/README.md says, into memory that survives SIGKILL.
+"""Writes the event file of this process, as protocol/README.md describes it, into memory that survives SIGKILL.
 
-Each thread writes to a chunk of its own, so nothing is locked but the growing of the file. A definition is
-written before its id is published: whatever a reader finds refers only to what it can find too. If the file
-cannot grow (disk full), recording stops silently: records go to scratch memory from then on.
+Each thread writes to a chunk of its own, so only the growth of the file takes a lock. A definition is written before
+its id is published: a record refers only to definitions that a reader can find. If the file cannot grow (disk full),
+recording stops silently: records go to scratch memory from then on.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _open, _close, _fallocate = os.open, os.close, os.posix_fallocate
 
 
 class Cursor:
-    """A thread's place in its chunk. When the thread ends, what is left of the chunk goes to another one."""
+    """A thread's position in its chunk. When the thread ends, another thread gets the rest of the chunk."""
 
     __slots__ = ("view", "position", "writer")
 
@@ -46,9 +46,9 @@ class Cursor:
         self.view, self.position = writer.take()
 
     def advance(self) -> None:
-        """Go on in a new chunk; the old one is complete."""
+        """Continue in a new chunk; the old one is complete."""
         old = self.view
-        # One assignment: a signal handler that raises here must not leave a chunk that is gone.
+        # One assignment: a signal handler that raises here must not leave a chunk that is unmapped.
         self.view, self.position = self.writer.fresh()
         self.writer.drop(old)
 
@@ -71,7 +71,7 @@ class Writer:
         self.strings: dict = {"": 0}
         self.string_ids, self.frame_ids, self.stack_ids = count(1), count(1), count(1)
         self.sequence = count(1)
-        # Never an existing file: another program may have been here under the same pid, or still have it mapped.
+        # Never reuse a file: another program may have had the same pid, or may still have the file mapped.
         _close(_open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     def take(self):
@@ -82,20 +82,20 @@ class Writer:
 
     def fresh(self):
         """A new chunk at the end of the file, or scratch memory if the file cannot grow."""
-        # Never waits for long: a signal handler that raises at the wrong moment may leave the lock behind.
+        # Don't wait for long: a signal handler that raises at the wrong moment may leave the lock taken.
         if self.failed or not self.lock.acquire(timeout=1):
             return self.scratch(), len(MAGIC)
         try:
             return self._grow(), len(MAGIC)
         except OSError as error:
-            # A target that has no descriptor left may have one later.
+            # A target that has run out of descriptors may get one later.
             self.failed = error.errno not in (errno.EMFILE, errno.ENFILE)
             return self.scratch(), len(MAGIC)
         finally:
             self.lock.release()
 
     def _grow(self) -> memoryview:
-        # Allocated, not only extended: a write to a mapped hole on a full disk would kill the host.
+        # Allocate instead of only extending: a write to a mapped hole on a full disk would kill the host.
         fd = _open(self.path, os.O_RDWR | os.O_CLOEXEC)
         try:
             offset = self.chunks * CHUNK

@@ -1,0 +1,75 @@
+"""Accepted connections are named after the node at their other end."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+SERVER = """
+    import socket, sys
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+    there, _ = listener.accept()
+    there.recv(10)
+    there.recv(10)
+    there.close()
+"""
+CLIENT = """
+    import socket, sys, time
+    client = socket.create_connection(("127.0.0.1", %s))
+    client.send(b"one")
+    time.sleep(0.2)
+    client.send(b"two")
+    time.sleep(0.2)
+"""
+
+
+def test_a_calling_node_is_known_by_its_port(tool, any_python):
+    tool.python = any_python
+    server = tool.start(SERVER)
+    port = server.stdout.readline().strip()
+    tool.node = "s2"
+    tool.run(CLIENT % port).ok()
+    outcome = tool.outcome(server).ok()
+    received = [event for event in outcome.of("net.recv") if event.node == "s1"]
+    assert received[-1].target == "peer:s2"
+    assert next(e.target for e in outcome.of("net.close") if e.node == "s1" and e.target != "listen") == "peer:s2"
+
+
+@pytest.mark.parametrize(("hosts", "target"), [({"127.0.0.1": "s3", "127.0.0.2": "s1"}, "peer:s3"), ({}, "accepted")])
+def test_a_node_with_its_own_address_is_known_by_it(tool, hosts, target):
+    tool.more_config = {"hosts": hosts}
+    server = tool.start(SERVER)
+    port = server.stdout.readline().strip()
+    with socket.create_connection(("127.0.0.1", int(port))) as client:
+        client.send(b"one")
+    outcome = tool.outcome(server).ok()
+    assert {event.target for event in outcome.of("net.recv")} == {target}
+
+
+def test_a_client_that_shares_a_nodes_port_is_not_taken_for_a_node(tool):
+    """The kernel gives two connections the same local port if their remote addresses differ."""
+    server, elsewhere = tool.start(SERVER), socket.create_server(("127.0.0.1", 0))
+    port = int(server.stdout.readline())
+    tool.node = "s2"
+    source = f"""
+        import socket, time
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        client.bind(("127.0.0.1", 0))
+        client.connect(("127.0.0.1", {elsewhere.getsockname()[1]}))
+        print(client.getsockname()[1], flush=True)
+        time.sleep(1)
+    """
+    node = tool.start(source)
+    shared = int(node.stdout.readline())
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        client.bind(("127.0.0.1", shared))
+        client.connect(("127.0.0.1", port))
+        client.send(b"one")
+    outcome = tool.outcome(server)
+    assert tool.outcome(node).code == outcome.code == 0
+    assert {event.target for event in outcome.of("net.recv") if event.node == "s1"} == {"accepted"}
+    elsewhere.close()

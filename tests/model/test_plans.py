@@ -1,0 +1,168 @@
+"""Plans: their ids, their JSON and their descriptions."""
+
+from __future__ import annotations
+
+import hashlib
+import typing
+
+import msgspec
+import pytest
+
+from undermine.model.faults import (
+    FAULT_KINDS,
+    Crash,
+    Delay,
+    Error,
+    Hold,
+    Injection,
+    Partition,
+    Pause,
+    Reboot,
+    fault_kind,
+)
+from undermine.model.plan import (
+    At,
+    Compare,
+    FirstUnseen,
+    Plan,
+    Step,
+    Then,
+    Trigger,
+    When,
+    describe_step,
+    describe_trigger,
+    final_at,
+)
+from undermine.model.point import REST, Point, phase_point
+from undermine.testing import point
+
+AT = At(point(), "after", 3)
+FAULTS: dict[type, Injection] = {row.struct: row.struct() for row in FAULT_KINDS.values()} | {
+    Crash: Crash(("n2",)),
+    Reboot: Reboot(0.5, ("n1",)),
+    Delay: Delay(7.5),
+    Error: Error("ENOSPC", "disk"),
+    Partition: Partition(("n1", "n2")),
+    Pause: Pause(1.0, ("n3",)),
+    Hold: Hold(),
+}
+TRIGGERS: dict[type, Trigger] = {
+    At: AT,
+    Then: Then(At(point("net.send")), AT),
+    When: When((Compare("n1.leader", "!=", other="n2.leader"),)),
+    FirstUnseen: FirstUnseen(("op", "loc"), (point(), Point.of({"op": "x"}))),
+}
+
+
+def test_these_tests_know_the_whole_closed_sets() -> None:
+    assert set(FAULTS) == set(typing.get_args(Injection))
+    assert set(TRIGGERS) == set(typing.get_args(Trigger))
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=fault_kind)
+@pytest.mark.parametrize("trigger", TRIGGERS.values(), ids=lambda t: type(t).__name__)
+def test_every_fault_and_trigger_survives_json(fault: Injection, trigger: Trigger) -> None:
+    plan = Plan((Step(trigger, fault), Step(AT, Crash(), until=trigger)), 7, "someone", "because")
+    again = msgspec.json.decode(msgspec.json.encode(plan), type=Plan)
+    assert again == plan
+    assert again.id == plan.id
+    assert again.steps_id == plan.steps_id
+
+
+def test_an_unknown_fault_is_refused_on_reading() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(b'{"fault": "meteor"}', type=Injection)
+
+
+def test_a_scope_outside_the_closed_set_is_refused_on_reading() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(b'{"fault": "error", "error": "EIO", "scope": "galaxy"}', type=Injection)
+
+
+def test_the_id_does_not_depend_on_who_proposed_the_plan_or_why() -> None:
+    steps = (Step(AT, Crash()),)
+    assert Plan(steps, 1, "random", "drawn").id == Plan(steps, 1, "exhaustive", "next").id
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Plan((Step(AT, Crash()),), 2),
+        Plan((Step(AT, Reboot()),), 1),
+        Plan((Step(At(point(), "after", 2), Crash()),), 1),
+        Plan((Step(At(point(), "before", 3), Crash()),), 1),
+        Plan((Step(At(point("file.read"), "after", 3), Crash()),), 1),
+        Plan((Step(AT, Crash()), Step(AT, Crash())), 1),
+        Plan((Step(AT, Crash(), until=AT),), 1),
+        Plan((), 1),
+    ],
+)
+def test_the_id_depends_on_every_part_of_steps_and_seed(other: Plan) -> None:
+    assert other.id != Plan((Step(AT, Crash()),), 1).id
+
+
+def test_the_order_of_steps_is_part_of_the_id() -> None:
+    one, two = Step(AT, Crash()), Step(AT, Delay())
+    assert Plan((one, two)).id != Plan((two, one)).id
+
+
+def test_the_id_is_the_same_in_every_release() -> None:
+    """Stored campaigns and reproduction files hold ids: a change of this value breaks them."""
+    text = (
+        '[[{"trigger":{"trigger":"at","point":{"items":[["op","file.write"]]},"place":"before","nth":1},'
+        '"fault":{"fault":"error","error":"EIO","scope":"disk"},"until":null}],7]'
+    )
+    plan = Plan((Step(At(Point.of({"op": "file.write"})), Error("EIO", "disk")),), 7)
+    assert plan.id == hashlib.blake2b(text.encode(), digest_size=6).hexdigest() == "7468771dcb24"
+
+
+def test_steps_id_ignores_the_seed() -> None:
+    steps = (Step(AT, Crash()),)
+    assert Plan(steps, 1).steps_id == Plan(steps, 2).steps_id
+    assert Plan(steps, 1).steps_id != Plan((*steps, *steps), 1).steps_id
+
+
+def test_equal_plans_have_equal_ids_also_where_seconds_are_whole_numbers() -> None:
+    whole, exact = Plan((Step(AT, Delay(5)),)), Plan((Step(AT, Delay(5.0)),))
+    assert whole == exact
+    assert whole.id == exact.id
+
+
+def test_a_fault_at_rest_is_described() -> None:
+    assert str(Plan((Step(At(phase_point(REST)), Crash(("n2",))),))) == "crash n2 at rest"
+
+
+def test_final_at_is_where_the_trigger_fires() -> None:
+    then = TRIGGERS[Then]
+    assert isinstance(then, Then)
+    assert final_at(AT) is AT
+    assert final_at(then) is then.second
+    assert final_at(TRIGGERS[When]) is None
+    assert final_at(TRIGGERS[FirstUnseen]) is None
+
+
+def test_triggers_are_described() -> None:
+    once = At(Point.of({"op": "net.send", "loc": "m:f#1", "node": "n1"}))
+    often = At(once.point, "after", 4)
+    assert describe_trigger(once) == "before net.send at m:f#1 on n1"
+    assert describe_trigger(often) == "after net.send at m:f#1 on n1 (occurrence 4)"
+    assert describe_trigger(Then(often, once)) == (
+        "before net.send at m:f#1 on n1, once after net.send at m:f#1 on n1 (occurrence 4) was seen"
+    )
+    assert describe_trigger(When((Compare("x", ">", other="y"),))) == "when x > y"
+    assert describe_trigger(FirstUnseen(("op", "loc"))) == "before the first unseen op+loc"
+
+
+def test_a_plan_describes_its_steps_in_order() -> None:
+    one, two = Step(AT, Crash()), Step(AT, Delay())
+    assert str(Plan((one, two))) == f"{describe_step(one)}, then {describe_step(two)}"
+    assert str(Plan()) == "no fault"
+
+
+def test_a_control_has_the_same_moments_and_no_fault() -> None:
+    plan = Plan(
+        (Step(AT, Delay(mode="operation"), until=TRIGGERS[Then]), Step(TRIGGERS[When], Crash(("n2",)))), 3, "x", "y"
+    )
+    assert [step.fault for step in plan.control.steps] == [Hold("delay-operation"), Hold("crash")]
+    assert [(s.trigger, s.until) for s in plan.control.steps] == [(s.trigger, s.until) for s in plan.steps]
+    assert (plan.control.seed, plan.control.strategy) == (3, "x")

@@ -1,0 +1,76 @@
+"""Asks the nodes of a run whether they are ready and healthy, as a client would: from the clients' place in the network."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from undermine.config.schema import Config, Role
+from undermine.config.templates import Values, render, render_command
+from undermine.deployments import probes
+from undermine.deployments.isolation import NodeNetwork
+from undermine.model.point import CLIENT
+from undermine.model.run import NodeInfo
+
+AskUser = Callable[[str, str, NodeInfo, float], str]
+"""Ask a function of the user's file: kind, name, node, time limit; "" or why not."""
+
+
+class NodeProbes:
+    """The ready and health checks that roles declare. Each answers "" or why not."""
+
+    def __init__(self, config: Config, nodes: Sequence[NodeInfo], run: Path, network: NodeNetwork, ask_user: AskUser) -> None:
+        self._config = config
+        self._nodes = nodes
+        self._run = run
+        self._network = network
+        self._ask_user = ask_user
+
+    def ready(self, info: NodeInfo, logs: Mapping[Path, int]) -> str:
+        """Is the node ready? `logs` are its log files, and how much of each earlier starts have written."""
+        ready = self._config.roles[info.role].ready
+        if ready.python:
+            return self._ask_user("ready", ready.python, info, ready.timeout_s)
+        if ready.http:
+            path = render(ready.http, self._values(info.id))
+            port = info.ports.get(ready.port, info.port)
+            return self._as_client(lambda: probes.http_status(info.host, port, path, ready.status))
+        if ready.log:
+            return probes.log_line(re.compile(ready.log), dict(logs))
+        return self._as_client(lambda: probes.tcp(info.host, info.ports.get(ready.tcp, info.port)))
+
+    def health(self, info: NodeInfo, timeout_s_max: float = math.inf) -> str:
+        """Is the node healthy, by its role's health check? "" too if the role has none."""
+        health = self._config.roles[info.role].health
+        if health is None:
+            return ""
+        timeout_s = min(health.timeout_s, timeout_s_max)
+        if health.python:
+            return self._ask_user("health", health.python, info, timeout_s)
+        values = self._values(info.id)
+        if health.http:
+            port = info.ports.get(health.port, info.port)
+            path = render(health.http, values)
+            return self._as_client(lambda: probes.http_status(info.host, port, path, health.status, timeout_s))
+        role = self._config.roles[info.role]
+        argv, env = render_command(health.command, values), role_environment(self._config, role, self._run, values)
+        cwd = Path(self._config.project, render(role.cwd, values))
+        return self._as_client(lambda: probes.command(argv, env, cwd, timeout_s))
+
+    def _values(self, node: str) -> Values:
+        return self._config.values(self._nodes, node, str(self._run))
+
+    def _as_client(self, probe: Callable[[], str]) -> str:
+        return self._network.inside(CLIENT, probe)
+
+
+def role_environment(config: Config, role: Role, run: Path, values: Values) -> dict[str, str]:
+    """The environment of a role's processes, with the markers that a sweep looks for, without an agent."""
+    return {**role.environment(values), **markers(config.dir, run)}
+
+
+def markers(campaign: Path, run: Path) -> Mapping[str, str]:
+    """The variables by which a process of ours is recognised when everything else about it is lost."""
+    return {"UNDERMINE_CAMPAIGN": str(campaign), "UNDERMINE_RUN": str(run)}

@@ -1,0 +1,412 @@
+"""One run while it is under way: its phases, from the start of the nodes to the record. `runner.py` tells the story."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from undermine.analysis.exposure.explained_stacks import explained
+from undermine.config.schema import Config
+from undermine.config.templates import render_command
+from undermine.deployments.guardian_client.client import GuardianClient, NodeSurvived
+from undermine.deployments.guardian_client.link import GuardianDied
+from undermine.deployments.isolation import NodeNetwork
+from undermine.deployments.local import LocalCluster
+from undermine.deployments.node_logs import tail
+from undermine.deployments.stacks import gather
+from undermine.inject.compile import compile_steps, meets_phases
+from undermine.inject.controller import Controller, Note
+from undermine.inject.server import Server, SharedState
+from undermine.model.plan import Plan
+from undermine.model.point import CLIENT, REST, Point, phase_point
+from undermine.model.run import (
+    Conditions,
+    NodeInfo,
+    Receipt,
+    RunRecord,
+    RunStatus,
+    RunView,
+    Settling,
+    Timing,
+    WorkloadResult,
+)
+from undermine.model.stacks import ProcessStacks
+from undermine.run.agent_files import AgentFiles, variable_slots
+from undermine.run.lateness import Lateness
+from undermine.run.recording import save_view, status_of
+from undermine.run.slow_devices import SlowDevices
+from undermine.run.slow_operations import slow_operations
+from undermine.run.tool_faults import Saboteur, ToolFaults
+from undermine.run.user_calls import UserCalls, exit_code, helper_died
+from undermine.run.watching import HealthLog, Operations
+from undermine.store.rundir import RunDir, load_trace
+from undermine.userland.client import Call, UserlandClient
+from undermine.userland.workloads import SessionFile, Triggers
+
+_WATCH_S = 0.02
+_SABOTAGE_AFTER_OPS, _SABOTAGE_AFTER_S = 3, 0.5
+KEY = "run-{}"
+"""The name under which the guardian and the cgroup tree know a run."""
+
+
+class Broken(Exception):
+    """The run itself failed; it says nothing about the target and is run again."""
+
+
+class RunInProgress:
+    """The moving parts of one run: made before its nodes are started, and torn down when it is over."""
+
+    def __init__(
+        self,
+        config: Config,
+        run: RunDir,
+        run_id: int,
+        plan: Plan,
+        conditions: Conditions,
+        nodes: tuple[NodeInfo, ...],
+        network: NodeNetwork,
+        cgroup: Path | None,
+        guardian: GuardianClient,
+        userland: UserlandClient,
+        socket_path: Path,
+    ) -> None:
+        self._config = config
+        self._run = run
+        self._id = run_id
+        self._plan = plan
+        self._conditions = conditions
+        self._nodes = nodes
+        self._network = network
+        self._guardian = guardian
+        self._socket_path = socket_path
+        self._slots = variable_slots(config)
+        self._controller = Controller(plan, [info.id for info in nodes])
+        shared_host = len({info.host for info in nodes}) < len(nodes)
+        self._state = SharedState(run.state, len(plan.steps), ports=shared_host, variables=len(self._slots))
+        self._broken = ""
+        self._workload = WorkloadResult()
+        self._settling = Settling()
+        self._stalled_ns = self._healed_ns = 0
+        self._stacks: tuple[ProcessStacks, ...] = ()
+        self._spent: dict[str, float] = {}
+        self._begun = time.monotonic()
+        files = AgentFiles(config, run, nodes, plan, socket_path, observe_all=conditions.observe_all)
+        client_agent = _client_agent(run, files) if conditions.observe_all else ""
+        self._calls = UserCalls(userland, run, network.namespace(CLIENT), client_agent)
+        self._devices = self._slow_devices(files) if conditions.slow_s else None
+        with contextlib.ExitStack() as ends:
+            if self._devices:  # its supervisor must not stay if something fails here
+                ends.callback(self._devices.close)
+            disks = self._devices.disks if self._devices else None
+            self._cluster = LocalCluster(
+                config, run, KEY.format(run_id), guardian, nodes, files.make, self._calls.ask_about_node, network, cgroup, disks
+            )
+            self._faults = ToolFaults(plan, self._cluster, self._slow_down)
+            self._saboteur = Saboteur(conditions.sabotage, self._cluster)
+            self._health = HealthLog(self._cluster.nodes_with_health, self._cluster.health)
+            self._server = Server(self._controller, socket_path, self._state, self._faults)
+            ends.pop_all()
+
+    # --- slow devices
+
+    def _slow_devices(self, files: AgentFiles) -> SlowDevices:
+        folders = {info.id: [*map(Path, files.folders(info))] for info in self._nodes}
+        door = self._socket_path.with_suffix(".disk")
+        return SlowDevices(self._plan, self._conditions.slow_s, folders, self._network, door, self._kill_all)
+
+    def _kill_all(self) -> None:
+        """Nodes whose disks nobody answers for hang, and cannot be asked to end."""
+        with contextlib.suppress(GuardianDied, NodeSurvived):
+            self._cluster.kill_unseen([info.id for info in self._nodes])
+
+    def _slow_down(self, note: Note) -> None:
+        if self._devices:
+            claim = self._controller.claims[note.step]
+            self._devices.begin(note.step, note.node, Point.of(claim.point), claim.resource)
+
+    def _have_ended(self, steps: Iterable[int]) -> bool:
+        """By what the agents have written so far."""
+        moments = {(m.node, m.pid, m.seq) for m in self._server.moments() if m.step in set(steps)}
+        ended = {(e.node, e.pid, e.seq) for e in load_trace(self._run)[0] if e.end_ns}
+        return moments <= ended
+
+    # --- the phases
+
+    def run_phases(self) -> None:
+        """Steps 2 to 5; whatever breaks here breaks this run only."""
+        try:
+            with self._phase("start"):
+                unready = self._cluster.start_all(self._waited_enough)
+            if unready and not self._controller.fired():
+                raise Broken(self._why_unready(unready))
+            if not unready:
+                self._rest()
+            with self._phase("workload"):
+                call = self._begin_workload()
+                operations = Operations(self._run.history)
+                ended = self._watch(call, operations)
+                self._end_watch()
+                if self._devices:
+                    self._devices.wait(self._have_ended)
+            with self._phase("settle"):
+                self._heal()
+                self._settle(call, operations, ended)
+        except Broken as error:
+            self._broken = str(error)
+        except GuardianDied as error:
+            raise helper_died("the guardian that keeps the nodes") from error
+        except RuntimeError as error:
+            if not self._devices or not self._devices.problem:
+                raise
+            self._broken = str(error)
+
+    @contextlib.contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self._spent[name] = time.monotonic() - begun
+
+    def _waited_enough(self) -> bool:
+        """Once a fault is in force nobody needs to be ready: do not wait longer than for a hang."""
+        return bool(self._controller.fired()) and time.monotonic() - self._begun > self._config.run.hang_s
+
+    def _why_unready(self, unready: dict[str, str]) -> str:
+        node, why = next(iter(unready.items()))
+        last = next((e.log_tail for e in self._cluster.exits if e.node == node), "") or tail(
+            self._run.log(node, 1, "err")
+        )
+        lines = [line for line in last.splitlines() if line.strip()]
+        said = f"; it said: {lines[-1].strip()[:300]}" if lines else ""
+        return f"{node} did not get ready: {why}{said} (logs: {self._run.logs})"
+
+    def _rest(self) -> None:
+        """The tool meets this moment as a client does its operations: once for each step that may begin here."""
+        for _ in self._plan.steps if meets_phases(self._plan) else ():
+            with contextlib.closing(Triggers(self._session())) as triggers:
+                for place in ("before", "after"):
+                    triggers.meet_point(phase_point(REST), place)
+
+    def _session(self) -> SessionFile:
+        workload = self._config.workload
+        values = self._config.values(self._nodes, "", str(self._run.path))
+        return SessionFile(
+            nodes=self._nodes,
+            seed=self._plan.seed,
+            history=str(self._run.history),
+            socket=str(self._socket_path),
+            state=str(self._run.state),
+            steps=compile_steps(self._plan, CLIENT, self._slots),
+            params=self._config.params,
+            command=tuple(render_command(workload.command, values)) if workload.command else (),
+            cwd=self._config.project,
+        )
+
+    def _begin_workload(self) -> Call:
+        self._run.session.write_bytes(msgspec.json.encode(self._session()))
+        return self._calls.start("workload", function=self._config.workload.python)
+
+    def _watch(self, call: Call, operations: Operations) -> bool:
+        """Wait for the workload; false if it does not end. An operation that succeeds is progress, as far as one sees."""
+        limits = self._config.run
+        while not call.wait(_WATCH_S):
+            operations.follow()
+            silent = operations.kept and operations.quiet_s() > limits.hang_s
+            if silent or operations.age_s() > self._config.workload.timeout_s:
+                self._note_stall(operations)
+                return False
+            if operations.successes >= _SABOTAGE_AFTER_OPS or operations.age_s() > _SABOTAGE_AFTER_S:
+                self._saboteur.within_workload()
+            if self._in_force() and operations.suspicious(limits.gray_s / 2):
+                self._health.ask()
+        return True
+
+    def _in_force(self) -> bool:
+        return bool(self._controller.fired()) or self._saboteur.in_force
+
+    def _note_stall(self, operations: Operations) -> None:
+        """A workload that is still getting on when its time is over has not stalled; but a client of it may hang."""
+        long_s = min(self._config.run.hang_s, self._config.run.gray_s)
+        stalled = self._in_force() and operations.stalled(long_s)
+        if stalled:
+            self._stalled_ns = time.monotonic_ns()
+        if stalled or (self._in_force() and operations.waited_s() > long_s):
+            self._gather_stacks()
+
+    def _end_watch(self) -> None:
+        """Nobody is asked after this. Where nothing is to go wrong nodes are asked once: that shows what they say then."""
+        self._saboteur.within_workload()
+        if not self._plan.steps:
+            self._health.ask()
+            self._health.wait()
+        self._health.stop()
+
+    def _gather_stacks(self) -> None:
+        """What the nodes are doing now; the last answer is kept."""
+        found = gather(self._run.trace, ask_all=self._state.ask_for_stacks)
+        self._stacks = tuple(stacks for stacks in found if stacks.node != CLIENT) or self._stacks
+
+    def _heal(self) -> None:
+        self._server.heal()
+        self._faults.heal()
+        self._healed_ns = time.monotonic_ns()
+        if self._devices:
+            self._devices.heal()
+        self._cluster.restart_dead()
+
+    def _settle(self, call: Call, operations: Operations, ended: bool) -> None:
+        """Poll until all serve and the final reads succeed; the workload may end in this time too."""
+        begun = time.monotonic()
+        usual = begun + self._limit_s(self._config.run.settle_timeout_s)
+        ids = [info.id for info in self._nodes]
+        unready = self._cluster.wait_ready(ids, lambda: time.monotonic() > usual, self._conditions.patience_s)
+        answered = ended or self._await_answers(call, operations, usual)
+        self._workload = self._workload_result(call, answered)
+        unready = unready or self._saboteur.after_workload() or self._await_health(usual)
+        final, detail = "none", ""
+        if not unready and self._calls.has_final_reads():
+            final, detail = self._final_reads()
+        elif unready:
+            self._gather_stacks()
+        self._settling = msgspec.convert(
+            {"unready": unready, "final": final, "detail": detail, "duration_s": time.monotonic() - begun}, Settling
+        )
+
+    def _limit_s(self, usual_s: float) -> float:
+        """How long something may take after healing."""
+        return max(usual_s, self._conditions.patience_s)
+
+    def _await_answers(self, call: Call, operations: Operations, usual: float) -> bool:
+        """Wait until whatever clients waited for when all was healed is answered; false if it never is.
+
+        They have as long as a hang takes, also where settling is meant to be quicker.
+        """
+        hang_s = self._config.run.hang_s
+        deadline = max(usual, time.monotonic() + self._limit_s(hang_s))
+        operations.follow()
+        pending_when_healed = operations.pending
+        while not call.wait(_WATCH_S):
+            operations.follow()
+            if pending_when_healed and not pending_when_healed & operations.pending:
+                return True
+            if time.monotonic() > deadline:
+                return operations.kept and max(operations.waited_s(), operations.quiet_s()) < hang_s
+        return True
+
+    def _await_health(self, usual: float) -> dict[str, str]:
+        """The nodes that say to the end that they are not well, and why."""
+        deadline = max(usual, time.monotonic() + self._conditions.patience_s)
+        while (unhealthy := self._cluster.unhealthy()) and time.monotonic() < deadline:
+            time.sleep(_WATCH_S)
+        return {node: f"it says it is not healthy: {why}" for node, why in unhealthy.items()}
+
+    def _workload_result(self, call: Call, answered: bool) -> WorkloadResult:
+        duration_s = self._spent.get("workload", 0.0)
+        if not call.wait(0):
+            if not answered:
+                self._gather_stacks()  # before the clients go, and with them what waits for them
+            call.kill()
+            return WorkloadResult("cut" if answered else "hung", "", duration_s)
+        if (code := exit_code(call)) == 0:
+            return WorkloadResult("ok", "", duration_s)
+        result = self._calls.result("workload")
+        detail = result.get("trace") or result.get("detail") or tail(self._run.logs / "workload.log")
+        first = result.get("detail") or f"it ended with code {code}"
+        return WorkloadResult("raised", f"{first}\n{detail}", duration_s)
+
+    def _final_reads(self) -> tuple[str, str]:
+        """How they ended; where not well, the nodes are asked what they are doing."""
+        timeout_s = self._limit_s(self._config.run.settle_timeout_s)
+        call = self._calls.start("final", timeout_s=timeout_s)
+        ended = call.wait(timeout_s + self._config.run.hang_s)
+        if ended and exit_code(call) == 0:
+            return "ok", ""
+        self._gather_stacks()
+        if not ended:
+            call.kill()
+            return "hung", ""
+        result = self._calls.result("final")
+        return "failed", f"{result.get('detail', '')}\n{result.get('trace', '')}"
+
+    # --- the end
+
+    def tear_down(self) -> None:
+        """Leave nothing behind; whatever already went wrong."""
+        begun = time.monotonic()
+        try:
+            self._faults.heal()
+            self._cluster.close()
+        except (GuardianDied, NodeSurvived) as error:
+            self._broken = self._broken or f"not everything could be ended: {error}"
+        finally:
+            if self._devices:
+                self._devices.close()  # nodes outlive nobody who answers for them
+        self._health.stop()
+        self._health.wait()  # they are in the network of this run
+        self._server.close()
+        self._state.close()
+        with contextlib.suppress(OSError):
+            self._socket_path.unlink()
+        self._spent["teardown"] = time.monotonic() - begun
+
+    def conclude(self, begun: float, lateness: Lateness, isolation: str) -> RunView:
+        trace, receipts = load_trace(self._run)
+        receipts = tuple(sorted((*receipts, *self._faults.receipts), key=lambda r: (r.step, r.t_ns)))
+        status, reason = self._status(receipts)
+        moments = tuple(moment for moment in self._server.moments() if moment.step not in self._faults.missed)
+        exits = tuple(self._cluster.exits)
+        total_s = time.monotonic() - begun
+        waits_s = sum(self._spent.get(name, 0.0) for name in ("start", "workload", "settle"))
+        record = RunRecord(
+            id=self._id,
+            plan=self._plan,
+            status=status,
+            reason=reason,
+            nodes=self._nodes,
+            isolation=isolation,
+            receipts=receipts,
+            exits=exits,
+            workload=self._workload,
+            settling=self._settling,
+            started_ns=int(begun * 1e9),
+            healed_ns=self._healed_ns,
+            moments=moments,
+            stalled_ns=self._stalled_ns,
+            health=self._health.samples,
+            stacks=explained(self._stacks, trace),
+            conditions=self._conditions,
+            slow_ops=slow_operations(self._plan, self._devices, moments, trace.events, exits, self._healed_ns)
+            if self._devices and self._healed_ns
+            else (),
+            timing=Timing(
+                start_s=self._spent.get("start", 0.0),
+                workload_s=self._spent.get("workload", 0.0),
+                settle_s=self._spent.get("settle", 0.0),
+                teardown_s=self._spent.get("teardown", 0.0),
+                total_s=total_s,
+                own_s=total_s - waits_s,
+                late_ms_max=lateness.max_ms,
+                late_ms_p95=lateness.p95_ms,
+            ),
+        )
+        return save_view(self._run, record, trace)
+
+    def _status(self, receipts: tuple[Receipt, ...]) -> tuple[RunStatus, str]:
+        slow = self._devices.problem if self._devices else ""
+        problems = [self._broken, *self._server.problems, *self._cluster.problems, slow]
+        if why := next(filter(None, problems), ""):
+            return "broken", why
+        return status_of(self._plan, receipts, self._controller.fired(), self._faults.missed)
+
+
+def _client_agent(run: RunDir, agent_files: AgentFiles) -> str:
+    """The file for the agent of the workload's processes."""
+    path = run.agent_config(CLIENT, 1)
+    path.write_text(json.dumps(agent_files.make_client()))
+    return str(path)

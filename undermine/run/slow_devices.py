@@ -1,0 +1,160 @@
+"""Slow devices of one run: from the moment of a held operation on, the disk or the network below it is slow, until healing.
+
+Never judges: `slow_operations.py` measures how long the held operations took.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from undermine.deployments.isolation import NodeNetwork
+from undermine.deployments.slow import disk as slow_disk
+from undermine.deployments.slow import network as slow_network
+from undermine.deployments.slow.device import SlowDevice, Slowness
+from undermine.deployments.slow.disk import SlowDisks
+from undermine.deployments.slow.network import SlowNetwork
+from undermine.model.errors import UserError
+from undermine.model.faults import FAULT_KINDS, Hold
+from undermine.model.plan import Plan, final_at
+from undermine.model.point import DISK, NETWORK, Point
+
+SLACK_S = 0.5
+"""How much longer than the device is slow an operation is waited for."""
+_WATCH_S = 1.0
+_WAITED_MAX = 3
+_SENDS = frozenset({"net.send", "net.connect", "msg.send"})
+_HELD = frozenset(FAULT_KINDS["delay"].capabilities)
+_ALONE = frozenset({"file", "net"})
+"""Operations of these kinds are done by their thread, which does nothing else meanwhile."""
+_POLL, _STREAM, _LIMIT, _TASKS = "poll", "stream.read", "timeout", "task."
+_MAKES = frozenset({"net.connect", "net.accept"})
+
+
+def lacking_devices(*, apart: bool) -> dict[str, str]:
+    """By device: why it cannot be slow here, "" if it can. `apart`: nodes have networks of their own."""
+    return {DISK: slow_disk.missing(), NETWORK: slow_network.missing("a namespace" if apart else "")}
+
+
+def held_steps(plan: Plan) -> tuple[int, ...]:
+    """The steps that hold an operation in the place of a delay."""
+    return tuple(n for n, step in enumerate(plan.steps) if isinstance(step.fault, Hold) and step.fault.of in _HELD)
+
+
+class SlowPeriod(msgspec.Struct, frozen=True):
+    """From when on devices were slow, and because of which step."""
+
+    step: int
+    devices: tuple[str, ...]
+    since_ns: int
+
+
+class SlowDevices:
+    """Made before the nodes are started, closed when they are dead. `folders`: where each node has its files. `door` is a
+    path for a socket, `lost` is called if nodes hang because the supervisor of their disks died."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        delay_s: float,
+        folders: Mapping[str, Iterable[Path]],
+        network: NodeNetwork,
+        door: Path,
+        lost: Callable[[], None],
+    ) -> None:
+        self.delay_s = delay_s
+        self._steps = held_steps(plan)
+        self._folders = {node: set(named) for node, named in folders.items()}
+        self._network = network
+        self._lock = threading.RLock()
+        self._devices: dict[tuple[str, str], SlowDevice] = {}
+        self._nodes: dict[int, str] = {}
+        self._seen: dict[tuple[str, str], Slowness] = {}
+        self._problem = ""
+        self.periods: dict[int, SlowPeriod] = {}
+        points = [at.point for n in self._steps if (at := final_at(plan.steps[n].trigger))]
+        needed = len(points) < len(self._steps) or any(DISK in point.devices for point in points)
+        self.disks = SlowDisks(door, writes=True, on_lost=lost) if needed and not slow_disk.missing() else None
+
+    @property
+    def problem(self) -> str:
+        """Why the run says nothing."""
+        died = self.disks.problem if self.disks else ""
+        return self._problem or died or next(filter(None, map(_trouble, self._seen.values())), "")
+
+    def begin(self, step: int, node: str, point: Point, resource: str) -> None:
+        """The operation of this step is about to be done: when this returns its device is slow."""
+        if step not in self._steps or node not in self._folders:
+            return
+        with self._lock:
+            try:
+                if point.kind == "file" and resource.startswith("/"):
+                    self._folders[node].add(Path(resource).parent)
+                for name in point.devices:
+                    self._device(name, node).start(self.delay_s)
+            except (OSError, UserError, RuntimeError) as error:
+                self._problem = f"the device of {node} could not be made slow: {error}"
+            self._nodes[step] = node
+            self.periods[step] = SlowPeriod(step, point.devices, time.monotonic_ns())
+
+    def _device(self, name: str, node: str) -> SlowDevice:
+        key = name, node
+        if name == DISK:
+            if self.disks is None:
+                raise UserError(slow_disk.missing() or "no operation of the plan was known to need a disk")
+            self._devices[key] = self.disks.disk(node, self._folders[node])  # the same one, of more folders perhaps
+        elif key not in self._devices:
+            self._devices[key] = SlowNetwork(self._network.namespace(node))
+        return self._devices[key]
+
+    def wait(self, ended: Callable[[Iterable[int]], bool]) -> None:
+        """Until the held operations are over, or have had the time to show that they wait. `ended` says whether those of these
+        steps are over; it may take long to say so, so it is not asked often."""
+        while self.periods:
+            now_ns, begun = time.monotonic_ns(), list(self.periods.values())
+            times = 1 if len(begun) == len(self._steps) else 2  # what was sent and its answer are both late
+            left_s = times * (self.delay_s + SLACK_S) - (now_ns - max(one.since_ns for one in begun)) / 1e9
+            if left_s <= 0 or (times == 1 and ended([one.step for one in begun])):
+                return
+            time.sleep(min(left_s, max(_WATCH_S, left_s / 2)))
+
+    def heal(self) -> None:
+        """Fast again; may be called again."""
+        with self._lock:
+            for key, device in self._devices.items():
+                try:
+                    device.stop()
+                    self._seen[key] = device.receipts()
+                except (OSError, RuntimeError, ValueError) as error:
+                    self._problem = self._problem or f"a slow device did not become fast again: {error}"
+
+    def seen(self, step: int) -> Slowness:
+        """What the devices of a step did, together."""
+        parts = [self._seen.get((name, self._nodes[step]), Slowness()) for name in self.periods[step].devices]
+        slowed = tuple(one for part in parts for one in part.slowed)
+        return Slowness(slowed, blind=tuple(word for part in parts for word in part.blind))
+
+    def close(self) -> None:
+        with self._lock:
+            for device in self._devices.values():
+                try:
+                    device.close()
+                except (OSError, RuntimeError) as error:
+                    self._problem = self._problem or f"a slow device could not be ended: {error}"
+            self._devices.clear()
+        if self.disks:
+            self.disks.close()
+
+
+def _trouble(seen: Slowness) -> str:
+    """Why what a device has done says nothing; "" if it did what it should."""
+    lost = (
+        f"{seen.lost} packets were lost, since more waited in the slow network than it has room for"
+        if seen.lost
+        else ""
+    )
+    return seen.problem or lost

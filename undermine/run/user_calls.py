@@ -1,0 +1,80 @@
+"""Calls into the user's plug-in file that one run makes: the workload, final reads, ready and health functions."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from undermine.model.errors import UserError
+from undermine.model.run import NodeInfo
+from undermine.store.rundir import RunDir
+from undermine.userland.client import Call, UserlandClient
+
+_ASK_SLACK_S = {"ready": 5.0, "health": 0.5}
+"""How much longer than its time limit a user's function has, by kind: its process must be started first."""
+
+
+def helper_died(name: str) -> UserError:
+    """The error for a helper of the tool that was killed. Every later run would break too, so the tool stops."""
+    return UserError(f"{name} was killed; nothing stored is lost: run `undermine hunt --resume`")
+
+
+def exit_code(call: Call) -> int:
+    """The exit code of a call that is over."""
+    if call.code is None:
+        raise helper_died("the helper that runs your plug-in file")
+    return call.code
+
+
+class UserCalls:
+    """Starts calls in the clients' network namespace. With `client_agent`, workloads carry that agent."""
+
+    def __init__(self, userland: UserlandClient, run: RunDir, netns: str, client_agent: str = "") -> None:
+        self._userland = userland
+        self._run = run
+        self._netns = netns
+        self._client_agent = client_agent
+        self._numbers = itertools.count(1)
+
+    def has_final_reads(self) -> bool:
+        return bool(self._userland.declared["finals"])
+
+    def start(self, kind: str, **parameters: Any) -> Call:
+        """Start a call that has a session: `workload` or `final`."""
+        agent = {"agent": self._client_agent} if self._client_agent else {}
+        return self._call(kind, self._out(kind), session=str(self._run.session), **parameters, **agent)
+
+    def result(self, kind: str) -> dict[str, Any]:
+        """What a call of this kind has written; empty if it wrote nothing that can be read."""
+        return _read_result(self._out(kind))
+
+    def ask_about_node(self, kind: str, function: str, node: NodeInfo, timeout_s: float) -> str:
+        """Ask a `ready` or `health` function about a node: "" or why not. Several may be asked at the same time.
+
+        A `ready` function is polled in its process, a `health` function is called once.
+        """
+        out = self._out(f"{kind}.{next(self._numbers)}")
+        poll_s = min(timeout_s, 1.0) if kind == "ready" else 0.0
+        call = self._call(kind, out, function=function, node=msgspec.to_builtins(node), timeout_s=poll_s)
+        if not call.wait(timeout_s + _ASK_SLACK_S[kind]):
+            call.kill()
+            return f"{function} hangs"
+        return "" if exit_code(call) == 0 else f"{function}: {_read_result(out).get('detail', 'it failed')}"
+
+    def _call(self, kind: str, out: Path, **parameters: Any) -> Call:
+        log = str(self._run.logs / f"{kind}.log")
+        return self._userland.call(kind, out=str(out), log=log, netns=self._netns, **parameters)
+
+    def _out(self, name: str) -> Path:
+        return self._run.agents / f"{name}.result"
+
+
+def _read_result(out: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        return dict(json.loads(out.read_text()))
+    return {}
