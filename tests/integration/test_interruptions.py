@@ -164,7 +164,7 @@ def test_reading_commands_do_not_disturb_a_hunt(project) -> None:
 
 
 def guardians(process: subprocess.Popen[str]) -> list[int]:
-    return [pid for pid in children(process.pid) if b"guardian" in command_line(pid)]
+    return [pid for pid in children(process.pid) if b"guardian/__main__.py" in command_line(pid)]
 
 
 def children(pid: int) -> list[int]:
