@@ -243,7 +243,7 @@ def test_bad_duration(text: str) -> None:
         parse_duration(text)
 
 
-def test_groups_are_what_the_file_names_and_those_that_exist_by_themselves(project: Path) -> None:
+def test_groups_of_the_file_and_built_in_groups(project: Path) -> None:
     text = MINIMAL + "[groups]\nrack = ['store2', 'store1']\n[faults]\ngroups = ['rack', 'all', 'store']\n"
     (project / "undermine.toml").write_text(text)
     config = load(project)
