@@ -21,7 +21,7 @@ import msgspec
 
 from bench.news import print_news
 from undermine import api
-from undermine.campaign.experiments import News
+from undermine.campaign.running import Notice
 from undermine.config.load import load
 from undermine.config.schema import Config, Faults, parse_duration
 
@@ -83,14 +83,14 @@ class Watcher:
         self._whole: set[str] = set()
         """Symptoms that came with the other one that is asked for."""
 
-    def __call__(self, news: News) -> None:
+    def __call__(self, news: Notice) -> None:
         print_news(news)
         if news.kind == "done":
             self._count(news)
         elif news.kind == "confirmed":
             self._confirmed(str(news.data["symptom"]), str(news.data["rate"]))
 
-    def _count(self, news: News) -> None:
+    def _count(self, news: Notice) -> None:
         self.hunt.runs_all += 1
         if news.data["strategy"] == self.hunt.strategy:
             self.hunt.runs += 1

@@ -7,6 +7,6 @@ import sys
 from undermine import api
 
 
-def print_news(news: api.News) -> None:
+def print_news(news: api.Notice) -> None:
     if news.kind == "done":
         print(f"run {news.data['run']}: {news.data['status']} {news.data['symptom']}", file=sys.stderr, flush=True)

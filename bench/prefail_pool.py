@@ -21,8 +21,9 @@ import msgspec
 import undermine
 from undermine import plugins
 from undermine.analysis.possible_faults import injectable, possible_faults_at
-from undermine.campaign.experiments import Judged, Listener
+from undermine.api.helpers import helpers
 from undermine.campaign.loop import Campaign
+from undermine.campaign.running import JudgedRun, Listener
 from undermine.config.schema import Config
 from undermine.deployments.sweep import sweep
 from undermine.model.errors import UserError
@@ -31,13 +32,12 @@ from undermine.model.plan import At, Plan, Step
 from undermine.model.point import LEAVING_TRACES, Point
 from undermine.model.rounds import RoundKind
 from undermine.policies.library import parse_policy
+from undermine.policies.plan_view import CampaignProfiles, PlanView, profiles_of, using
 from undermine.policies.pruning import Policy, compose, draw, filter_policy
-from undermine.policies.sequences import CampaignProfiles, profiles_of, using
-from undermine.policies.sequences import Sequence as Tasks
 from undermine.protocols import History, PastRun, Profile
 from undermine.run.engine import Engine, open_engine
 from undermine.store.campaign_dirs import open_store
-from undermine.store.database import Slot, Store
+from undermine.store.database import CampaignStore, Slot
 from undermine.strategies.prefail import Prefail
 
 POOL = "pool"
@@ -48,7 +48,7 @@ PROPOSED_MAX = 300_000
 """How many sequences of a level are looked at; if there are more, counts are lower bounds."""
 
 
-def crash_before_changes(fs: Tasks) -> bool:
+def crash_before_changes(fs: PlanView) -> bool:
     """Nodes crash only before they change a file or send something.
 
     Nothing is lost between two such operations: a process that dies leaves what it wrote to the kernel, flushed or not.
@@ -87,7 +87,7 @@ class Pool:
     """The runs of one workload. No fault hits what idle runs show too: that is what the cluster does without clients."""
 
     def __init__(
-        self, campaign: Campaign, store: Store, engine: Engine, jobs: int, seed: int, idle: frozenset[Point]
+        self, campaign: Campaign, store: CampaignStore, engine: Engine, jobs: int, seed: int, idle: frozenset[Point]
     ) -> None:
         self.campaign = campaign
         self.store = store
@@ -159,17 +159,17 @@ class Pool:
         slots, begun = self.store.write_round(POOL, plans), time.monotonic()
         for judged in self._side_by_side(slots):
             if judged.noisy:
-                judged = self.campaign.experiments.run_slot(judged.slot, after=judged.attempt)
+                judged = self.campaign.plan_runner.run_slot(judged.slot, after=judged.attempt)
             if not judged.symptom:  # its profile is in the store, and nobody will look at the rest
-                shutil.rmtree(self.campaign.experiments.folder(judged.run), ignore_errors=True)
+                shutil.rmtree(self.campaign.plan_runner.folder(judged.run), ignore_errors=True)
         self.store.finish_round(slots[0].round_index, time.monotonic() - begun)
         ids = {plan.id for plan in plans}
         self._runs |= {run.plan.id: run for run in self.store.past_runs(POOL) if run.plan.id in ids}
 
-    def _side_by_side(self, slots: Sequence[Slot]) -> list[Judged]:
+    def _side_by_side(self, slots: Sequence[Slot]) -> list[JudgedRun]:
         with ThreadPoolExecutor(self._jobs) as threads:
             try:
-                run = self.campaign.experiments.run_slot
+                run = self.campaign.plan_runner.run_slot
                 return list(threads.map(lambda slot: run(slot, alone=self._jobs == 1), slots))
             except BaseException:
                 threads.shutdown(wait=False, cancel_futures=True)
@@ -260,18 +260,18 @@ def open_pool(
             raise UserError(f"{folder} was begun with another configuration; name another folder")
         store.set_meta(POOL, identity)
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
-        campaign = Campaign(engine, store, (), checkers, listener)
+        campaign = Campaign(engine, store, (), checkers, listener, helpers=helpers(config))
         store.interrupted()
         campaign.preparing.run()
         _finish_special(campaign, store)
         yield Pool(campaign, store, engine, jobs, config.hunt.seed, idle)
 
 
-def _finish_special(campaign: Campaign, store: Store) -> None:
+def _finish_special(campaign: Campaign, store: CampaignStore) -> None:
     """Re-runs of suspects that were under way when an earlier session ended."""
     rounds: dict[int, list[Slot]] = {}
     for slot in store.open_slots():
         if slot.kind is not RoundKind.STRATEGY:
             rounds.setdefault(slot.round_index, []).append(slot)
     for slots in rounds.values():
-        campaign.experiments.run_alone(slots)
+        campaign.plan_runner.run_alone(slots)

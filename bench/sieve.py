@@ -1,8 +1,9 @@
-"""The strategy `sieve` and what its paper compares it with, on our targets, in the form of the paper's Tables 6, 8 and 9.
+"""The strategy `sieve` and the rivals of its paper, on our targets, in the form of the paper's Tables 6, 8 and 9.
 
-Each mode of the strategy has a campaign of its own on each target: the same workload, checkers, re-runs and controls. A mode's
-time is that of its own runs; fault-free runs and re-runs of suspects come on top. With `--folder` a later session goes on where
-this one ended: with the same budget it only prints, with a larger one each mode has what is missing.
+Each mode has a campaign of its own on each target, with the same workload, checkers, re-runs and controls. A mode is one of the
+strategy's own or a rival (`bench/sieve_rivals.py`). Its time is that of its own runs; fault-free runs and re-runs of suspects are
+extra. With `--folder` a later session continues: with the same budget it only prints, with a larger one each mode gets what is
+missing.
 
     python -m bench.sieve --targets granary --modes sieve fate --budget 2m --folder runs
 """
@@ -24,10 +25,12 @@ import undermine
 from bench import sieve_tables as tables
 from bench.news import print_news
 from bench.processes import set_up
+from bench.sieve_rivals import RIVALS, spots_of
 from bench.sieve_tables import NAMES, SIEVE, Cell, Points, Report, Row, State, Static
 from bench.trace import without_agents
 from undermine import api, plugins
 from undermine.analysis.exposure.exposure import Spot
+from undermine.api.helpers import helpers, sources_of
 from undermine.campaign.loop import Campaign
 from undermine.config.load import load
 from undermine.config.schema import Config, parse_duration
@@ -38,13 +41,13 @@ from undermine.model.plan import Plan, point_at
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord
 from undermine.program import Named, Program
-from undermine.protocols import History, Sources, Strategy
+from undermine.protocols import History, Strategy
 from undermine.run.engine import open_engine
+from undermine.run.target_sources import Sources
 from undermine.store.campaign_dirs import open_store
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_record
-from undermine.strategies.compared import spots_of
-from undermine.strategies.slow_known import Known
+from undermine.strategies.observed_weak_spots import ObservedWeakSpots
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PACKS: dict[str, dict[str, str]] = {
@@ -52,13 +55,13 @@ PACKS: dict[str, dict[str, str]] = {
     "rq": {"version": "1.16.1"},
     "pysyncobj": {"version": "0.3.17"},
 }
-"""Parameters of the targets: of the example, the bug that needs a slow operation is left in."""
+"""Parameters of the targets; the example keeps the bug that needs a slow operation."""
 STRATEGY = "sieve"
 MODES = (SIEVE, "ungrouped", "insensitive", "fate", "legolas", "chronos", "random")
 """In the order in which they are run."""
 BARE_RUNS = 5
 SESSIONS_MAX = 5
-"""A session's time runs on while suspects are run again, so a mode may need several to have had its own."""
+"""Re-runs of suspects take time of a session, so a mode may need several sessions to have had its own time."""
 NS = 1e9
 MEASURED, BARE = "measured.json", "bare.json"
 
@@ -81,15 +84,20 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def configuration(target: str, mode: str, options: Options) -> Config:
-    """The pack's own with this mode; its campaign lies below the folder."""
+    """The pack's own, with this mode if it is one of the strategy's own; its campaign lies below the folder."""
     config = load(EXAMPLES / target, PACKS[target])
     own = msgspec.structs.replace(config.campaign, dir=str(options.folder / target / mode))
-    told = config.strategies.get(STRATEGY, {}) | {"mode": mode}
-    return msgspec.structs.replace(config, campaign=own, strategies=config.strategies | {STRATEGY: told})
+    table = config.strategies.get(STRATEGY, {}) | ({} if mode in RIVALS else {"mode": mode})
+    return msgspec.structs.replace(config, campaign=own, strategies=config.strategies | {STRATEGY: table})
 
 
-def hunt(config: Config, options: Options) -> None:
-    """Until the mode has had its time or its runs, or nothing is left to be tried."""
+def strategy_of(config: Config, mode: str) -> Strategy:
+    """A rival, or the strategy itself with the mode that its configuration has."""
+    return RIVALS[mode]() if mode in RIVALS else plugins.strategies(config, (STRATEGY,))[0]
+
+
+def hunt(config: Config, mode: str, options: Options) -> None:
+    """Hunt until the mode has had its time or its runs, or nothing is left to be tried."""
     before = -1
     for _ in range(SESSIONS_MAX):
         runs = own_runs(stored_rows(config))
@@ -99,7 +107,7 @@ def hunt(config: Config, options: Options) -> None:
         before = len(runs)
         api.hunt(
             config,
-            strategies=(STRATEGY,),
+            strategies=(strategy_of(config, mode),),
             budget_s=left_s,
             runs_max=max(0, left_runs),
             seed=options.seed,
@@ -110,8 +118,8 @@ def hunt(config: Config, options: Options) -> None:
 
 
 def left(runs: Runs, options: Options) -> tuple[float, int]:
-    """Seconds and runs that the mode may still have: no seconds if they are too few for an average run, -1 for any number of
-    runs."""
+    """Seconds and runs that the mode may still have: no seconds if they are too few for an average run; -1 runs mean any
+    number."""
     took_s, counted = [seconds_of(row) for row in runs], counting(runs)
     left_s = options.budget_s - sum(took_s) / options.jobs
     enough = left_s > tables.mean(took_s) / 2
@@ -133,8 +141,8 @@ def stored_rows(config: Config) -> Runs:
 
 
 def own_runs(rows: Iterable[dict[str, Any]]) -> Runs:
-    """Those that the strategy has asked for, in their order; also broken ones, which have taken time."""
-    return [row for row in rows if row["strategy"] == STRATEGY]
+    """The experiments, in their order; also broken ones, which have taken time."""
+    return [row for row in rows if row["kind"] is RoundKind.STRATEGY]
 
 
 def counting(rows: Iterable[dict[str, Any]]) -> Runs:
@@ -142,7 +150,7 @@ def counting(rows: Iterable[dict[str, Any]]) -> Runs:
 
 
 def seconds_of(row: dict[str, Any]) -> float:
-    """Nothing is known of one that was interrupted."""
+    """The duration of a run; 0 if it was interrupted."""
     return float(row["timing"].get("total_s", 0.0))
 
 
@@ -150,7 +158,7 @@ def seconds_of(row: dict[str, Any]) -> float:
 
 
 def measure(config: Config, mode: str) -> tuple[Cell, Static]:
-    """Read from the stored campaign; nothing is run. What was read once is kept, as long as runs and tool are the same."""
+    """Read the figures from the stored campaign, without a run. They are kept as long as runs and tool are the same."""
     kept, basis = config.dir / MEASURED, f"{len(stored_rows(config))} {newest_source()}"
     with contextlib.suppress(OSError, msgspec.DecodeError):
         known, cell, static = msgspec.json.decode(kept.read_bytes(), type=tuple[str, Cell, Static])
@@ -158,13 +166,15 @@ def measure(config: Config, mode: str) -> tuple[Cell, Static]:
             return cell, static
     folder = api.campaign_dir(config)
     with open_store(folder, exclusive=True) as store, open_engine(config, folder) as engine:
-        strategy = plugins.strategies(config, (STRATEGY,))[0]
-        campaign = Campaign(engine, store, (strategy,), (), print_news)
+        strategy = strategy_of(config, mode)
+        campaign = Campaign(engine, store, (strategy,), (), print_news, helpers=helpers(config))
         history = campaign.history_of(strategy, 1)
         sure = [run.id for run in history.runs if run.status != "broken"]
-        records = [load_record(RunDir(campaign.experiments.folder(run))) for run in sure]
+        records = [load_record(RunDir(campaign.plan_runner.folder(run))) for run in sure]
         found = counted_points(mode, strategy, history, records, to_come(campaign, store, strategy, mode, history))
-        cell, static = cell_of(mode, store.run_rows(), records, store.findings(), found), static_of(history.sources())
+        cell, static = cell_of(mode, store.run_rows(), records, store.findings(), found), static_of(
+            sources_of(config, campaign.preparing.newest)
+        )
     kept.write_bytes(msgspec.json.encode((basis, cell, static)))
     return cell, static
 
@@ -192,7 +202,7 @@ def cell_of(mode: str, rows: Runs, records: Sequence[RunRecord], findings: Seque
 
 
 def report_of(finding: Finding, own: Runs) -> Report:
-    """When it was first met: with which of the mode's runs that count, and after how many seconds of its runs."""
+    """When a finding was first seen: in which of the mode's runs that count, and after how many seconds of its runs."""
     run, seconds = 0, 0.0
     first = next((n for n, row in enumerate(own) if row["symptom"] == finding.symptom), None)
     if first is not None:
@@ -222,7 +232,7 @@ def state_of(finding: Finding) -> State:
 
 
 def in_force_s(record: RunRecord) -> float:
-    """For how long at least one delay was in force: until the agent wrote that it ended or, if it never did, until healing."""
+    """The time with at least one delay in force. A delay ends when the agent wrote so or, if it never did, at healing."""
     spans: dict[tuple[int, str, int, int], tuple[int, int]] = {}
     for receipt in record.receipts:
         if receipt.action == "delay":
@@ -242,7 +252,7 @@ def in_force_s(record: RunRecord) -> float:
 def counted_points(
     mode: str, strategy: Strategy, history: History, records: Sequence[RunRecord], to_come: Sequence[Plan] | None
 ) -> Points:
-    """`to_come`: what is still to be run; None for a mode that draws from what it knows and is never over."""
+    """`to_come`: plans that are still to run; None for a mode that draws from what it knows and is never over."""
     beginning = msgspec.structs.replace(history, runs=(), settled=frozenset())
     tried = spots_of(run.plan for run in history.runs)
     explored = {spot for record in records for spot in spots_hit(record)}
@@ -254,17 +264,17 @@ def counted_points(
     return Points(len(first), len(all_known), len(tried), len(explored), complete=to_come is not None and not to_come)
 
 
-def to_come(campaign: Campaign, store: Store, strategy: Strategy, mode: str, history: History) -> Sequence[Plan] | None:
-    """What is stored and not run, and what would be proposed now."""
+def to_come(campaign: Campaign, store: CampaignStore, strategy: Strategy, mode: str, history: History) -> Sequence[Plan] | None:
+    """Plans that are stored and not run, and those that would be proposed now."""
     if mode in ("random", "chronos"):
         return None
-    waiting = [slot.plan for slot in store.open_slots(STRATEGY)]
+    waiting = [slot.plan for slot in store.open_slots(strategy.name)]
     return [*waiting, *campaign.proposing.ask(strategy, history).kept]
 
 
 def drawn_from(mode: str, history: History) -> set[Spot]:
-    """The operations, as runs have shown them, that a mode chooses from by chance."""
-    known = Known()
+    """The operations that a mode chooses from at random, as runs have shown them."""
+    known = ObservedWeakSpots()
     delays = known.delays(history)
     if mode == "chronos":
         return {weak.spot for weak in known.spots(history) if weak.timed and weak.spot in delays}
@@ -272,7 +282,7 @@ def drawn_from(mode: str, history: History) -> set[Spot]:
 
 
 def spots_hit(record: RunRecord) -> list[Spot]:
-    """Where a delay took place, as the plan names it: without a context where the plan has none."""
+    """The spots that were delayed, as the plan names them: without a context where the plan has none."""
     steps = [record.plan.steps[number] for number, _ in landings(record)]
     return [Spot.of(point_at(step.trigger)) for step in steps if isinstance(step.fault, Delay)]
 
@@ -287,7 +297,7 @@ def static_of(sources: Sources) -> Static:
 
 
 def row_of(target: str, options: Options) -> Row:
-    """All modes. What cannot be run says why, and the others go on."""
+    """All modes. One that cannot run says why, and the others continue."""
     row = Row(target, ())
     try:
         row = msgspec.structs.replace(row, bare_s=bare_runs(target, options))
@@ -301,10 +311,10 @@ def row_of(target: str, options: Options) -> Row:
 
 
 def cell_for(target: str, mode: str, options: Options) -> tuple[Cell, Static]:
-    """If the hunt cannot go on, what it has shown before."""
+    """Hunt, then measure; if the hunt cannot continue, measure its earlier runs."""
     config, trouble = configuration(target, mode, options), ""
     try:
-        hunt(config, options)
+        hunt(config, mode, options)
     except UserError as error:
         trouble = str(error)
         print(f"{target}, {NAMES[mode]}: {trouble}", file=sys.stderr, flush=True)
@@ -316,7 +326,7 @@ def cell_for(target: str, mode: str, options: Options) -> tuple[Cell, Static]:
 
 
 def bare_runs(target: str, options: Options) -> tuple[float, ...]:
-    """Seconds of runs without a fault and without any agent, in nodes or clients; made once for a folder."""
+    """Seconds of fault-free runs without any agent, in nodes or clients; done once for a folder."""
     config = without_agents(configuration(target, BARE.partition(".")[0], options))
     kept = config.dir / BARE
     if kept.exists():
@@ -338,11 +348,11 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES), metavar="MODE", help=", ".join(MODES))
     parser.add_argument("--budget", default="4m", help="time for the runs of each mode on each target (default: 4m)")
     parser.add_argument(
-        "--runs", type=int, default=0, help="at most so many runs of each (default: as many as there is time)"
+        "--runs", type=int, default=0, help="the most runs of each mode (default: as many as fit into the budget)"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time; times are those of a busier machine then")
-    parser.add_argument("--folder", type=Path, help="keep the campaigns here, and go on with those that are here")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time; more than one makes each run slower")
+    parser.add_argument("--folder", type=Path, help="keep the campaigns here, and continue those that are here")
     said = parser.parse_args(arguments)
     try:
         budget_s = parse_duration(said.budget)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 settings.register_profile(
     "same-everywhere",
@@ -21,7 +21,7 @@ settings.load_profile("same-everywhere")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "campaign")
+def store(tmp_path: Path) -> Iterator[CampaignStore]:
+    opened = CampaignStore(tmp_path / "campaign")
     yield opened
     opened.close()

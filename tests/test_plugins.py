@@ -150,6 +150,10 @@ def test_a_strategy_is_told_what_its_table_says(tmp_path: Path) -> None:
         ("[strategies.random]\nfailures = 2\n", "takes no options; remove this table"),
         ("[strategies.no-such]\nfailures = 2\n", "no-such"),
         ("[strategies]\nprefail = 3\n", "must be a table like"),
+        (
+            '[strategies.sieve]\nmode = "fate"\n',
+            'strategies.sieve.mode has the unknown name "fate" (known names: insensitive, sieve, ungrouped)',
+        ),
     ],
 )
 def test_a_mistake_in_such_a_table_is_told_with_its_line(tmp_path: Path, more: str, said: str) -> None:
@@ -177,3 +181,15 @@ def test_a_strategy_has_the_abilities_whose_attributes_it_has() -> None:
     abilities = (HasPolicies, Arranges, Capped, Traced, Remarks)
     assert [isinstance(Able(), ability) for ability in abilities] == [True] * 5
     assert [isinstance(Plain(), ability) for ability in abilities] == [False] * 5
+
+
+def test_a_script_may_hand_in_a_strategy_of_its_own(tmp_path: Path) -> None:
+    class Own:
+        name, summary = "own", ""
+
+        def propose(self, history: History) -> list[Plan]:
+            return []
+
+    own = Own()
+    assert plugins.strategies(config(tmp_path), [own]) == [own]
+    assert names(plugins.strategies(config(tmp_path), ["random", own])) == ["random", "own"]

@@ -18,11 +18,11 @@ AGENT = ROOT / "agents" / "python"
 
 ROOMS = (
     "model",
+    "program",
     "protocols",
     "resources",
     "runtimes",
     "ledgers",
-    "program",
     "analysis",
     "strategies",
     "testing",
@@ -217,6 +217,40 @@ def test_the_agent_needs_only_the_standard_library() -> None:
     allowed = {"undermine_agent", "sitecustomize", *sys.stdlib_module_names}
     outside = {name_of(path): {name.split(".")[0] for name in imported(path)} - allowed for path in sources(AGENT)}
     assert not {path: names for path, names in outside.items() if names}
+
+
+PURE_ROOMS = ("analysis", "campaign", "checkers", "findings", "policies", "strategies")
+"""Rooms that start no process and read no file; the store reads and writes a campaign's files for them."""
+PROCESSES = {"subprocess", "multiprocessing", "pty"}
+FILE_CALLS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "iterdir", "rglob", "glob"}
+STARTING_CALLS = {"system", "popen", "fork", "posix_spawn", "execv", "execve"}
+
+
+def effects(path: Path) -> set[str]:
+    """Modules that a file imports to start processes, and calls that start one or touch a file."""
+    found = {name for name in imported(path) if name.split(".")[0] in PROCESSES}
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call):
+            called = node.func
+            if isinstance(called, ast.Name) and called.id == "open":
+                found.add("open")
+            elif isinstance(called, ast.Attribute):
+                of_os = isinstance(called.value, ast.Name) and called.value.id == "os"
+                if called.attr in FILE_CALLS - {"open"} or (of_os and called.attr in STARTING_CALLS | {"open"}):
+                    found.add(called.attr)
+    return found
+
+
+def test_pure_rooms_start_no_process_and_read_no_file() -> None:
+    found = {name_of(path): effects(path) for room in PURE_ROOMS for path in sources(CORE / room)}
+    assert len(found) > 40
+    assert not {name: calls for name, calls in found.items() if calls}
+
+
+def test_an_effect_would_be_seen(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("import subprocess\nos.fork()\nopen('x')\npath.read_text()\ntally.open()\nopen_slots()\n")
+    assert effects(bad) == {"subprocess", "fork", "open", "read_text"}
 
 
 # --- texts

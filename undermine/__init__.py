@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from undermine.model.run import Op as Op
     from undermine.model.run import RunView as RunView
     from undermine.model.run import Verdict as Verdict
-    from undermine.policies.sequences import Sequence as Sequence
-    from undermine.policies.sequences import Task as Task
-    from undermine.policies.sequences import abstract_in as abstract_in
-    from undermine.policies.sequences import abstract_out as abstract_out
-    from undermine.policies.sequences import all_points as all_points
-    from undermine.policies.sequences import crashed as crashed
-    from undermine.policies.sequences import explored as explored
-    from undermine.policies.sequences import first_read as first_read
-    from undermine.policies.sequences import post_injection_points as post_injection_points
-    from undermine.policies.sequences import recovery_functions as recovery_functions
-    from undermine.policies.sequences import recovery_path as recovery_path
+    from undermine.policies.plan_view import PlanView as PlanView
+    from undermine.policies.plan_view import StepView as StepView
+    from undermine.policies.plan_view import abstract_in as abstract_in
+    from undermine.policies.plan_view import abstract_out as abstract_out
+    from undermine.policies.plan_view import all_points as all_points
+    from undermine.policies.plan_view import crashed as crashed
+    from undermine.policies.plan_view import explored as explored
+    from undermine.policies.plan_view import first_read as first_read
+    from undermine.policies.plan_view import post_injection_points as post_injection_points
+    from undermine.policies.plan_view import recovery_functions as recovery_functions
+    from undermine.policies.plan_view import recovery_path as recovery_path
     from undermine.userland.registry import check as check
     from undermine.userland.registry import checker as checker
     from undermine.userland.registry import cluster as cluster
@@ -53,17 +53,17 @@ _HOMES = {
     "filter": "undermine.userland.registry",
     "final": "undermine.userland.registry",
     "workload": "undermine.userland.registry",
-    "Sequence": "undermine.policies.sequences",
-    "Task": "undermine.policies.sequences",
-    "abstract_in": "undermine.policies.sequences",
-    "abstract_out": "undermine.policies.sequences",
-    "all_points": "undermine.policies.sequences",
-    "crashed": "undermine.policies.sequences",
-    "explored": "undermine.policies.sequences",
-    "first_read": "undermine.policies.sequences",
-    "post_injection_points": "undermine.policies.sequences",
-    "recovery_functions": "undermine.policies.sequences",
-    "recovery_path": "undermine.policies.sequences",
+    "PlanView": "undermine.policies.plan_view",
+    "StepView": "undermine.policies.plan_view",
+    "abstract_in": "undermine.policies.plan_view",
+    "abstract_out": "undermine.policies.plan_view",
+    "all_points": "undermine.policies.plan_view",
+    "crashed": "undermine.policies.plan_view",
+    "explored": "undermine.policies.plan_view",
+    "first_read": "undermine.policies.plan_view",
+    "post_injection_points": "undermine.policies.plan_view",
+    "recovery_functions": "undermine.policies.plan_view",
+    "recovery_path": "undermine.policies.plan_view",
     "Refused": "undermine.userland.workloads",
     "Session": "undermine.userland.workloads",
     "hunt": "undermine.api",
@@ -72,12 +72,12 @@ _HOMES = {
 __all__ = [
     "InjectedFault",
     "Op",
+    "PlanView",
     "Refused",
     "RunView",
-    "Sequence",
     "Session",
     "Stage",
-    "Task",
+    "StepView",
     "Verdict",
     "__version__",
     "abstract_in",

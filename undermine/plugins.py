@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -29,20 +30,19 @@ Those that predict most have their first turn first.
 """
 
 
-def strategies(config: Config, wanted: Sequence[str] = ()) -> list[Strategy]:
-    """The strategies by name; without names, all of them."""
+def strategies(config: Config, wanted: Sequence[str | Strategy] = ()) -> list[Strategy]:
+    """The strategies with these names, and those that are given as objects; without any, the configured ones or all."""
     known: dict[str, Callable[..., Strategy]] = dict(STRATEGIES)
     for entry in entry_points(group="undermine.strategies"):
         known.setdefault(entry.name, entry.load())
-    names = list(wanted) or list(config.hunt.strategies)
-    if wanted:
-        for name in wanted:
-            if name not in known:
-                raise UserError(f"there is no strategy {name!r}; the strategies are {', '.join(sorted(known))}")
-    else:
-        config.check_names("hunt.strategies", names, known)
+    for name in wanted:
+        if isinstance(name, str) and name not in known:
+            raise UserError(f"there is no strategy {name!r}; the strategies are {', '.join(sorted(known))}")
+    if not wanted:
+        config.check_names("hunt.strategies", config.hunt.strategies, known)
     config.check_names("strategies", config.strategies, known)
-    return [_made(name, known[name], config) for name in dict.fromkeys(names or known)]
+    chosen = dict.fromkeys(wanted or config.hunt.strategies or known)
+    return [_made(each, known[each], config) if isinstance(each, str) else each for each in chosen]
 
 
 def _made(name: str, make: Callable[..., Strategy], config: Config) -> Strategy:
@@ -53,8 +53,11 @@ def _made(name: str, make: Callable[..., Strategy], config: Config) -> Strategy:
             where = config.where(f"strategies.{name}")
             raise UserError(f"{where}: the strategy {name} takes no options; remove this table")
         return make()
-    for key in table:
+    hints = get_type_hints(make.Options)
+    for key, value in table.items():
         config.check_names(f"strategies.{name}.{key}", [key], make.Options.__struct_fields__)
+        if get_origin(hints[key]) is Literal and isinstance(value, str):
+            config.check_names(f"strategies.{name}.{key}", [value], get_args(hints[key]))
     try:
         return make(msgspec.convert(table, make.Options))
     except msgspec.ValidationError as error:

@@ -1,10 +1,10 @@
-"""What a plug-in must offer: strategies and checkers, and what they are given. Imports only the model."""
+"""What a plug-in must offer: strategies and checkers, and what they are given. Imports only the model, and facts of programs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -13,6 +13,9 @@ from undermine.model.faults import Fault
 from undermine.model.plan import Place, Plan
 from undermine.model.point import Point
 from undermine.model.run import Rank, RunStatus, RunView, Verdict
+
+if TYPE_CHECKING:
+    from undermine.program import Facts
 
 
 class PointSeen(msgspec.Struct, frozen=True):
@@ -44,7 +47,7 @@ class PastRun(msgspec.Struct, frozen=True):
     status: RunStatus
     failed: bool
     odd: bool = False
-    """It passed, but its nodes said what they do not say without a fault or with one at rest."""
+    """It passed, but its nodes logged entries that fault-free and benign runs do not have."""
 
 
 class PossibleFault(msgspec.Struct, frozen=True):
@@ -93,13 +96,19 @@ class Experiment(msgspec.Struct, frozen=True):
     recovery: frozenset[Point] = frozenset()
 
 
-class Sources(msgspec.Struct, frozen=True):
-    """Where the target's own code is: files and folders, the module that is run as a script by role, and the functions that the
-    user has named as operations."""
+class TargetProgram(msgspec.Struct, frozen=True):
+    """What the source of the target says, together with the calls that fault-free runs have shown."""
 
-    folders: tuple[str, ...] = ()
+    facts: Facts
     scripts: Mapping[str, str] = {}
-    named: tuple[tuple[str, str], ...] = ()
+    """By role: the module that is run as a script."""
+
+
+def no_program(_: Sequence[str] = ()) -> TargetProgram:
+    """A program of which no source is known."""
+    from undermine.program import Facts  # not before it is needed: processes of workloads start fast
+
+    return TargetProgram(Facts())
 
 
 def no_profile(_: int) -> Profile:
@@ -140,7 +149,9 @@ class History(msgspec.Struct, frozen=True):
     """All events of a run, by its number; for `traced` strategies, with everything that agents can observe."""
     fired_ns: Callable[[int], int] = lambda _: 0
     """When the first step of a run fired, by its number; 0 if none did."""
-    sources: Callable[[], Sources] = Sources
+    program: Callable[[Sequence[str]], TargetProgram] = no_program
+    """The target's program, read when a strategy asks for it. The argument: files and folders of its source, if the user
+    has named them to the strategy; else they are found."""
     delay_s: float = 5.0
     """How long the user wants operations to be delayed where nothing else says it."""
 

@@ -65,7 +65,7 @@ def healthy(node: Any) -> bool:
 
 
 @undermine.filter
-def not_while_it_is_prepared(fs: undermine.Sequence) -> bool:
+def not_while_it_is_prepared(fs: undermine.PlanView) -> bool:
     """Faults hit what ZooKeeper does. What Member.java writes before ZooKeeper starts is ours."""
     return not any(members.prepares(task["func"]) for task in fs)
 

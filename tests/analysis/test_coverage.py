@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import pytest
 from rounds import written
 
-from undermine.analysis.coverage import Coverage, Reached, Share, Stage, coverage_of
+from undermine.analysis.coverage import Coverage, CoverageSample, Reached, Share, coverage_of
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import RunRecord, RunStatus
-from undermine.policies.sequences import profiles_of
+from undermine.policies.plan_view import profiles_of
 from undermine.protocols import Experiment, PointSeen, recovery
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.testing import point
 
 A, B, C = (point(loc=f"app:{name}#1") for name in "abc")
@@ -131,9 +131,9 @@ def test_growth_has_a_stage_for_what_is_new_and_the_end() -> None:
     made = counted(
         experiment(A), experiment(A2), experiment(B, shows=(REPAIR,)), experiment(B, shows=(ELECT,)), experiment(B)
     )
-    assert made.growth == (Stage(1, 1, 0), Stage(3, 2, 1), Stage(4, 2, 2), Stage(5, 2, 2))
+    assert made.growth == (CoverageSample(1, 1, 0), CoverageSample(3, 2, 1), CoverageSample(4, 2, 2), CoverageSample(5, 2, 2))
     made.add(experiment(C))
-    assert made.growth[-2:] == (Stage(4, 2, 2), Stage(6, 3, 2)), "an end that is passed is no stage"
+    assert made.growth[-2:] == (CoverageSample(4, 2, 2), CoverageSample(6, 3, 2)), "an end that is passed is no stage"
 
 
 # --- from a store
@@ -143,7 +143,7 @@ def seen(*points: Point) -> list[PointSeen]:
     return [PointSeen(at, 1, 1, order, frames=functions(at)) for order, at in enumerate(points)]
 
 
-def ran(store: Store, strategy: str, plan: Plan, *points: Point, status: RunStatus = "fired") -> int:
+def ran(store: CampaignStore, strategy: str, plan: Plan, *points: Point, status: RunStatus = "fired") -> int:
     (slot,) = written(store, strategy, [plan])
     run = store.begin_run(slot)
     fired = [(i, s.trigger.point.id, "crash", "{}") for i, s in enumerate(plan.steps) if isinstance(s.trigger, At)]
@@ -156,7 +156,7 @@ def crash(*where: Point) -> Plan:
 
 
 def test_a_stored_campaign_is_counted_as_it_went(tmp_path: Path) -> None:
-    store = Store(tmp_path / "c")
+    store = CampaignStore(tmp_path / "c")
     ran(store, "baseline", Plan(), A, B)
     ran(store, "baseline", Plan(), A, A2)
     store.set_meta("reachable", [A.id, A2.id])
@@ -190,7 +190,7 @@ def test_a_stored_campaign_is_counted_as_it_went(tmp_path: Path) -> None:
 
 
 def test_it_is_the_recovery_that_policies_are_told_of(tmp_path: Path) -> None:
-    store = Store(tmp_path / "c")
+    store = CampaignStore(tmp_path / "c")
     ran(store, "baseline", Plan(), A, B)
     run = ran(store, "random", crash(A), A, REPAIR, AGAIN)
     profiles = profiles_of(store.past_runs(), store.profile, store.baseline_profile(), store.frames)
@@ -202,7 +202,7 @@ def test_it_is_the_recovery_that_policies_are_told_of(tmp_path: Path) -> None:
 def test_runs_are_counted_in_the_order_in_which_they_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count(1.0)
     monkeypatch.setattr("undermine.store.database.time", SimpleNamespace(time=lambda: next(clock)))
-    store = Store(tmp_path / "c")
+    store = CampaignStore(tmp_path / "c")
     slots = store.write_round("random", [crash(A), crash(B)])
     runs = [store.begin_run(slot) for slot in slots]
     for index in (1, 0):

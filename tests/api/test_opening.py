@@ -10,7 +10,7 @@ from undermine.api import opening
 from undermine.config.load import load
 from undermine.deployments.isolation import IsolationChoice
 from undermine.model.errors import UserError
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 TOML = """
 [roles.server]
@@ -26,7 +26,7 @@ def test_other_isolation_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     config = load(tmp_path)
     choice = IsolationChoice("namespaces", "each node has an address of its own")
     monkeypatch.setattr(opening, "choose", lambda wanted: choice)
-    store = Store(tmp_path / "campaign")
+    store = CampaignStore(tmp_path / "campaign")
     store.set_meta("identity", opening.identity(config))
     opening.refuse_changes(store, config)
     choice = IsolationChoice("ports", "no namespaces: not root")

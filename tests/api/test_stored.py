@@ -19,7 +19,7 @@ from undermine.model.finding import Finding
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import RunRecord, Verdict
 from undermine.store import campaign_dirs
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, save_record
 from undermine.testing import point
 
@@ -45,7 +45,7 @@ def config(tmp_path: Path) -> Config:
 def folder(config: Config) -> Path:
     """A campaign with one finding, which one run shows."""
     folder = campaign_dirs.new_campaign_dir(config)
-    store = Store(folder)
+    store = CampaignStore(folder)
     store.set_meta("identity", {"significant": config.significant(), "fingerprint": config.fingerprint()})
     (slot,) = store.write_round("random", [PLAN])
     run = store.begin_run(slot)

@@ -34,10 +34,10 @@ from undermine.model.faults import Corrupt, Crash, Error
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.policies.library import parse_policy
+from undermine.policies.plan_view import CampaignProfiles
 from undermine.policies.pruning import compose
-from undermine.policies.sequences import CampaignProfiles
 from undermine.protocols import PastRun, Profile
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.strategies.prefail import Prefail
 from undermine.testing import point
 from undermine.userland import registry
@@ -251,7 +251,7 @@ def test_where_nothing_was_left_there_is_no_further_level() -> None:
 def test_policies_share_runs_and_see_only_their_own(tmp_path: Path) -> None:
     """With the tool's own loop around runs that show one operation of a client each, and fail if two reboots hit them."""
     engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["reboot"]\n'))
-    store = Store(tmp_path / "pool")
+    store = CampaignStore(tmp_path / "pool")
     running = campaign(engine, store, [], lambda plan: len(plan.steps) == 2 and hurts(plan))
     running.preparing.run()
     pool = Pool(running, store, engine, 1, 0, frozenset())
@@ -272,7 +272,7 @@ def test_policies_share_runs_and_see_only_their_own(tmp_path: Path) -> None:
 
 def test_what_idle_nodes_do_is_not_hit(tmp_path: Path) -> None:
     engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["crash"]\n'))
-    store = Store(tmp_path / "pool")
+    store = CampaignStore(tmp_path / "pool")
     running = campaign(engine, store, [])
     running.preparing.run()
     idle = frozenset(seen.point for seen in store.baseline_points()[0])
@@ -287,7 +287,7 @@ def test_what_idle_nodes_do_is_not_hit(tmp_path: Path) -> None:
 def test_what_idle_nodes_do_is_not_counted_as_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There may be more where as many as can be looked at were proposed; what is left out beforehand is not of those."""
     engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["crash"]\n'))
-    store = Store(tmp_path / "pool")
+    store = CampaignStore(tmp_path / "pool")
     running = campaign(engine, store, [])
     running.preparing.run()
     idle = frozenset(seen.point for seen in store.baseline_points()[0])
@@ -309,7 +309,7 @@ def test_a_column_counts_the_runs_that_are_first_in_its_order() -> None:
 
 def test_policies_run_in_the_strategys_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["crash"]\n'))
-    store = Store(tmp_path / "pool")
+    store = CampaignStore(tmp_path / "pool")
     running = campaign(engine, store, [])
     running.preparing.run()
     pool, orders = Pool(running, store, engine, 1, 0, frozenset()), []

@@ -12,6 +12,7 @@ import pytest
 
 from bench import sieve as bench
 from bench import sieve_tables as tables
+from bench.sieve_rivals import RIVALS
 from bench.sieve_tables import Cell, Points, Report, Row, Static
 from undermine.analysis.exposure.exposure import Spot
 from undermine.config.load import load
@@ -115,11 +116,11 @@ def test_a_cell_has_only_the_modes_own_runs_and_the_fault_free_ones() -> None:
     rows = [
         ran(1, total_s=1.0, strategy="", kind=RoundKind.BASELINE),
         ran(2, total_s=9.0, strategy="", kind=RoundKind.BASELINE, status="broken"),
-        ran(3, total_s=8.0, strategy="benign"),
+        ran(3, total_s=8.0, strategy="", kind=RoundKind.BENIGN),
         ran(4, total_s=4.0),
         ran(5, total_s=1.0, status="broken"),
         ran(6, "it hangs", total_s=2.0),
-        ran(7, "it hangs", total_s=20.0, strategy="confirm"),
+        ran(7, "it hangs", total_s=20.0, strategy="", kind=RoundKind.CONFIRM),
     ]
     hit = record(*held(0, 10, 30), plan=delay("a"))
     cell = bench.cell_of("fate", rows, [hit, record(plan=delay("b"))], [finding("it hangs", tries=1, hits=1)], Points())
@@ -217,7 +218,7 @@ class Sessions:
     """Hunts of which each has so many runs of ten seconds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
-        self.rows: bench.Runs = [ran(0, total_s=50.0, strategy="confirm")]
+        self.rows: bench.Runs = [ran(0, total_s=50.0, strategy="", kind=RoundKind.CONFIRM)]
         self.asked: list[tuple[float, int, bool]] = []
         self._counts = list(counts)
         monkeypatch.setattr(bench, "stored_rows", lambda _: self.rows)
@@ -232,20 +233,20 @@ class Sessions:
 def test_sessions_go_on_until_the_mode_has_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each some has gone into re-runs of suspects."""
     sessions = Sessions(monkeypatch, 3, 2, 1)
-    bench.hunt(None, OPTIONS)  # type: ignore[arg-type]
+    bench.hunt(None, "fate", OPTIONS)  # type: ignore[arg-type]
     assert [budget for budget, _, _ in sessions.asked] == [60.0, 30.0, 10.0]
 
 
 def test_a_session_without_a_run_is_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = Sessions(monkeypatch, 1, 0)
-    bench.hunt(None, msgspec.structs.replace(OPTIONS, runs_max=5))  # type: ignore[arg-type]
+    bench.hunt(None, "fate", msgspec.structs.replace(OPTIONS, runs_max=5))  # type: ignore[arg-type]
     assert [runs for _, runs, _ in sessions.asked] == [5, 4]
 
 
 def test_one_that_has_had_its_time_is_not_hunted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = Sessions(monkeypatch)
     sessions.rows = [ran(1, total_s=59.0)]
-    bench.hunt(None, OPTIONS)  # type: ignore[arg-type]
+    bench.hunt(None, "fate", OPTIONS)  # type: ignore[arg-type]
     assert not sessions.asked
 
 
@@ -360,14 +361,18 @@ def test_what_makes_no_sense_is_refused(words: str) -> None:
 
 
 def test_all_modes_of_the_strategy_are_compared() -> None:
-    assert set(bench.MODES) == set(tables.NAMES) == set(get_args(Mode))
+    assert set(bench.MODES) == set(tables.NAMES) == {*get_args(Mode), *RIVALS}
 
 
 @pytest.mark.parametrize("target", bench.PACKS)
 def test_a_mode_has_the_packs_own_configuration(target: str, tmp_path: Path) -> None:
     config = bench.configuration(target, "fate", msgspec.structs.replace(OPTIONS, folder=tmp_path))
     own = load(EXAMPLES / target)
-    assert (config.strategies["sieve"], config.dir) == ({"mode": "fate"}, tmp_path / target / "fate")
+    assert (config.strategies["sieve"], config.dir) == ({}, tmp_path / target / "fate")
+    assert bench.strategy_of(config, "fate").name == "fate"
+    plain = bench.configuration(target, "insensitive", msgspec.structs.replace(OPTIONS, folder=tmp_path))
+    assert plain.strategies["sieve"] == {"mode": "insensitive"}
+    assert bench.strategy_of(plain, "insensitive").name == "sieve"
     assert (config.checkers, config.workload, config.faults) == (own.checkers, own.workload, own.faults)
     assert config.params.get("version") == own.params.get("version")  # the release that `setup.py` fetches
 

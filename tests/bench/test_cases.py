@@ -9,7 +9,7 @@ import pytest
 
 from bench.case import Case, Found, Hunt, Watcher, cases, configuration
 from undermine import plugins
-from undermine.campaign.experiments import News
+from undermine.campaign.running import Notice
 from undermine.checkers.processes import Deaths
 from undermine.config.schema import parse_duration
 from undermine.exchange import plan_file
@@ -94,13 +94,13 @@ def watcher() -> Watcher:
     return Watcher(Hunt("exhaustive", {"version": "1"}, 0), f"^{SYMPTOM}$")
 
 
-def done(run: int, strategy: str = "exhaustive", symptom: str = "", *more: str) -> News:
+def done(run: int, strategy: str = "exhaustive", symptom: str = "", *more: str) -> Notice:
     told = {"run": run, "strategy": strategy, "status": "fired", "symptom": symptom}
-    return News("done", f"plan {run}", told | {"symptoms": [symptom, *more] if symptom else []})
+    return Notice("done", f"plan {run}", told | {"symptoms": [symptom, *more] if symptom else []})
 
 
-def confirmed(symptom: str) -> News:
-    return News("confirmed", "", {"symptom": symptom, "rate": "2/2"})
+def confirmed(symptom: str) -> Notice:
+    return Notice("confirmed", "", {"symptom": symptom, "rate": "2/2"})
 
 
 def test_the_expected_finding_ends_a_hunt_and_is_dated_by_its_first_failing_run() -> None:

@@ -10,8 +10,8 @@ import pytest
 from fake_engine import ENDLESS, FakeEngine, Scripted, Whole, campaign, configured, hurts
 from rounds import written
 
-from undermine.campaign.experiments import News
 from undermine.campaign.loop import Limits
+from undermine.campaign.running import Notice
 from undermine.model.errors import ClusterError, UserError
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step
@@ -36,7 +36,7 @@ def test_everything_proposed_is_run_and_then_it_ends(engine, store) -> None:
 
 
 def test_many_plans_at_once_are_told(engine, store) -> None:
-    said: list[News] = []
+    said: list[Notice] = []
     steps = [(Step(At(point(loc=f"app:f{n}#1")), Crash()),) for n in range(9)]
     campaign(engine, store, [Scripted("a"), Whole("b", *steps)], listener=said.append).run(ENDLESS)
     assert [news.text for news in said if news.kind == "round"] == ["b: 9 plans to run"]
@@ -85,7 +85,7 @@ def test_a_baseline_that_fails_ends_the_campaign(engine, store) -> None:
 def test_a_baseline_that_failed_before_does_not_count_on_resume_and_is_told(engine, store) -> None:
     with pytest.raises(ClusterError):
         campaign(engine, store, [Scripted("a")], picks=lambda plan: True).run(ENDLESS)
-    heard: list[News] = []
+    heard: list[Notice] = []
     campaign(engine, store, [Scripted("a", 1)], listener=heard.append).run(ENDLESS)
     assert engine.runner.strategies.count("baseline") == 4
     assert any("flaky" in news.text for news in heard if news.kind == "warning")
@@ -124,7 +124,7 @@ def test_a_run_that_fails_or_does_not_fire_on_a_late_machine_is_run_again(engine
     rows = [row for row in store.run_rows() if row["strategy"] == "a"]
     assert [(row["status"], row["reason"], row["symptom"]) for row in rows][:1] == [("broken", NOISY, "")]
     assert [row["status"] for row in rows[1:]] == [status, status]
-    assert load_view(RunDir(made.experiments.folder(rows[0]["run"]))).record.reason == NOISY
+    assert load_view(RunDir(made.plan_runner.folder(rows[0]["run"]))).record.reason == NOISY
 
 
 def test_a_run_that_passes_counts_however_late_the_machine_was(engine, store) -> None:
@@ -142,6 +142,13 @@ def test_the_third_noisy_run_counts_and_says_so(engine, store) -> None:
     assert [row["status"] for row in rows] == ["broken", "broken", "fired", "fired"]
     assert [row["reason"] for row in rows] == [NOISY, NOISY, NOISY, ""]
     assert [row["symptom"] for row in rows] == ["", "", "it breaks", "it breaks"]
+
+
+def test_a_baseline_whose_port_is_taken_is_run_again(engine, store) -> None:
+    engine.runner.broken, engine.runner.port_taken = lambda count: count == 1, True
+    campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
+    assert [run.status for run in store.past_runs(kind=RoundKind.BASELINE)] == ["fired", "fired"]
+    assert engine.runner.strategies.count("baseline") == 3
 
 
 def test_a_baseline_that_fails_on_a_late_machine_is_run_again(engine, store) -> None:
@@ -218,12 +225,12 @@ def test_recheck_stores_what_the_checkers_say_now(engine, store) -> None:
     campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
     assert store.findings() == ()
     again = campaign(engine, store, [], picks=hurts)
-    assert again.experiments.recheck() == 2
+    assert again.plan_runner.recheck() == 2
     assert len(again.findings()) == 1
 
 
 def test_the_listener_hears_of_every_run(engine, store) -> None:
-    heard: list[News] = []
+    heard: list[Notice] = []
     campaign(engine, store, [Scripted("a", 1)], listener=heard.append).run(ENDLESS)
     assert [n.kind for n in heard].count("done") == 4
     assert all(isinstance(msgspec.to_builtins(n), dict) for n in heard)

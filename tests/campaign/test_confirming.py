@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Says, Scripted, Whole, configured, hurts, observed
 
-from undermine.campaign.experiments import News
 from undermine.campaign.loop import Campaign
+from undermine.campaign.running import Notice
 from undermine.model.faults import Crash, Delay, Hold
 from undermine.model.plan import At, FirstUnseen, Step
 from undermine.model.point import Point
@@ -324,10 +324,10 @@ def test_a_number_stays_when_a_checker_takes_another_finding_back(engine, store)
     found = observed(engine, store, strategies, both).run(ENDLESS)
     assert [(f.id, f.symptom) for f in found] == [("F1", "one"), ("F2", "two")]
     again = observed(engine, store, [], lambda run: "two" if both(run) == "two" else "")
-    again.experiments.recheck()
+    again.plan_runner.recheck()
     assert [(f.id, f.symptom) for f in again.findings()] == [("F2", "two")]
     again = observed(engine, store, [], both)
-    again.experiments.recheck()
+    again.plan_runner.recheck()
     assert [(f.id, f.symptom) for f in again.findings()] == [("F1", "one"), ("F2", "two")]
 
 
@@ -335,7 +335,7 @@ def test_a_number_stays_when_a_checker_takes_another_finding_back(engine, store)
 
 
 def told(engine, store, says) -> list[tuple[str, str]]:
-    heard: list[News] = []
+    heard: list[Notice] = []
     observed(engine, store, [Fixed("a", crash())], says, listener=heard.append).run(ENDLESS)
     return [(n.kind, n.text) for n in heard if n.kind not in ("run", "done", "warning", "baseline")]
 

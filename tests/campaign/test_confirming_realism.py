@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, configured, hurts, observed
 
-from undermine.campaign.experiments import News
+from undermine.campaign.running import Notice
 from undermine.model.faults import Crash, Delay
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Conditions, Moment, RunView, SlowOp
@@ -125,7 +125,7 @@ def test_killed_in_it_the_next_session_finishes_it(engine, store) -> None:
 
 
 def test_it_is_told(engine, store) -> None:
-    heard: list[News] = []
+    heard: list[Notice] = []
     observed(engine, store, [Fixed("a", delay())], breaks, heard.append).run(ENDLESS)
     told = [(news.kind, news.text) for news in heard if news.kind in ("confirming", "confirmed", "dropped")]
     assert told[-2] == ("confirming", "with a slow device: it breaks")

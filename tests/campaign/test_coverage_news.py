@@ -8,8 +8,8 @@ import pytest
 from fake_engine import ENDLESS, FakeEngine, Scripted, campaign, configured, hurts
 
 from undermine.analysis.coverage import coverage_of
-from undermine.campaign.experiments import News
 from undermine.campaign.loop import Limits
+from undermine.campaign.running import Notice
 
 
 @pytest.fixture
@@ -17,13 +17,13 @@ def engine(tmp_path: Path) -> FakeEngine:
     return FakeEngine(configured(tmp_path))
 
 
-def heard(engine, store, strategies, limits=ENDLESS, **more) -> list[News]:
-    news: list[News] = []
+def heard(engine, store, strategies, limits=ENDLESS, **more) -> list[Notice]:
+    news: list[Notice] = []
     campaign(engine, store, strategies, listener=news.append, **more).run(limits)
     return news
 
 
-def counts(news: list[News]) -> list[int]:
+def counts(news: list[Notice]) -> list[int]:
     return [item.data["coverage"].runs for item in news if "coverage" in item.data]
 
 

@@ -1,4 +1,4 @@
-"""Before the hunt, against a fake engine: fault-free runs, flakiness, faults at rest, what is learnt, resuming."""
+"""Before the hunt, against a fake engine: fault-free runs, flakiness, benign runs, what is learnt, resuming."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import msgspec
 import pytest
 from fake_engine import TOML, FakeEngine, FakeRunner, campaign, configured
 
-from undermine.campaign.experiments import Experiments, Judged, News
 from undermine.campaign.preparing import Preparing
+from undermine.campaign.running import JudgedRun, Notice, PlanRunner
 from undermine.model.baseline import Baseline
 from undermine.model.errors import ClusterError
 from undermine.model.faults import FaultLimits, fault_kind
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.model.run import NodeInfo, RunView, Settling, Verdict
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_baseline, load_view, save_record
 
 BASELINE, BENIGN = RoundKind.BASELINE, RoundKind.BENIGN
@@ -57,19 +57,19 @@ class FailsNth:
 class Stage:
     """One session of preparing over a store that stays."""
 
-    def __init__(self, folder: Path, store: Store, toml: str = THREE) -> None:
+    def __init__(self, folder: Path, store: CampaignStore, toml: str = THREE) -> None:
         self.engine = FakeEngine(configured(folder, toml))
         self.engine.runner = self.runner = TalkingRunner()
         self.store = store
-        self.heard: list[News] = []
+        self.heard: list[Notice] = []
 
     def prepare(self, picks: Callable[[int, Plan], bool] = lambda count, plan: False) -> Preparing:
         checkers = [FailsNth(self.runner, picks)]
-        experiments = Experiments(self.engine, self.store, checkers, self.heard.append)  # type: ignore[arg-type]
+        experiments = PlanRunner(self.engine, self.store, checkers, self.heard.append)  # type: ignore[arg-type]
         limits = FaultLimits(node_roles={"n1": "server"})
         return Preparing(self.engine, self.store, experiments, lambda: limits)  # type: ignore[arg-type]
 
-    def run(self, picks: Callable[[int, Plan], bool] = lambda count, plan: False) -> list[Judged]:
+    def run(self, picks: Callable[[int, Plan], bool] = lambda count, plan: False) -> list[JudgedRun]:
         return self.prepare(picks).run()
 
     @property
@@ -78,7 +78,7 @@ class Stage:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, store: Store) -> Stage:
+def stage(tmp_path: Path, store: CampaignStore) -> Stage:
     return Stage(tmp_path, store)
 
 
@@ -177,13 +177,13 @@ def test_after_none_passed_another_session_tries_anew(tmp_path, stage, store) ->
     assert again.warnings == ["the workload is flaky: 3 of 6 fault-free runs failed: it breaks"]
 
 
-# --- faults at rest
+# --- benign runs
 
 
 def test_a_fault_at_rest_that_makes_a_run_fail_is_a_suspect_and_not_learnt_from(stage, store) -> None:
     (suspect,) = stage.run(lambda count, plan: count == 4)
     assert (suspect.slot.kind, suspect.slot.strategy, suspect.symptom) == (BENIGN, "", "it breaks")
-    assert stage.warnings == [f"run 4 failed with a fault at rest ({suspect.slot.plan}): it breaks"]
+    assert stage.warnings == [f"the benign run 4 failed ({suspect.slot.plan}): it breaks"]
     assert "crash n1" in stage.warnings[0]
     learnt = load_baseline(store.folder)
     assert (learnt.benign, learnt.recovery_s) == (1, 5.0)
@@ -262,7 +262,7 @@ def test_more_faults_at_rest_are_added_when_more_are_wanted(tmp_path, stage, sto
     assert load_baseline(store.folder).benign == 4
 
 
-def test_a_checker_that_cannot_tell_even_without_a_fault_is_named_once(tmp_path: Path, store: Store) -> None:
+def test_a_checker_that_cannot_tell_even_without_a_fault_is_named_once(tmp_path: Path, store: CampaignStore) -> None:
     stage = Stage(tmp_path, store)
     stage.engine.user_checks = lambda folder: [Verdict("unknown", "the history has no operation 'put'", checker="mine")]  # type: ignore[method-assign]
     stage.run()

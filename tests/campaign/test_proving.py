@@ -13,8 +13,8 @@ from rich.console import Console
 
 from undermine.analysis.points import Recurrence
 from undermine.api.checking import AgentSeen, CheckResult, health_of
-from undermine.campaign.experiments import News
-from undermine.campaign.proving import SABOTAGES, Proof, Prover, Tally, write_plant
+from undermine.campaign.proving import SABOTAGES, Proof, Prover, Tally
+from undermine.campaign.running import Notice
 from undermine.checkers.registry import BUILTIN
 from undermine.cli.check import show_check
 from undermine.config.load import load
@@ -24,7 +24,7 @@ from undermine.model.injected import Stage
 from undermine.model.plan import Plan
 from undermine.model.run import Conditions, HealthSample, NodeExit, Op, RunView, Settling, Verdict, WorkloadResult
 from undermine.run.engine import Engine
-from undermine.store.rundir import RunDir, load_view, save_record
+from undermine.store.rundir import RunDir, load_view, save_record, write_altered
 from undermine.testing import run_view
 
 Check = Callable[[RunView], Verdict]
@@ -96,7 +96,7 @@ class FakeEngine:
         return [msgspec.structs.replace(check(view), checker=name) for name, check in self._checks.items()]
 
 
-def prove(tmp_path: Path, engine: FakeEngine, news: list[News] | None = None) -> dict[str, Proof]:
+def prove(tmp_path: Path, engine: FakeEngine, news: list[Notice] | None = None) -> dict[str, Proof]:
     base = passing()
     folder = tmp_path / "check" / "runs" / "000003"
     run = RunDir(folder)
@@ -181,7 +181,7 @@ def test_a_broken_real_run_proves_nothing_and_says_why(tmp_path: Path) -> None:
 
 
 def test_there_is_news_of_each_run(tmp_path: Path) -> None:
-    news: list[News] = []
+    news: list[Notice] = []
     prove(tmp_path, FakeEngine(), news)
     done = [item for item in news if item.kind == "done"]
     assert [item.data["run"] for item in done] == [2, 3, 4, 5]
@@ -195,8 +195,9 @@ def test_a_plant_is_written_like_a_run_and_the_run_is_left_alone(tmp_path: Path)
     source.create()
     (source.logs / "n1.1.err").write_text("ready\n")
     said = next(plant for plant in plants(base) if plant.logs)
-    write_plant(said, source.path, tmp_path / "prove" / "plant")
-    view = load_view(RunDir(tmp_path / "prove" / "plant"))
+    altered = RunDir(tmp_path / "prove" / "plant")
+    write_altered(altered, source, said.record, said.history, said.logs)
+    view = load_view(altered)
     assert (view.record, view.history) == (said.record, said.history)
     assert [line.text.strip() for line in view.logs][:2] == ["ready", said.logs[0].text]
     assert (source.logs / "n1.1.err").read_text() == "ready\n"

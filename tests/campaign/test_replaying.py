@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from undermine.campaign.experiments import Judged
 from undermine.campaign.replaying import Replaying, ReplayResult, Wanted
+from undermine.campaign.running import JudgedRun
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash, Hold
 from undermine.model.finding import Finding, Variant
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Verdict
-from undermine.store.database import Slot, Store
+from undermine.store.database import CampaignStore, Slot
 from undermine.testing import point
 
 HERE, ELSEWHERE = point(), point(loc="app:other#9")
@@ -30,8 +30,8 @@ Ends = Callable[[Plan], tuple[RunStatus, str, tuple[tuple[int, Point], ...]]]
 class FakeCampaign:
     """Runs nothing; says how each run would have ended."""
 
-    def __init__(self, store: Store, ends: Ends) -> None:
-        self.experiments = self
+    def __init__(self, store: CampaignStore, ends: Ends) -> None:
+        self.plan_runner = self
         self._store = store
         self._ends = ends
         self._records: dict[int, RunRecord] = {}
@@ -44,14 +44,14 @@ class FakeCampaign:
         )
         self._records[run] = RunRecord(run, plan, status, moments=moments, receipts=receipts)
 
-    def run_alone(self, slots: list[Slot]) -> list[Judged]:
+    def run_alone(self, slots: list[Slot]) -> list[JudgedRun]:
         judged = []
         for slot in slots:
             run = self._store.begin_run(slot)
             status, symptom, landed = self._ends(slot.plan)
             self.add(run, slot.plan, landed, status)
             verdict = Verdict("fail", "text", symptom, (), "mine") if symptom else Verdict.ok()
-            judged.append(Judged(run, slot, status, "why not" * (status != "fired"), symptom, (verdict,)))
+            judged.append(JudgedRun(run, slot, status, "why not" * (status != "fired"), symptom, (verdict,)))
             self.rounds.append((slot.kind, str(slot.plan)))
         return judged
 
@@ -69,7 +69,7 @@ def only_with_the_fault(plan: Plan) -> tuple[RunStatus, str, tuple[tuple[int, Po
     return "fired", "" if is_control(plan) else "lost", ((0, HERE),)
 
 
-def replay(store: Store, ends: Ends, wanted: Wanted = TWICE, *, same: bool = True) -> tuple[Replaying, FakeCampaign]:
+def replay(store: CampaignStore, ends: Ends, wanted: Wanted = TWICE, *, same: bool = True) -> tuple[Replaying, FakeCampaign]:
     campaign = FakeCampaign(store, ends)
     return Replaying(campaign, store, wanted, same=same), campaign  # type: ignore[arg-type]
 
@@ -89,7 +89,7 @@ def finding(*variants: Variant, shown_by: int = 100) -> Finding:
     return Finding("F1", "lost", "lost", PLAN, (99,), ("random",), (), variants=variants, shown_by=shown_by)
 
 
-def test_with_the_fault_and_without(store: Store) -> None:
+def test_with_the_fault_and_without(store: CampaignStore) -> None:
     replaying, campaign = replay(store, only_with_the_fault)
     result = replaying.plan(PLAN)
     assert rates(result) == (2, 2, 2, 0, 2, 2)
@@ -101,20 +101,20 @@ def test_with_the_fault_and_without(store: Store) -> None:
     assert result.runs[2].verdicts == ()
 
 
-def test_under_another_configuration_runs_say_nothing_about_the_finding(store: Store) -> None:
+def test_under_another_configuration_runs_say_nothing_about_the_finding(store: CampaignStore) -> None:
     replaying, campaign = replay(store, only_with_the_fault, same=False)
     replaying.finding(finding())
     assert {kind for kind, _ in campaign.rounds} == {"replay"}
 
 
-def test_a_control_can_be_left_out_and_a_plan_without_a_fault_has_none(store: Store) -> None:
+def test_a_control_can_be_left_out_and_a_plan_without_a_fault_has_none(store: CampaignStore) -> None:
     replaying, _ = replay(store, only_with_the_fault, Wanted(3, control=False))
     assert rates(replaying.plan(PLAN)) == (3, 3, 3, 0, 0, 0)
     replaying, _ = replay(store, lambda _: ("fired", "lost", ()), Wanted(1))
     assert rates(replaying.plan(Plan())) == (1, 1, 1, 0, 0, 0)
 
 
-def test_a_run_that_did_not_fire_or_broke_does_not_count(store: Store) -> None:
+def test_a_run_that_did_not_fire_or_broke_does_not_count(store: CampaignStore) -> None:
     ends = iter([("fired", "lost", ((0, HERE),)), ("not_fired", "", ()), ("broken", "", ((0, HERE),))])
     replaying, _ = replay(store, lambda _: next(ends), Wanted(3, control=False))  # type: ignore[arg-type,return-value]
     result = replaying.plan(PLAN)
@@ -122,7 +122,7 @@ def test_a_run_that_did_not_fire_or_broke_does_not_count(store: Store) -> None:
     assert [(run.counted, run.reason) for run in result.runs] == [(True, ""), (False, "why not"), (False, "why not")]
 
 
-def test_a_fault_that_fired_elsewhere_than_when_it_was_found_does_not_count(store: Store) -> None:
+def test_a_fault_that_fired_elsewhere_than_when_it_was_found_does_not_count(store: CampaignStore) -> None:
     replaying, campaign = replay(store, lambda _: ("fired", "lost", ((0, ELSEWHERE),)), Wanted(1, control=False))
     campaign.add(100, PLAN, ((0, HERE),))
     result = replaying.finding(finding())
@@ -131,7 +131,7 @@ def test_a_fault_that_fired_elsewhere_than_when_it_was_found_does_not_count(stor
     assert result.runs[0].reason == "the fault fired elsewhere than when it was found"
 
 
-def test_a_finding_whose_first_run_fired_only_its_first_step_comes_back_like_that(store: Store) -> None:
+def test_a_finding_whose_first_run_fired_only_its_first_step_comes_back_like_that(store: CampaignStore) -> None:
     plan = Plan((STEP, STEP))
     ends: Ends = lambda _: ("not_fired", "lost", ((0, HERE),))  # noqa: E731
     replaying, campaign = replay(store, ends, Wanted(1, control=False))
@@ -140,7 +140,7 @@ def test_a_finding_whose_first_run_fired_only_its_first_step_comes_back_like_tha
     assert rates(replaying.finding(found)) == (1, 1, 1, 0, 0, 0)
 
 
-def test_a_control_counts_if_its_first_moment_came(store: Store) -> None:
+def test_a_control_counts_if_its_first_moment_came(store: CampaignStore) -> None:
     plan = Plan((STEP, STEP))
 
     def ends(run: Plan) -> tuple[RunStatus, str, tuple[tuple[int, Point], ...]]:
@@ -151,7 +151,7 @@ def test_a_control_counts_if_its_first_moment_came(store: Store) -> None:
     assert rates(replaying.plan(plan)) == (1, 1, 1, 1, 1, 1)
 
 
-def test_variants_are_run_on_demand(store: Store) -> None:
+def test_variants_are_run_on_demand(store: CampaignStore) -> None:
     other = Plan((Step(At(ELSEWHERE), Crash()),))
     found = finding(Variant("there", other, 50))
     replaying, _ = replay(store, only_with_the_fault, Wanted(1, control=False))
@@ -162,7 +162,7 @@ def test_variants_are_run_on_demand(store: Store) -> None:
     assert (variant.plan, variant.hits) == (other, 1)
 
 
-def test_numbers_of_another_campaigns_runs_mean_nothing_here(store: Store) -> None:
+def test_numbers_of_another_campaigns_runs_mean_nothing_here(store: CampaignStore) -> None:
     other = Plan((Step(At(ELSEWHERE), Crash()),))
     replaying, campaign = replay(store, only_with_the_fault, Wanted(1, control=False, variants=True), same=False)
     campaign.add(100, PLAN, ((0, ELSEWHERE),))
@@ -171,7 +171,7 @@ def test_numbers_of_another_campaigns_runs_mean_nothing_here(store: Store) -> No
     assert (result.hits, result.variants[0].hits) == (1, 1)
 
 
-def test_a_variant_alone_may_come_back(store: Store) -> None:
+def test_a_variant_alone_may_come_back(store: CampaignStore) -> None:
     other = Plan((Step(At(ELSEWHERE), Crash()),))
 
     def ends(run: Plan) -> tuple[RunStatus, str, tuple[tuple[int, Point], ...]]:
@@ -183,7 +183,7 @@ def test_a_variant_alone_may_come_back(store: Store) -> None:
     assert result.came_back
 
 
-def test_a_replay_that_is_interrupted_leaves_nothing_to_do_for_a_later_session(store: Store) -> None:
+def test_a_replay_that_is_interrupted_leaves_nothing_to_do_for_a_later_session(store: CampaignStore) -> None:
     def ends(_: Plan) -> tuple[RunStatus, str, tuple[tuple[int, Point], ...]]:
         raise KeyboardInterrupt
 

@@ -12,7 +12,7 @@ from rounds import written
 
 from undermine import api
 from undermine.campaign import proposing, stored_plans
-from undermine.campaign.stored_plans import note_untold, read
+from undermine.campaign.stored_plans import note_counted_only, read
 from undermine.cli import commands as cli
 from undermine.config.schema import Config
 from undermine.exchange import plan_file
@@ -24,7 +24,7 @@ from undermine.model.run import RunRecord
 from undermine.policies.pruning import Policy, Pruned, cluster_policy, compose, filter_policy, prune
 from undermine.protocols import Dropped
 from undermine.store import campaign_dirs
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.testing import point
 
 
@@ -36,7 +36,7 @@ A, A2, B, C, D = crash("a"), crash("a", "n2"), crash("b"), crash("c"), crash("d"
 RULE = "policy same"
 
 
-def run(store: Store, plan: Plan, status: str = "fired", strategy: str = "some") -> int:
+def run(store: CampaignStore, plan: Plan, status: str = "fired", strategy: str = "some") -> int:
     (slot,) = written(store, strategy, [plan])
     number = store.begin_run(slot)
     store.finish_run(slot, RunRecord(number, plan, status), (), "", (), ())  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def only(result: stored_plans.StoredPlans) -> stored_plans.Planned:
 # --- reading
 
 
-def test_what_was_run_and_what_is_still_to_run_is_told_for_each_strategy(store: Store) -> None:
+def test_what_was_run_and_what_is_still_to_run_is_told_for_each_strategy(store: CampaignStore) -> None:
     run(store, A)
     store.write_round("some", [B, C, D])
     store.write_round("other", [A2])
@@ -61,7 +61,7 @@ def test_what_was_run_and_what_is_still_to_run_is_told_for_each_strategy(store: 
     assert (other.strategy, other.run, other.open, other.plans) == ("other", 0, 1, (A2,))
 
 
-def test_re_runs_are_told_only_while_there_are_some_to_make(store: Store) -> None:
+def test_re_runs_are_told_only_while_there_are_some_to_make(store: CampaignStore) -> None:
     run(store, A)
     run(store, A, strategy="confirm")
     assert [planned.strategy for planned in read(store).predicted] == ["some"]
@@ -73,24 +73,24 @@ def test_re_runs_are_told_only_while_there_are_some_to_make(store: Store) -> Non
     ("status", "state"),
     [("fired", "run 1"), ("not_fired", "run 1, which did not fire"), ("exhausted", "run 1, which did not fire")],
 )
-def test_for_a_dropped_plan_stands_one_that_was_run(store: Store, status: str, state: str) -> None:
+def test_for_a_dropped_plan_stands_one_that_was_run(store: CampaignStore, status: str, state: str) -> None:
     run(store, A, status)
     store.write_dropped([Dropped(A2, RULE, A.id)])
     (rule,) = only(read(store)).dropped
     assert (rule.policy, rule.count, rule.stored) == (RULE, 1, 1)
     (one,) = rule.examples
     assert (one.id, one.sequence, one.rule) == (A2.id, str(A2), RULE)
-    assert one.instead == stored_plans.StandsIn(A.id, str(A), state)
+    assert one.instead == stored_plans.Representative(A.id, str(A), state)
 
 
-def test_or_one_that_is_still_to_run_or_none(store: Store) -> None:
+def test_or_one_that_is_still_to_run_or_none(store: CampaignStore) -> None:
     store.write_round("some", [A], [Dropped(A2, RULE, A.id), Dropped(B, "policy writes")])
     same, writes = only(read(store)).dropped
-    assert same.examples[0].instead == stored_plans.StandsIn(A.id, str(A), "still to run")
+    assert same.examples[0].instead == stored_plans.Representative(A.id, str(A), "still to run")
     assert writes.examples[0].instead is None
 
 
-def test_what_another_strategy_has_run_stands_for_itself(store: Store) -> None:
+def test_what_another_strategy_has_run_stands_for_itself(store: CampaignStore) -> None:
     run(store, A, strategy="other")
     store.write_dropped([Dropped(A, "already run for other", A.id)])
     some = next(planned for planned in read(store).predicted if planned.strategy == "some")
@@ -100,7 +100,7 @@ def test_what_another_strategy_has_run_stands_for_itself(store: Store) -> None:
     assert instead.state == "run 1"
 
 
-def test_what_a_re_run_has_run_stands_for_nothing(store: Store) -> None:
+def test_what_a_re_run_has_run_stands_for_nothing(store: CampaignStore) -> None:
     run(store, A, strategy="confirm")
     store.write_dropped([Dropped(A2, RULE, A.id)])
     instead = only(read(store)).dropped[0].examples[0].instead
@@ -108,7 +108,7 @@ def test_what_a_re_run_has_run_stands_for_nothing(store: Store) -> None:
     assert "not kept" in instead.state
 
 
-def test_a_chain_of_policies_is_followed_to_the_one_that_is_run(store: Store) -> None:
+def test_a_chain_of_policies_is_followed_to_the_one_that_is_run(store: CampaignStore) -> None:
     """Shipped policies say what stands for a plan before the user's and the cap have had their say."""
     dropped = [
         Dropped(A2, RULE, A.id),
@@ -126,13 +126,13 @@ def test_a_chain_of_policies_is_followed_to_the_one_that_is_run(store: Store) ->
     assert mine.examples[0].rule == "policy mine"
 
 
-def test_plans_that_stand_for_each_other_are_no_riddle(store: Store) -> None:
+def test_plans_that_stand_for_each_other_are_no_riddle(store: CampaignStore) -> None:
     store.write_dropped([Dropped(A, RULE, B.id), Dropped(B, RULE, A.id), Dropped(C, RULE, C.id)])
     (rule,) = only(read(store)).dropped
     assert [one.instead for one in rule.examples] == [None, None, None]
 
 
-def test_what_compositions_drop_counts_for_the_first_of_their_policies(store: Store) -> None:
+def test_what_compositions_drop_counts_for_the_first_of_their_policies(store: CampaignStore) -> None:
     """The rules as `compose` writes them: the one that stood for two others is refused by a filter behind."""
     cluster = cluster_policy(lambda fs: fs[0]["loc"], "one_of_each")
     late: Policy = filter_policy(lambda fs: fs[0]["loc"] != "app:a#1", "not_a")
@@ -143,14 +143,14 @@ def test_what_compositions_drop_counts_for_the_first_of_their_policies(store: St
     assert rules["policy one_of_each"].examples[0].rule == "policy one_of_each, then not_a"
 
 
-def test_a_few_of_many_are_shown_or_all_that_are_stored(store: Store) -> None:
+def test_a_few_of_many_are_shown_or_all_that_are_stored(store: CampaignStore) -> None:
     store.write_dropped(Dropped(crash(f"f{n}"), RULE) for n in range(5))
     (few,), (every,) = (only(read(store, most=2, every_dropped=e)).dropped for e in (False, True))
     assert (few.count, few.stored, len(few.examples)) == (5, 5, 2)
     assert [one.id for one in every.examples] == [crash(f"f{n}").id for n in range(5)], "in the order of dropping"
 
 
-def test_a_strategy_that_proposed_nothing_is_refused(store: Store) -> None:
+def test_a_strategy_that_proposed_nothing_is_refused(store: CampaignStore) -> None:
     store.write_round("some", [A])
     store.write_round("other", [B])
     assert only(read(store, ["other"])).strategy == "other"
@@ -168,24 +168,24 @@ def _pruned(names: str, most: int) -> Pruned:
     return Pruned((), dropped, {f"policy {name}": count for name, count in composed.counts.items()})
 
 
-def test_those_that_were_counted_only_count(store: Store) -> None:
+def test_those_that_were_counted_only_count(store: CampaignStore) -> None:
     for pruned in (_pruned("abcde", 2), _pruned("abcde", 2)):  # asked twice before a round: they are the same
-        note_untold(store, "some", pruned)
+        note_counted_only(store, "some", pruned)
         store.write_dropped(pruned.dropped)
     store.write_round("some", [A2])
     level = _pruned("vwxyz", 3)
-    note_untold(store, "some", level)
+    note_counted_only(store, "some", level)
     store.write_dropped(level.dropped)
     (rule,) = only(read(store, every_dropped=True)).dropped
     assert (rule.count, rule.stored, len(rule.examples)) == (10, 5, 5)
 
 
-def test_nothing_is_noted_where_all_are_kept(store: Store) -> None:
-    note_untold(store, "some", _pruned("abc", 3))
+def test_nothing_is_noted_where_all_are_kept(store: CampaignStore) -> None:
+    note_counted_only(store, "some", _pruned("abc", 3))
     assert store.meta("untold") is None
 
 
-def test_a_campaign_notes_what_it_counts_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+def test_a_campaign_notes_what_it_counts_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: CampaignStore) -> None:
     monkeypatch.setattr(proposing, "DROPPED_MAX", 2)
 
     class Capped:
@@ -210,7 +210,7 @@ def hunted(tmp_path: Path) -> Config:
     """A campaign in which two plans were dropped for one, and one is still to run."""
     config = configured(tmp_path, TOML)
     folder = campaign_dirs.new_campaign_dir(config)
-    store = Store(folder)
+    store = CampaignStore(folder)
     run(store, A)
     store.write_round("some", [B], [Dropped(A2, RULE, A.id), Dropped(C, RULE, B.id)])
     store.close()
@@ -247,7 +247,7 @@ def test_it_says_how_many_more_there_are(hunted: Config, capsys: pytest.CaptureF
     assert capsys.readouterr().out.splitlines()[-1] == "       … and 1 more"
     with api.open_store(campaign_dirs.campaign_dir(hunted)) as store:
         store.write_round("some", [D])
-        note_untold(store, "some", Pruned((), (), {RULE: 1234}))
+        note_counted_only(store, "some", Pruned((), (), {RULE: 1234}))
     command(hunted, "--campaign", "latest", "--explain")
     assert capsys.readouterr().out.splitlines()[-1] == "       … and 1,234 more that were only counted"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from undermine.api import PlanResult, Predicted
-from undermine.campaign.stored_plans import DroppedBy, DroppedPlan, Planned, StandsIn, StoredPlans
+from undermine.campaign.stored_plans import DroppedBy, DroppedPlan, Planned, Representative, StoredPlans
 from undermine.cli.plan import show_plan, show_stored_plans
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step
@@ -37,7 +37,7 @@ def test_explain_shows_how_many_dropped_plans_are_not_listed(capsys: pytest.Capt
 
 
 def test_markup_of_a_target_is_text_in_stored_plans(capsys: pytest.CaptureFixture[str]) -> None:
-    stands = StandsIn("id", HOSTILE, HOSTILE)
+    stands = Representative("id", HOSTILE, HOSTILE)
     rule = DroppedBy(HOSTILE, 2, 2, (DroppedPlan("id", HOSTILE, "other " + HOSTILE, stands),))
     plan = Plan((Step(At(point(target=HOSTILE)), Crash()),))
     show_stored_plans(StoredPlans("folder", (Planned(HOSTILE, 1, 1, (plan,), (rule,)),)))

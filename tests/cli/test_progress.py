@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from undermine.analysis.coverage import Reached
-from undermine.campaign.experiments import News
+from undermine.campaign.running import Notice
 from undermine.cli import progress as progress_module
 from undermine.cli.progress import Board, progress
 
@@ -21,7 +21,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold red]x[/bold red] \u202e\x00"
 def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """A function that returns the lines printed for some news without a terminal."""
 
-    def run(*news: News) -> list[str]:
+    def run(*news: Notice) -> list[str]:
         out = io.StringIO()
         monkeypatch.setattr(progress_module, "console", lambda: Console(file=out, width=80, highlight=False))
         with progress("hunt", 60) as listener:
@@ -32,8 +32,8 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     return run
 
 
-def done(symptom: str = "", status: str = "fired", run: int = 7, **more: Any) -> News:
-    return News("done", "", {"run": run, "strategy": "random", "status": status, "symptom": symptom, **more})
+def done(symptom: str = "", status: str = "fired", run: int = 7, **more: Any) -> Notice:
+    return Notice("done", "", {"run": run, "strategy": "random", "status": status, "symptom": symptom, **more})
 
 
 def reached(runs: int = 9, locations: int = 23, classes: int = 12, since: int = 31, **more: Any) -> Reached:
@@ -52,7 +52,7 @@ def reached(runs: int = 9, locations: int = 23, classes: int = 12, since: int = 
 COVERAGE = "faults fired at 33 of 175 points, 23 of 40 source locations; 12 recovery classes (last new one 31 runs ago)"
 
 
-def board(*news: News) -> str:
+def board(*news: Notice) -> str:
     out = io.StringIO()
     made = Board("hunt", 60.0)
     for item in news:
@@ -61,13 +61,13 @@ def board(*news: News) -> str:
     return out.getvalue()
 
 
-def decided(kind: str, text: str) -> News:
-    return News(kind, f"{text}: lost 3 writes", {"symptom": "lost 3 writes"})
+def decided(kind: str, text: str) -> Notice:
+    return Notice(kind, f"{text}: lost 3 writes", {"symptom": "lost 3 writes"})
 
 
 def test_without_a_terminal_every_finished_run_is_a_line(lines: Callable[..., list[str]]) -> None:
     said = lines(
-        News("run", "crash …", {"run": 7, "strategy": "random"}),
+        Notice("run", "crash …", {"run": 7, "strategy": "random"}),
         done(),
         done("lost write", run=8),
         done("", "not_fired"),
@@ -81,16 +81,16 @@ def test_without_a_terminal_every_finished_run_is_a_line(lines: Callable[..., li
 
 @pytest.mark.parametrize("kind", ["broken", "resume"])
 def test_without_a_terminal_a_problem_is_a_line(lines: Callable[..., list[str]], kind: str) -> None:
-    (line,) = lines(News(kind, "run 3 broke: port in use", {"run": 3}))
+    (line,) = lines(Notice(kind, "run 3 broke: port in use", {"run": 3}))
     assert line.endswith("run 3 broke: port in use")
 
 
 def test_news_of_unknown_kind_are_not_shown(lines: Callable[..., list[str]]) -> None:
-    assert lines(News("weather", "rain")) == []
+    assert lines(Notice("weather", "rain")) == []
 
 
 def test_hostile_text_reaches_the_lines_as_text(lines: Callable[..., list[str]]) -> None:
-    said = "".join(lines(done(HOSTILE), News("broken", HOSTILE, {"run": 1})))
+    said = "".join(lines(done(HOSTILE), Notice("broken", HOSTILE, {"run": 1})))
     assert said.isprintable()
     assert said.count("[bold red]x") == 2
 
@@ -119,7 +119,7 @@ def test_without_a_terminal_only_runs_that_add_coverage_show_it(lines: Callable[
 
 
 def test_a_resumed_campaign_shows_its_coverage_once(lines: Callable[..., list[str]]) -> None:
-    said = lines(News("coverage", "9 experiments so far", {"coverage": reached()}), done(coverage=reached(10)), done())
+    said = lines(Notice("coverage", "9 experiments so far", {"coverage": reached()}), done(coverage=reached(10)), done())
     assert said[0].endswith(f"9 experiments so far: {COVERAGE}")
     assert not any("new:" in line for line in said[1:])
 
@@ -142,13 +142,13 @@ def test_the_board_counts_runs_statuses_and_symptoms() -> None:
 
 
 def test_the_board_shows_a_run_until_it_is_done() -> None:
-    running = News("run", "crash before x", {"run": 7, "strategy": "random"})
+    running = Notice("run", "crash before x", {"run": 7, "strategy": "random"})
     assert "now  random: crash before x" in board(running)
     assert "now" not in board(running, done(run=7))
 
 
 def test_hostile_text_reaches_the_board_as_text() -> None:
-    drawn = board(News("run", HOSTILE, {"run": 1, "strategy": "random"}), done(HOSTILE, run=2))
+    drawn = board(Notice("run", HOSTILE, {"run": 1, "strategy": "random"}), done(HOSTILE, run=2))
     assert drawn.replace("\n", "").isprintable()
 
 

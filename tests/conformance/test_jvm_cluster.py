@@ -9,7 +9,7 @@ from conformance_bench import HERE
 from jdks import compile_java
 
 from undermine import api
-from undermine.campaign.experiments import News
+from undermine.campaign.running import Notice
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.model.faults import Error, Reboot
@@ -58,7 +58,7 @@ def project(jar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Confi
 
 
 def test_check_shows_the_agent_of_each_node(project: Config) -> None:
-    told: list[News] = []
+    told: list[Notice] = []
     result = api.check(project, told.append)
     assert result.problems == ()
     for seen in result.agents:

@@ -25,7 +25,7 @@ from undermine.model.run import Conditions, RunView
 from undermine.run import run_in_progress
 from undermine.run.engine import Engine, open_engine
 from undermine.run.slow_devices import SlowDevices, lacking_devices
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 pytestmark = pytest.mark.slow
 
@@ -124,15 +124,7 @@ class Courier:
             views.append(view)
             made.append(
                 JudgedRun(
-                    len(made) + 1,
-                    "",
-                    todo,
-                    todo.id,
-                    record.status,
-                    "",
-                    landings(record),
-                    record.slow_ops,
-                    RoundKind.REALISM,
+                    len(made) + 1, "", todo, todo.id, record.status, "", landings(record), record.slow_ops, RoundKind.REALISM
                 )
             )
 
@@ -237,7 +229,7 @@ def test_a_hunt_drops_what_no_disk_causes_and_keeps_what_one_does(
 ) -> None:
     function = op.partition(".")[2].removeprefix("f")
     steps = (Step(At(courier.point(op, function)), Delay(0.8)),)
-    with contextlib.closing(Store(tmp_path / "campaign")) as store:
+    with contextlib.closing(CampaignStore(tmp_path / "campaign")) as store:
         hunting = observed(courier.engine, store, [Fixed("a", steps)], gave_up)
         (finding,) = hunting.run(ENDLESS)
         assert (finding.rate, finding.realism.answer) == ("1/1, 0/1 without the fault", answer), finding.realism

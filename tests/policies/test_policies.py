@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from collections.abc import Sequence as Listed
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash, Fault, Reboot
 from undermine.model.plan import At, Plan, Step
+from undermine.policies.plan_view import PlanView, plan_view
 from undermine.policies.pruning import (
     DROPPED_MAX,
     Example,
@@ -25,7 +25,6 @@ from undermine.policies.pruning import (
     prune,
     refusals,
 )
-from undermine.policies.sequences import Sequence, sequence_of
 from undermine.protocols import Dropped
 from undermine.testing import point
 
@@ -39,7 +38,7 @@ def pair(*args, **more) -> tuple[list[Plan], list[Dropped]]:
     return list(made.kept), list(made.dropped)
 
 
-def keep_all(plans: Listed[Plan]) -> list[str]:
+def keep_all(plans: Sequence[Plan]) -> list[str]:
     return [""] * len(plans)
 
 
@@ -64,7 +63,7 @@ def test_a_plan_that_is_proposed_twice_runs_once() -> None:
 def test_the_users_policies_are_asked_only_about_fresh_plans_and_name_themselves() -> None:
     asked: list[Plan] = []
 
-    def user(plans: Listed[Plan]) -> list[str]:
+    def user(plans: Sequence[Plan]) -> list[str]:
         asked.extend(plans)
         return ["no_twos" if p == plan(2) else "" for p in plans]
 
@@ -101,15 +100,15 @@ def many(count: int, classes: int) -> list[Plan]:
     return [Plan((at(f"first{i}"), at(f"last{i % classes}"))) for i in range(count)]
 
 
-def by_last(fs: Sequence) -> str:
+def by_last(fs: PlanView) -> str:
     return fs.last["loc"]
 
 
-def alike(a: Sequence, b: Sequence) -> bool:
+def alike(a: PlanView, b: PlanView) -> bool:
     return a.last["loc"] == b.last["loc"]
 
 
-def no_reboots(fs: Sequence) -> bool:
+def no_reboots(fs: PlanView) -> bool:
     return all(task["failure"] != "reboot" for task in fs)
 
 
@@ -134,12 +133,12 @@ def test_a_filter_refuses_one_by_one_and_is_named() -> None:
 def test_a_cluster_keeps_one_of_each_class_and_says_who_stands_for_the_others(function) -> None:
     plans = many(12, 3)
     pruned = compose([cluster_policy(function)], plans, 0)
-    assert sorted(sequence_of(p).last["loc"] for p in pruned.kept) == ["app:last0#1", "app:last1#1", "app:last2#1"]
+    assert sorted(plan_view(p).last["loc"] for p in pruned.kept) == ["app:last0#1", "app:last1#1", "app:last2#1"]
     assert pruned.counts == {function.__name__: 9}
     ids = {p.id: p for p in pruned.kept}
     assert {d.plan.id for d in pruned.dropped} == {p.id for p in plans} - set(ids)
     for one in pruned.dropped:
-        assert sequence_of(ids[one.instead]).last == sequence_of(one.plan).last
+        assert plan_view(ids[one.instead]).last == plan_view(one.plan).last
     assert pruned.stands == {name: str(p) for name, p in ids.items()}
 
 
@@ -159,7 +158,7 @@ def test_classes_are_in_the_order_of_their_first_members() -> None:
     """The order in which sequences are proposed says what is worth most; whichever stands for a class has its first place."""
     plans = many(30, 7)
     left = compose([cluster_policy(by_last)], plans, 3).kept
-    assert [by_last(sequence_of(p)) for p in left] == list(dict.fromkeys(by_last(sequence_of(p)) for p in plans))
+    assert [by_last(plan_view(p)) for p in left] == list(dict.fromkeys(by_last(plan_view(p)) for p in plans))
 
 
 def test_sequences_of_different_lengths_are_never_alike() -> None:
@@ -180,7 +179,7 @@ def test_policies_are_applied_in_order_and_the_order_matters() -> None:
 
 
 def test_one_who_stands_for_others_is_followed_to_the_one_who_stands_for_it() -> None:
-    def by_first_letter(fs: Sequence) -> str:
+    def by_first_letter(fs: PlanView) -> str:
         return fs.last["func"][: len("app:x")]
 
     plans = [Plan((at(f"{i}"), at(name))) for i in range(5) for name in ("xa", "xb")]
@@ -245,21 +244,21 @@ def test_a_hundred_thousand_sequences_are_clustered_by_key() -> None:
 # --- policies that go wrong
 
 
-def raises(fs: Sequence) -> bool:
+def raises(fs: PlanView) -> bool:
     raise ValueError("my mistake")
 
 
-def asks_for_what_is_not_there(fs: Sequence) -> bool:
+def asks_for_what_is_not_there(fs: PlanView) -> bool:
     return fs.last["colour"] == "red"
 
 
-def forgets(fs: Sequence) -> None: ...
+def forgets(fs: PlanView) -> None: ...
 
 
-def forgets_both(a: Sequence, b: Sequence) -> None: ...
+def forgets_both(a: PlanView, b: PlanView) -> None: ...
 
 
-def not_hashable(fs: Sequence) -> list[str]:
+def not_hashable(fs: PlanView) -> list[str]:
     return [fs.last["loc"]]
 
 
@@ -268,7 +267,7 @@ def not_hashable(fs: Sequence) -> list[str]:
     [
         (filter_policy(raises), r"policy raises raised ValueError: my mistake \(line \d+\) for \"crash before"),
         (cluster_policy(raises), "policy raises raised ValueError"),
-        (filter_policy(asks_for_what_is_not_there), "KeyError: a task has no key 'colour'; its keys are op, loc"),
+        (filter_policy(asks_for_what_is_not_there), "KeyError: a step has no key 'colour'; its keys are op, loc"),
         (filter_policy(forgets), "policy forgets answered nothing"),
         (cluster_policy(forgets), "policy forgets answered nothing"),
         (cluster_policy(forgets_both), "policy forgets_both answered nothing"),
@@ -281,7 +280,7 @@ def test_a_policy_that_goes_wrong_is_told_by_name(policy: Policy, why: str) -> N
 
 
 def test_a_policy_cannot_say_much_nor_anything_unprintable() -> None:
-    def loud(fs: Sequence) -> bool:
+    def loud(fs: PlanView) -> bool:
         raise ValueError("\x1b[31m" + "x" * 10_000)
 
     with pytest.raises(UserError) as caught:
@@ -292,15 +291,15 @@ def test_a_policy_cannot_say_much_nor_anything_unprintable() -> None:
 
 @pytest.mark.parametrize("function", [lambda: True, lambda a, b, c: True])
 def test_a_cluster_takes_one_sequence_or_two(function) -> None:
-    with pytest.raises(UserError, match=r"takes \d sequences; let it take one"):
+    with pytest.raises(UserError, match=r"takes \d plans; let it take one"):
         cluster_policy(function)
 
 
 def test_a_cluster_may_have_settings_of_its_own() -> None:
-    def key(fs: Sequence, *, depth: int = 2) -> int:
+    def key(fs: PlanView, *, depth: int = 2) -> int:
         return depth
 
-    def pair(a: Sequence, b: Sequence, depth: int = 2) -> bool:
+    def pair(a: PlanView, b: PlanView, depth: int = 2) -> bool:
         return True
 
     assert (cluster_policy(key).kind, cluster_policy(pair).kind) == ("key", "cluster")
@@ -344,12 +343,12 @@ def test_of_a_class_one_that_was_run_already_stands_for_the_others(seed: int) ->
     assert {d.instead for d in dropped} == {plans[1].id}
 
 
-def by_loc(fs: Sequence) -> str:
+def by_loc(fs: PlanView) -> str:
     return str(fs.last["loc"])
 
 
 def test_earlier_runs_of_another_length_are_not_asked_about() -> None:
-    def key(fs: Sequence) -> str:
+    def key(fs: PlanView) -> str:
         assert len(fs) == 2
         return by_last(fs)
 
@@ -381,7 +380,7 @@ def test_all_that_a_campaign_drops_can_be_explained() -> None:
     plans = [*many(6, 2), Plan((at("x"), at("b"))), Plan((at("y"), at("mine")))]
 
     def user(given):
-        return [Refusal("own, then other") if sequence_of(p).last["func"] == "app:mine" else Refusal("") for p in given]
+        return [Refusal("own, then other") if plan_view(p).last["func"] == "app:mine" else Refusal("") for p in given]
 
     pruned = prune(plans, {plans[0].id: "random"}, user, [refuses("b"), cluster_policy(by_last)])
     assert pruned.counts == {"policy not b": 1, "policy by_last": 4, "already run for random": 1, "policy own": 1}

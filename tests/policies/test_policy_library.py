@@ -13,9 +13,9 @@ from undermine.model.errors import UserError
 from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Pause, Reboot
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point, client_point
-from undermine.policies.library import DEFAULT, SHIPPED, FailureModel, default_policies, parse_policy
+from undermine.policies.library import DEFAULT, SHIPPED, FailureModel, parse_policy
+from undermine.policies.plan_view import CampaignProfiles, PlanView, all_points, plan_view, using
 from undermine.policies.pruning import Policy, cluster_policy, compose, filter_policy
-from undermine.policies.sequences import CampaignProfiles, Sequence, all_points, sequence_of, using
 from undermine.protocols import Profile
 from undermine.testing import point
 from undermine.userland import registry
@@ -269,10 +269,10 @@ def test_recovery_that_nobody_has_seen_is_like_no_other() -> None:
     assert kept("recovery_by_location", *plans) == plans
 
 
-def figure_5(fs1: Sequence, fs2: Sequence) -> bool:
+def figure_5(fs1: PlanView, fs2: PlanView) -> bool:
     """As it is printed."""
 
-    def rec(fs: Sequence) -> frozenset[Point]:
+    def rec(fs: PlanView) -> frozenset[Point]:
         return all_points(fs) - all_points(())
 
     same = rec(fs1[:-1]) == rec(fs2[:-1])
@@ -377,7 +377,7 @@ def test_what_is_likely_depends_on_the_failures_and_on_the_racks() -> None:
     model = FailureModel(0.1, 0.5, 0.2, tuple(RACKS.values()))
 
     def chance(*steps: Step) -> float:
-        return model.probability(sequence_of(plan(*steps)))
+        return model.probability(plan_view(plan(*steps)))
 
     assert chance() == 1
     assert chance(step(on("n1"))) == pytest.approx(0.1)
@@ -426,7 +426,7 @@ def test_every_shipped_policy_says_where_it_comes_from_what_it_does_and_how_it_i
 
 
 def test_the_default_composition_is_made_of_shipped_ones() -> None:
-    assert [policy.name for policy in default_policies()] == list(DEFAULT)
+    assert [parse_policy(text).name for text in DEFAULT] == list(DEFAULT)
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from undermine.model.faults import Crash, Reboot
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import RunRecord
+from undermine.policies.plan_view import plan_view
 from undermine.policies.pruning import Refusal
-from undermine.policies.sequences import sequence_of
 from undermine.protocols import PointSeen
 from undermine.run.engine import Engine
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.testing import point
 from undermine.userland.client import UserlandClient
 
@@ -80,7 +80,7 @@ def test_a_key_a_predicate_and_a_filter_are_applied_in_the_order_of_the_file(mak
 
 def campaign(folder: Path, shown: dict[Plan, list[Point]]) -> None:
     """Store a run for each plan, and what it showed."""
-    store = Store(folder)
+    store = CampaignStore(folder)
     for plan, points in shown.items():
         (slot,) = written(store, plan.strategy, [plan])
         record = RunRecord(store.begin_run(slot), plan, "fired")
@@ -136,7 +136,7 @@ def test_what_the_strategy_has_run_stands_for_its_class_but_not_what_others_have
 
 @pytest.mark.usefixtures("stored")
 def test_the_helper_cannot_change_the_campaign(tmp_path: Path) -> None:
-    store = Store(tmp_path, read_only=True)
+    store = CampaignStore(tmp_path, read_only=True)
     with pytest.raises(Exception, match="readonly"):
         store.set_meta("a", 1)
     store.close()
@@ -187,7 +187,7 @@ def test_a_policy_that_goes_wrong_ends_the_question_with_one_sentence(make: Make
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("@undermine.cluster\ndef odd(a, b, c): ...", "the cluster policy odd takes 3 sequences"),
+        ("@undermine.cluster\ndef odd(a, b, c): ...", "the cluster policy odd takes 3 plans"),
         ("@undermine.filter\ndef p(a): ...\n@undermine.cluster\ndef p(a): ...", "two policies are called 'p'"),
     ],
 )
@@ -199,4 +199,4 @@ def test_a_policy_that_cannot_be_used_is_told_when_the_file_is_loaded(make: Make
 def test_what_policies_need_is_in_the_package_itself() -> None:
     for name in undermine.__all__:
         assert getattr(undermine, name) is not None
-    assert undermine.abstract_out(sequence_of(pair("a", "b")), "node")
+    assert undermine.abstract_out(plan_view(pair("a", "b")), "node")

@@ -18,7 +18,7 @@ from undermine.model.plan import At, Place, Plan, Step, final_at
 from undermine.model.point import Point, point_of
 from undermine.model.run import NodeExit, NodeInfo, Op, OpStatus, Receipt, RunRecord, Timing, Verdict
 from undermine.protocols import PointSeen
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, save_record
 
 T0 = 1_000_000_000_000
@@ -76,7 +76,7 @@ class CampaignMaker:
     """A campaign that grows run by run."""
 
     def __init__(self, folder: Path, identity: dict[str, Any] | None = None) -> None:
-        self.store = Store(folder)
+        self.store = CampaignStore(folder)
         self.folder = folder
         kinds = ["crash", "reboot", "delay", "error"]
         self.store.set_meta(

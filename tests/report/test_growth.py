@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from undermine.analysis.coverage import Reached, Stage
+from undermine.analysis.coverage import CoverageSample, Reached
 from undermine.report.drawing.growth import Curve, curves, ticks
 
 REACHED = Reached(
     runs=20, locations=8, locations_fired=3, recovery_classes=2, recovery_classes_by_location=5, runs_since_new=4
 )
-STAGES = (Stage(1, 1, 0), Stage(5, 2, 1), Stage(10, 3, 1), Stage(16, 3, 2), Stage(20, 3, 2))
+STAGES = tuple(CoverageSample(*counts) for counts in ((1, 1, 0), (5, 2, 1), (10, 3, 1), (16, 3, 2), (20, 3, 2)))
 
 
 def line(curve: Curve) -> list[tuple[float, float]]:
@@ -47,12 +47,12 @@ def test_the_dashed_line_is_drawn_only_if_the_total_is_known() -> None:
 
 
 @pytest.mark.parametrize(("reached", "stages"), [(Reached(), ()), (Reached(runs=1), STAGES[:1]), (Reached(runs=9), ())])
-def test_without_anything_to_see_there_is_none(reached: Reached, stages: tuple[Stage, ...]) -> None:
+def test_without_anything_to_see_there_is_none(reached: Reached, stages: tuple[CoverageSample, ...]) -> None:
     assert curves(reached, stages) == ()
 
 
 def test_thousands_of_steps_stay_small_and_end_where_they_should() -> None:
-    stages = [Stage(n, 1, n) for n in range(1, 10001)]
+    stages = [CoverageSample(n, 1, n) for n in range(1, 10001)]
     reached = Reached(runs=10000, locations=1, locations_fired=1, recovery_classes=10000)
     _, classes = curves(reached, stages)
     assert len(classes.picture) < 20_000

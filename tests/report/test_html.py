@@ -25,7 +25,7 @@ from undermine.protocols import PointSeen
 from undermine.report import data, head, html
 from undermine.report.html import write_report
 from undermine.report.stacks import process_rows
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 WHERE = point("s2", "file.write", "granary.disk:append#1", "log")
 HOSTILE = (
@@ -234,7 +234,7 @@ def test_no_campaign_is_a_clear_sentence_and_leaves_nothing(tmp_path: Path) -> N
 
 
 def test_no_runs_at_all(tmp_path: Path) -> None:
-    Store(tmp_path / "c").close()
+    CampaignStore(tmp_path / "c").close()
     shown = page(tmp_path / "c")
     assert "No run has finished yet." in shown.text
     assert "seed unknown" in shown.text

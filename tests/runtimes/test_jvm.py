@@ -14,7 +14,7 @@ import pytest
 
 from undermine import api
 from undermine.analysis.possible_faults import possible_faults_at
-from undermine.campaign.experiments import News
+from undermine.campaign.running import Notice
 from undermine.config.load import load
 from undermine.config.templates import Values, render
 from undermine.deployments.isolation import Isolation, choose
@@ -348,7 +348,7 @@ def test_what_cannot_be_built_is_said_before_a_campaign_is_made(machine: Machine
     (machine.folder / "hunt.py").write_text("import undermine\n\n@undermine.workload\ndef workload(s): ...\n")
     config = load(machine.folder, programs=False)
     machine.maven("exit 1")
-    told: list[News] = []
+    told: list[Notice] = []
     with pytest.raises(UserError, match="mvn ended with 1"):
         api.hunt(config, listener=told.append)
     assert [news.kind for news in told] == ["building"]

@@ -13,7 +13,7 @@ from undermine.model.plan import At, Plan, Step
 from undermine.model.point import client_point
 from undermine.model.run import Moment, RunView
 from undermine.protocols import History, Profile
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.testing import CAPABILITIES, event, point
 
 USUAL, CALL = point(), client_point("put", "")
@@ -40,7 +40,7 @@ def engine(tmp_path: Path) -> FakeEngine:
     return made
 
 
-def after_one_run(engine: FakeEngine, store: Store, *fired_at_ns: int) -> tuple[History, Profile]:
+def after_one_run(engine: FakeEngine, store: CampaignStore, *fired_at_ns: int) -> tuple[History, Profile]:
     """The history once a plan of two steps has run, of which as many fired as there are times."""
     moments = tuple(Moment(step, "n1", t_ns, USUAL) for step, t_ns in enumerate(fired_at_ns))
     engine.runner.moments = lambda count, plan: moments[: len(plan.steps)]

@@ -26,7 +26,7 @@ from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Timing, Verdict
 from undermine.protocols import Dropped, Experiment, PointSeen
-from undermine.store.database import SCHEMA_VERSION, Slot, Store
+from undermine.store.database import SCHEMA_VERSION, CampaignStore, Slot
 from undermine.testing import point
 
 
@@ -35,7 +35,7 @@ def plan(number: int, strategy: str = "random") -> Plan:
 
 
 def finish(
-    store: Store,
+    store: CampaignStore,
     slot: Slot,
     run: int,
     status: RunStatus = "fired",
@@ -50,22 +50,22 @@ def finish(
     store.finish_run(slot, record, verdicts, symptom, points, fired, fill=fill)
 
 
-def do(store: Store, slot: Slot, status: RunStatus = "fired", **more: Any) -> int:
+def do(store: CampaignStore, slot: Slot, status: RunStatus = "fired", **more: Any) -> int:
     run = store.begin_run(slot)
     finish(store, slot, run, status, **more)
     return run
 
 
-def again(store: Store) -> Store:
+def again(store: CampaignStore) -> CampaignStore:
     """The store as the next session would find it."""
     store.close()
-    return Store(store.folder)
+    return CampaignStore(store.folder)
 
 
 # --- rounds and runs
 
 
-def test_a_round_is_there_before_any_of_its_plans_runs(store: Store) -> None:
+def test_a_round_is_there_before_any_of_its_plans_runs(store: CampaignStore) -> None:
     slots = store.write_round("random", [plan(0), plan(1)])
     assert [(s.index, s.plan) for s in slots] == [(0, plan(0)), (1, plan(1))]
     reopened = again(store)
@@ -74,7 +74,7 @@ def test_a_round_is_there_before_any_of_its_plans_runs(store: Store) -> None:
     reopened.close()
 
 
-def test_a_finished_run_closes_its_slot_and_an_unfinished_one_does_not(store: Store) -> None:
+def test_a_finished_run_closes_its_slot_and_an_unfinished_one_does_not(store: CampaignStore) -> None:
     first, second = store.write_round("random", [plan(0), plan(1)])
     do(store, first)
     store.begin_run(second)
@@ -82,7 +82,7 @@ def test_a_finished_run_closes_its_slot_and_an_unfinished_one_does_not(store: St
     assert [run.index for run in store.past_runs()] == [0]
 
 
-def test_an_interrupted_run_is_broken_and_its_slot_is_open_for_the_next_session(store: Store) -> None:
+def test_an_interrupted_run_is_broken_and_its_slot_is_open_for_the_next_session(store: CampaignStore) -> None:
     first, second = store.write_round("random", [plan(0), plan(1)])
     done, under_way = do(store, first), store.begin_run(second)
     reopened = again(store)
@@ -98,7 +98,7 @@ def test_an_interrupted_run_is_broken_and_its_slot_is_open_for_the_next_session(
     reopened.close()
 
 
-def test_a_broken_run_leaves_its_slot_open_until_it_is_told_to_fill_it(store: Store) -> None:
+def test_a_broken_run_leaves_its_slot_open_until_it_is_told_to_fill_it(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     do(store, slot, "broken")
     assert len(store.open_slots()) == 1
@@ -109,13 +109,13 @@ def test_a_broken_run_leaves_its_slot_open_until_it_is_told_to_fill_it(store: St
 
 
 @pytest.mark.parametrize("status", ["fired", "not_fired", "exhausted"])
-def test_every_status_but_broken_counts(store: Store, status: RunStatus) -> None:
+def test_every_status_but_broken_counts(store: CampaignStore, status: RunStatus) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     do(store, slot, status)
     assert [run.status for run in store.past_runs()] == [status]
 
 
-def test_a_finished_round_has_no_open_slots_even_where_plans_did_not_run(store: Store) -> None:
+def test_a_finished_round_has_no_open_slots_even_where_plans_did_not_run(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     store.finish_round(slot.round_index, 2.5)
     store.finish_round(slot.round_index, 1.0)
@@ -123,7 +123,7 @@ def test_a_finished_round_has_no_open_slots_even_where_plans_did_not_run(store: 
     assert store.used_s() == {"random": 3.5}
 
 
-def test_past_runs_are_in_order_of_round_and_index_whatever_order_they_ended_in(store: Store) -> None:
+def test_past_runs_are_in_order_of_round_and_index_whatever_order_they_ended_in(store: CampaignStore) -> None:
     first = store.write_round("random", [plan(0), plan(1), plan(2)])
     second = store.write_round("exhaustive", [plan(3), plan(4)])
     runs = {slot: store.begin_run(slot) for slot in (second[1], first[2], first[0], second[0], first[1])}
@@ -136,7 +136,7 @@ def test_past_runs_are_in_order_of_round_and_index_whatever_order_they_ended_in(
     assert [run.plan for run in store.past_runs("exhaustive")] == [plan(3), plan(4)]
 
 
-def test_rounds_and_runs_are_counted_by_strategy(store: Store) -> None:
+def test_rounds_and_runs_are_counted_by_strategy(store: CampaignStore) -> None:
     for strategy in ("baseline", "benign", "random", "random", "confirm", "control", "control"):
         (slot,) = written(store, strategy, [plan(0)])
         do(store, slot, "not_fired" if strategy == "confirm" else "fired")
@@ -149,7 +149,7 @@ def test_rounds_and_runs_are_counted_by_strategy(store: Store) -> None:
     assert store.status_counts() == counts
 
 
-def test_run_rows_hold_everything_about_finished_runs_only(store: Store) -> None:
+def test_run_rows_hold_everything_about_finished_runs_only(store: CampaignStore) -> None:
     first, second = store.write_round("random", [plan(0), plan(1)])
     run = do(store, first, symptom="bad")
     store.begin_run(second)
@@ -168,7 +168,7 @@ def test_run_rows_hold_everything_about_finished_runs_only(store: Store) -> None
 # --- what need not be proposed again
 
 
-def test_stored_and_dropped_plans_are_settled_but_those_of_no_strategy_are_not(store: Store) -> None:
+def test_stored_and_dropped_plans_are_settled_but_those_of_no_strategy_are_not(store: CampaignStore) -> None:
     store.write_round("random", [plan(0)])
     written(store, "baseline", [plan(1)])
     for strategy in ("benign", "confirm", "control", "replay"):
@@ -179,7 +179,7 @@ def test_stored_and_dropped_plans_are_settled_but_those_of_no_strategy_are_not(s
     assert store.settled("other") == {plan(0).id}, "what one strategy's policies refuse is not for all others"
 
 
-def test_dropping_a_plan_twice_keeps_the_first_rule(store: Store) -> None:
+def test_dropping_a_plan_twice_keeps_the_first_rule(store: CampaignStore) -> None:
     store.write_dropped([Dropped(plan(0), "first"), Dropped(plan(0), "second")])
     store.write_dropped([Dropped(plan(0), "third")])
     with sqlite3.connect(store.folder / "campaign.db") as db:
@@ -193,7 +193,7 @@ def verdict(checker: str, answer: str = "pass") -> Verdict:
     return Verdict(answer, f"text of {checker}", "s" if answer == "fail" else "", ("e1", "é\n"), checker)  # type: ignore[arg-type]
 
 
-def test_verdicts_come_back_as_they_were_and_in_order(store: Store) -> None:
+def test_verdicts_come_back_as_they_were_and_in_order(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     said = (verdict("zeta"), verdict("alpha", "fail"), verdict("mid", "unknown"))
     run = do(store, slot, verdicts=said, symptom="s")
@@ -201,7 +201,7 @@ def test_verdicts_come_back_as_they_were_and_in_order(store: Store) -> None:
     assert store.verdicts(run + 1) == ()
 
 
-def test_replaced_verdicts_leave_nothing_of_the_old_ones(store: Store) -> None:
+def test_replaced_verdicts_leave_nothing_of_the_old_ones(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     run = do(store, slot, verdicts=(verdict("a", "fail"), verdict("gone")), symptom="old")
     assert [outcome.symptom for outcome in store.outcomes()] == ["old"]
@@ -211,7 +211,7 @@ def test_replaced_verdicts_leave_nothing_of_the_old_ones(store: Store) -> None:
     assert not store.past_runs()[0].failed
 
 
-def test_findings_are_made_of_failing_runs_with_a_fault_oldest_first(store: Store) -> None:
+def test_findings_are_made_of_failing_runs_with_a_fault_oldest_first(store: CampaignStore) -> None:
     (base,) = written(store, "baseline", [plan(0)])
     one, two = store.write_round("random", [plan(1), plan(2)])
     (rest,) = written(store, "benign", [plan(3)])
@@ -227,7 +227,7 @@ def test_findings_are_made_of_failing_runs_with_a_fault_oldest_first(store: Stor
 
 
 @pytest.mark.parametrize("kind", ["confirm", "control", "realism"])
-def test_findings_are_made_of_all_re_runs_that_fill_their_slot(store: Store, kind: str) -> None:
+def test_findings_are_made_of_all_re_runs_that_fill_their_slot(store: CampaignStore, kind: str) -> None:
     one, two, three, four = written(store, kind, [plan(1)] * 4)
     do(store, one, symptom="s")
     do(store, two, "not_fired")
@@ -238,7 +238,7 @@ def test_findings_are_made_of_all_re_runs_that_fill_their_slot(store: Store, kin
     assert told == [(plan(1).id, "fired", "s"), (plan(1).id, "not_fired", ""), (plan(1).id, "broken", "")]
 
 
-def test_where_the_steps_of_a_run_fired_is_kept(store: Store) -> None:
+def test_where_the_steps_of_a_run_fired_is_kept(store: CampaignStore) -> None:
     """At the moment that was recorded, else at the trigger's point; not at all without a receipt."""
     at, unseen = At(point()), FirstUnseen(("op",))
     made = Plan((Step(at, Crash()), Step(unseen, Crash()), Step(unseen, Crash()), Step(at, Crash())))
@@ -257,7 +257,7 @@ def test_where_the_steps_of_a_run_fired_is_kept(store: Store) -> None:
     assert outcome.landed == ((0, point()), (1, elsewhere), (2, Point(())))
 
 
-def test_a_hold_has_fired_where_its_moment_is_known(store: Store) -> None:
+def test_a_hold_has_fired_where_its_moment_is_known(store: CampaignStore) -> None:
     made = plan(1).control
     (slot,) = written(store, "control", [made])
     record = RunRecord(store.begin_run(slot), made, "fired", moments=(Moment(0, "n1", 5, point()),))
@@ -265,7 +265,7 @@ def test_a_hold_has_fired_where_its_moment_is_known(store: Store) -> None:
     assert store.outcomes()[0].landed == ((0, point()),)
 
 
-def test_findings_are_replaced_as_a_whole_and_come_back_as_they_were(store: Store) -> None:
+def test_findings_are_replaced_as_a_whole_and_come_back_as_they_were(store: CampaignStore) -> None:
     def finding(number: int) -> Finding:
         return Finding(
             f"F{number}", f"s{number}", "t", plan(number), (number,), ("random",), (verdict("a", "fail"),), 3, 2
@@ -290,20 +290,20 @@ def seen(at: Point, order: int, count: int = 1) -> PointSeen:
 A, B, C = (point(loc=f"app:{name}#1") for name in "abc")
 
 
-def baselines(store: Store, *runs: tuple[PointSeen, ...]) -> None:
+def baselines(store: CampaignStore, *runs: tuple[PointSeen, ...]) -> None:
     for points in runs:
         (slot,) = written(store, "baseline", [Plan()])
         do(store, slot, points=points)
 
 
-def test_baseline_points_are_the_union_of_all_fault_free_runs_by_first_appearance(store: Store) -> None:
+def test_baseline_points_are_the_union_of_all_fault_free_runs_by_first_appearance(store: CampaignStore) -> None:
     baselines(store, (seen(B, 0), seen(A, 1, count=2)), (seen(A, 0, count=5), seen(C, 1)))
     points, runs = store.baseline_points()
     assert runs == 2
     assert points == (PointSeen(B, 1, 1, 0, 10), PointSeen(A, 5, 2, 1, 11), PointSeen(C, 1, 1, 2, 11))
 
 
-def test_broken_baselines_and_faulty_runs_show_no_baseline_points(store: Store) -> None:
+def test_broken_baselines_and_faulty_runs_show_no_baseline_points(store: CampaignStore) -> None:
     baselines(store, (seen(A, 0),))
     (slot,) = written(store, "baseline", [Plan()])
     do(store, slot, "broken", points=(seen(B, 0),))
@@ -313,21 +313,21 @@ def test_broken_baselines_and_faulty_runs_show_no_baseline_points(store: Store) 
     assert ([item.point for item in points], runs) == ([A], 1)
 
 
-def test_the_count_of_a_baseline_point_is_not_raised_by_runs_with_faults(store: Store) -> None:
+def test_the_count_of_a_baseline_point_is_not_raised_by_runs_with_faults(store: CampaignStore) -> None:
     baselines(store, (seen(A, 0, count=2),))
     (slot,) = store.write_round("random", [plan(0)])
     do(store, slot, points=(seen(A, 0, count=900),))
     assert store.baseline_points()[0][0].count == 2
 
 
-def test_reachable_are_the_points_of_fault_free_runs_that_were_found_so(store: Store) -> None:
+def test_reachable_are_the_points_of_fault_free_runs_that_were_found_so(store: CampaignStore) -> None:
     baselines(store, (seen(A, 0), seen(B, 1)))
     assert store.reachable() == (A, B)
     store.set_meta("reachable", [B.id, C.id])
     assert store.reachable() == (B,)
 
 
-def test_experiments_are_what_strategies_ran_with_what_fired_and_what_is_not_usual(store: Store) -> None:
+def test_experiments_are_what_strategies_ran_with_what_fired_and_what_is_not_usual(store: CampaignStore) -> None:
     baselines(store, (seen(A, 0), seen(B, 1)))
     one, two, three = store.write_round("random", [plan(0), plan(1), plan(2)])
     fired = ((0, A.id, "crash", "{}"), (1, B.id, "delay", "5"))
@@ -347,7 +347,7 @@ def test_experiments_are_what_strategies_ran_with_what_fired_and_what_is_not_usu
 # --- meta
 
 
-def test_meta_keeps_any_json_and_the_newest_value(store: Store) -> None:
+def test_meta_keeps_any_json_and_the_newest_value(store: CampaignStore) -> None:
     store.set_meta("k", {"a": [1, None]})
     store.set_meta("k", {"a": [2]})
     reopened = again(store)
@@ -356,7 +356,7 @@ def test_meta_keeps_any_json_and_the_newest_value(store: Store) -> None:
     reopened.close()
 
 
-def test_the_folders_are_for_their_owner_only(store: Store) -> None:
+def test_the_folders_are_for_their_owner_only(store: CampaignStore) -> None:
     assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
     assert stat.S_IMODE(store.runs_dir.stat().st_mode) == 0o700
 
@@ -364,7 +364,7 @@ def test_the_folders_are_for_their_owner_only(store: Store) -> None:
 # --- many threads, killed writers, bad files, full disks
 
 
-def test_eight_threads_write_at_once_and_nothing_is_lost(store: Store) -> None:
+def test_eight_threads_write_at_once_and_nothing_is_lost(store: CampaignStore) -> None:
     errors: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -394,9 +394,9 @@ WRITER = """
     from pathlib import Path
     from undermine.model.plan import Plan
     from undermine.model.run import RunRecord
-    from undermine.store.database import Store
+    from undermine.store.database import CampaignStore
 
-    store = Store(Path(sys.argv[1]))
+    store = CampaignStore(Path(sys.argv[1]))
     number = 0
     while True:
         (slot,) = store.write_round("random", [Plan(seed=number)])
@@ -416,7 +416,7 @@ def test_a_writer_that_is_killed_loses_nothing_that_it_had_committed(tmp_path: P
     said += [int(line) for line in writer.stdout if line.endswith(b"\n")]
     writer.wait()
     writer.stdout.close()
-    store = Store(folder)
+    store = CampaignStore(folder)
     committed = [run.id for run in store.past_runs()]
     assert committed[: len(said)] == said
     assert len(committed) <= len(said) + 1
@@ -427,21 +427,21 @@ def test_a_writer_that_is_killed_loses_nothing_that_it_had_committed(tmp_path: P
     store.close()
 
 
-def test_another_schema_version_is_refused_with_what_to_do(store: Store) -> None:
+def test_another_schema_version_is_refused_with_what_to_do(store: CampaignStore) -> None:
     store.close()
     with sqlite3.connect(store.folder / "campaign.db") as db:
         db.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}")
     with pytest.raises(UserError, match="another version"):
-        Store(store.folder)
+        CampaignStore(store.folder)
 
 
-def test_a_campaign_that_knows_nothing_of_slow_devices_is_read(store: Store) -> None:
+def test_a_campaign_that_knows_nothing_of_slow_devices_is_read(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(1)])
     do(store, slot, symptom="x")
     store.close()
     as_version(store.folder, 3)
     for _ in range(2):
-        again = Store(store.folder)
+        again = CampaignStore(store.folder)
         assert [outcome.slow_ops for outcome in again.outcomes()] == [()]
         again.close()
 
@@ -451,24 +451,24 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path,
     path = tmp_path / "campaign.db"
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"campaign\.db cannot be opened"):
-        Store(tmp_path)
+        CampaignStore(tmp_path)
     assert path.read_bytes() == content
 
 
 def test_an_empty_file_becomes_a_new_store(tmp_path: Path) -> None:
     (tmp_path / "campaign.db").touch()
-    store = Store(tmp_path)
+    store = CampaignStore(tmp_path)
     assert store.open_slots() == []
     store.close()
 
 
-def fill_up(store: Store) -> None:
+def fill_up(store: CampaignStore) -> None:
     """From now on the database may not grow: SQLite answers as on a full disk."""
     (pages,) = store._db.execute("PRAGMA page_count").fetchone()
     store._db.execute(f"PRAGMA max_page_count={pages}")
 
 
-def test_on_a_full_disk_the_user_is_told_and_old_rows_stay(store: Store) -> None:
+def test_on_a_full_disk_the_user_is_told_and_old_rows_stay(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     do(store, slot)
     fill_up(store)
@@ -482,7 +482,7 @@ def test_on_a_full_disk_the_user_is_told_and_old_rows_stay(store: Store) -> None
     reopened.close()
 
 
-def test_a_run_that_cannot_be_stored_whole_is_not_stored_at_all(store: Store) -> None:
+def test_a_run_that_cannot_be_stored_whole_is_not_stored_at_all(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     run = store.begin_run(slot)
     fill_up(store)
@@ -513,7 +513,7 @@ class _Failing:
 
 @pytest.mark.parametrize("text", ["database or disk is full", "disk I/O error"])
 def test_a_commit_that_the_disk_refuses_is_rolled_back(
-    store: Store, monkeypatch: pytest.MonkeyPatch, text: str
+    store: CampaignStore, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     store.set_meta("k", "old")
     with monkeypatch.context() as patch:
@@ -525,7 +525,7 @@ def test_a_commit_that_the_disk_refuses_is_rolled_back(
     assert store.meta("k") == "newer"
 
 
-def test_an_error_of_ours_is_not_called_a_full_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_ours_is_not_called_a_full_disk(store: CampaignStore, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(store, "_db", _Failing(store._db, sqlite3.OperationalError("no such table: x")))
         with pytest.raises(sqlite3.OperationalError):
@@ -533,7 +533,7 @@ def test_an_error_of_ours_is_not_called_a_full_disk(store: Store, monkeypatch: p
     assert store.meta("k") is None
 
 
-def test_plans_of_every_kind_come_back_as_they_were(store: Store) -> None:
+def test_plans_of_every_kind_come_back_as_they_were(store: CampaignStore) -> None:
     made = Plan(
         (Step(At(point(target='ü"\n')), Delay(0.25)), Step(At(point()), Crash(("n2",)))), 2**53, "random", "because"
     )
@@ -566,27 +566,27 @@ def as_version(folder: Path, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_campaign_of_an_earlier_version_is_read_as_it_was(store: Store, version: int) -> None:
+def test_a_campaign_of_an_earlier_version_is_read_as_it_was(store: CampaignStore, version: int) -> None:
     for number, name in enumerate(("baseline", "benign", "random", "confirm", "control", "realism", "replay")):
         (slot,) = written(store, name, [plan(number)])
         do(store, slot, symptom="s" if name in ("benign", "random", "confirm") else "")
     written(store, "random", [plan(8)])
     written(store, "benign", [plan(9)])
 
-    def everything(store: Store) -> tuple[object, ...]:
+    def everything(store: CampaignStore) -> tuple[object, ...]:
         parts = store.run_rows(), store.outcomes(), store.open_slots(), store.planned(), store.used_s()
         return *parts, store.status_counts(), store.plans_taken(), store.fault_free(), list(store.experiments())
 
     before = everything(store)
     store.close()
     as_version(store.folder, version)
-    reopened = Store(store.folder)
+    reopened = CampaignStore(store.folder)
     assert everything(reopened) == before
     assert [slot.label for slot in reopened.open_slots()] == ["random", "benign"]
     assert everything(again(reopened)) == before
 
 
-def test_a_strategy_may_have_the_name_of_a_kind_of_round(store: Store) -> None:
+def test_a_strategy_may_have_the_name_of_a_kind_of_round(store: CampaignStore) -> None:
     (fault_free,) = store.write_round_of(RoundKind.BASELINE, [plan(0)])
     (proposed,) = store.write_round("baseline", [plan(1)])
     (still_open,) = store.write_round("baseline", [plan(2)])

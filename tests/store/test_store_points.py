@@ -13,20 +13,20 @@ from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.run import RunRecord, RunStatus
 from undermine.protocols import PointSeen, Profile
-from undermine.store.database import Slot, Store
+from undermine.store.database import CampaignStore, Slot
 from undermine.testing import point
 
 A, B, C = (point(loc=f"app:{name}#1") for name in "abc")
 
 
-def again(store: Store) -> Store:
+def again(store: CampaignStore) -> CampaignStore:
     """The store as the next session would find it."""
     store.close()
-    return Store(store.folder)
+    return CampaignStore(store.folder)
 
 
 def finish(
-    store: Store, slot: Slot, run: int, points: Sequence[PointSeen], status: RunStatus = "fired", **more: Any
+    store: CampaignStore, slot: Slot, run: int, points: Sequence[PointSeen], status: RunStatus = "fired", **more: Any
 ) -> None:
     store.finish_run(slot, RunRecord(run, slot.plan, status), (), "", points, more.pop("fired", ()), **more)
 
@@ -35,14 +35,14 @@ def shows(at: Point, order: int, after: int = 0, *, first: bool = True, frames: 
     return PointSeen(at, 3, 1, order, 10 + order, after, first, frames)
 
 
-def profiled(store: Store, *points: PointSeen, status: RunStatus = "fired", strategy: str = "random") -> int:
+def profiled(store: CampaignStore, *points: PointSeen, status: RunStatus = "fired", strategy: str = "random") -> int:
     (slot,) = written(store, strategy, [Plan()])
     run = store.begin_run(slot)
     finish(store, slot, run, points, status)
     return run
 
 
-def test_a_profile_is_what_its_run_showed_and_no_other(store: Store) -> None:
+def test_a_profile_is_what_its_run_showed_and_no_other(store: CampaignStore) -> None:
     one = profiled(store, shows(C, 0, 2), shows(A, 1, first=False))
     two = profiled(store, shows(B, 0, 1, first=False), shows(A, 1, 300))
     expected = {
@@ -56,7 +56,7 @@ def test_a_profile_is_what_its_run_showed_and_no_other(store: Store) -> None:
 
 
 @pytest.mark.parametrize("fill", [False, True])
-def test_a_broken_run_has_no_profile_nor_has_one_under_way_or_unknown(store: Store, fill: bool) -> None:
+def test_a_broken_run_has_no_profile_nor_has_one_under_way_or_unknown(store: CampaignStore, fill: bool) -> None:
     (slot,) = store.write_round("random", [Plan()])
     broken = store.begin_run(slot)
     finish(store, slot, broken, [shows(A, 0, 1)], "broken", fill=fill)
@@ -64,11 +64,11 @@ def test_a_broken_run_has_no_profile_nor_has_one_under_way_or_unknown(store: Sto
     assert store.profile(broken) == store.profile(under_way) == store.profile(99) == Profile()
 
 
-def test_a_run_that_showed_nothing_has_an_empty_profile(store: Store) -> None:
+def test_a_run_that_showed_nothing_has_an_empty_profile(store: CampaignStore) -> None:
     assert store.profile(profiled(store)) == Profile()
 
 
-def test_the_profile_of_the_fault_free_runs_is_their_union(store: Store) -> None:
+def test_the_profile_of_the_fault_free_runs_is_their_union(store: CampaignStore) -> None:
     assert store.baseline_profile() == Profile()
     profiled(store, shows(A, 0, 1, first=False), shows(B, 1, 1, first=False), strategy="baseline")
     profiled(store, shows(A, 0, 1), strategy="baseline")
@@ -77,20 +77,20 @@ def test_the_profile_of_the_fault_free_runs_is_their_union(store: Store) -> None
     assert store.baseline_profile() == Profile(frozenset({A, B}), frozenset({A, B}), frozenset({A}))
 
 
-def test_what_the_fault_free_runs_say_of_a_point_is_put_together(store: Store) -> None:
+def test_what_the_fault_free_runs_say_of_a_point_is_put_together(store: CampaignStore) -> None:
     profiled(store, shows(A, 0, 2, first=False, frames=("m:f",)), strategy="baseline")
     profiled(store, shows(A, 0, 7), strategy="baseline")
     assert store.baseline_points() == ((PointSeen(A, 3, 2, 0, 10, 7, True, ("m:f",)),), 2)
 
 
-def test_points_are_decoded_once_and_shared(store: Store) -> None:
+def test_points_are_decoded_once_and_shared(store: CampaignStore) -> None:
     one, two = profiled(store, shows(A, 0)), profiled(store, shows(A, 0), shows(B, 1))
     (shared,) = store.profile(one).points
     assert any(found is shared for found in store.profile(two).points)
     assert any(found is shared for found in store.profile(two).first)
 
 
-def test_the_frames_of_a_point_are_those_of_the_run_that_showed_it_first(store: Store) -> None:
+def test_the_frames_of_a_point_are_those_of_the_run_that_showed_it_first(store: CampaignStore) -> None:
     profiled(store, shows(A, 0, frames=("m:f", "m:ü.<locals>.g")))
     assert store.frames(A) == ("m:f", "m:ü.<locals>.g")
     assert store.frames(B) == ()
@@ -101,7 +101,7 @@ def test_the_frames_of_a_point_are_those_of_the_run_that_showed_it_first(store: 
     reopened.close()
 
 
-def test_numbers_of_points_that_were_not_stored_after_all_are_free_again(store: Store) -> None:
+def test_numbers_of_points_that_were_not_stored_after_all_are_free_again(store: CampaignStore) -> None:
     """What a transaction that failed had added is in no profile, though others get the same numbers."""
     kept = profiled(store, shows(A, 0))
     (slot,) = store.write_round("random", [Plan()])
@@ -116,9 +116,9 @@ def test_numbers_of_points_that_were_not_stored_after_all_are_free_again(store: 
     assert [store.profile(n).points for n in (kept, run, later)] == [{A}, {A, C}, {B}]
 
 
-def test_two_sessions_at_once_know_each_others_points(store: Store) -> None:
+def test_two_sessions_at_once_know_each_others_points(store: CampaignStore) -> None:
     """As where a report is made while a hunt goes on."""
-    beside = Store(store.folder)
+    beside = CampaignStore(store.folder)
     one = profiled(store, shows(A, 0), shows(B, 1))
     assert beside.profile(one).points == {A, B}
     two = profiled(beside, shows(C, 0))
@@ -127,7 +127,7 @@ def test_two_sessions_at_once_know_each_others_points(store: Store) -> None:
     beside.close()
 
 
-def test_what_many_runs_show_takes_little_room(store: Store) -> None:
+def test_what_many_runs_show_takes_little_room(store: CampaignStore) -> None:
     """A byte or two for a point of a run: its keys are stored once."""
     points = [point(loc=f"app:function_{n}#1", target=f"some/file/{n}") for n in range(1500)]
     for number in range(20):

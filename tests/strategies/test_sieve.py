@@ -7,83 +7,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from traced_runs import Trace, places, ran, told
 
 from undermine.analysis.exposure.exposure import Spot
 from undermine.inject.compile import compile_steps
-from undermine.model.columns import Columns
-from undermine.model.event import Event
 from undermine.model.faults import Delay, Reboot
 from undermine.model.plan import At, Plan, Step, Then, point_at
-from undermine.model.point import Point, point_of
 from undermine.program import analyse
-from undermine.protocols import History, PastRun, Profile, Sources
+from undermine.protocols import PastRun, TargetProgram
+from undermine.strategies.observed_weak_spots import OVER
 from undermine.strategies.sieve import UNDER, Sieve
-from undermine.strategies.slow_known import OVER
-from undermine.testing import event, history
-
-MS = 1_000_000
-
-
-class Trace:
-    """A fault-free run made by hand: one operation after the other on one thread."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def did(self, op: str, *stack: str, resource: str = "data", **more: object) -> Event:
-        now = len(self.events) + 1
-        times: dict[str, object] = {"t_ns": now * MS, "end_ns": now * MS + 1, "seq": now}
-        stack = tuple(f"app:{loc}#1" for loc in stack)
-        self.events.append(event(op, loc=stack[0], target=resource, stack=stack, thread="T", **{**times, **more}))
-        return self.events[-1]
-
-    def locked(self, op: str, *stack: str) -> Event:
-        """Under a lock that is taken where the outermost function is."""
-        self.did("lock.acquire", stack[-1], resource="lock@1", result=1)
-        found = self.did(op, *stack)
-        self.did("lock.release", stack[-1], resource="lock@1")
-        return found
-
-    def limited(self, op: str, *stack: str, limit_s: float) -> Event:
-        now = len(self.events) + 1
-        self.did("timeout", stack[-1], resource="scope", size=int(limit_s * 1e9), end_ns=(now + 2) * MS - 1)
-        return self.did(op, *stack)
-
-    @property
-    def points(self) -> list[Point]:
-        return list(dict.fromkeys(point_of(e) for e in self.events if e.kind in ("file", "net", "db", "msg")))
-
-
-def told(
-    trace: Trace, runs: Sequence[PastRun] = (), after: Trace | None = None, fired_ns: int = 10**15, delay_s: float = 5.0
-) -> History:
-    """What the strategy knows after a fault-free run, and after runs that all showed what `after` has."""
-    shown = Profile(frozenset(after.points), frozenset(after.points)) if after else Profile()
-    return msgspec.structs.replace(
-        history(trace.points, runs, settled=frozenset(run.plan.id for run in runs)),
-        fault_free=(900,),
-        columns=lambda run: Columns.of((trace if run == 900 else after or trace).events),
-        profile=lambda _: shown,
-        fired_ns=lambda _: fired_ns,
-        delay_s=delay_s,
-    )
-
-
-def ran(plans: Sequence[Plan], status: str = "fired", **more: bool) -> list[PastRun]:
-    return [
-        PastRun(number, 0, number, plan, status, more.get("failed", False), odd=more.get("odd", False))  # type: ignore[arg-type]
-        for number, plan in enumerate(plans)
-    ]
-
-
-def places(plans: Sequence[Plan]) -> list[tuple[str, float]]:
-    return [(point_at(plan.steps[0].trigger).get("loc"), delay_of(plan)) for plan in plans]
-
-
-def delay_of(plan: Plan) -> float:
-    fault = plan.steps[-1].fault
-    assert isinstance(fault, Delay)
-    return fault.delay_s
 
 
 @pytest.fixture
@@ -193,7 +126,7 @@ def test_the_last_of_a_block_that_can_be_delayed_stands_for_it(tmp_path: Path) -
         trace.did(point.op, "put", line=point.line)
         trace.events[-1] = msgspec.structs.replace(trace.events[-1], loc=point.loc, stack=(point.loc,))
     trace.did("lock.release", "put", resource="lock@1")
-    known = msgspec.structs.replace(told(trace), sources=lambda: Sources((str(source),)))
+    known = msgspec.structs.replace(told(trace), program=lambda folders: TargetProgram(facts))
     (plan,) = Sieve().propose(known)
     assert point_at(plan.steps[0].trigger).get("op") == "file.fsync"
 
@@ -251,49 +184,6 @@ def test_comparison_whatever_led_there(trace: Trace) -> None:
     assert sorted(places(found)) == [("app:ask#1", pytest.approx(0.6)), ("app:save#1", 300.0)]
     assert all(not point_at(plan.steps[0].trigger).get("stack") for plan in found)
     assert modes("insensitive", trace, ran(found)) == []
-
-
-def test_comparison_all_operations(trace: Trace) -> None:
-    found = modes("fate", trace)
-    assert places(found) == [("app:save#1", 60.0), ("app:ask#1", 60.0), ("app:load#1", 60.0)]
-    assert modes("fate", trace, ran(found)) == []
-    assert all(delay_of(plan) == 60.0 for plan in modes("random", trace))
-    assert modes("random", trace) == modes("random", trace) != []
-
-
-def test_comparison_states_take_turns() -> None:
-    trace = Trace()
-    for number in range(5):
-        trace.did("file.write", f"w{number}", "serve", "thread_a")
-    trace.did("file.read", "r", "serve", "thread_b")
-    found = [place for place, _ in places(modes("legolas", trace))]
-    assert found == [*(f"app:w{n}#1" for n in range(3)), "app:r#1", "app:w3#1", "app:w4#1"]
-
-
-def test_comparison_several_limits_at_once() -> None:
-    trace = Trace()
-    for number in range(8):
-        trace.limited("net.recv", f"r{number}", "call", limit_s=1.0)
-    (plan,) = modes("chronos", trace)
-    assert len(plan.steps) == 6
-    assert all(step.fault == Delay(1.5, "operation") for step in plan.steps)
-    order = [point_at(step.trigger).get("loc") for step in plan.steps]
-    assert order == sorted(order), "a step is armed when the one before it has fired"
-
-
-def test_comparison_deeper_ones_on_top_and_never_the_same_again() -> None:
-    trace, later = Trace(), Trace()
-    for number in range(3):
-        for one in (trace, later):
-            one.limited("net.recv", f"r{number}", "call", limit_s=1.0)
-    later.limited("net.recv", "retry", "call", limit_s=1.0)
-    strategy = Sieve(Sieve.Options(mode="chronos"))
-    (first,) = strategy.propose(told(trace))
-    assert len(first.steps) == 3
-    (second,) = strategy.propose(told(trace, ran([first]), later))
-    assert point_at(second.steps[-1].trigger).get("loc") == "app:retry#1"
-    assert second.steps[:3] == first.steps
-    assert list(strategy.propose(told(trace, ran([first]), trace))) == [], "all that could be drawn was run"
 
 
 def test_steps_are_only_for_nodes_of_the_role(trace: Trace) -> None:

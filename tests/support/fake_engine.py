@@ -100,6 +100,8 @@ class FakeRunner:
         self.executed: list[Plan] = []
         self.conditions: list[Conditions] = []
         self.broken: Callable[[int], bool] = lambda count: False
+        self.port_taken = False
+        """Do runs break since a port is taken?"""
         self.late_ms: Callable[[int], float] = lambda count: 0.0
         self.moments: Callable[[int, Plan], tuple[Moment, ...]] = lambda count, plan: ()
         self.slow_ops: Callable[[Plan], tuple[SlowOp, ...]] = lambda plan: ()
@@ -156,6 +158,7 @@ class FakeRunner:
             moments=self.moments(count, plan) if fired else (),
             conditions=conditions,
             slow_ops=self.slow_ops(plan) if conditions.slow_s and fired else (),
+            port_taken=self.port_taken and status == "broken",
         )
         save_record(RunDir(folder), record)
         agents = (AgentInfo("n1", 1, 1, "fake", "", 1, CAPABILITIES),)

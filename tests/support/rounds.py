@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
-from undermine.store.database import Slot, Store
+from undermine.store.database import CampaignStore, Slot
 
 
-def written(store: Store, name: str, plans: Sequence[Plan]) -> list[Slot]:
+def written(store: CampaignStore, name: str, plans: Sequence[Plan]) -> list[Slot]:
     """Store a round of the kind that has this name, else one of the strategy that has it."""
     return store.write_round_of(RoundKind(name), plans) if name in set(RoundKind) else store.write_round(name, plans)

@@ -68,7 +68,7 @@ class Reached(msgspec.Struct, frozen=True):
         return f"last new one {self.runs_since_new:,} run{'s' * (self.runs_since_new != 1)} ago"
 
 
-class Stage(msgspec.Struct, frozen=True):
+class CoverageSample(msgspec.Struct, frozen=True):
     """The state after so many experiments; there is one for each that brought something new."""
 
     runs: int
@@ -117,7 +117,7 @@ class Coverage:
         self._in_recovery: dict[Point, _Seen] = {}
         self._classes_by_location: set[Names] = set()
         self._newest = 0
-        self._growth: list[Stage] = []
+        self._growth: list[CoverageSample] = []
 
     def add(self, experiment: Experiment) -> None:
         """Count a run that is over. Where no fault took effect there was nothing to recover from."""
@@ -127,8 +127,8 @@ class Coverage:
         if experiment.fired:
             self._add_fired(experiment, own)
             self._add_recovery(experiment.recovery, own)
-        now = Stage(self._all.runs, len(self._all.locations), len(self._all.classes))
-        before = self._growth[-1] if self._growth else Stage(0, 0, 0)
+        now = CoverageSample(self._all.runs, len(self._all.locations), len(self._all.classes))
+        before = self._growth[-1] if self._growth else CoverageSample(0, 0, 0)
         if (now.locations_fired, now.recovery_classes) != (before.locations_fired, before.recovery_classes):
             self._growth.append(now)
 
@@ -185,7 +185,7 @@ class Coverage:
         )
 
     @property
-    def growth(self) -> tuple[Stage, ...]:
+    def growth(self) -> tuple[CoverageSample, ...]:
         """How it came to that: what each experiment that brought something new led to, and the end."""
         if not self._growth:
             return ()

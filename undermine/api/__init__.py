@@ -24,8 +24,8 @@ from undermine.api.stored import (
     unsuppress,
 )
 from undermine.api.tracing import TraceResult, trace, trace_stored
-from undermine.campaign.experiments import Listener, News
 from undermine.campaign.replaying import ReplayResult
+from undermine.campaign.running import Listener, Notice
 from undermine.exchange.plan_file import read as read_plans
 from undermine.store.campaign_dirs import campaign_dir, open_store
 
@@ -34,7 +34,7 @@ __all__ = [
     "CheckResult",
     "HuntResult",
     "Listener",
-    "News",
+    "Notice",
     "PlanResult",
     "Predicted",
     "ReplayResult",

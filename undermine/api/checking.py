@@ -10,8 +10,8 @@ from undermine import plugins
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
 from undermine.api.opening import build_agents, opened, silent
 from undermine.api.planning import count_reasons
-from undermine.campaign.experiments import Listener
 from undermine.campaign.proving import Proof, Prover
+from undermine.campaign.running import Listener
 from undermine.config.schema import Config
 from undermine.deployments.machine import Ability, abilities
 from undermine.model.baseline import Baseline
@@ -91,8 +91,8 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
         last = campaign.preparing.newest
         proofs: tuple[Proof, ...] = ()
         if prove:
-            folder_of_last = campaign.experiments.folder(last.record.id)
-            prover = Prover(engine, last, folder_of_last, campaign.experiments.checkers, listener)
+            folder_of_last = campaign.plan_runner.folder(last.record.id)
+            prover = Prover(engine, last, folder_of_last, campaign.plan_runner.checkers, listener)
             proofs = prover.prove(folder / "prove")
         return CheckResult(
             abilities=tuple(abilities()),

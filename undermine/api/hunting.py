@@ -10,16 +10,17 @@ from pathlib import Path
 import msgspec
 
 from undermine import plugins
-from undermine.analysis.coverage import Reached, Stage, coverage_of
+from undermine.analysis.coverage import CoverageSample, Reached, coverage_of
 from undermine.api.opening import build_agents, identity, opened, refuse_changes, silent
 from undermine.api.stored import new_logs, remarks, today
-from undermine.campaign.experiments import Listener
 from undermine.campaign.loop import Limits
+from undermine.campaign.running import Listener
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.deployments.isolation import choose
 from undermine.exchange import suppressions
 from undermine.model.finding import Finding
+from undermine.protocols import Strategy
 from undermine.store.campaign_dirs import campaign_dir, new_campaign_dir, open_store, point_latest
 
 
@@ -35,7 +36,7 @@ class HuntResult(msgspec.Struct, frozen=True):
     """By a finding's id: how it was suppressed, if that suppression has ended."""
     new_logs: dict[str, tuple[str, ...]] = {}
     """By a finding's id: log lines that nodes wrote then and in no correct run."""
-    growth: tuple[Stage, ...] = ()
+    growth: tuple[CoverageSample, ...] = ()
     """How coverage grew: an entry for each experiment that reached something new."""
 
     @property
@@ -47,7 +48,7 @@ class HuntResult(msgspec.Struct, frozen=True):
 def hunt(
     config: Config | Path | str,
     *,
-    strategies: Sequence[str] = (),
+    strategies: Sequence[str | Strategy] = (),
     budget_s: float | None = None,
     runs_max: int | None = None,
     seed: int | None = None,
@@ -57,7 +58,10 @@ def hunt(
     params: Mapping[str, str] | None = None,
     listener: Listener = silent,
 ) -> HuntResult:
-    """Run the whole loop under a budget. With `resume`, the latest campaign is continued."""
+    """Run the whole loop under a budget. With `resume`, the latest campaign is continued.
+
+    `strategies`: names, or strategies of a script that no package offers.
+    """
     config = config if isinstance(config, Config) else load(Path(config), params or {})
     begun = time.monotonic()
     chosen = plugins.strategies(config, strategies)
@@ -82,7 +86,7 @@ def hunt(
         point_latest(config, folder)
         campaign.run(limits)
         found = store.findings()
-        coverage = campaign.experiments.coverage or coverage_of(store)
+        coverage = campaign.plan_runner.coverage or coverage_of(store)
         return HuntResult(
             folder=str(folder),
             findings=found,

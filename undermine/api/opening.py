@@ -10,9 +10,10 @@ from typing import Any
 
 import undermine
 from undermine import plugins
+from undermine.api.helpers import helpers
 from undermine.api.stored import today
-from undermine.campaign.experiments import Listener, News
 from undermine.campaign.loop import Campaign
+from undermine.campaign.running import Listener, Notice
 from undermine.config.schema import Config, changes
 from undermine.deployments.isolation import choose
 from undermine.deployments.sweep import sweep
@@ -22,24 +23,24 @@ from undermine.protocols import Strategy
 from undermine.run.agent_files import prepare_agents
 from undermine.run.engine import Engine, open_engine
 from undermine.store.campaign_dirs import open_store
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 _REASONS_MAX = 5
 
 
-def silent(_: News) -> None:
+def silent(_: Notice) -> None:
     """A listener that ignores everything."""
 
 
 def build_agents(config: Config, listener: Listener) -> None:
     """Build the agents that must be built, before the first run; the listener hears how long that may take."""
-    prepare_agents(config, lambda text: listener(News("building", text)))
+    prepare_agents(config, lambda text: listener(Notice("building", text)))
 
 
 @contextlib.contextmanager
 def opened(
     config: Config, folder: Path, strategies: Sequence[Strategy], listener: Listener, *, fresh: bool = False
-) -> Iterator[tuple[Campaign, Store, Engine]]:
+) -> Iterator[tuple[Campaign, CampaignStore, Engine]]:
     """The campaign in a folder, which nobody else may add to meanwhile; `fresh` empties the folder first.
 
     Call `build_agents` before it if nodes will be started.
@@ -48,7 +49,7 @@ def opened(
     with open_store(folder, exclusive=True, fresh=fresh) as store, open_engine(config, folder) as engine:
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
         suppressed = suppressions.matcher(config, today())
-        yield Campaign(engine, store, strategies, checkers, listener, suppressed), store, engine
+        yield Campaign(engine, store, strategies, checkers, listener, suppressed, helpers(config)), store, engine
 
 
 # --- under which conditions it was begun
@@ -67,18 +68,18 @@ def identity(config: Config) -> dict[str, Any]:
     }
 
 
-def has_configuration(store: Store, config: Config) -> bool:
+def has_configuration(store: CampaignStore, config: Config) -> bool:
     """Was this campaign begun with this configuration?"""
     return (store.meta("identity") or {}).get("fingerprint") == config.fingerprint()
 
 
-def changes_since(store: Store, config: Config) -> list[str]:
+def changes_since(store: CampaignStore, config: Config) -> list[str]:
     """The first changes of the configuration since the campaign was begun."""
     before = (store.meta("identity") or {}).get("significant", {})
     return changes(before, config.significant())[:_REASONS_MAX]
 
 
-def refuse_changes(store: Store, config: Config) -> None:
+def refuse_changes(store: CampaignStore, config: Config) -> None:
     """Raise a `UserError` if the campaign was begun under other conditions, or never."""
     old = store.meta("identity")
     if old is None:

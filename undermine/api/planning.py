@@ -10,7 +10,7 @@ import msgspec
 
 from undermine import plugins
 from undermine.api.opening import build_agents, opened, silent
-from undermine.campaign.experiments import Listener
+from undermine.campaign.running import Listener
 from undermine.config.schema import Config
 from undermine.model.plan import Plan
 from undermine.policies.pruning import Explanation, explain

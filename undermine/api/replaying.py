@@ -10,9 +10,9 @@ import msgspec
 
 from undermine import plugins
 from undermine.api.opening import build_agents, changes_since, has_configuration, opened, silent
-from undermine.campaign.experiments import Listener, News
 from undermine.campaign.loop import Campaign
 from undermine.campaign.replaying import Replaying, ReplayResult, Wanted
+from undermine.campaign.running import Listener, Notice
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.deployments.isolation import choose
@@ -22,7 +22,7 @@ from undermine.model.errors import UserError
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
 from undermine.store.campaign_dirs import REPLAYS, campaign_dir, find_finding, open_store
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 
 def replay(
@@ -89,7 +89,7 @@ def replay_bundle(
     with _opened_for_plans(config, None, listener) as (running, store):
         warnings += other_runtimes(manifest, runtimes(running.preparing.newest))
         for text in warnings:
-            listener(News("warning", text))
+            listener(Notice("warning", text))
         replaying = Replaying(running, store, Wanted(times, control, variants), same=False)
         result = replaying.foreign(manifest.finding, manifest.landed)
     return msgspec.structs.replace(result, warnings=tuple(warnings))
@@ -99,7 +99,7 @@ def recheck(config: Config, campaign: str = "", listener: Listener = silent) -> 
     """Judge the stored runs again, after a checker was edited; return how many runs have other verdicts, and all findings."""
     folder = campaign_dir(config, campaign)
     with opened(config, folder, plugins.strategies(config), listener) as (running, store, _):
-        changed = running.experiments.recheck()
+        changed = running.plan_runner.recheck()
         running.findings()
         return changed, store.findings()
 
@@ -124,7 +124,7 @@ def _campaign_with(config: Config, name: str) -> Path | None:
 
 
 @contextlib.contextmanager
-def _opened_for_plans(config: Config, folder: Path | None, listener: Listener) -> Iterator[tuple[Campaign, Store]]:
+def _opened_for_plans(config: Config, folder: Path | None, listener: Listener) -> Iterator[tuple[Campaign, CampaignStore]]:
     """A campaign that has at least one fault-free run; without a folder, a fresh one."""
     hunt = msgspec.structs.replace(config.hunt, baseline_runs=1, benign_runs=0)
     config = msgspec.structs.replace(config, hunt=hunt)

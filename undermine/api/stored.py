@@ -22,7 +22,7 @@ from undermine.exchange.evidence import Seen
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, landings
 from undermine.store.campaign_dirs import CAMPAIGNS, LATEST, SCRATCH, campaign_dir, find_finding, locked, open_store
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_view
 
 
@@ -62,7 +62,7 @@ def findings(config: Config, campaign: str = "") -> tuple[Finding, ...]:
         return suppression_file.mark(store.findings(), suppressed)
 
 
-def new_logs(store: Store, found: Sequence[Finding]) -> dict[str, tuple[str, ...]]:
+def new_logs(store: CampaignStore, found: Sequence[Finding]) -> dict[str, tuple[str, ...]]:
     """By id: what nodes wrote in the run that shows a finding best, and in no correct run."""
     said = {}
     for finding in found:
@@ -117,7 +117,7 @@ def plans(
 ) -> stored_plans.StoredPlans:
     """What is still to run in a campaign, and what was dropped, by which policy, for which other plan. It may be hunted
     meanwhile."""
-    with contextlib.closing(Store(campaign_dir(config, campaign), read_only=True)) as store:
+    with contextlib.closing(CampaignStore(campaign_dir(config, campaign), read_only=True)) as store:
         return stored_plans.read(store, strategies, most, every_dropped=every_dropped)
 
 

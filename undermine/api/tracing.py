@@ -24,7 +24,7 @@ from undermine.analysis.pipeline import analyse
 from undermine.analysis.trace_summary import Summary, summary
 from undermine.api.opening import build_agents
 from undermine.api.trace_warnings import warnings
-from undermine.campaign.experiments import Listener, News
+from undermine.campaign.running import Listener, Notice
 from undermine.checkers.compose import check_all, symptom_of
 from undermine.config.schema import Config
 from undermine.deployments.sweep import sweep
@@ -123,7 +123,7 @@ def record(config: Config, listener: Listener, checkers: Checkers | None = None)
     with open_store(home, exclusive=True, fresh=True), open_engine(config, home) as engine:
         folder = home / "runs" / "000001"
         told: dict[str, Any] = {"run": 1, "strategy": STRATEGY}
-        listener(News("run", "without faults, everything observed", told))
+        listener(Notice("run", "without faults, everything observed", told))
         judges = checkers(config, engine.userland.declared["checkers"]) if checkers else ()
         view = engine.runner.execute(folder, 1, plan, None, Conditions(observe_all=True))
         verdicts = check_all(view, judges, lambda: engine.user_checks(folder)) if checkers else ()
@@ -133,7 +133,7 @@ def record(config: Config, listener: Listener, checkers: Checkers | None = None)
             raise ClusterError(f"the cluster fails without any fault: {record.reason}")
         recorded = Recorded(folder, verdicts)
         told |= {"status": record.status, "symptom": recorded.symptom}
-        listener(News("done", "without faults, everything observed", told))
+        listener(Notice("done", "without faults, everything observed", told))
     return recorded
 
 
@@ -146,11 +146,11 @@ def draw(config: Config, run: Recorded, words: str, listener: Listener, out: Pat
     target = _folder(out or folder)
     view = load_view(RunDir(folder))
     columns = read_columns(RunDir(folder).trace)
-    listener(News("building", f"analysing {count(len(columns), 'event')}"))
+    listener(Notice("building", f"analysing {count(len(columns), 'event')}"))
     traced = analyse(columns)
     told = summary(traced)
     origin_ns = origin_of(view.record, view.history) or (int(columns.t[0]) if len(columns) else 0)
-    listener(News("building", f"drawing {count(len(columns), 'event')}"))
+    listener(Notice("building", f"drawing {count(len(columns), 'event')}"))
     said = warnings(view, columns, told, run.verdicts, config.checkers.disable)
     html = write_file(target / HTML, lambda stream: stream.write(page(view, traced, told, words, said)), "--out")
     fuller = write_file(target / PERFETTO, lambda stream: perfetto.write(stream, view, traced, origin_ns), "--out")

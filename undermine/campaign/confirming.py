@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from undermine.campaign.experiments import Experiments
+from undermine.campaign.running import PlanRunner
 from undermine.checkers.compose import symptom_of
 from undermine.findings.confirm import Attempt, Rerun, next_rerun
 from undermine.findings.group import SuppressionOf, Suspicion, suspicions
@@ -27,7 +27,7 @@ from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.run.agent_files import variable_slots
 from undermine.run.engine import Engine
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 
 class Confirming:
@@ -36,14 +36,14 @@ class Confirming:
     def __init__(
         self,
         engine: Engine,
-        store: Store,
-        experiments: Experiments,
+        store: CampaignStore,
+        plan_runner: PlanRunner,
         suppression_of: SuppressionOf = lambda _: "",
     ) -> None:
         self._engine = engine
         self._config = engine.config
         self._store = store
-        self._experiments = experiments
+        self._plan_runner = plan_runner
         self._suppression_of = suppression_of
 
     def run(self) -> tuple[Finding, ...]:
@@ -64,30 +64,30 @@ class Confirming:
         return found
 
     def _decide(self, symptom: str) -> None:
-        self._experiments.tell("suspect", f"confirming: {symptom}", symptom=symptom)
+        self._plan_runner.tell("suspect", f"confirming: {symptom}", symptom=symptom)
         while (suspicion := self._find(symptom)) and (todo := self._next(suspicion)):
             self._rerun(suspicion, *todo)
         if suspicion:
             kind, text = _outcome(suspicion.finding)
-            self._experiments.tell(kind, f"{text}: {symptom}", symptom=symptom, rate=suspicion.finding.rate)
+            self._plan_runner.tell(kind, f"{text}: {symptom}", symptom=symptom, rate=suspicion.finding.rate)
 
     def _rerun(self, suspicion: Suspicion, attempt: Attempt, kind: Rerun) -> None:
         """Stored as a round of its own before it runs, so that the next one can be decided by how it ended."""
         symptom = suspicion.finding.symptom
         if kind is RoundKind.REALISM and attempt.probe:
-            self._experiments.tell("confirming", f"with a slow device: {symptom}", symptom=symptom, round=kind.value)
+            self._plan_runner.tell("confirming", f"with a slow device: {symptom}", symptom=symptom, round=kind.value)
             self._run(kind, attempt.probe)
             return
         rate = attempt.again if kind is RoundKind.CONFIRM else attempt.control
         number, of = rate.tries + 1, max(self._config.hunt.confirm, rate.tries + 1)
         what = f"{'confirming' if kind is RoundKind.CONFIRM else 'without the fault'} {number}/{of}"
         data = {"symptom": symptom, "round": kind.value, "number": number, "of": of, "hits": rate.hits}
-        self._experiments.tell("confirming", f"{what}: {symptom}", **data)
+        self._plan_runner.tell("confirming", f"{what}: {symptom}", **data)
         self._run(kind, attempt.plan if kind is RoundKind.CONFIRM else attempt.plan.control)
 
     def _run(self, kind: Rerun, plan: Plan) -> None:
         slots = self._store.write_round_of(kind, [msgspec.structs.replace(plan, strategy=kind.value)])
-        self._experiments.run_alone(slots)
+        self._plan_runner.run_alone(slots)
 
     def _next(self, suspicion: Suspicion) -> tuple[Attempt, Rerun] | None:
         if suspicion.normal or suspicion.finding.suppressed:

@@ -3,14 +3,14 @@
 The story of `Campaign.run`:
 
 1. Open the store; a run that was under way when the tool died is `broken`, its plan is still open.
-2. Prepare: fault-free runs, and runs with a fault at rest. If none passes, stop: nothing found later could be believed.
+2. Prepare: fault-free runs and benign runs. If no fault-free run passes, stop: nothing found later could be believed.
 3. Finish the plans that an earlier session stored but did not run.
-4. Take turns by time: the strategy that has had the least proposes from history; every strategy gets one round.
+4. Take turns by time: the strategy that has had the least time proposes from history; every strategy gets one round.
 5. Policies prune; the round is stored *before* it runs.
 6. Run, judge and store each plan. A broken run is tried again, at most twice; so is one that failed or did not fire
    while the machine was too late with everything, and then no other run is under way.
-7. A symptom not seen before is a suspicion, also that of a fault at rest. It is decided on at once, alone and whatever
-   the budget: the same plan again with the long wait, k of n, then the same moments without the fault, 0 of n.
+7. A symptom not seen before is a suspicion, also that of a benign run. It is decided on at once, alone and whatever the
+   budget: the same plan again with the long wait, k of n, then the same moments without the fault, 0 of n.
 8. Group what failed into findings, one for each symptom. Stop when the budget or the number of runs is used up, or
    nothing is proposed.
 """
@@ -27,34 +27,45 @@ import msgspec
 
 from undermine.analysis.possible_faults import possible_faults_at
 from undermine.campaign.confirming import Confirming
-from undermine.campaign.experiments import Experiments, Judged, Listener
+from undermine.campaign.helpers import Helpers
 from undermine.campaign.preparing import Preparing
 from undermine.campaign.proposing import Proposing
-from undermine.campaign.stored_plans import note_untold
+from undermine.campaign.running import JudgedRun, Listener, PlanRunner
+from undermine.campaign.stored_plans import note_counted_only
 from undermine.findings.group import SuppressionOf
 from undermine.model.faults import FaultLimits
 from undermine.model.finding import Finding
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
 from undermine.policies.pruning import Pruned
-from undermine.protocols import Checker, History, PointSeen, PossibleFault, Profile, Remarks, Sources, Strategy, Traced
+from undermine.program import calls_in
+from undermine.protocols import (
+    Checker,
+    History,
+    PointSeen,
+    PossibleFault,
+    Profile,
+    Remarks,
+    Strategy,
+    TargetProgram,
+    Traced,
+)
 from undermine.run.engine import Engine
-from undermine.run.target_sources import target_sources
-from undermine.store.database import Slot, Store
+from undermine.store.database import CampaignStore, Slot
 from undermine.store.rundir import tidy
 
 PossibleFaultsAt = Callable[[Sequence[Point]], tuple[PossibleFault, ...]]
 
 
 _BATCH = 4
-"""How many plans a strategy is asked for at a time, for each run side by side."""
+"""The number of plans that a strategy is asked for at a time, for each job."""
 _ALONE = 16
-"""How many are run at a time where there is no other strategy that waits for its turn: those that run side by side wait for each
-other only at the end."""
+"""The number of plans that are run at a time if no other strategy waits for its turn: jobs wait for each other only at the
+end."""
 
 
 class Reachable(msgspec.Struct, frozen=True):
-    """What the fault-free runs showed, how many they were, and what can be injected there and elsewhere."""
+    """The points of the fault-free runs, the number of these runs, and the faults that are possible there and elsewhere."""
 
     points: tuple[PointSeen, ...]
     runs: int
@@ -64,7 +75,7 @@ class Reachable(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How long one session of a campaign may go on."""
+    """The limits of one session of a campaign."""
 
     budget_s: float
     runs_max: int = 0
@@ -72,7 +83,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Allowance:
-    """What of the limits is left in this session; asked by several threads before each run."""
+    """The time and the runs that are left in this session; asked by several threads before each run."""
 
     def __init__(self, limits: Limits) -> None:
         self._end = time.monotonic() + limits.budget_s
@@ -88,7 +99,7 @@ class Allowance:
         return self._runs_left <= 0
 
     def take(self, *, sure: bool) -> bool:
-        """May a strategy's run begin? One that is `sure` of it may also when the time is over, never above the number."""
+        """May an experiment begin? With `sure` also when the time is over, but never above the number of runs."""
         with self._lock:
             if self.out_of_runs or (self.out_of_time and not sure):
                 return False
@@ -102,22 +113,23 @@ class Campaign:
     def __init__(
         self,
         engine: Engine,
-        store: Store,
+        store: CampaignStore,
         strategies: Sequence[Strategy],
         checkers: Sequence[Checker],
         listener: Listener,
         suppression_of: SuppressionOf = lambda _: "",
+        helpers: Helpers = Helpers(),  # noqa: B008 - frozen
     ) -> None:
-        self.experiments = Experiments(engine, store, checkers, listener)
-        self.preparing = Preparing(engine, store, self.experiments, self.fault_limits)
-        self.confirming = Confirming(engine, store, self.experiments, suppression_of)
+        self.plan_runner = PlanRunner(engine, store, checkers, listener)
+        self.preparing = Preparing(engine, store, self.plan_runner, self.fault_limits, helpers.catch_up)
+        self.confirming = Confirming(engine, store, self.plan_runner, suppression_of)
         self.proposing = Proposing(engine, store)
         self._engine = engine
         self._config = engine.config
         self._store = store
         self._strategies = list(strategies)
-        self.experiments.traced = frozenset(s.name for s in strategies if isinstance(s, Traced) and s.traced)
-        self._sources: Sources | None = None
+        self.plan_runner.traced = frozenset(s.name for s in strategies if isinstance(s, Traced) and s.traced)
+        self._helpers = helpers
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
 
     # --- the loop
@@ -126,8 +138,8 @@ class Campaign:
         allowance = Allowance(limits)
         if interrupted := self._store.interrupted():
             for run in interrupted:
-                tidy(self.experiments.folder(run), keep_data=False)
-            self.experiments.tell("resume", f"{len(interrupted)} interrupted run(s) will be run again")
+                tidy(self.plan_runner.folder(run), keep_data=False)
+            self.plan_runner.tell("resume", f"{len(interrupted)} interrupted run(s) will be run again")
         self.preparing.run()
         self._measure()
         self._finish_open(limits, allowance)
@@ -157,25 +169,25 @@ class Campaign:
         return self._from_fault_free_runs().possible_faults
 
     def _measure(self) -> None:
-        reached = self.experiments.measure().reached
+        reached = self.plan_runner.measure().reached
         if reached.runs:
-            self.experiments.tell("coverage", f"{reached.runs} experiments so far", coverage=reached)
+            self.plan_runner.tell("coverage", f"{reached.runs} experiments so far", coverage=reached)
 
     def _next_strategy(self, exhausted: set[str], *, owed_only: bool) -> Strategy | None:
-        """The one that has had the least time; those without a round come first, and alone once the time is over."""
+        """The strategy that has had the least time. Those without a round come first; once the time is over, only those do."""
         used = self._store.used_s()
         left = [s for s in self._strategies if s.name not in exhausted and not (owed_only and s.name in used)]
         return min(left, key=lambda s: used.get(s.name, -1.0), default=None)
 
     def _next_slots(self, strategy: Strategy, jobs: int) -> list[Slot]:
-        """Plans of it that are stored and not run yet; else what it proposes now, stored before it runs."""
+        """Its stored plans that were not run yet; else its next proposals, stored before they run."""
         most = (_BATCH if len(self._strategies) > 1 else _ALONE) * jobs
         slots = self._store.open_slots(strategy.name, most)
         if not slots:
             slots = self.propose(strategy, _BATCH * jobs)
             if len(slots) > _BATCH * jobs:
                 why = f" ({slots[0].plan.why})" if slots[0].plan.why else ""
-                self.experiments.tell("round", f"{strategy.name}: {len(slots):,} plans to run{why}")
+                self.plan_runner.tell("round", f"{strategy.name}: {len(slots):,} plans to run{why}")
         return slots[:most]
 
     def history_of(self, strategy: Strategy, batch: int) -> History:
@@ -195,22 +207,20 @@ class Campaign:
             possible_faults_at=reachable.possible_faults_at,
             frames=self._store.frames,
             fault_free=self._store.fault_free(),
-            columns=self.experiments.columns,
-            fired_ns=self.experiments.fired_ns,
-            sources=self._where_sources_are,
+            columns=self.plan_runner.columns,
+            fired_ns=self.plan_runner.fired_ns,
+            program=self._program,
             delay_s=self._config.faults.delay_s,
         )
 
-    def _where_sources_are(self) -> Sources:
-        """As the nodes of the newest fault-free run that passed would find them."""
-        if self._sources is None:
-            view = self.preparing.newest
-            executables = {agent.node: agent.executable for agent in view.trace.agents}
-            self._sources = target_sources(self._config, view.record.nodes, executables)
-        return self._sources
+    def _program(self, folders: Sequence[str]) -> TargetProgram:
+        """The target's program, as the nodes of the newest fault-free run that passed would find it."""
+        stacks = (self.plan_runner.columns(run).stacks for run in self._store.fault_free())
+        observed = sorted({call for each in stacks for call in calls_in(each)})
+        return self._helpers.read_program(self.preparing.newest, folders, observed)
 
     def _from_fault_free_runs(self) -> Reachable:
-        """What they showed, and the faults that are possible there; made anew only if there are more of them."""
+        """What they showed, and the faults that are possible there; computed again only if there are more of them."""
         key = (self._store.baselines(), self.fault_limits())
         if self._reachable is None or self._reachable[0] != key:
             points, runs = self._store.baseline_points()
@@ -239,68 +249,68 @@ class Campaign:
         )
 
     def propose(self, strategy: Strategy, batch: int) -> list[Slot]:
-        """The strategy's next plans, pruned and stored; what is dropped is stored with its rule and not proposed again.
+        """The strategy's next plans, pruned and stored. Dropped plans are stored with their rule and not proposed again.
 
-        Before that, plans for those that stood for others and did not fire.
+        Before that, another plan of its class for each representative that did not fire.
         """
         if plans := self.proposing.instead(strategy):
             return self._store.write_round(strategy.name, plans)
         while True:
             proposal = self.ask(strategy, batch)
-            note_untold(self._store, strategy.name, proposal)
+            note_counted_only(self._store, strategy.name, proposal)
             if proposal.kept:
                 return self._store.write_round(strategy.name, proposal.kept, proposal.dropped)
             if not self._store.write_dropped(proposal.dropped):
                 return []
 
     def ask(self, strategy: Strategy, batch: int) -> Pruned:
-        """What the strategy proposes now, pruned; what it has to say is told."""
+        """What the strategy proposes now, pruned; its remarks go to the listener."""
         proposal = self.proposing.ask(strategy, self.history_of(strategy, batch))
         for remark in strategy.remarks() if isinstance(strategy, Remarks) else ():
-            self.experiments.tell("remark", f"{strategy.name}: {remark}", strategy=strategy.name)
+            self.plan_runner.tell("remark", f"{strategy.name}: {remark}", strategy=strategy.name)
         return proposal
 
     # --- runs
 
     def _finish_open(self, limits: Limits, allowance: Allowance) -> None:
-        """What was stored before but not run, in order. Strategies of this session go on with theirs in their turn."""
+        """Run what an earlier session stored, in order. Strategies of this session continue with theirs in their turn."""
         mine = {strategy.name for strategy in self._strategies}
         rounds: dict[int, list[Slot]] = {}
         for slot in self._store.open_slots():
             rounds.setdefault(slot.round_index, []).append(slot)
         for slots in rounds.values():
             if slots[0].kind is not RoundKind.STRATEGY:
-                self.experiments.run_alone(slots)
+                self.plan_runner.run_alone(slots)
             elif slots[0].strategy not in mine:
                 self._run_some(slots, limits, allowance)
 
     def _run_some(self, slots: Sequence[Slot], limits: Limits, allowance: Allowance) -> None:
-        """Run plans of one round, `jobs` at a time, up to the first symptom that is new: that is decided on before more are
-        run. A strategy that never ran is sure of one run."""
+        """Run plans of one round, `jobs` at a time, up to the first new symptom: it is decided on before more plans are run. A
+        strategy that never ran is sure of one run."""
         begun = time.monotonic()
         sure_of_one = not self._store.past_runs(slots[0].strategy)
         decided = {finding.symptom for finding in self._store.findings()}
         suspicious = threading.Event()
 
-        def run(slot: Slot) -> Judged | None:
+        def run(slot: Slot) -> JudgedRun | None:
             sure = sure_of_one and slot is slots[0]
             if suspicious.is_set() or not allowance.take(sure=sure):
                 return None
-            judged = self.experiments.run_slot(slot, alone=limits.jobs == 1)
+            judged = self.plan_runner.run_slot(slot, alone=limits.jobs == 1)
             if judged.symptom and not judged.noisy and judged.symptom not in decided:
                 suspicious.set()
             return judged
 
         results = [run(slot) for slot in slots] if limits.jobs == 1 else self._side_by_side(run, slots, limits.jobs)
-        results = [self.experiments.run_slot(j.slot, after=j.attempt) if j and j.noisy else j for j in results]
+        results = [self.plan_runner.run_slot(j.slot, after=j.attempt) if j and j.noisy else j for j in results]
         self._store.spend(slots[0].round_index, time.monotonic() - begun)
         if any(judged and judged.symptom for judged in results):
             self.confirming.run()
 
     def _side_by_side(
-        self, run: Callable[[Slot], Judged | None], slots: Sequence[Slot], jobs: int
-    ) -> list[Judged | None]:
-        """In threads; if the user interrupts, end the runs that are under way at once."""
+        self, run: Callable[[Slot], JudgedRun | None], slots: Sequence[Slot], jobs: int
+    ) -> list[JudgedRun | None]:
+        """Run in threads; if the user interrupts, end the runs that are under way at once."""
         with ThreadPoolExecutor(jobs) as pool:
             try:
                 return list(pool.map(run, slots))

@@ -1,12 +1,12 @@
-"""What a campaign does before it looks for bugs: it learns what correct runs look like. Never proposes where to hurt.
+"""Learns what correct runs look like, before a campaign looks for bugs. Never proposes where to inject.
 
 The story of `Preparing.run`:
 
 1. Fault-free runs, one at a time, until enough have passed. If none passes, stop and say why: nothing found later could
-   be believed. If only some fail, the workload is flaky: say so, with its rate, and go on.
+   be believed. If only some fail, the workload is flaky: say so, with its rate, and continue.
 2. What the agents can do, and which points can be reached.
-3. Runs with a fault at rest: every run with a fault says "connection refused", and that is no news.
-4. Learn from those that passed. A run that fails with a fault at rest is a suspect like any other.
+3. Benign runs: every run with a fault logs "connection refused", so that is nothing new.
+4. Learn from the runs that passed. A benign run that fails is a suspect like any other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from undermine.analysis.possible_faults import injectable, possible_faults
-from undermine.campaign.experiments import Experiments, Judged
+from undermine.campaign.helpers import CatchUp, no_catch_up
+from undermine.campaign.running import JudgedRun, PlanRunner
 from undermine.checkers.compose import symptom_of
 from undermine.findings.baseline import learn
 from undermine.findings.benign import benign_plans
@@ -29,28 +30,33 @@ from undermine.model.run import RunView, Verdict
 from undermine.model.text import printable
 from undermine.protocols import PastRun
 from undermine.run.engine import Engine
-from undermine.runtimes.table import catch_up
-from undermine.store.database import Slot, Store
+from undermine.store.database import CampaignStore, Slot
 from undermine.store.rundir import load_baseline, save_baseline
 
 META = "baseline"
-"""The name under which the store keeps what was learnt."""
+"""The key under which the store keeps the baseline."""
 
 
 class Preparing:
-    """Fault-free runs and runs with a fault at rest, of one campaign. What is done is not repeated."""
+    """The fault-free and benign runs of one campaign. Runs that are done are not repeated."""
 
     def __init__(
-        self, engine: Engine, store: Store, experiments: Experiments, fault_limits: Callable[[], FaultLimits]
+        self,
+        engine: Engine,
+        store: CampaignStore,
+        plan_runner: PlanRunner,
+        fault_limits: Callable[[], FaultLimits],
+        catch_up: CatchUp = no_catch_up,
     ) -> None:
         self._engine = engine
         self._config = engine.config
         self._store = store
-        self._experiments = experiments
+        self._plan_runner = plan_runner
         self._fault_limits = fault_limits
+        self._catch_up = catch_up
 
-    def run(self) -> list[Judged]:
-        """All of it; gives back the runs with a fault at rest that failed, as suspects."""
+    def run(self) -> list[JudgedRun]:
+        """Do all of it; return the benign runs that failed, as suspects."""
         ran = self.fault_free()
         benign = self._benign_runs()
         if ran or benign or not self._learnt():
@@ -59,12 +65,12 @@ class Preparing:
 
     # --- without a fault
 
-    def fault_free(self) -> list[Judged]:
+    def fault_free(self) -> list[JudgedRun]:
         """Runs without a fault until as many have passed as are wanted; an error if none does."""
         ran = self._until_enough_pass()
         if self._store.meta("capabilities") is None:
             agents = self.newest.trace.agents
-            catch_up(agents)
+            self._catch_up(agents)
             capabilities = {agent.node: agent.capabilities for agent in agents}
             self._store.set_meta("capabilities", capabilities)
             self._warn_of_missing_agents(capabilities)
@@ -74,15 +80,15 @@ class Preparing:
             self._warn_of_silent_checkers()
         return ran
 
-    def _until_enough_pass(self) -> list[Judged]:
-        """Ends too when as many have failed as should pass: that is flaky enough to know the rate."""
+    def _until_enough_pass(self) -> list[JudgedRun]:
+        """Ends too when as many have failed as should pass: then the rate is known well enough."""
         wanted = self._config.hunt.baseline_runs
         passed, failed_as = len(self._passing(RoundKind.BASELINE)), self._failed_as()
         failures = len(failed_as) if passed else 0
         begun_before = self._store.open_slots(kind=RoundKind.BASELINE)
-        ran: list[Judged] = []
+        ran: list[JudgedRun] = []
         while passed < wanted and failures < wanted:
-            judged = self._experiments.run_alone([begun_before.pop() if begun_before else self._fault_free_slot()])[0]
+            judged = self._plan_runner.run_alone([begun_before.pop() if begun_before else self._fault_free_slot()])[0]
             ran.append(judged)
             if complaint := _complaint(judged):
                 failures += 1
@@ -105,7 +111,7 @@ class Preparing:
     @property
     def newest(self) -> RunView:
         """The newest fault-free run that passed."""
-        return self._experiments.view(self._passing(RoundKind.BASELINE)[-1].id)
+        return self._plan_runner.view(self._passing(RoundKind.BASELINE)[-1].id)
 
     def _warn_of_missing_agents(self, capabilities: Mapping[str, tuple[str, ...]]) -> None:
         for role in self._config.roles.values():
@@ -116,7 +122,7 @@ class Preparing:
                 )
 
     def _warn_of_silent_checkers(self) -> None:
-        """One that cannot tell where nothing is wrong will hardly ever find anything."""
+        """A checker that answers `unknown` without a fault will hardly ever find anything."""
         answers: dict[str, list[Verdict]] = {}
         for run in self._passing(RoundKind.BASELINE):
             for verdict in self._store.verdicts(run.id):
@@ -125,10 +131,10 @@ class Preparing:
             if all(verdict.answer == "unknown" for verdict in said):
                 self._warn(f"the checker {checker} cannot tell even without a fault: {printable(said[-1].text)}")
 
-    # --- with a fault at rest
+    # --- benign runs
 
-    def _benign_runs(self) -> list[Judged]:
-        """What an earlier session stored and did not run, then what it did not even store."""
+    def _benign_runs(self) -> list[JudgedRun]:
+        """Run the plans that an earlier session stored, then those that it did not even store."""
         rounds: dict[int, list[Slot]] = {}
         for slot in self._store.open_slots(kind=RoundKind.BENIGN):
             rounds.setdefault(slot.round_index, []).append(slot)
@@ -136,7 +142,7 @@ class Preparing:
         if missing := self._benign_plans()[stored:]:
             slots = self._store.write_round_of(RoundKind.BENIGN, missing)
             rounds[slots[0].round_index] = slots
-        ran = [judged for slots in rounds.values() for judged in self._experiments.run_alone(slots)]
+        ran = [judged for slots in rounds.values() for judged in self._plan_runner.run_alone(slots)]
         for judged in ran:
             self._warn_of_benign(judged)
         return ran
@@ -156,16 +162,16 @@ class Preparing:
             seed=self._config.hunt.seed,
         )
 
-    def _warn_of_benign(self, judged: Judged) -> None:
+    def _warn_of_benign(self, judged: JudgedRun) -> None:
         if judged.symptom:
-            self._warn(f"run {judged.run} failed with a fault at rest ({judged.slot.plan}): {judged.symptom}")
+            self._warn(f"the benign run {judged.run} failed ({judged.slot.plan}): {judged.symptom}")
         elif judged.status != "fired":
             self._warn(f"nothing is learnt from run {judged.run} ({judged.slot.plan}): {judged.reason}")
 
     # --- learning
 
     def learn(self) -> Baseline:
-        """What the runs that passed so far have in common, stored for checkers, reports and later sessions."""
+        """Learn the baseline from the runs that passed so far, and store it for checkers, reports and later sessions."""
         baseline = learn(self._views(RoundKind.BASELINE), self._views(RoundKind.BENIGN), self._failed_as())
         save_baseline(self._store.folder, baseline)
         self._store.set_meta(META, msgspec.to_builtins(baseline))
@@ -175,28 +181,28 @@ class Preparing:
         return self._store.meta(META) is not None and load_baseline(self._store.folder) != Baseline()
 
     def _views(self, kind: RoundKind) -> Iterator[RunView]:
-        """One at a time: all their logs together may be large."""
-        return (self._experiments.view(run.id) for run in self._passing(kind))
+        """The passing runs, one at a time: all their logs together may be large."""
+        return (self._plan_runner.view(run.id) for run in self._passing(kind))
 
     def _passing(self, kind: RoundKind) -> list[PastRun]:
         past = [run for run in self._store.past_runs(kind=kind) if run.status == "fired"]
         return [run for run in past if not _failing(self._store.verdicts(run.id))]
 
     def _failed_as(self) -> list[str]:
-        """The symptoms of the fault-free runs that failed; one that broke says nothing about the workload."""
+        """The symptoms of the fault-free runs that failed; a broken run says nothing about the workload."""
         past = [run for run in self._store.past_runs(kind=RoundKind.BASELINE) if run.status != "broken"]
         return [symptom for run in past if (symptom := symptom_of(self._store.verdicts(run.id)))]
 
     def _warn(self, text: str) -> None:
-        self._experiments.tell("warning", text)
+        self._plan_runner.tell("warning", text)
 
 
 def _failing(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return [verdict for verdict in verdicts if verdict.answer == "fail"]
 
 
-def _complaint(judged: Judged) -> str:
-    """Why a fault-free run is none to learn from, "" if it is one."""
+def _complaint(judged: JudgedRun) -> str:
+    """Why a fault-free run cannot be learnt from; "" if it can."""
     if judged.status == "broken":
         return judged.reason
     failing = _failing(judged.verdicts)

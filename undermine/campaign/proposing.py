@@ -15,17 +15,17 @@ import msgspec
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.policies.library import DEFAULT, parse_policy
+from undermine.policies.plan_view import StoredProfiles, using
 from undermine.policies.pruning import DROPPED_MAX, Policy, Pruned, Refusal, prune
-from undermine.policies.sequences import StoredProfiles, using
 from undermine.protocols import Arranges, Capped, Dropped, HasPolicies, History, PastRun, Strategy
 from undermine.run.engine import Engine
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 
 class Proposing:
     """Asks strategies and policies of one campaign."""
 
-    def __init__(self, engine: Engine, store: Store) -> None:
+    def __init__(self, engine: Engine, store: CampaignStore) -> None:
         self._engine = engine
         self._config = engine.config
         self._store = store

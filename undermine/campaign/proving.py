@@ -19,14 +19,14 @@ from pathlib import Path
 
 import msgspec
 
-from undermine.campaign.experiments import Listener, News
+from undermine.campaign.running import Listener, Notice
 from undermine.checkers.compose import check_all
-from undermine.findings.planting import Plant, plants
+from undermine.findings.planting import plants
 from undermine.model.plan import Plan
 from undermine.model.run import Conditions, RunView, Sabotage, Verdict
 from undermine.protocols import Checker
 from undermine.run.engine import Engine
-from undermine.store.rundir import RunDir, save_record
+from undermine.store.rundir import RunDir, write_altered
 
 PROVE = "prove"
 SABOTAGES: dict[Sabotage, str] = {
@@ -112,30 +112,12 @@ class Prover:
             if not tally.open():
                 break
             used += 1
-            write_plant(plant, self._base_folder, folder)
+            write_altered(RunDir(folder), RunDir(self._base_folder), plant.record, plant.history, plant.logs)
             tally.take(plant.text, False, self._judge(plant.view(self._base), folder))
         self._tell("done", f"{used} altered copies of a passing run", status="fired", symptom="")
 
     def _tell(self, kind: str, text: str, **data: str) -> None:
-        self._listen(News(kind, text, {"run": self._run, "strategy": PROVE, **data}))
-
-
-def write_plant(plant: Plant, base: Path, folder: Path) -> None:
-    """As a run's folder, so that the user's checkers read it like any other; a trace cannot be altered there."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700, parents=True)
-    run, source = RunDir(folder), RunDir(base)
-    save_record(run, plant.record)
-    run.history.write_bytes(b"".join(msgspec.json.encode(op) + b"\n" for op in plant.history))
-    if source.trace.is_dir():
-        run.trace.symlink_to(source.trace.resolve())
-    run.logs.mkdir(mode=0o700)
-    for path in sorted(source.logs.iterdir()) if source.logs.is_dir() else ():
-        if path.is_file() and not path.is_symlink():
-            shutil.copyfile(path, run.logs / path.name)
-    for line in plant.logs:
-        with open(run.log(line.node, line.incarnation, line.source), "a") as out:
-            out.write(line.text + "\n")
+        self._listen(Notice(kind, text, {"run": self._run, "strategy": PROVE, **data}))
 
 
 def _failing(verdicts: Sequence[Verdict]) -> list[str]:

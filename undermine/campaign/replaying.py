@@ -7,15 +7,15 @@ from typing import Literal
 
 import msgspec
 
-from undermine.campaign.experiments import Judged
 from undermine.campaign.loop import Campaign
+from undermine.campaign.running import JudgedRun
 from undermine.checkers.compose import symptom_of
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, Landing, Realism, landings
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Verdict
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 
 class ReplayedRun(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class Wanted(msgspec.Struct, frozen=True):
 class Replaying:
     """Re-runs of plans in one campaign. With `same` the runs say something about its findings, else only to whoever asked."""
 
-    def __init__(self, campaign: Campaign, store: Store, wanted: Wanted, *, same: bool) -> None:
+    def __init__(self, campaign: Campaign, store: CampaignStore, wanted: Wanted, *, same: bool) -> None:
         self._campaign = campaign
         self._store = store
         self._wanted = wanted
@@ -121,20 +121,20 @@ class Replaying:
 
     def _landed_in(self, run: int) -> tuple[Landing, ...]:
         try:
-            return landings(self._campaign.experiments.view(run).record) if run else ()
+            return landings(self._campaign.plan_runner.view(run).record) if run else ()
         except UserError:
             return ()
 
-    def _run(self, kind: RoundKind, plan: Plan) -> list[Judged]:
+    def _run(self, kind: RoundKind, plan: Plan) -> list[JudgedRun]:
         plans = [msgspec.structs.replace(plan, strategy=kind.value)] * self._wanted.times
         slots = self._store.write_round_of(kind, plans)
         try:
-            return self._campaign.experiments.run_alone(slots)
+            return self._campaign.plan_runner.run_alone(slots)
         except BaseException:  # nobody who resumes the campaign has asked for the rest
             self._store.finish_round(slots[0].round_index, 0.0)
             raise
 
-    def _judge(self, judged: Judged, kind: Literal["fault", "control"], expected: Sequence[Landing]) -> ReplayedRun:
+    def _judge(self, judged: JudgedRun, kind: Literal["fault", "control"], expected: Sequence[Landing]) -> ReplayedRun:
         plan, landed = judged.slot.plan, self._landed_in(judged.run)
         symptom = judged.symptom if plan.steps else symptom_of(judged.verdicts)
         if judged.status == "broken":

@@ -1,7 +1,7 @@
-"""What became of all plans of a stored campaign: how many were run, which are still to run, and of those that were dropped by
-which policy and for which other one. Only reads, so it may be asked while somebody hunts.
+"""The plans of a stored campaign: how many were run, which are still to run, and which were dropped by which policy for which
+representative. Only reads, so it may be asked during a hunt.
 
-A policy may drop more than are kept (`DROPPED_MAX`); how many more is noted when that happens.
+A policy may drop more plans than are stored (`DROPPED_MAX`); then the number of the others is noted.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.policies.pruning import THEN, Pruned
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
-_UNTOLD = "untold"
+_COUNTED_ONLY = "untold"
+"""The key of the numbers of dropped plans that are not stored, by strategy and round."""
 _STATUS_WORDS = {"not_fired": ", which did not fire", "exhausted": ", which did not fire", "broken": ", which broke"}
 
 
-class StandsIn(msgspec.Struct, frozen=True):
-    """The plan that stands for a dropped one, and what became of it: "run 17", "still to run"."""
+class Representative(msgspec.Struct, frozen=True):
+    """The plan that is run for a dropped one, and its state: "run 17", "still to run"."""
 
     id: str
     sequence: str = ""
@@ -35,18 +36,18 @@ class DroppedPlan(msgspec.Struct, frozen=True):
     id: str
     sequence: str
     rule: str
-    """The policy that dropped it; if what stood for it was dropped later, by which one, and so on."""
-    instead: StandsIn | None = None
+    """The policy that dropped it; if its representative was dropped later, also the policy that dropped that one, and so on."""
+    instead: Representative | None = None
 
 
 class DroppedBy(msgspec.Struct, frozen=True):
-    """What one policy dropped."""
+    """The plans that one policy dropped."""
 
     policy: str
     count: int
     """All of them."""
     stored: int
-    """Those of which it is known which they were."""
+    """The number of those whose plans are stored."""
     examples: tuple[DroppedPlan, ...]
 
 
@@ -63,7 +64,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 class StoredPlans(msgspec.Struct, frozen=True):
-    """All of a campaign."""
+    """The plans of a campaign, by strategy."""
 
     folder: str
     predicted: tuple[Planned, ...]
@@ -78,7 +79,7 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 class _Kept:
-    """What is looked at of one policy's."""
+    """Dropped plans of one policy: the first rows, and the number of all."""
 
     def __init__(self) -> None:
         self.rows: list[_Row] = []
@@ -88,14 +89,15 @@ class _Kept:
 # --- writing
 
 
-def note_untold(store: Store, strategy: str, pruned: Pruned) -> None:
-    """Remember how many of the dropped are counted only. Asked again before its next round, a strategy drops the same."""
-    told = Counter(_policy(one.rule) for one in pruned.dropped)
-    untold = {policy: more for policy, count in pruned.counts.items() if (more := count - told[policy]) > 0}
-    if untold:
-        noted = store.meta(_UNTOLD, {})
-        noted.setdefault(strategy, {})[str(store.rounds_of(strategy))] = untold
-        store.set_meta(_UNTOLD, noted)
+def note_counted_only(store: CampaignStore, strategy: str, pruned: Pruned) -> None:
+    """Remember how many dropped plans are counted and not stored. A strategy that is asked again before its next round drops
+    the same plans."""
+    stored = Counter(_policy(one.rule) for one in pruned.dropped)
+    counted_only = {policy: more for policy, count in pruned.counts.items() if (more := count - stored[policy]) > 0}
+    if counted_only:
+        noted = store.meta(_COUNTED_ONLY, {})
+        noted.setdefault(strategy, {})[str(store.rounds_of(strategy))] = counted_only
+        store.set_meta(_COUNTED_ONLY, noted)
 
 
 def _policy(rule: str) -> str:
@@ -105,11 +107,11 @@ def _policy(rule: str) -> str:
 # --- reading
 
 
-def read(store: Store, strategies: Sequence[str] = (), most: int = 10, *, every_dropped: bool = False) -> StoredPlans:
-    """Of each strategy, or of those that are named: the first plans to run, and some or all of the stored dropped ones."""
-    # Dropped ones first: what stands for them is stored with them or before them, so it is found whoever hunts meanwhile.
+def read(store: CampaignStore, strategies: Sequence[str] = (), most: int = 10, *, every_dropped: bool = False) -> StoredPlans:
+    """For each strategy, or those that are named: the first plans to run, and some or all of the stored dropped ones."""
+    # Dropped ones first: their representatives are stored with them or before them, so they are found during a hunt, too.
     dropped = _dropped(store, None if every_dropped else most)
-    untold = store.meta(_UNTOLD, {})
+    counted_only = store.meta(_COUNTED_ONLY, {})
     numbers = {
         (kind, name): (run, still)
         for kind, name, run, still in store.planned()
@@ -120,7 +122,7 @@ def read(store: Store, strategies: Sequence[str] = (), most: int = 10, *, every_
     predicted = []
     for (kind, name), (run, still) in numbers.items():
         if not strategies or (name or kind.value) in strategies:
-            rules = _explained(store, name, dropped.get(name, {}), untold.get(name, {}).values())
+            rules = _explained(store, name, dropped.get(name, {}), counted_only.get(name, {}).values())
             plans = tuple(slot.plan for slot in store.open_slots(name, most, kind))
             predicted.append(Planned(name or kind.value, run, still, plans, rules))
     return StoredPlans(str(store.folder), tuple(predicted))
@@ -133,7 +135,7 @@ def _refuse_others(wanted: Iterable[str], names: Sequence[str]) -> None:
             raise UserError(f"the strategy {name!r} has proposed nothing in this campaign; those that have: {there}")
 
 
-def _dropped(store: Store, most: int | None) -> dict[str, dict[str, _Kept]]:
+def _dropped(store: CampaignStore, most: int | None) -> dict[str, dict[str, _Kept]]:
     """By strategy and policy, in the order in which they dropped something."""
     found: dict[str, dict[str, _Kept]] = {}
     for strategy, rule, instead, text in store.dropped():
@@ -145,10 +147,10 @@ def _dropped(store: Store, most: int | None) -> dict[str, dict[str, _Kept]]:
 
 
 def _explained(
-    store: Store, strategy: str, dropped: dict[str, _Kept], untold: Iterable[dict[str, int]]
+    store: CampaignStore, strategy: str, dropped: dict[str, _Kept], counted_only: Iterable[dict[str, int]]
 ) -> tuple[DroppedBy, ...]:
     more: Counter[str] = Counter()
-    for counts in untold:
+    for counts in counted_only:
         more.update(counts)
     wanted = {row.instead for kept in dropped.values() for row in kept.rows if row.instead}
     chains = _Chains(store, strategy, wanted)
@@ -159,16 +161,16 @@ def _explained(
 
 
 class _Chains:
-    """From a dropped plan to the one that is run for it: what stood for it may have been dropped in turn."""
+    """From a dropped plan to its representative, which may have been dropped in turn."""
 
-    def __init__(self, store: Store, strategy: str, ids: set[str]) -> None:
-        self._placed: dict[str, StandsIn] = {}
+    def __init__(self, store: CampaignStore, strategy: str, ids: set[str]) -> None:
+        self._placed: dict[str, Representative] = {}
         self._fallen: dict[str, tuple[str, str]] = {}
         asked: set[str] = set()
         while ids:
             placed = store.plans_placed(ids)
             self._placed |= {
-                name: StandsIn(name, str(plan), _state(run, status)) for name, (plan, run, status) in placed.items()
+                name: Representative(name, str(plan), _state(run, status)) for name, (plan, run, status) in placed.items()
             }
             self._fallen |= store.dropped_for(strategy, ids - placed.keys())
             asked |= ids
@@ -180,7 +182,7 @@ class _Chains:
             seen.add(instead)
             rule, instead = self._fallen[instead]
             rules.append(rule)
-        unknown = StandsIn(instead, state="dropped too, and not kept") if instead and instead not in seen else None
+        unknown = Representative(instead, state="dropped too, and not kept") if instead and instead not in seen else None
         stands = self._placed.get(instead, unknown)
         return DroppedPlan(row.plan.id, str(row.plan), THEN.join(rules), stands)
 

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from undermine import api
-from undermine.campaign.experiments import Listener
+from undermine.campaign.running import Listener
 from undermine.cli.progress import progress
 from undermine.config.load import load
 from undermine.config.schema import FILE_NAME, Config, parse_duration

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from undermine.analysis.coverage import Reached
-from undermine.campaign.experiments import Listener, News
+from undermine.campaign.running import Listener, Notice
 from undermine.cli.console import console, printable
 from undermine.cli.coverage import coverage_words, growth_words
 
@@ -58,7 +58,7 @@ def progress(title: str, budget_s: float = 0.0) -> Iterator[Listener]:
         yield board.take
 
 
-def _print_line(out: Console, board: Board, news: News) -> None:
+def _print_line(out: Console, board: Board, news: Notice) -> None:
     before = board.coverage
     board.take(news)
     text = news.text
@@ -95,7 +95,7 @@ class Board:
     def elapsed_s(self) -> float:
         return time.monotonic() - self._begun
 
-    def take(self, news: News) -> None:
+    def take(self, news: Notice) -> None:
         run = news.data.get("run", 0)
         reached = news.data.get("coverage", self.coverage)
         if reached.runs >= self.coverage.runs:  # parallel runs may report out of order

@@ -25,7 +25,7 @@ class Baseline(msgspec.Struct, frozen=True):
     settle_s: float = 0.0
     """Seconds of the longest settling without a fault."""
     recovery_s: float = 0.0
-    """Seconds of the longest settling after a fault at rest. It shows how slow the target's own timers are."""
+    """Seconds of the longest settling of a benign run. It shows how slow the target's own timers are."""
 
     @property
     def flaky(self) -> str:

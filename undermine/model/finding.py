@@ -18,7 +18,7 @@ Landing = tuple[int, Point]
 
 
 class JudgedRun(msgspec.Struct, frozen=True):
-    """The status and symptom of a run, and where its steps fired."""
+    """How a run ended, and where its steps fired."""
 
     run: int
     strategy: str

@@ -232,6 +232,8 @@ class RunRecord(msgspec.Struct, frozen=True):
     conditions: Conditions = Conditions()
     slow_ops: tuple[SlowOp, ...] = ()
     """The operations below which a device was slow."""
+    port_taken: bool = False
+    """A node could not start, since another process had its port."""
 
 
 def as_if(record: RunRecord, faults: Sequence[tuple[Fault, Event]]) -> RunRecord:

@@ -1,7 +1,7 @@
-"""The policies that are shipped: short functions over sequences, each with the figure or section that it comes from.
+"""The policies that are shipped: short functions over plans, each with the figure or section that it comes from.
 
 `parse_policy("crash_before_writes")` or `parse_policy("only_in(setup)")` makes one of what a configuration says. They are written
-as a user's own would be (docs/policies.md): with the functions of `sequences` only.
+as a user's own would be (docs/policies.md): with the functions of `plan_view` only.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from undermine.model.errors import UserError
 from undermine.model.faults import FAILURES, FAULT_KINDS
 from undermine.model.injected import is_function
 from undermine.model.point import KEYS
-from undermine.policies.pruning import Policy, cluster_policy, filter_policy
-from undermine.policies.sequences import (
-    Sequence,
-    Task,
+from undermine.policies.plan_view import (
+    PlanView,
+    StepView,
     abstract_out,
     crashed,
     explored,
@@ -30,6 +29,7 @@ from undermine.policies.sequences import (
     recovery_functions,
     recovery_path,
 )
+from undermine.policies.pruning import Policy, cluster_policy, filter_policy
 
 DEFAULT = (
     "fault_types(crash, reboot, disk, net, corruption, drop, partition)",
@@ -73,16 +73,16 @@ def _ship(name: str, make: Callable[..., Policy], origin: str, documented: Calla
     SHIPPED[name] = Shipped(name, make, origin, summary)
 
 
-def _filter(origin: str) -> Callable[[Callable[[Sequence], bool]], Callable[[Sequence], bool]]:
-    def declare(function: Callable[[Sequence], bool]) -> Callable[[Sequence], bool]:
+def _filter(origin: str) -> Callable[[Callable[[PlanView], bool]], Callable[[PlanView], bool]]:
+    def declare(function: Callable[[PlanView], bool]) -> Callable[[PlanView], bool]:
         _ship(function.__name__, lambda: filter_policy(function), origin, function)
         return function
 
     return declare
 
 
-def _cluster(origin: str) -> Callable[[Callable[[Sequence], Hashable]], Callable[[Sequence], Hashable]]:
-    def declare(function: Callable[[Sequence], Hashable]) -> Callable[[Sequence], Hashable]:
+def _cluster(origin: str) -> Callable[[Callable[[PlanView], Hashable]], Callable[[PlanView], Hashable]]:
+    def declare(function: Callable[[PlanView], Hashable]) -> Callable[[PlanView], Hashable]:
         _ship(function.__name__, lambda: cluster_policy(function), origin, function)
         return function
 
@@ -105,11 +105,11 @@ def only_in(function: str, *failures: str) -> Policy:
     """Only crashes, or only these failures, and all of them while this function is being executed."""
     wanted = _failures(failures) or _CRASHES
 
-    def inside(task: Task) -> bool:
-        return any(is_function(frame, function) for frame in task.frames)
+    def inside(step: StepView) -> bool:
+        return any(is_function(frame, function) for frame in step.frames)
 
-    def only(fs: Sequence) -> bool:
-        return all(task["failure"] in wanted and inside(task) for task in fs)
+    def only(fs: PlanView) -> bool:
+        return all(step["failure"] in wanted and inside(step) for step in fs)
 
     return filter_policy(only, _name("only_in", function, *failures))
 
@@ -121,8 +121,8 @@ def fault_types(*failures: str) -> Policy:
     if not wanted:
         raise UserError("it needs at least one failure")
 
-    def only(fs: Sequence) -> bool:
-        return all(task["failure"] in wanted for task in fs)
+    def only(fs: PlanView) -> bool:
+        return all(step["failure"] in wanted for step in fs)
 
     return filter_policy(only, _name("fault_types", *failures))
 
@@ -131,7 +131,7 @@ def fault_types(*failures: str) -> Policy:
 
 
 @_cluster("Figure 7")
-def any_nodes(fs: Sequence) -> Hashable:
+def any_nodes(fs: PlanView) -> Hashable:
     """The same failures with the same contexts are one class, whichever nodes they occur in."""
     return abstract_out(fs, "node")
 
@@ -143,57 +143,57 @@ def any_k_nodes(k: int) -> Policy:
         raise UserError("k must be at least 1")
     name = _name("any_k_nodes", k)
 
-    def few(fs: Sequence) -> bool:
-        return len({node for task in fs for node in task.nodes}) <= k
+    def few(fs: PlanView) -> bool:
+        return len({node for step in fs for node in step.nodes}) <= k
 
     return msgspec.structs.replace(filter_policy(few, name), then=(cluster_policy(_renamed, name),))
 
 
-def _renamed(fs: Sequence) -> Hashable:
-    """The sequence with its nodes numbered in the order in which it names them."""
+def _renamed(fs: PlanView) -> Hashable:
+    """The plan with its nodes numbered in the order in which it names them."""
     return tuple(_numbered(fs))
 
 
-def _numbered(fs: Sequence, *left_out: str) -> Iterator[Hashable]:
-    """Each task without these keys, and with numbers for nodes."""
+def _numbered(fs: PlanView, *left_out: str) -> Iterator[Hashable]:
+    """Each step without these keys, and with numbers for nodes."""
     numbers: dict[str, int] = {}
 
     def number(node: str) -> int:
         return numbers.setdefault(node, len(numbers)) if node else -1
 
-    for task in fs:
-        peer = task.point.peer or (task["receiver"] if task["io_target"] == "client" else "")
-        target = task["target"].removesuffix(peer) if peer else task["target"]
-        nodes = tuple(number(node) for node in (task["node"], peer, *task.nodes))
-        yield abstract_out(task, "node", "target", "fault", *left_out), target, nodes, _without_nodes(task)
+    for step in fs:
+        peer = step.point.peer or (step["receiver"] if step["io_target"] == "client" else "")
+        target = step["target"].removesuffix(peer) if peer else step["target"]
+        nodes = tuple(number(node) for node in (step["node"], peer, *step.nodes))
+        yield abstract_out(step, "node", "target", "fault", *left_out), target, nodes, _without_nodes(step)
 
 
-def _without_nodes(task: Task) -> Hashable:
-    fields = {"nodes", "others"} & set(task.fault.__struct_fields__)
-    return msgspec.structs.replace(task.fault, **dict.fromkeys(fields, ())) if fields else task.fault
+def _without_nodes(step: StepView) -> Hashable:
+    fields = {"nodes", "others"} & set(step.fault.__struct_fields__)
+    return msgspec.structs.replace(step.fault, **dict.fromkeys(fields, ())) if fields else step.fault
 
 
 # --- coverage of the code
 
 
 @_filter("Figure 8")
-def new_location(fs: Sequence) -> bool:
+def new_location(fs: PlanView) -> bool:
     """The last failure is at a source location where no earlier experiment has injected one."""
     return not explored(fs.last, "loc")
 
 
 @_cluster("Figure 9")
-def same_location(fs: Sequence) -> Hashable:
+def same_location(fs: PlanView) -> Hashable:
     """Sequences whose last failures are at the same source location are one class."""
     return str(fs.last["loc"])
 
 
 @_cluster("Figures 7 and 9 together")
-def same_place(fs: Sequence) -> Hashable:
+def same_place(fs: PlanView) -> Hashable:
     """Sequences whose last failures are the same at the same place are one class, on whichever node of a role.
 
     Of what led to a later failure only the functions count that recovery alone goes through: where all I/O goes through a few
-    functions, source locations say little. Nodes that earlier failures of the sequence named are told apart.
+    functions, source locations say little. Nodes that earlier failures of the plan named are told apart.
     """
     *before, last = _numbered(fs, "stack") if fs.prefix else _numbered(fs)
     return last, recovery_functions(fs.prefix).intersection(fs.last.frames) if before else ()
@@ -203,40 +203,40 @@ def same_place(fs: Sequence) -> Hashable:
 
 
 @_filter("Section 2.2")
-def in_recovery(fs: Sequence) -> bool:
+def in_recovery(fs: PlanView) -> bool:
     """Every failure but the first is at a point that is met only in the recovery from those before it."""
-    return all(task.point in recovery_path(task.prefix) for task in fs if task.prefix)
+    return all(step.point in recovery_path(step.prefix) for step in fs if step.prefix)
 
 
-def _recovery(fs: Sequence, *keys: str) -> Hashable:
-    """What recovery from the sequence does, in these terms. One that was never run is like no other."""
+def _recovery(fs: PlanView, *keys: str) -> Hashable:
+    """What recovery from the plan does, in these terms. One that was never run is like no other."""
     return recovery_path(fs, *keys) if known(fs) else fs
 
 
 @_cluster("Figures 10, 11 and 13")
-def recovery_by_location(fs: Sequence) -> Hashable:
+def recovery_by_location(fs: PlanView) -> Hashable:
     """The same last failure, in recoveries that run through the same source locations, is one class."""
     return _recovery(fs.prefix, "loc"), fs.last
 
 
 @_cluster("Figures 7, 10 and 13 together")
-def recovery_by_function(fs: Sequence) -> Hashable:
+def recovery_by_function(fs: PlanView) -> Hashable:
     """The same last failure, on whichever node of a role, in recoveries that go through the same functions, is one class.
 
-    Nodes that earlier failures of the sequence named are told apart: a second failure of the same node is another class.
+    Nodes that earlier failures of the plan named are told apart: a second failure of the same node is another class.
     """
     *_, last = _numbered(fs)
     return recovery_functions(fs.prefix) if known(fs.prefix) else fs.prefix, last
 
 
 @_cluster("Figure 13, Section 4.4.2")
-def recovery_by_location_and_node(fs: Sequence) -> Hashable:
+def recovery_by_location_and_node(fs: PlanView) -> Hashable:
     """The same last failure, in recoveries that run through the same source locations of the same nodes, is one class."""
     return _recovery(fs.prefix, "loc", "node"), fs.last
 
 
 @_cluster("Figure 5, Section 4.4.2")
-def recovery_by_everything(fs: Sequence) -> Hashable:
+def recovery_by_everything(fs: PlanView) -> Hashable:
     """The same last failure, in recoveries that are the same in every respect, is one class."""
     return _recovery(fs.prefix, *KEYS), fs.last
 
@@ -245,27 +245,27 @@ def recovery_by_everything(fs: Sequence) -> Hashable:
 
 
 @_filter("Figure 14")
-def crash_before_writes(fs: Sequence) -> bool:
+def crash_before_writes(fs: PlanView) -> bool:
     """Crashes only before writes: until then nobody else knows what a node has done.
 
     At clients' operations nothing is dropped: what nodes do there is not seen.
     """
     return all(
-        task["io_target"] == "client" or (task["io_type"] == "write" and task["place"] == "before")
-        for task in fs
-        if task["failure"] in _CRASHES
+        step["io_target"] == "client" or (step["io_type"] == "write" and step["place"] == "before")
+        for step in fs
+        if step["failure"] in _CRASHES
     )
 
 
 @_filter("Figure 16")
-def no_crash_towards_the_dead(fs: Sequence) -> bool:
+def no_crash_towards_the_dead(fs: PlanView) -> bool:
     """No crash of a node before it sends to one that is dead already: nobody would notice the difference."""
     return not any(
-        task["failure"] in _CRASHES
-        and task["io_type"] == "write"
-        and task.nodes == (task["node"],)
-        and crashed(task.prefix, task["receiver"])
-        for task in fs
+        step["failure"] in _CRASHES
+        and step["io_type"] == "write"
+        and step.nodes == (step["node"],)
+        and crashed(step.prefix, step["receiver"])
+        for step in fs
     )
 
 
@@ -277,19 +277,19 @@ def first_reads_only(*failures: str) -> Policy:
     """
     wanted = _failures(failures, _FIRST_READS) or _FIRST_READS
 
-    def first(fs: Sequence) -> bool:
-        return not any(_goes_on(task, wanted) or ("net" in wanted and _with_the_dead(task)) for task in fs)
+    def first(fs: PlanView) -> bool:
+        return not any(_goes_on(step, wanted) or ("net" in wanted and _with_the_dead(step)) for step in fs)
 
     return filter_policy(first, _name("first_reads_only", *failures))
 
 
-def _goes_on(task: Task, failures: tuple[str, ...]) -> bool:
-    return task["failure"] in failures and task["io_type"] == "read" and not first_read(task)
+def _goes_on(step: StepView, failures: tuple[str, ...]) -> bool:
+    return step["failure"] in failures and step["io_type"] == "read" and not first_read(step)
 
 
-def _with_the_dead(task: Task) -> bool:
-    dead = task.prefix
-    return task["failure"] in ("net", "drop") and any(crashed(dead, task[end]) for end in ("sender", "receiver"))
+def _with_the_dead(step: StepView) -> bool:
+    dead = step.prefix
+    return step["failure"] in ("net", "drop") and any(crashed(dead, step[end]) for end in ("sender", "receiver"))
 
 
 # --- what is likely
@@ -306,15 +306,15 @@ class FailureModel(msgspec.Struct, frozen=True):
     """That anything else fails: a disk, a message, …"""
     groups: tuple[tuple[str, ...], ...] = ()
 
-    def probability(self, fs: Sequence) -> float:
+    def probability(self, fs: PlanView) -> float:
         """That all of this happens in one run."""
         chance = 1.0
         failed: set[str] = set()
-        for task in fs:
-            if task["failure"] not in _WHOLE_NODE:
+        for step in fs:
+            if step["failure"] not in _WHOLE_NODE:
                 chance *= self.other
                 continue
-            for node in task.nodes:
+            for node in step.nodes:
                 chance *= self._of_node(node, failed)
                 failed.add(node)
         return chance
@@ -335,7 +335,7 @@ def likely(
             raise UserError(f"{name} must be a probability from 0 to 1")
     model = FailureModel(node, rack, other, tuple((groups or {}).values()))
 
-    def probable(fs: Sequence) -> bool:
+    def probable(fs: PlanView) -> bool:
         return model.probability(fs) > threshold
 
     return filter_policy(probable, _name("likely", f"{threshold:g}"))
@@ -346,8 +346,8 @@ def same_rack(*names: str, groups: Groups | None = None) -> Policy:
     """All failures hit nodes of one group; of one of these, if groups are named."""
     racks = _racks(names, groups or {})
 
-    def within(fs: Sequence) -> bool:
-        hit = {node for task in fs for node in task.nodes}
+    def within(fs: PlanView) -> bool:
+        hit = {node for step in fs for node in step.nodes}
         return any(hit <= rack for rack in racks)
 
     return filter_policy(within, _name("same_rack", *names))
@@ -358,8 +358,8 @@ def whole_racks(*names: str, groups: Groups | None = None) -> Policy:
     """Every failure hits all nodes of a group at once; of one of these, if groups are named."""
     racks = _racks(names, groups or {})
 
-    def whole(fs: Sequence) -> bool:
-        return all(set(task.nodes) in racks for task in fs)
+    def whole(fs: PlanView) -> bool:
+        return all(set(step.nodes) in racks for step in fs)
 
     return filter_policy(whole, _name("whole_racks", *names))
 
@@ -385,10 +385,6 @@ def parse_policy(text: str, groups: Groups | None = None) -> Policy:
         return shipped.make(*given, **named)
     except UserError as error:
         raise UserError(f'the policy "{text:.80}" cannot be used: {error}; it is written {shipped.usage}') from None
-
-
-def default_policies() -> tuple[Policy, ...]:
-    return tuple(parse_policy(text) for text in DEFAULT)
 
 
 def _parameters(make: Callable[..., Policy]) -> list[inspect.Parameter]:

@@ -1,7 +1,7 @@
 """Which of the proposed plans are worth running. Says for each one that is dropped which rule dropped it.
 
-Policies are applied in the order in which they are given, each to what the one before has left. A *filter* refuses sequences
-one by one. A *cluster* puts sequences into classes and keeps one of each: it is either a function of one sequence, its *key*
+Policies are applied in the order in which they are given, each to what the one before has left. A *filter* refuses plans
+one by one. A *cluster* puts plans into classes and keeps one of each: it is either a function of one plan, its *key*
 (equal keys, same class), or of two, which says whether they belong together. Sequences of different lengths are never in one
 class. Plans may come from a generator: of those that a filter refuses nothing is kept, of a class one member.
 """
@@ -11,8 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
-from collections.abc import Sequence as Listed
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -20,14 +19,14 @@ import msgspec
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.model.text import printable
-from undermine.policies.sequences import Sequence, sequence_of
+from undermine.policies.plan_view import PlanView, plan_view
 from undermine.protocols import Dropped
 
 DROPPED_MAX = 10_000
 """How many of the dropped are told for each policy; all of them are counted."""
 _TEXT_MAX = 600
 THEN = ", then "
-"""Between the policy that dropped a sequence for another one and the policy that dropped that one."""
+"""Between the policy that dropped a plan for another one and the policy that dropped that one."""
 
 
 class Refusal(NamedTuple):
@@ -37,12 +36,12 @@ class Refusal(NamedTuple):
     instead: str = ""
 
 
-UserFilters = Callable[[Listed[Plan]], Listed[str | Refusal]]
+UserFilters = Callable[[Sequence[Plan]], Sequence[str | Refusal]]
 """For each plan the name of the user's policy that drops it, or ""; or a `Refusal`."""
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """A function over sequences and what its answer means; `then` are those that always go with it, after it."""
+    """A function over plans and what its answer means; `then` are those that always go with it, after it."""
 
     name: str
     kind: Literal["filter", "cluster", "key"]
@@ -63,7 +62,7 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A sequence that was dropped, and the one that stands for it ("" if none does)."""
+    """A plan that was dropped, and the one that stands for it ("" if none does)."""
 
     sequence: str
     instead: str = ""
@@ -78,12 +77,12 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def filter_policy(function: Callable[..., Any], name: str = "") -> Policy:
-    """A function from a sequence to "is it worth running?"."""
+    """A function from a plan to "is it worth running?"."""
     return Policy(name or function.__name__, "filter", function)
 
 
 def cluster_policy(function: Callable[..., Any], name: str = "") -> Policy:
-    """A function of one sequence (its key) or of two ("are they alike?")."""
+    """A function of one plan (its key) or of two ("are they alike?")."""
     name = name or function.__name__
     return Policy(name, "key" if _arity(function, name) == 1 else "cluster", function)
 
@@ -93,7 +92,7 @@ def _arity(function: Callable[..., Any], name: str) -> int:
     needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(needed) not in (1, 2):
         raise UserError(
-            f"the cluster policy {name} takes {len(needed)} sequences; let it take one and answer with its class, "
+            f"the cluster policy {name} takes {len(needed)} plans; let it take one and answer with its class, "
             "or two and answer whether they are alike"
         )
     return len(needed)
@@ -117,15 +116,15 @@ def compose(
     """
     in_order = tuple(_flat(policies))
     tally = _Tally([policy.name for policy in in_order], dropped_max)
-    stream: Iterator[Sequence] = (sequence_of(plan) for plan in plans)
-    before: dict[int, list[Sequence]] = {}
+    stream: Iterator[PlanView] = (plan_view(plan) for plan in plans)
+    before: dict[int, list[PlanView]] = {}
     for plan in earlier:
-        before.setdefault(len(plan.steps), []).append(sequence_of(plan))
+        before.setdefault(len(plan.steps), []).append(plan_view(plan))
     rank = _Rank(seed, taken)
     for policy in in_order:
         one_by_one = policy.kind == "filter"
         stream = _filtered(policy, stream, tally) if one_by_one else _clustered(policy, stream, tally, rank, before)
-    return tally.pruned(tuple(sequence.plan for sequence in stream))
+    return tally.pruned(tuple(view.plan for view in stream))
 
 
 def _flat(policies: Iterable[Policy]) -> Iterator[Policy]:
@@ -134,12 +133,12 @@ def _flat(policies: Iterable[Policy]) -> Iterator[Policy]:
         yield from _flat(policy.then)
 
 
-def _filtered(policy: Policy, stream: Iterator[Sequence], tally: _Tally) -> Iterator[Sequence]:
-    for sequence in stream:
-        if _yes(policy, sequence):
-            yield sequence
+def _filtered(policy: Policy, stream: Iterator[PlanView], tally: _Tally) -> Iterator[PlanView]:
+    for view in stream:
+        if _yes(policy, view):
+            yield view
         else:
-            tally.drop(policy.name, sequence.plan)
+            tally.drop(policy.name, view.plan)
 
 
 class _Class:
@@ -147,14 +146,14 @@ class _Class:
 
     __slots__ = ("fixed", "member", "position", "rank", "sample")
 
-    def __init__(self, member: Sequence, position: int, *, fixed: bool) -> None:
+    def __init__(self, member: PlanView, position: int, *, fixed: bool) -> None:
         self.member = member
         self.sample = member
         self.position = position
         self.fixed = fixed
         self.rank: bytes = b""
 
-    def add(self, member: Sequence, rank: _Rank) -> Sequence:
+    def add(self, member: PlanView, rank: _Rank) -> PlanView:
         """Take a member in; the answer is the one that does not stand for the class."""
         if self.fixed:
             return member
@@ -183,36 +182,36 @@ def draw(seed: int, plan: Plan) -> bytes:
 
 
 def _clustered(
-    policy: Policy, stream: Iterator[Sequence], tally: _Tally, rank: _Rank, earlier: Mapping[int, Iterable[Sequence]]
-) -> Iterator[Sequence]:
+    policy: Policy, stream: Iterator[PlanView], tally: _Tally, rank: _Rank, earlier: Mapping[int, Iterable[PlanView]]
+) -> Iterator[PlanView]:
     find = _by_key(policy) if policy.kind == "key" else _by_pairs(policy)
     classes: list[_Class] = []
     lengths: set[int] = set()
-    for position, sequence in enumerate(stream):
-        if len(sequence) not in lengths:  # those of other lengths are in no class with it
-            lengths.add(len(sequence))
-            for known in earlier.get(len(sequence), ()):
+    for position, view in enumerate(stream):
+        if len(view) not in lengths:  # those of other lengths are in no class with it
+            lengths.add(len(view))
+            for known in earlier.get(len(view), ()):
                 find(known, lambda member: _Class(member, -1, fixed=True))
-        made = _Class(sequence, position, fixed=False)
-        found = find(sequence, lambda _, made=made: made)  # type: ignore[misc]
+        made = _Class(view, position, fixed=False)
+        found = find(view, lambda _, made=made: made)  # type: ignore[misc]
         if found is made:
             classes.append(made)
         else:
-            tally.drop(policy.name, found.add(sequence, rank).plan, found)
+            tally.drop(policy.name, found.add(view, rank).plan, found)
     for kept in sorted(classes, key=lambda one: one.position):
         tally.stands(kept.member.plan)
         yield kept.member
 
 
-Find = Callable[[Sequence, Callable[[Sequence], _Class]], _Class]
-"""The class of a sequence; a new one if there is none yet."""
+Find = Callable[[PlanView, Callable[[PlanView], _Class]], _Class]
+"""The class of a plan; a new one if there is none yet."""
 
 
 def _by_key(policy: Policy) -> Find:
     classes: dict[tuple[int, Hashable], _Class] = {}
 
-    def find(sequence: Sequence, new: Callable[[Sequence], _Class]) -> _Class:
-        key = (len(sequence), _ask(policy, sequence))
+    def find(view: PlanView, new: Callable[[PlanView], _Class]) -> _Class:
+        key = (len(view), _ask(policy, view))
         try:
             found = classes.get(key)
         except TypeError:
@@ -221,7 +220,7 @@ def _by_key(policy: Policy) -> Find:
                 "let it answer with a text, a number, a tuple or a frozenset"
             ) from None
         if found is None:
-            found = classes[key] = new(sequence)
+            found = classes[key] = new(view)
         return found
 
     return find
@@ -231,33 +230,33 @@ def _by_pairs(policy: Policy) -> Find:
     """Compared with one member of each class only: the function must be an equivalence, as "has the same …" is."""
     classes: dict[int, list[_Class]] = {}
 
-    def find(sequence: Sequence, new: Callable[[Sequence], _Class]) -> _Class:
-        alike = classes.setdefault(len(sequence), [])
+    def find(view: PlanView, new: Callable[[PlanView], _Class]) -> _Class:
+        alike = classes.setdefault(len(view), [])
         for found in alike:
-            if _yes(policy, found.sample, sequence):
+            if _yes(policy, found.sample, view):
                 return found
-        alike.append(new(sequence))
+        alike.append(new(view))
         return alike[-1]
 
     return find
 
 
-def _yes(policy: Policy, *sequences: Sequence) -> bool:
-    return bool(_ask(policy, *sequences))
+def _yes(policy: Policy, *views: PlanView) -> bool:
+    return bool(_ask(policy, *views))
 
 
-def _ask(policy: Policy, *sequences: Sequence) -> Any:
+def _ask(policy: Policy, *views: PlanView) -> Any:
     """The policy's answer; one that raises, or forgets to answer, is told by name."""
     try:
-        answer = policy.function(*sequences)
+        answer = policy.function(*views)
     except UserError:
         raise
     except Exception as error:
         said = error.args[0] if isinstance(error, KeyError) and error.args else error
         what = f"raised {type(error).__name__}: {said} (line {_line(error)})"
-        raise UserError(_complaint(policy, what, sequences)) from error
+        raise UserError(_complaint(policy, what, views)) from error
     if answer is None:
-        raise UserError(_complaint(policy, "answered nothing", sequences))
+        raise UserError(_complaint(policy, "answered nothing", views))
     return answer
 
 
@@ -268,8 +267,8 @@ def _line(error: Exception) -> int:
     return line
 
 
-def _complaint(policy: Policy, what: str, sequences: tuple[Sequence, ...]) -> str:
-    about = " and ".join(f'"{sequence}"' for sequence in sequences)
+def _complaint(policy: Policy, what: str, views: tuple[PlanView, ...]) -> str:
+    about = " and ".join(f'"{view}"' for view in views)
     return printable(f"the policy {policy.name} {what} for {about}", _TEXT_MAX) + "; mend it"
 
 

@@ -24,7 +24,7 @@ from undermine.report.drawing.scene import origin_of
 from undermine.report.drawing.spacetime import diagram
 from undermine.report.stacks import ProcessRow, process_rows
 from undermine.report.text import Tail, clean_lines, clip, count, held, tail_of, tail_of_text
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_view
 
 _ANALYSED_MAX = 300_000
@@ -105,7 +105,7 @@ class Card:
         return sum(process.stuck for process in self.stuck)
 
 
-def card_of(store: Store, finding: Finding, rows: Mapping[int, Row], lines: Mapping[str, int], *, brief: bool) -> Card:
+def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lines: Mapping[str, int], *, brief: bool) -> Card:
     """The card of a finding. A brief card leaves out everything that needs the run's folder."""
     view, problems = (None, []) if brief else _first_view(store, finding, rows)
     verdict = main_verdict(finding)
@@ -203,7 +203,7 @@ def _variant_rows(finding: Finding) -> Iterator[VariantRow]:
         yield VariantRow(clip(variant.site, 200), clip(str(variant.plan), 300), variant.runs, variant.run)
 
 
-def _news(store: Store, run: int) -> tuple[str, ...]:
+def _news(store: CampaignStore, run: int) -> tuple[str, ...]:
     """Log entries of the run that is shown which no fault-free run has."""
     return clean_lines(news_of(store.verdicts(run)), _EVIDENCE_LINES_MAX)
 
@@ -211,7 +211,7 @@ def _news(store: Store, run: int) -> tuple[str, ...]:
 # --- the run that is shown
 
 
-def _first_view(store: Store, finding: Finding, rows: Mapping[int, Row]) -> tuple[RunView | None, list[str]]:
+def _first_view(store: CampaignStore, finding: Finding, rows: Mapping[int, Row]) -> tuple[RunView | None, list[str]]:
     """The run that shows the finding best; else the first readable run, preferably with the finding's own plan. Also
     the problems with other runs."""
     same = [run for run in finding.runs if run in rows and rows[run]["plan"].steps_id == finding.plan.steps_id]

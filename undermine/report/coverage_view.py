@@ -13,7 +13,7 @@ from undermine.model.faults import fault_kind, is_fault
 from undermine.model.plan import final_at
 from undermine.report.data import Row, dig, run_dir
 from undermine.report.drawing.growth import Curve, curves
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.store.rundir import load_record
 
 LOCATIONS_MAX = 300
@@ -50,7 +50,7 @@ class CoverageView:
     locations_left_out: int
 
 
-def coverage_of(store: Store, rows: Sequence[Row]) -> CoverageView:
+def coverage_of(store: CampaignStore, rows: Sequence[Row]) -> CoverageView:
     counted = measured(store)
     total = counted.reached
     allowed = dig(store.meta("identity"), "significant", "faults", "kinds") or ()
@@ -88,7 +88,7 @@ class _Fired:
     failed: bool
 
 
-def _fired_steps(store: Store, rows: Sequence[Row]) -> Iterator[_Fired]:
+def _fired_steps(store: CampaignStore, rows: Sequence[Row]) -> Iterator[_Fired]:
     for row in rows:
         for number in sorted(_proven(store, row)):
             step = row["plan"].steps[number]
@@ -106,7 +106,7 @@ def _fired_steps(store: Store, rows: Sequence[Row]) -> Iterator[_Fired]:
             )
 
 
-def _proven(store: Store, row: Row) -> set[int]:
+def _proven(store: CampaignStore, row: Row) -> set[int]:
     """The steps of a run that have a receipt. The record is read only if some steps may not have fired."""
     steps = range(len(row["plan"].steps))
     if row["status"] == "fired":
@@ -127,7 +127,7 @@ def _kinds(fired: Sequence[_Fired], allowed: Sequence[str]) -> Iterator[KindRow]
         yield KindRow(kind, len(runs), len(failed), kind in allowed)
 
 
-def _locations(store: Store, fired: Sequence[_Fired]) -> Iterator[LocationRow]:
+def _locations(store: CampaignStore, fired: Sequence[_Fired]) -> Iterator[LocationRow]:
     nodes: dict[tuple[str, str], set[str]] = {}
     lines: dict[tuple[str, str], int] = {}
     for seen in store.baseline_points()[0]:

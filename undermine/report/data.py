@@ -15,7 +15,7 @@ from undermine.model.point import PHASE
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Rank, Verdict
 from undermine.report.text import clip, count
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir
 
 Row = Mapping[str, Any]
@@ -95,7 +95,7 @@ def injections(plan: Plan, lines: Mapping[str, int]) -> Iterator[Injection]:
         )
 
 
-def lines_of(store: Store) -> dict[str, int]:
+def lines_of(store: CampaignStore) -> dict[str, int]:
     return {seen.point.id: seen.line for seen in store.baseline_points()[0] if seen.line}
 
 
@@ -129,5 +129,5 @@ def dig(value: Any, *keys: str) -> Any:
     return value
 
 
-def run_dir(store: Store, run: int) -> RunDir:
+def run_dir(store: CampaignStore, run: int) -> RunDir:
     return RunDir(store.runs_dir / f"{run:06d}")

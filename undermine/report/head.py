@@ -14,7 +14,7 @@ from undermine.model.baseline import Baseline
 from undermine.model.finding import Finding
 from undermine.report.data import Row, dig, hurts, with_fault
 from undermine.report.text import clip, count, duration
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Head:
     warning: str = ""
 
 
-def head_of(store: Store, rows: Sequence[Row], findings: Sequence[Finding]) -> Head:
+def head_of(store: CampaignStore, rows: Sequence[Row], findings: Sequence[Finding]) -> Head:
     identity = store.meta("identity") or {}
     begun = min((row["started"] for row in rows), default=None)
     return Head(
@@ -55,7 +55,7 @@ def _mood(findings: Sequence[Finding], rows: Sequence[Row]) -> str:
     return "good" if not findings and any(map(with_fault, rows)) else "none"
 
 
-def _flakiness(store: Store) -> str:
+def _flakiness(store: CampaignStore) -> str:
     """A warning if fault-free runs failed; else empty."""
     try:
         usual = msgspec.convert(store.meta("baseline") or {}, Baseline)

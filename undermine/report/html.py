@@ -26,7 +26,7 @@ from undermine.report.coverage_view import coverage_of
 from undermine.report.head import head_of
 from undermine.report.run_table import choose_runs, run_rows_of
 from undermine.report.text import clean, clip, count
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 FINDINGS_MAX = 200
 _CARDS_CHARS_MAX = 1_200_000
@@ -37,7 +37,7 @@ def write_report(folder: Path, output: Path | None = None) -> Path:
     """Write the report of the campaign in this folder. Returns its path."""
     if not (folder / "campaign.db").exists():
         raise UserError(f"there is no campaign in {folder}; run `undermine hunt` first")
-    store = Store(folder)
+    store = CampaignStore(folder)
     try:
         page = render(store)
     finally:
@@ -45,7 +45,7 @@ def write_report(folder: Path, output: Path | None = None) -> Path:
     return write_file(output or folder / "report.html", lambda stream: stream.write(page), "-o")
 
 
-def render(store: Store) -> str:
+def render(store: CampaignStore) -> str:
     """The whole page."""
     env = environment()
     rows = store.run_rows()
@@ -69,7 +69,7 @@ def _is_dropped(finding: Finding) -> bool:
     return finding.dropped and not finding.suppressed
 
 
-def _cards(env: Environment, store: Store, findings: Sequence[Finding], rows: Sequence[data.Row]) -> list[Markup]:
+def _cards(env: Environment, store: CampaignStore, findings: Sequence[Finding], rows: Sequence[data.Row]) -> list[Markup]:
     by_run = {row["run"]: row for row in rows}
     lines = data.lines_of(store)
     template = env.get_template("finding.html")

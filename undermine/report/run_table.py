@@ -10,11 +10,11 @@ from undermine.model.rounds import RoundKind
 from undermine.model.run import Verdict
 from undermine.report.data import Row, hurts
 from undermine.report.text import clip
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 _WHAT_FOR = {
     RoundKind.BASELINE: "fault-free",
-    RoundKind.BENIGN: "fault at rest",
+    RoundKind.BENIGN: "benign",
     RoundKind.CONFIRM: "confirmation",
     RoundKind.CONTROL: "control",
     RoundKind.REALISM: "slow device",
@@ -44,7 +44,7 @@ def choose_runs(rows: Sequence[Row]) -> list[Row]:
     return sorted(by_interest[:RUNS_MAX], key=lambda row: row["run"])
 
 
-def run_rows_of(store: Store, rows: Sequence[Row], findings: Iterable[Finding]) -> Iterator[RunRow]:
+def run_rows_of(store: CampaignStore, rows: Sequence[Row], findings: Iterable[Finding]) -> Iterator[RunRow]:
     finding_of = {run: finding.id for finding in findings for run in finding.runs}
     for row in rows:
         timing = row["timing"] if isinstance(row["timing"], dict) else {}

@@ -48,6 +48,8 @@ from undermine.store.rundir import RunDir, load_trace
 from undermine.userland.client import Call, UserlandClient
 from undermine.userland.workloads import SessionFile, Triggers
 
+_PORT_TAKEN = "in use"
+"""Words of a node that cannot have its port: "Address already in use". A run says why it broke in the node's own words."""
 _WATCH_S = 0.02
 _SABOTAGE_AFTER_OPS, _SABOTAGE_AFTER_S = 3, 0.5
 KEY = "run-{}"
@@ -368,6 +370,7 @@ class RunInProgress:
             plan=self._plan,
             status=status,
             reason=reason,
+            port_taken=status == "broken" and _PORT_TAKEN in reason,
             nodes=self._nodes,
             isolation=isolation,
             receipts=receipts,

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from undermine.config.schema import Config, Role
 from undermine.config.templates import render, render_command
 from undermine.model.run import NodeInfo
-from undermine.protocols import Sources
 from undermine.runtimes.base import RoleCommand
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """Where the target's own code is."""
+
+    folders: tuple[str, ...] = ()
+    """Files and folders."""
+    scripts: Mapping[str, str] = {}
+    """By role: the module that is run as a script."""
+    named: tuple[tuple[str, str], ...] = ()
+    """The functions that the user has named as operations, each with its `op`."""
 
 
 def target_sources(config: Config, nodes: Sequence[NodeInfo], executables: Mapping[str, str]) -> Sources:

@@ -13,7 +13,7 @@ from pathlib import Path
 from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 
 CAMPAIGNS = "campaigns"
 LATEST = "latest"
@@ -70,7 +70,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_store(folder: Path, *, exclusive: bool = False, fresh: bool = False) -> Iterator[Store]:
+def open_store(folder: Path, *, exclusive: bool = False, fresh: bool = False) -> Iterator[CampaignStore]:
     """The campaign's store; `exclusive` for whoever adds runs, `fresh` to forget what was there."""
     with contextlib.ExitStack() as stack:
         if exclusive:
@@ -78,7 +78,7 @@ def open_store(folder: Path, *, exclusive: bool = False, fresh: bool = False) ->
             stack.enter_context(locked(folder))
             if fresh:
                 _empty(folder)
-        store = Store(folder)
+        store = CampaignStore(folder)
         stack.callback(store.close)
         yield store
 
@@ -92,7 +92,7 @@ def _empty(folder: Path) -> None:
             path.unlink()
 
 
-def find_finding(store: Store, finding: str) -> Finding:
+def find_finding(store: CampaignStore, finding: str) -> Finding:
     found = {f.id: f for f in store.findings()}
     if finding.upper() not in found:
         known = ", ".join(found) or "none"

@@ -114,7 +114,7 @@ def _put_dropped(db: sqlite3.Connection, dropped: Iterable[Dropped]) -> None:
     db.executemany("INSERT OR IGNORE INTO dropped VALUES (?, ?, ?, ?, ?)", rows)
 
 
-class Store:
+class CampaignStore:
     """One campaign's database. Safe to use from several threads."""
 
     def __init__(self, folder: Path, *, read_only: bool = False) -> None:

@@ -1,6 +1,7 @@
 """The folder of one run: what lies where, and how a stored run is read back.
 
-Writes only through `save_record`, `save_baseline` and `tidy`. What a node wrote is hostile: logs are cut and made printable.
+Writes only through `save_record`, `save_baseline`, `write_altered` and `tidy`. Logs are hostile: they are cut and made
+printable.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -134,6 +135,27 @@ def _view(run: RunDir, record: RunRecord, trace: Callable[[], Trace]) -> RunView
         lambda: read_logs(run.logs, nodes),
         lambda: load_baseline(run.path.parent.parent),
     )
+
+
+def write_altered(
+    run: RunDir, original: RunDir, record: RunRecord, history: Iterable[Op], more_logs: Iterable[LogLine]
+) -> None:
+    """Write a copy of a stored run with another record, another history and more lines in its logs.
+
+    The user's checkers read it like any other run. Both runs share the trace.
+    """
+    shutil.rmtree(run.path, ignore_errors=True)
+    run.path.mkdir(mode=0o700, parents=True)
+    save_record(run, record)
+    run.history.write_bytes(b"".join(msgspec.json.encode(op) + b"\n" for op in history))
+    if original.trace.is_dir():
+        run.trace.symlink_to(original.trace.resolve())
+    run.logs.mkdir(mode=0o700)
+    for path in _files(original.logs):
+        shutil.copyfile(path, run.logs / path.name)
+    for line in more_logs:
+        with open(run.log(line.node, line.incarnation, line.source), "a") as out:
+            out.write(line.text + "\n")
 
 
 # --- logs

@@ -2,8 +2,8 @@
 
 As in Sieve's Algorithm 1, each operation that is synchronized or timeout-protected is delayed once in every context (call
 stack) in which a run meets it, one delay a run, and the strategy is over when nothing new is met. What is to be explored is
-known from runs that are over, so runs side by side never explore the same context. `mode` compares with other ways to choose;
-`delays` and `crash` add more faults to runs that took the first one.
+known from runs that are over, so runs side by side never explore the same context. `mode` leaves
+parts of that out; `delays` and `crash` add more faults to runs that took the first one.
 """
 
 from __future__ import annotations
@@ -20,17 +20,23 @@ from undermine.model.faults import Delay
 from undermine.model.plan import At, Plan, Step, Then, Trigger, point_at
 from undermine.model.point import REST, phase_point
 from undermine.protocols import History, PastRun
-from undermine.strategies.compared import WAYS
-from undermine.strategies.slow_known import OVER, Known, Possible, lasting, over_limit, usual_spots
+from undermine.strategies.observed_weak_spots import (
+    OVER,
+    FaultsAtSpot,
+    ObservedWeakSpots,
+    lasting,
+    over_limit,
+    usual_spots,
+)
 
-Mode = Literal["sieve", "insensitive", "ungrouped", "random", "fate", "legolas", "chronos"]
+Mode = Literal["sieve", "insensitive", "ungrouped"]
 
 UNDER = 2 / 3
-"""Of a time limit: what just does not cross it."""
+"""The part of a time limit that does not cross it."""
 _MORE_MAX = 1000
-"""So many plans with more than one fault are proposed at a time."""
+"""The number of plans with more than one fault that are proposed at a time."""
 DUE = At(phase_point(REST))
-"""What is met while clients are served is delayed there, not while nodes start."""
+"""Operations that serve clients are delayed from then on, not while nodes start."""
 
 
 class Sieve:
@@ -46,11 +52,11 @@ class Sieve:
         crash: bool = False
         """Also a crash + reboot after a delay."""
         sources: tuple[str, ...] = ()
-        """Where the target's source is, if it is not found by itself."""
+        """The target's source, if the tool does not find it."""
         mode: Mode = "sieve"
-        """`sieve`; or what it is compared with."""
+        """`insensitive`: each call site once, whatever led there. `ungrouped`: all operations of a basic block."""
         cap: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
-        """How many experiments there may be in all."""
+        """The most experiments in a campaign."""
 
     name = "sieve"
     summary = "one slow I/O at the worst place: under a lock, before a barrier, within a time limit"
@@ -59,22 +65,16 @@ class Sieve:
     def __init__(self, options: Options = Options()) -> None:  # noqa: B008 - frozen
         self.cap = options.cap
         self._options = options
-        self._known = Known(options.sources)
+        self._known = ObservedWeakSpots(options.sources)
 
     def remarks(self) -> list[str]:
-        """What the user should know, once."""
-        told, self._known.remarks = self._known.remarks, []
-        return told
+        """Remarks for the user, each once."""
+        new, self._known.remarks = self._known.remarks, []
+        return new
 
     def propose(self, history: History) -> Iterator[Plan]:
-        """All that is new, the most telling first; then, if that is wanted, faults on top of it."""
-        if self._options.mode in WAYS:
-            later = self._options.mode == "chronos"
-            spots, delays = self._known.spots(history, later=later), self._known.delays(history)
-            for plan in WAYS[self._options.mode](spots, delays, history):
-                yield msgspec.structs.replace(plan, strategy=self.name)
-            return
-        tried = Tried(history.runs)
+        """All delays that are new, the most promising first; then, if that is wanted, additional faults."""
+        tried = PastDelays(history.runs)
         proposed = False
         for plan in _in_turns(self._single(self.weak_spots(history), tried, history)):
             proposed = True
@@ -83,7 +83,7 @@ class Sieve:
             yield from itertools.islice(self._more(history), _MORE_MAX)
 
     def weak_spots(self, history: History, *, later: bool = False) -> list[tuple[WeakSpot, Delay]]:
-        """What is worth a delay and can be delayed, as runs have shown it so far."""
+        """The spots that are worth a delay and can be delayed, as runs have shown them so far."""
         delays = self._known.delays(history)
         every = self._known.spots(history, later=later)
         spots = [weak for weak in every if (weak.synchronized or weak.timed) and weak.spot in delays]
@@ -95,15 +95,15 @@ class Sieve:
     # --- one delay
 
     def _single(
-        self, spots: Iterable[tuple[WeakSpot, Delay]], tried: Tried, history: History
+        self, spots: Iterable[tuple[WeakSpot, Delay]], tried: PastDelays, history: History
     ) -> Iterator[tuple[WeakSpot, Plan]]:
         for weak, delay in spots:
             for delay_s, why in self._durations(weak, tried.of(weak.spot), history):
                 yield weak, Plan((Step(_trigger(weak, tried), lasting(delay, delay_s)),), history.seed, self.name, why)
 
     def _durations(self, weak: WeakSpot, before: Sequence[PastRun], history: History) -> Iterator[tuple[float, str]]:
-        """How long it is delayed next, and why: as what others wait for, as what has a limit, and once more otherwise where the
-        first showed nothing but other words in logs."""
+        """The next durations, each with the reason: long if others wait for it, over the limit if it has one, and a second
+        duration if the first changed only the log output."""
         long_s, over_s = self._options.long_s, over_limit(weak.exposure.limit_s, history)
         longs = [run for run in before if _delay_of(run) >= long_s]
         shorts = [run for run in before if _delay_of(run) < long_s]
@@ -119,8 +119,8 @@ class Sieve:
     # --- more faults
 
     def _more(self, history: History) -> Iterator[Plan]:
-        """Runs that took their delay and passed, with one more fault at what they showed after it; what no fault-free run shows
-        comes first."""
+        """Plans that fired and passed, each with one more fault at a point seen after the delay; points that no fault-free run
+        shows come first."""
         if self._options.delays == 1 and not self._options.crash:
             return
         usual = usual_spots(history)
@@ -137,7 +137,7 @@ class Sieve:
                             yield plan
 
     def _second(
-        self, run: PastRun, weak: WeakSpot | None, spot: Spot, possible: Possible, history: History
+        self, run: PastRun, weak: WeakSpot | None, spot: Spot, possible: FaultsAtSpot, history: History
     ) -> Iterator[tuple[Step, str]]:
         if weak and possible.delay and len(run.plan.steps) < self._options.delays:
             over_s = over_limit(weak.exposure.limit_s, history)
@@ -147,8 +147,8 @@ class Sieve:
             yield Step(At(spot.point, possible.reboot.place), possible.reboot.fault), "a crash while it is slow"
 
 
-class Tried:
-    """What single delays were made where."""
+class PastDelays:
+    """The runs with a single delay, by the spot that was delayed."""
 
     def __init__(self, runs: Iterable[PastRun]) -> None:
         self._by_spot: dict[Spot, list[PastRun]] = {}
@@ -158,7 +158,7 @@ class Tried:
                 self._add(run, run.plan.steps[0].trigger)
 
     def _add(self, run: PastRun, trigger: Trigger) -> None:
-        """A delay that waited for clients and did not come is tried once more, from the very beginning."""
+        """A delay that waited for clients and did not fire is tried once more, from the start of the nodes on."""
         spot = Spot.of(point_at(trigger))
         if run.status == "not_fired" and isinstance(trigger, Then):
             self._missed.add(spot)
@@ -173,7 +173,7 @@ class Tried:
 
 
 def _by_place(found: Iterable[tuple[WeakSpot, Delay]]) -> Iterator[tuple[WeakSpot, Delay]]:
-    """Each place in the code once, whatever led there: as it was met first."""
+    """Each call site once, whatever led there: the first of its spots."""
     seen: set[Spot] = set()
     for weak, chance in found:
         place = weak.spot._replace(stack="")
@@ -182,7 +182,7 @@ def _by_place(found: Iterable[tuple[WeakSpot, Delay]]) -> Iterator[tuple[WeakSpo
             yield msgspec.structs.replace(weak, spot=place), chance
 
 
-def _trigger(weak: WeakSpot, tried: Tried) -> Trigger:
+def _trigger(weak: WeakSpot, tried: PastDelays) -> Trigger:
     at = At(weak.spot.point)
     return Then(DUE, at) if weak.exposure.serving and not tried.missed(weak.spot) else at
 
@@ -197,8 +197,8 @@ def _all_delays(plan: Plan) -> bool:
 
 
 def _in_turns(found: Iterable[tuple[WeakSpot, Plan]]) -> Iterator[Plan]:
-    """Each place in the code has a turn before any has a second one; what runs have shown comes before what only the source
-    says, and what is met while clients are served before what is met while nodes start."""
+    """Each call site has a turn before any has a second one. Spots that runs showed to be weak come before those that only the
+    source says, and operations that serve clients before those of starting nodes."""
     turns: dict[tuple[str, str], int] = {}
     rows = []
     for order, (weak, plan) in enumerate(sorted(found, key=lambda row: _telling(row[0]))):
@@ -209,8 +209,8 @@ def _in_turns(found: Iterable[tuple[WeakSpot, Plan]]) -> Iterator[Plan]:
 
 
 def _telling(weak: WeakSpot) -> tuple[bool, int, int, int, int, Spot]:
-    """The more places want the lock, the more a delay may hurt; the more is sent at once, the likelier it waits for a device; of
-    what only the source says, the nearest first."""
+    """The more call sites want the lock, the more a delay may hurt. The more bytes are sent at once, the likelier it waits for a
+    device. Where only the source says it, the nearest region comes first."""
     exposure = weak.exposure
     nearest = 0 if weak.shown else min((region.depth for region in weak.regions), default=99)
     return not weak.shown, -exposure.rivals, nearest, -exposure.bytes, exposure.order, weak.spot

@@ -36,11 +36,11 @@ from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.model.run import NodeInfo, RunView, Verdict
 from undermine.policies.library import parse_policy
+from undermine.policies.plan_view import CampaignProfiles, StoredProfiles, using
 from undermine.policies.pruning import Policy, cluster_policy, compose, filter_policy, refusals
-from undermine.policies.sequences import CampaignProfiles, StoredProfiles, using
 from undermine.resources import python_agent_dir
 from undermine.runtimes.table import PYTHON
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_view, read_history
 from undermine.userland import registry
 from undermine.userland.workloads import Session, SessionFile, encodable
@@ -313,7 +313,7 @@ def _prune(declared: registry.Declared, request: dict[str, Any]) -> int:
     plans = msgspec.json.decode(Path(request["plans"]).read_bytes(), type=list[Plan])
     out = Path(request["out"])
     campaign = Path(request.get("campaign", "")) / "campaign.db"
-    stored = cache(lambda: Store(campaign.parent, read_only=True)) if campaign.is_file() else None
+    stored = cache(lambda: CampaignStore(campaign.parent, read_only=True)) if campaign.is_file() else None
     try:
         policies = _policies(declared, request)
         names = {plan.strategy for plan in plans}

@@ -14,14 +14,14 @@ from undermine.model.injected import Stage
 
 if TYPE_CHECKING:
     from undermine.model.run import Op, RunView, Verdict
-    from undermine.policies.sequences import Sequence
+    from undermine.policies.plan_view import PlanView
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 workloads: dict[str, Callable[..., Any]] = {}
 finals: dict[str, Callable[..., Any]] = {}
 checkers: dict[str, Callable[[RunView], Verdict | None]] = {}
-filters: dict[str, Callable[[Sequence], bool]] = {}
+filters: dict[str, Callable[[PlanView], bool]] = {}
 clusters: dict[str, Callable[..., Any]] = {}
 policies: dict[str, Literal["filter", "cluster"]] = {}
 """The names of both, in the order in which they are declared: that is how they are applied."""

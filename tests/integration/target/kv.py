@@ -30,14 +30,14 @@ def main() -> None:
         child = subprocess.Popen([sys.executable, "-c", HEARTBEATS], cwd=folder)
         while not os.path.exists(os.path.join(folder, f"beats.{child.pid}")):
             time.sleep(0.01)
-    store = Store(os.path.join(folder, "log.txt"), ack_first=behaviour != "sound")
+    store = CampaignStore(os.path.join(folder, "log.txt"), ack_first=behaviour != "sound")
     listener = socket.create_server((host, port))
     while True:
         connection, _ = listener.accept()
         threading.Thread(target=serve, args=(connection, store), daemon=True).start()
 
 
-class Store:
+class CampaignStore:
     def __init__(self, path: str, ack_first: bool) -> None:
         self.path = path
         self.ack_first = ack_first
@@ -57,7 +57,7 @@ class Store:
             self.data[key] = value
 
 
-def serve(connection: socket.socket, store: Store) -> None:
+def serve(connection: socket.socket, store: CampaignStore) -> None:
     try:
         with connection, connection.makefile("rw") as stream:
             for line in stream:

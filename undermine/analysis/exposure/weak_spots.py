@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from undermine.analysis.exposure.exposure import Exposure, Spot
-from undermine.program import SYNCHRONIZED, TIMED, Facts, Region, StaticPoint
-from undermine.protocols import Sources
+from undermine.program import SYNCHRONIZED, TIMED, Region, StaticPoint
+from undermine.protocols import TargetProgram
 
 _SCRIPT = "__main__"
 _REASONS_MAX = 3
@@ -51,9 +51,9 @@ class WeakSpot(msgspec.Struct, frozen=True):
 class WeakSpots:
     """Joins the facts from the source with the exposures from runs."""
 
-    def __init__(self, facts: Facts, sources: Sources = Sources(), same_interpreter: bool = True) -> None:  # noqa: B008 - frozen
-        self._facts = facts
-        self._scripts = sources.scripts
+    def __init__(self, program: TargetProgram, same_interpreter: bool = True) -> None:
+        self._facts = program.facts
+        self._scripts = program.scripts
         self._same = same_interpreter
 
     def of(self, exposures: Mapping[Spot, Exposure]) -> list[WeakSpot]:

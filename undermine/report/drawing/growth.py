@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from undermine.analysis.coverage import Reached, Stage
+from undermine.analysis.coverage import CoverageSample, Reached
 from undermine.report.text import count
 
 _WIDTH = 400
@@ -35,7 +35,7 @@ class Curve:
     picture: str
 
 
-def curves(reached: Reached, stages: Sequence[Stage]) -> tuple[Curve, ...]:
+def curves(reached: Reached, stages: Sequence[CoverageSample]) -> tuple[Curve, ...]:
     """The charts of locations hit and of recovery classes; none before the second experiment."""
     if reached.runs < 2 or not stages:
         return ()

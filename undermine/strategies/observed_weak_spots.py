@@ -1,6 +1,6 @@
-"""What is known of the target's weak spots at a moment of a campaign: facts of its source, and what every run so far has shown.
+"""The target's weak spots as far as a campaign knows them: facts of its source, joined with what every run so far has shown.
 
-Pure: what it keeps between calls are results that would be the same again.
+Pure: it keeps only results that would be the same if they were computed again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from undermine.analysis.possible_faults import injectable
 from undermine.model.columns import Columns
 from undermine.model.faults import Delay, Reboot
 from undermine.model.point import CLIENT, LEAVING_TRACES, Point
-from undermine.program import Facts, Named, Program, calls_in
+from undermine.program import Facts
 from undermine.protocols import History, PossibleFault
 
 OVER = 3 / 2
@@ -29,94 +29,91 @@ _NOT_IN_FULL = (
 )
 
 
-class Possible(msgspec.Struct, frozen=True):
-    """What can be done at a spot."""
+class FaultsAtSpot(msgspec.Struct, frozen=True):
+    """The delay and the reboot that are possible at a spot."""
 
     delay: Delay | None = None
     reboot: PossibleFault | None = None
 
 
 def lasting(delay: Delay, delay_s: float) -> Delay:
-    """The same for so long."""
+    """A copy with duration `delay_s`."""
     return msgspec.structs.replace(delay, delay_s=round(delay_s, 3))
 
 
 def usual_spots(history: History) -> set[Spot]:
-    """What runs without a fault show."""
+    """The spots of the fault-free runs."""
     return {Spot.of(point) for point in history.baseline.points}
 
 
 def over_limit(limit_s: float, history: History) -> float:
-    """What crosses a time limit; where none was seen, what the user says."""
+    """A delay that crosses a time limit; where none was seen, the delay that the user wants."""
     return max(limit_s * OVER if limit_s else history.delay_s, _LEAST_S)
 
 
-class Known:
-    """Grows with the runs of a campaign."""
+class ObservedWeakSpots:
+    """The weak spots of one campaign; they become more with its runs."""
 
     def __init__(self, folders: tuple[str, ...] = ()) -> None:
         self._folders = folders
-        self._seen: dict[bool, _Seen] = {False: _Seen(), True: _Seen()}
+        self._seen: dict[bool, _Exposures] = {False: _Exposures(), True: _Exposures()}
         self._joined: WeakSpots | None = None
         self.remarks: list[str] = []
-        """What the user should know of the source, since somebody last took them."""
+        """Remarks for the user that nobody has taken yet."""
 
     def spots(self, history: History, *, later: bool = False) -> list[WeakSpot]:
-        """The operations that runs have shown before something was slow in them, with what is known of each; `later`: all.
+        """The operations that runs showed before their first fault, with all that is known of each; with `later`, all
+        operations.
 
-        What only a slow operation leads to cannot be met by a run that begins with a delay there.
+        A run that begins with a delay never reaches an operation that only a slow operation leads to.
         """
-        joined, seen = self._facts(history), self._seen[later]
+        joined, seen = self._from_source(history), self._seen[later]
         for run in history.fault_free:
             seen.add(run, history)
         for past in history.runs:
             if past.status == "fired":
                 seen.add(past.id, history, whole=later)
-            elif past.status == "not_fired":  # it says as much as one without a fault
+            elif past.status == "not_fired":  # it shows as much as a fault-free run
                 seen.add(past.id, history)
         return joined.of(seen.exposures)
 
     def delays(self, history: History) -> dict[Spot, Delay]:
-        """Where runs could be delayed, and how."""
+        """The delay that is possible at each spot of the runs so far."""
         points = set(history.baseline.points)
         for run in history.runs:
             points |= history.profile(run.id).points
         return {spot: found.delay for spot, found in self.at(points, history).items() if found.delay}
 
-    def at(self, points: Iterable[Point], history: History) -> dict[Spot, Possible]:
-        """What can be done at these."""
-        found: dict[Spot, Possible] = {}
+    def at(self, points: Iterable[Point], history: History) -> dict[Spot, FaultsAtSpot]:
+        """The faults that are possible at these points, by spot."""
+        found: dict[Spot, FaultsAtSpot] = {}
         for possible in injectable(history.possible_faults_at(sorted(points))):
             spot = Spot.of(possible.point)
             if isinstance(possible.fault, Delay):
-                found[spot] = msgspec.structs.replace(found.get(spot, Possible()), delay=possible.fault)
+                found[spot] = msgspec.structs.replace(found.get(spot, FaultsAtSpot()), delay=possible.fault)
             elif isinstance(possible.fault, Reboot) and not possible.fault.nodes and spot.op in LEAVING_TRACES:
-                found[spot] = msgspec.structs.replace(found.get(spot, Possible()), reboot=possible)
+                found[spot] = msgspec.structs.replace(found.get(spot, FaultsAtSpot()), reboot=possible)
         return found
 
-    def _facts(self, history: History) -> WeakSpots:
-        """Of the source; read once, told what the fault-free runs have shown."""
+    def _from_source(self, history: History) -> WeakSpots:
+        """Facts of the source, read once."""
         if self._joined is None:
-            sources = history.sources()
+            program = history.program(self._folders)
             traces = [history.columns(run) for run in history.fault_free]
-            named = [Named(function, op) for function, op in sources.named]
-            program = Program.read(self._folders or sources.folders, named)
-            observed = {call for columns in traces for call in calls_in(columns.stacks)}
-            facts = program.with_observed(sorted(observed)).facts()
-            self._joined = WeakSpots(facts, sources, same := _same_interpreter(traces))
-            self.remarks += _remarks(facts, same, observed_in_full(traces))
+            self._joined = WeakSpots(program, same := _same_interpreter(traces))
+            self.remarks += _remarks(program.facts, same, observed_in_full(traces))
         return self._joined
 
 
-class _Seen:
-    """What runs have shown together; each is looked at once."""
+class _Exposures:
+    """The exposures of all runs together; each run is looked at once."""
 
     def __init__(self) -> None:
         self.exposures: dict[Spot, Exposure] = {}
         self._runs: set[int] = set()
 
     def add(self, run: int, history: History, *, whole: bool = True) -> None:
-        """What this run showed; if not the whole of it, before its first step fired."""
+        """Add a run: the whole of it, or what it showed before its first step fired."""
         if run not in self._runs:
             self._runs.add(run)
             before_ns = 0 if whole else history.fired_ns(run)
@@ -124,7 +121,7 @@ class _Seen:
 
 
 def observed_in_full(traces: Iterable[Columns]) -> bool:
-    """Clients carry the agent only where everything is observed."""
+    """Did agents record everything? Only then clients carry one."""
     return any(process.node == CLIENT for columns in traces for process in columns.processes)
 
 
@@ -149,7 +146,7 @@ def _of_source(facts: Facts, same_interpreter: bool) -> list[str]:
 
 
 def _same_interpreter(traces: Iterable[Columns]) -> bool:
-    """Do the nodes count places in code as the interpreter does that runs this?"""
+    """Do the nodes number call sites as this interpreter does?"""
     own = f"{sys.version_info.major}.{sys.version_info.minor}."
     said = {process.runtime for columns in traces for process in columns.processes if process.agent}
     return all(own in runtime for runtime in said if "python" in runtime)

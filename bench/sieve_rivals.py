@@ -1,6 +1,6 @@
-"""Other ways to choose which operation is slow, on the machinery of `sieve`, to compare it with: random, FATE, Legolas, Chronos.
+"""The strategies that Sieve's paper compares it with, on the same machinery: random delays, FATE, Legolas and Chronos.
 
-Each as the paper on Sieve describes it (Section 6.2), with the delays that it gives them.
+Each is as the paper describes it (Section 6.2), with the delays that the paper gives it.
 """
 
 from __future__ import annotations
@@ -8,29 +8,57 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
+import msgspec
+
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.exposure.weak_spots import WeakSpot
 from undermine.model.event import functions
 from undermine.model.faults import Delay
 from undermine.model.plan import At, Plan, Step, point_at
 from undermine.protocols import History
-from undermine.strategies.slow_known import lasting, over_limit, usual_spots
+from undermine.strategies.observed_weak_spots import ObservedWeakSpots, lasting, over_limit, usual_spots
 
 MINUTE_S = 60.0
-"""What random, FATE and Legolas delay by."""
+"""The delay of random, FATE and Legolas."""
 AT_ONCE = 6
 """How many delays Chronos puts into one run."""
 STATE_BUDGET = 3
 """How many injections a state has in one turn."""
 _DRAWS_MAX = 100
-"""So often another choice is drawn if one was made before."""
+"""How often another choice is drawn if one was made before."""
 
 Spots = Sequence[WeakSpot]
 Delays = Mapping[Spot, Delay]
+Choose = Callable[[Spots, Delays, History], Iterator[Plan]]
+
+
+class Rival:
+    """A strategy that chooses its slow operations in another way than Sieve."""
+
+    traced = True
+    cap = 10_000
+
+    def __init__(self, name: str, summary: str, choose: Choose, *, later: bool = False) -> None:
+        self.name = name
+        self.summary = summary
+        self._choose = choose
+        self._later = later
+        """Does it also choose from operations that only a slow operation leads to?"""
+        self._known = ObservedWeakSpots()
+
+    def propose(self, history: History) -> Iterator[Plan]:
+        spots, delays = self._known.spots(history, later=self._later), self._known.delays(history)
+        for plan in self._choose(spots, delays, history):
+            yield msgspec.structs.replace(plan, strategy=self.name)
+
+    def remarks(self) -> list[str]:
+        """Remarks for the user, each once."""
+        new, self._known.remarks = self._known.remarks, []
+        return new
 
 
 def at_random(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
-    """Any occurrence of any operation, as often as it is asked."""
+    """Any occurrence of any operation; it is never over."""
     chances = [seen for seen in history.points if Spot.of(seen.point) in delays]
     chooser = random.Random(f"{history.seed} {history.round_index}")
     for _ in range(history.batch if chances else 0):
@@ -45,7 +73,7 @@ def at_random(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
 
 
 def fate(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
-    """Every operation in every context, as runs meet them."""
+    """Every operation in every context, as runs reach them."""
     tried = spots_of(run.plan for run in history.runs)
     for weak in spots:
         if weak.spot in delays and weak.spot not in tried:
@@ -53,8 +81,8 @@ def fate(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
 
 
 def legolas(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
-    """States take turns, each with a budget, and each gives its operations in order. A state is the service that a thread is in:
-    its role, the function that the thread began with, and what that was doing."""
+    """States take turns, each with a budget and its operations in order. A state is the service that a thread is in: its role,
+    the function that the thread began with, and the function that this one called."""
     tried = spots_of(run.plan for run in history.runs)
     queues: dict[tuple[str, ...], list[WeakSpot]] = {}
     for weak in spots:
@@ -75,8 +103,8 @@ def _state(weak: WeakSpot) -> tuple[str, ...]:
 
 
 def chronos(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
-    """Six operations with time limits in one run, chosen at random; those that only the last run showed, if they are deeper than
-    what was chosen, come on top of it in the next one."""
+    """Six operations with time limits in one run, chosen at random. Operations that only the last run showed are added to its
+    choice in the next run, if they are deeper than that choice."""
     timed = [weak for weak in spots if weak.timed and weak.spot in delays]
     depth = {weak.spot: number for number, weak in enumerate(timed)}
     limits = {weak.spot: weak.exposure.limit_s for weak in timed}
@@ -116,13 +144,14 @@ def _minute(weak: WeakSpot, delays: Delays, history: History, why: str) -> Plan:
 
 
 def spots_of(plans: Iterable[Plan]) -> set[Spot]:
-    """Where they delay something."""
+    """The spots that these plans delay."""
     return {Spot.of(point_at(step.trigger)) for plan in plans for step in plan.steps if isinstance(step.fault, Delay)}
 
 
-WAYS: dict[str, Callable[[Spots, Delays, History], Iterator[Plan]]] = {
-    "random": at_random,
-    "fate": fate,
-    "legolas": legolas,
-    "chronos": chronos,
+RIVALS: dict[str, Callable[[], Rival]] = {
+    "random": lambda: Rival("random-delays", "any occurrence of any operation is slow", at_random),
+    "fate": lambda: Rival("fate", "every operation is slow in every context", fate),
+    "legolas": lambda: Rival("legolas", "states take turns to have a slow operation", legolas),
+    "chronos": lambda: Rival("chronos", "several operations with time limits are slow in one run", chronos, later=True),
 }
+"""By mode of the benchmark."""

@@ -1,7 +1,7 @@
-"""From a stored plan to a judged and stored run; what did not count is run again. Never proposes a plan.
+"""From a stored plan to a judged and stored run. Never proposes a plan.
 
-A run that broke is tried again, at most twice; so is one that failed or did not fire while the machine was too late with
-everything, and then no other run is under way.
+A run that broke is repeated, at most twice. So is a run that failed or did not fire while the machine was busy elsewhere, and
+then no other run is under way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, RunView, Verdict
 from undermine.protocols import Checker, PointSeen
 from undermine.run.engine import Engine
-from undermine.store.database import Slot, Store
+from undermine.store.database import CampaignStore, Slot
 from undermine.store.rundir import RunDir, load_record, load_view, save_record, tidy
 
 ATTEMPTS_MAX = 3
@@ -36,19 +36,19 @@ _PATIENT = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REPLAY)
 """Re-runs of suspects: they have the long wait."""
 
 
-class News(msgspec.Struct, frozen=True):
-    """Something that happened, for whoever watches: a progress display or a machine."""
+class Notice(msgspec.Struct, frozen=True):
+    """Something that happened, for a listener: a progress display or another program."""
 
     kind: str
     text: str
     data: dict[str, Any] = {}
 
 
-Listener = Callable[[News], None]
+Listener = Callable[[Notice], None]
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """One run that is over, and what is thought of it."""
+class JudgedRun(msgspec.Struct, frozen=True):
+    """One run that is over, and what the checkers say of it."""
 
     run: int
     slot: Slot
@@ -59,12 +59,14 @@ class Judged(msgspec.Struct, frozen=True):
     attempt: int = 1
     noisy: bool = False
     """It does not count, since the machine was busy elsewhere."""
+    port_taken: bool = False
+    """It broke, since another process had a node's port."""
 
 
-class Experiments:
+class PlanRunner:
     """Runs, judges and stores the plans of one campaign. Safe to use from several threads."""
 
-    def __init__(self, engine: Engine, store: Store, checkers: Sequence[Checker], listener: Listener) -> None:
+    def __init__(self, engine: Engine, store: CampaignStore, checkers: Sequence[Checker], listener: Listener) -> None:
         self._engine = engine
         self._config = engine.config
         self._store = store
@@ -73,11 +75,11 @@ class Experiments:
         self.traced: frozenset[str] = frozenset()
         """The strategies in whose runs everything is observed; where there is one, in fault-free runs too."""
         self.coverage: Coverage | None = None
-        """Of this campaign, once somebody has asked for it to be measured."""
+        """The coverage of this campaign, once `measure` was called."""
         self._counting = threading.Lock()
 
     def measure(self) -> Coverage:
-        """Count what was run so far, and from now on with every run that is over. Fault-free runs come before that."""
+        """Count the runs so far, and from now on every run that ends. Call it after the fault-free runs."""
         self.coverage = coverage_of(self._store)
         return self.coverage
 
@@ -92,21 +94,21 @@ class Experiments:
         return read_columns(RunDir(self.folder(run_id)).trace)
 
     def fired_ns(self, run_id: int) -> int:
-        """When its first step fired; 0 if none did."""
+        """When the first step of a run fired; 0 if none did."""
         moments = load_record(RunDir(self.folder(run_id))).moments
         return moments[0].t_ns if moments else 0
 
-    def run_alone(self, slots: Sequence[Slot]) -> list[Judged]:
-        """A round that no strategy proposed: one run at a time, whatever the limits say."""
+    def run_alone(self, slots: Sequence[Slot]) -> list[JudgedRun]:
+        """Run a round one plan at a time, whatever the limits say."""
         begun = time.monotonic()
         results = [self.run_slot(slot) for slot in slots]
         self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
         return results
 
-    def run_slot(self, slot: Slot, *, alone: bool = True, after: int = 0) -> Judged:
-        """Run one plan to a status that counts; broken ones again, at most twice. `after`: attempts that were made.
+    def run_slot(self, slot: Slot, *, alone: bool = True, after: int = 0) -> JudgedRun:
+        """Run one plan until a run counts, at most three times; `after` is the number of earlier attempts.
 
-        A noisy run is repeated only where no other run is under way; else it is for the caller to do so.
+        A noisy run is repeated here only if no other run is under way (`alone`); else the caller does so.
         """
         for attempt in range(after + 1, ATTEMPTS_MAX + 1):
             judged = self._run_once(slot, attempt)
@@ -115,11 +117,11 @@ class Experiments:
             self.tell("broken", f"run {judged.run} broke: {judged.reason}", run=judged.run)
             if judged.noisy and not alone:
                 break
-            if slot.kind is RoundKind.BASELINE and not judged.noisy and "in use" not in judged.reason:
+            if slot.kind is RoundKind.BASELINE and not (judged.noisy or judged.port_taken):
                 break
         return judged
 
-    def _run_once(self, slot: Slot, attempt: int) -> Judged:
+    def _run_once(self, slot: Slot, attempt: int) -> JudgedRun:
         capabilities = self._store.meta("capabilities")
         run_id = self._store.begin_run(slot)
         folder = self.folder(run_id)
@@ -137,7 +139,7 @@ class Experiments:
             save_record(RunDir(folder), view.record)
         symptom = self._symptom(view, verdicts)
         record = view.record
-        judged = Judged(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy)
+        judged = JudgedRun(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy, record.port_taken)
         self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
         tidy(folder, keep_data=bool(symptom))
         told = {"run": run_id, "strategy": slot.label, "round": slot.kind.value, "status": judged.status, "symptom": symptom}
@@ -145,8 +147,8 @@ class Experiments:
         self.tell("done", str(slot.plan), **told, symptoms=symptoms, **self._count(judged))
         return judged
 
-    def _count(self, judged: Judged) -> dict[str, Any]:
-        """What is told of coverage with a run: nothing where it is not measured or does not change."""
+    def _count(self, judged: JudgedRun) -> dict[str, Any]:
+        """Add a run to the coverage; return what the listener is told of it, nothing if it does not count."""
         if self.coverage is None or judged.status == "broken" or judged.slot.kind is not RoundKind.STRATEGY:
             return {}
         with self._counting:
@@ -158,8 +160,8 @@ class Experiments:
         return check_all(view, self.checkers, lambda: self._engine.user_checks(folder))
 
     def _conditions(self, slot: Slot) -> Conditions:
-        """Re-runs of suspects have the long wait, and their agents see everything that explains a hang. What is to show only
-        how long one operation takes need not wait for the rest."""
+        """Re-runs of suspects have the long wait, and their agents observe everything that explains a hang. A realism check
+        measures one operation only, so it does not wait for the rest."""
         if slot.kind is RoundKind.REALISM:
             return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
         if slot.kind not in _PATIENT:
@@ -169,7 +171,7 @@ class Experiments:
         return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
 
     def _noise(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
-        """Why a run that failed or did not fire may owe that to the machine; "" if it owes it to nobody else."""
+        """Why a run may have failed or not fired because of a busy machine; "" if the machine was not busy."""
         late_ms = view.record.timing.late_ms_max
         if late_ms <= 1000 * self._config.run.late_s_max or view.record.status == "broken":
             return ""
@@ -177,15 +179,15 @@ class Experiments:
         return f"noisy: the machine was {late_ms:.0f} ms late" if fails or view.record.status == "not_fired" else ""
 
     def _symptom(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
-        """What a run is grouped by. One that fails though nothing fired says something about the workload, not a
-        bug; and one with a slow device only how long an operation takes."""
+        """The symptom that a run is grouped by; "" if it passed. A run that fails although nothing fired shows a flaky
+        workload, not a bug. A run with a slow device shows only how long an operation takes."""
         symptom = symptom_of(verdicts)
         fired = bool(landings(view.record))
         if symptom and not fired and view.plan.steps:
             self.tell("warning", f"run {view.record.id} failed although no fault fired, so it is flaky: {symptom}")
         return symptom if fired and not view.record.conditions.slow_s else ""
 
-    def _store_run(self, slot: Slot, view: RunView, judged: Judged, check_s: float, fill: bool) -> None:
+    def _store_run(self, slot: Slot, view: RunView, judged: JudgedRun, check_s: float, fill: bool) -> None:
         timing = view.record.timing
         timing = msgspec.structs.replace(
             timing, check_s=check_s, total_s=timing.total_s + check_s, own_s=timing.own_s + check_s
@@ -198,7 +200,7 @@ class Experiments:
         self._store.finish_run(slot, record, judged.verdicts, judged.symptom, seen, _fired(view), fill=fill)
 
     def recheck(self) -> int:
-        """Judge every stored run anew, after a checker was edited; how many verdicts changed."""
+        """Judge every stored run again, after a checker was edited; return how many runs have other verdicts."""
         changed = 0
         for row in self._store.run_rows():
             if row["status"] == "broken":
@@ -220,20 +222,20 @@ class Experiments:
         return changed
 
     def tell(self, kind: str, text: str, **data: Any) -> None:
-        self._listen(News(kind, text, data))
+        self._listen(Notice(kind, text, data))
 
 
 def _noted(view: RunView, noise: str, *, broken: bool) -> RunView:
-    """The same run with what disturbed it in its record."""
+    """A copy of the run whose record says what disturbed it."""
     reason = noise if broken else "; ".join(filter(None, (view.record.reason, noise)))
     record = msgspec.structs.replace(view.record, reason=reason, status="broken" if broken else view.record.status)
     return view.with_record(record)
 
 
 def _fired(view: RunView) -> list[tuple[int, str, str, str]]:
-    """(step, point, kind, fault) for each step that has a receipt; a damaged one may name a step that is not there.
+    """(step, point, kind, fault) for each step that has a receipt; a damaged receipt may name a step that does not exist.
 
-    Where a plan leaves open which point it is, the one that was met.
+    If a plan leaves the point open, it is the point that the run reached.
     """
     rows = []
     receipted = {receipt.step for receipt in view.receipts}

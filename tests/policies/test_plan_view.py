@@ -11,11 +11,11 @@ from undermine.model.faults import FAILURES, Corrupt, Crash, Delay, Drop, Error,
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
 from undermine.model.point import Point, client_point
 from undermine.model.run import RunRecord
-from undermine.policies.sequences import (
+from undermine.policies.plan_view import (
     CampaignProfiles,
-    Sequence,
+    PlanView,
+    StepView,
     StoredProfiles,
-    Task,
     abstract_in,
     abstract_out,
     all_points,
@@ -23,15 +23,15 @@ from undermine.policies.sequences import (
     explored,
     first_read,
     known,
+    plan_view,
     post_injection_points,
     profiles_of,
     recovery_functions,
     recovery_path,
-    sequence_of,
     using,
 )
 from undermine.protocols import PastRun, PointSeen, Profile
-from undermine.store.database import Store
+from undermine.store.database import CampaignStore
 from undermine.testing import point
 
 WRITE = point("file.write", "n1", "app:Log.write#2", "wal")
@@ -44,12 +44,12 @@ def step(at: Point, fault: Fault | None = None, **more) -> Step:
     return Step(At(at, **more), fault or Crash())
 
 
-def task(at: Point, fault: Fault | None = None, **more) -> Task:
-    return Task(step(at, fault, **more))
+def task(at: Point, fault: Fault | None = None, **more) -> StepView:
+    return StepView(step(at, fault, **more))
 
 
-def seq(*steps: Step) -> Sequence:
-    return sequence_of(Plan(steps, 7, "some", "why"))
+def seq(*steps: Step) -> PlanView:
+    return plan_view(Plan(steps, 7, "some", "why"))
 
 
 # --- tasks
@@ -144,14 +144,14 @@ def test_tasks_are_equal_by_moment_and_fault_whatever_comes_before() -> None:
 def test_the_nodes_of_a_task_are_those_that_it_hits() -> None:
     assert task(WRITE).nodes == ("n1",)
     assert task(WRITE, Crash(("n2", "n3"))).nodes == ("n2", "n3")
-    assert Task(Step(When((Compare("x", "==", "1"),)), Crash())).nodes == ()
+    assert StepView(Step(When((Compare("x", "==", "1"),)), Crash())).nodes == ()
 
 
 def test_other_triggers_have_the_point_at_which_they_fire() -> None:
-    assert Task(Step(Then(At(WRITE), At(SEND, "after")), Crash()))["loc"] == SEND["loc"]
-    unseen = Task(Step(FirstUnseen(("loc",), point=SEND, place="after"), Crash()))
+    assert StepView(Step(Then(At(WRITE), At(SEND, "after")), Crash()))["loc"] == SEND["loc"]
+    unseen = StepView(Step(FirstUnseen(("loc",), point=SEND, place="after"), Crash()))
     assert (unseen.point, unseen["place"], unseen["nth"]) == (SEND, "after", 1)
-    anywhere = Task(Step(When((Compare("x", "==", "1"),)), Crash()))
+    anywhere = StepView(Step(When((Compare("x", "==", "1"),)), Crash()))
     assert (anywhere["loc"], anywhere["place"]) == ("", "before")
 
 
@@ -160,7 +160,7 @@ def test_other_triggers_have_the_point_at_which_they_fire() -> None:
 
 def test_a_sequence_is_the_tasks_of_its_plan_in_order_and_answers_for_the_plan() -> None:
     plan = Plan((step(WRITE), step(SEND, Reboot())), 7, "some", "why")
-    fs = sequence_of(plan)
+    fs = plan_view(plan)
     assert [found.step for found in fs] == list(plan.steps) == list(fs.steps)
     assert (fs.plan, fs.id, fs.seed, fs.strategy, fs.why, str(fs)) == (plan, plan.id, 7, "some", "why", str(plan))
     assert "reboot" in str(fs)
@@ -178,7 +178,7 @@ def test_parts_of_a_sequence_are_sequences() -> None:
 
 
 def test_sequences_are_equal_and_hashed_by_their_tasks() -> None:
-    assert len({seq(step(WRITE)), sequence_of(Plan((step(WRITE),), 1))}) == 1
+    assert len({seq(step(WRITE)), plan_view(Plan((step(WRITE),), 1))}) == 1
     assert seq(step(WRITE), step(SEND)) != seq(step(SEND), step(WRITE))
 
 
@@ -217,7 +217,7 @@ def test_functions_of_recovery_are_those_that_no_fault_free_run_went_through() -
 
 
 def test_what_cannot_be_abstracted_is_told() -> None:
-    with pytest.raises(TypeError, match="no point, task or sequence"):
+    with pytest.raises(TypeError, match="not a point, step or plan"):
         abstract_in("loc", "loc")
     with pytest.raises(KeyError, match="cannot be left out"):
         abstract_out(task(WRITE), "func")
@@ -328,9 +328,9 @@ def test_of_several_runs_the_first_that_took_its_faults_speaks_and_controls_neve
     assert loaded == [4, 6]
 
 
-def stored(folder: Path) -> Store:
+def stored(folder: Path) -> CampaignStore:
     """A campaign with a fault-free run and one with a crash, after which something new is seen."""
-    store = Store(folder)
+    store = CampaignStore(folder)
     shown = {"baseline": [WRITE], "some": [WRITE, SEND]}
     for strategy, plan in (("baseline", Plan()), ("some", CRASHED.plan)):
         (slot,) = written(store, strategy, [plan])
@@ -342,10 +342,10 @@ def stored(folder: Path) -> Store:
 
 def test_a_stored_campaign_answers_when_it_is_first_asked(tmp_path: Path) -> None:
     stored(tmp_path).close()
-    opened: list[Store] = []
+    opened: list[CampaignStore] = []
 
-    def memory() -> Store:
-        opened.append(Store(tmp_path, read_only=True))
+    def memory() -> CampaignStore:
+        opened.append(CampaignStore(tmp_path, read_only=True))
         return opened[-1]
 
     with using(StoredProfiles(memory)):

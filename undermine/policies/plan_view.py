@@ -1,7 +1,7 @@
-"""What a policy looks at: sequences of faults, what earlier experiments showed, and ways to leave out what does not matter.
+"""A plan as policies see it, what earlier experiments showed, and ways to leave out what does not matter.
 
-A `Task` is one fault at one moment, a `Sequence` the tasks of one plan in their order. The functions of this module answer from
-the experiments of the campaign that is bound by `using`; where none is bound, nothing is known. Nothing here runs anything.
+A `StepView` is one fault at one moment, a `PlanView` the steps of one plan in their order. The functions of this module answer
+from the experiments of the campaign that is bound by `using`; where none is bound, nothing is known. Nothing here runs anything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOADED = 64
 _DIRECTED = frozenset({"net", "msg", "db"})
 
 
-# --- points and tasks
+# --- points and steps
 
 
 def value_of(point: Point, key: str) -> str:
@@ -60,8 +60,8 @@ def _ends(point: Point) -> tuple[str, str]:
     return (point.peer, here) if point.io_type == "read" else (here, point.peer)
 
 
-class Task:
-    """One fault at one moment: what a fault-injection experiment does once. `task["node"]`, `task["failure"]`, …
+class StepView:
+    """One fault at one moment: what a fault-injection experiment does once. `step["node"]`, `step["failure"]`, …
 
     Two are equal if their moments and faults are, whatever comes before them.
     """
@@ -87,9 +87,9 @@ class Task:
         return str(self._values["failure"])
 
     @property
-    def prefix(self) -> Sequence:
-        """The tasks before this one."""
-        return sequence_of(Plan(self._before))
+    def prefix(self) -> PlanView:
+        """The steps before this one."""
+        return plan_view(Plan(self._before))
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -105,10 +105,10 @@ class Task:
         try:
             return self._values[key]
         except KeyError:
-            raise KeyError(f"a task has no key {key!r}; its keys are {', '.join(self._values)}") from None
+            raise KeyError(f"a step has no key {key!r}; its keys are {', '.join(self._values)}") from None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Task) and self.step == other.step
+        return isinstance(other, StepView) and self.step == other.step
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -124,7 +124,7 @@ class Task:
 
 @lru_cache(_REMEMBERED)
 def _values(step: Step) -> dict[str, Any]:
-    """All that is known of a task by itself. The same steps recur in very many sequences."""
+    """The values of a step by key. The same steps recur in very many plans, so they are remembered."""
     point, moment = point_at(step.trigger), final_at(step.trigger)
     return {key: value_of(point, key) for key in (*KEYS, *DERIVED_KEYS)} | {
         "failure": failure_of(step.fault, point),
@@ -135,8 +135,8 @@ def _values(step: Step) -> dict[str, Any]:
     }
 
 
-class Sequence(tuple[Task, ...]):
-    """The tasks of a plan, in order. What else one may ask a plan, one may ask its sequence."""
+class PlanView(tuple[StepView, ...]):
+    """The steps of a plan, in order. It has all attributes of the plan, too."""
 
     plan: Plan
 
@@ -145,26 +145,26 @@ class Sequence(tuple[Task, ...]):
         return self.plan.steps
 
     @property
-    def last(self) -> Task:
+    def last(self) -> StepView:
         return self[-1]
 
     @cached_property
-    def prefix(self) -> Sequence:
-        """All tasks but the last."""
+    def prefix(self) -> PlanView:
+        """All steps but the last."""
         return self[:-1]
 
     @overload
-    def __getitem__(self, index: SupportsIndex, /) -> Task: ...
+    def __getitem__(self, index: SupportsIndex, /) -> StepView: ...
     @overload
-    def __getitem__(self, index: slice, /) -> Sequence: ...
-    def __getitem__(self, index: SupportsIndex | slice, /) -> Task | Sequence:
+    def __getitem__(self, index: slice, /) -> PlanView: ...
+    def __getitem__(self, index: SupportsIndex | slice, /) -> StepView | PlanView:
         if not isinstance(index, slice):
             return tuple.__getitem__(self, index)
         plan = self.plan
-        return sequence_of(Plan(plan.steps[index], plan.seed, plan.strategy, plan.why))
+        return plan_view(Plan(plan.steps[index], plan.seed, plan.strategy, plan.why))
 
     def __getattr__(self, name: str) -> Any:
-        if name == "plan":  # of a sequence that is not whole yet
+        if name == "plan":  # of a view that is not whole yet
             raise AttributeError(name)
         return getattr(self.plan, name)
 
@@ -172,10 +172,10 @@ class Sequence(tuple[Task, ...]):
         return str(self.plan)
 
 
-def sequence_of(plan: Plan) -> Sequence:
+def plan_view(plan: Plan) -> PlanView:
     """The plan as policies see it."""
     steps = tuple(plan.steps)
-    made = Sequence(Task(step, steps[:index]) for index, step in enumerate(steps))
+    made = PlanView(StepView(step, steps[:index]) for index, step in enumerate(steps))
     made.plan = plan
     return made
 
@@ -186,55 +186,55 @@ def sequence_of(plan: Plan) -> Sequence:
 @overload
 def abstract_in(what: Point, *keys: str) -> Point: ...
 @overload
-def abstract_in(what: Task, *keys: str) -> tuple[tuple[str, Any], ...]: ...
+def abstract_in(what: StepView, *keys: str) -> tuple[tuple[str, Any], ...]: ...
 @overload
 def abstract_in(what: set[Any] | frozenset[Any], *keys: str) -> frozenset[Any]: ...
 @overload
 def abstract_in(what: tuple[Any, ...] | list[Any], *keys: str) -> tuple[Any, ...]: ...
 def abstract_in(what: Any, *keys: str) -> Any:
-    """Only these keys of a point or task, of each one of a sequence, list or set; it can be compared, and be in a set."""
+    """Only these keys of a point or step, of each one of a plan, list or set; it can be compared, and be in a set."""
     if isinstance(what, Point):
         if all(key in KEYS for key in keys):
             return what.abstract_in(keys)
         return Point.of({key: value_of(what, key) for key in keys})
-    if isinstance(what, Task):
+    if isinstance(what, StepView):
         return _kept(what.step, tuple(sorted(keys)))
     return _set_in(what, keys) if isinstance(what, frozenset) else _each(what, lambda item: abstract_in(item, *keys))
 
 
 @lru_cache(_LOADED)
 def _set_in(what: frozenset[Any], keys: tuple[str, ...]) -> frozenset[Any]:
-    """What recovery from a sequence shows is asked for again with every extension of the sequence."""
+    """Remembered: the recovery from a plan is asked for again with every extension of it."""
     return frozenset(abstract_in(item, *keys) for item in what)
 
 
 @lru_cache(_REMEMBERED)
 def _kept(step: Step, keys: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
-    task = Task(step)
-    return tuple((key, task[key]) for key in keys)
+    view = StepView(step)
+    return tuple((key, view[key]) for key in keys)
 
 
-_OWN_OF_TASK = (*KEYS, "place", "nth", "fault")
-"""All that tells a task from others."""
+_OWN_OF_STEP = (*KEYS, "place", "nth", "fault")
+"""The keys that distinguish a step from others."""
 
 
 @overload
 def abstract_out(what: Point, *keys: str) -> Point: ...
 @overload
-def abstract_out(what: Task, *keys: str) -> tuple[tuple[str, Any], ...]: ...
+def abstract_out(what: StepView, *keys: str) -> tuple[tuple[str, Any], ...]: ...
 @overload
 def abstract_out(what: set[Any] | frozenset[Any], *keys: str) -> frozenset[Any]: ...
 @overload
 def abstract_out(what: tuple[Any, ...] | list[Any], *keys: str) -> tuple[Any, ...]: ...
 def abstract_out(what: Any, *keys: str) -> Any:
-    """All but these keys; of a task, the fault and its place are kept unless they are named."""
+    """All but these keys; of a step, the fault and its place are kept unless they are named."""
     if isinstance(what, Point):
         _check(keys, KEYS)
         return what.abstract_out(keys)
-    if isinstance(what, Task):
-        _check(keys, (*_OWN_OF_TASK, "failure"))
+    if isinstance(what, StepView):
+        _check(keys, (*_OWN_OF_STEP, "failure"))
         left = (*keys, "fault") if "failure" in keys else keys
-        return _kept(what.step, tuple(key for key in _OWN_OF_TASK if key not in left))
+        return _kept(what.step, tuple(key for key in _OWN_OF_STEP if key not in left))
     return _each(what, lambda item: abstract_out(item, *keys))
 
 
@@ -250,14 +250,14 @@ def _each(many: Any, function: Callable[[Any], Hashable]) -> Any:
         return frozenset(function(item) for item in many)
     if isinstance(many, tuple | list):
         return tuple(function(item) for item in many)
-    raise TypeError(f"{many!r:.80} is no point, task or sequence, nor a set or list of them")
+    raise TypeError(f"{many!r:.80} is not a point, step or plan, nor a set or list of them")
 
 
 # --- what experiments showed
 
 
-Some = Sequence | Plan | tuple[Task, ...] | list[Task]
-"""A sequence in whichever form a policy has it; `()` stands for the fault-free runs."""
+Some = PlanView | Plan | tuple[StepView, ...] | list[StepView]
+"""A plan in whichever form a policy has it; `()` stands for the fault-free runs."""
 
 
 class Profiles(Protocol):
@@ -268,8 +268,8 @@ class Profiles(Protocol):
     def post_injection_points(self, fs: Some) -> frozenset[Point]: ...
     def recovery_path(self, fs: Some, *keys: str) -> frozenset[Point]: ...
     def recovery_functions(self, fs: Some) -> frozenset[str]: ...
-    def first_read(self, task: Task) -> bool: ...
-    def explored(self, what: Point | Task, *keys: str) -> bool: ...
+    def first_read(self, view: StepView) -> bool: ...
+    def explored(self, what: Point | StepView, *keys: str) -> bool: ...
     def frames(self, point: Point) -> tuple[str, ...]: ...
 
 
@@ -293,7 +293,7 @@ class CampaignProfiles:
         self.frames = frames
 
     def profile(self, fs: Some) -> Profile | None:
-        """What the experiment with exactly this sequence showed; None if there was none."""
+        """The profile of the experiment with exactly this plan; None if there was none."""
         steps = _steps(fs)
         return self._runs.get(Plan(steps).steps_id) if steps else self._baseline
 
@@ -307,7 +307,7 @@ class CampaignProfiles:
         return (self.profile(fs) or Profile()).after
 
     def recovery_path(self, fs: Some, *keys: str) -> frozenset[Point]:
-        """Made once for each sequence: very many others share it as their prefix."""
+        """Computed once for each plan: very many others have it as their prefix."""
         name = (Plan(_steps(fs)).steps_id, keys)
         if name not in self._recoveries:
             path: frozenset[Point] = recovery(self.all_points(fs), self._baseline.points)
@@ -326,13 +326,13 @@ class CampaignProfiles:
     def _usual(self) -> frozenset[str]:
         return functions_of(self._baseline.points, self.frames)
 
-    def first_read(self, task: Task) -> bool:
-        """Asked of the experiment with the tasks before it; of one that showed nothing of the point, yes."""
-        profile = self.profile(task.prefix) or Profile()
-        return task.point in profile.first or task.point not in profile.points
+    def first_read(self, view: StepView) -> bool:
+        """Asks the experiment with the steps before it; true if that did not show the point."""
+        profile = self.profile(view.prefix) or Profile()
+        return view.point in profile.first or view.point not in profile.points
 
-    def explored(self, what: Point | Task, *keys: str) -> bool:
-        point = what.point if isinstance(what, Task) else what
+    def explored(self, what: Point | StepView, *keys: str) -> bool:
+        point = what.point if isinstance(what, StepView) else what
         if not keys:
             return point in self._injected
         if keys not in self._abstract:
@@ -341,9 +341,9 @@ class CampaignProfiles:
 
 
 def _steps(fs: Some) -> tuple[Step, ...]:
-    if isinstance(fs, Plan | Sequence):
+    if isinstance(fs, Plan | PlanView):
         return fs.steps
-    return tuple(task.step for task in fs)
+    return tuple(view.step for view in fs)
 
 
 class _Lazy(Mapping[str, Profile]):
@@ -423,10 +423,10 @@ class StoredProfiles:
     def recovery_functions(self, fs: Some) -> frozenset[str]:
         return self._profiles.recovery_functions(fs)
 
-    def first_read(self, task: Task) -> bool:
-        return self._profiles.first_read(task)
+    def first_read(self, view: StepView) -> bool:
+        return self._profiles.first_read(view)
 
-    def explored(self, what: Point | Task, *keys: str) -> bool:
+    def explored(self, what: Point | StepView, *keys: str) -> bool:
         return self._profiles.explored(what, *keys)
 
     def frames(self, point: Point) -> tuple[str, ...]:
@@ -450,32 +450,32 @@ def using(profiles: Profiles) -> Iterator[None]:
 
 
 def known(fs: Some) -> bool:
-    """Was there an experiment with exactly this sequence?"""
+    """Was there an experiment with exactly this plan?"""
     return _current.get().known(fs)
 
 
 def all_points(fs: Some = ()) -> frozenset[Point]:
-    """All points that the experiment with this sequence showed; `()`: all that the fault-free runs showed."""
+    """All points that the experiment with this plan showed; `()`: all that the fault-free runs showed."""
     return _current.get().all_points(fs)
 
 
 def post_injection_points(fs: Some = ()) -> frozenset[Point]:
-    """The points that were seen after the last fault of the sequence."""
+    """The points that were seen after the last fault of the plan."""
     return _current.get().post_injection_points(fs)
 
 
-def first_read(task: Task) -> bool:
-    """False if the task is at a read that, when it was seen, only went on with the read before it."""
-    return _current.get().first_read(task)
+def first_read(view: StepView) -> bool:
+    """False if the step is at a read that only continued the read before it, when it was seen."""
+    return _current.get().first_read(view)
 
 
-def explored(what: Point | Task, *keys: str) -> bool:
+def explored(what: Point | StepView, *keys: str) -> bool:
     """Has an earlier experiment injected a fault at a point that is equal on these keys (without keys: on all)?"""
     return _current.get().explored(what, *keys)
 
 
 def recovery_path(fs: Some, *keys: str) -> frozenset[Point]:
-    """The points that the experiment with this sequence showed and the fault-free runs did not.
+    """The points that the experiment with this plan showed and the fault-free runs did not.
 
     With keys only these are kept of each, as `abstract_in` would; this way it is remembered, which is faster.
     """
@@ -483,7 +483,7 @@ def recovery_path(fs: Some, *keys: str) -> frozenset[Point]:
 
 
 def recovery_functions(fs: Some) -> frozenset[str]:
-    """The functions that did I/O, or called what did, in the experiment with this sequence and in no fault-free run.
+    """The functions that did I/O, or called what did, in the experiment with this plan and in no fault-free run.
 
     Coarser than `recovery_path`, and steadier: which ways lead to an operation differs from run to run, which functions
     recover hardly does.
@@ -492,9 +492,9 @@ def recovery_functions(fs: Some) -> frozenset[str]:
 
 
 def crashed(fs: Some, node: str) -> bool:
-    """Is the node dead after this sequence? A node that is started again is not."""
-    return bool(node) and any(stays_down(task.fault) and node in task.nodes for task in _tasks(fs))
+    """Is the node dead after this plan? A node that is started again is not."""
+    return bool(node) and any(stays_down(view.fault) and node in view.nodes for view in _step_views(fs))
 
 
-def _tasks(fs: Some) -> Iterable[Task]:
-    return sequence_of(fs) if isinstance(fs, Plan) else fs
+def _step_views(fs: Some) -> Iterable[StepView]:
+    return plan_view(fs) if isinstance(fs, Plan) else fs
