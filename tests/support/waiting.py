@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-TIMEOUT_S = 15.0
+TIMEOUT_S = 30.0
 POLL_S = 0.005
 
 
