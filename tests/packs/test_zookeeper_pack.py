@@ -61,7 +61,7 @@ def test_versions_are_compared_as_numbers() -> None:
 
 @pytest.mark.parametrize("version", ["latest", "3.6.3; rm", "../3.6.3", ""])
 def test_what_is_no_version_is_refused(version: str) -> None:
-    with pytest.raises(SystemExit, match="is no version"):
+    with pytest.raises(SystemExit, match="is not a version"):
         setup.ensure(version)
 
 
@@ -90,7 +90,7 @@ def test_a_release_that_was_not_fetched_is_named_with_the_command_that_fetches_i
     (java := tmp_path / "java").write_text("")
     java.chmod(0o755)
     with pytest.raises(
-        UserError, match=r"versions/3\.0\.0/\*\", where there is nothing; run `python setup.py 3\.0\.0`"
+        UserError, match=r"versions/3\.0\.0/\*\", which is empty; run `python setup.py 3\.0\.0`"
     ):
         load(PACK / "undermine.toml", {"version": "3.0.0", "java": str(java)})
 
