@@ -535,7 +535,8 @@ def test_plugins_that_are_not_python(project: Path) -> None:
 
 def test_a_star_import_may_define_anything(project: Path) -> None:
     (project / "hunt.py").write_text("from helpers import *\n")
-    loaded(project, MINIMAL + "ready = {python = 'somewhere_else'}\n")
+    config = loaded(project, MINIMAL + "ready = {python = 'somewhere_else'}\n")
+    assert config.roles["store"].ready.python == "somewhere_else"
 
 
 def test_programs_need_not_be_here_for_a_report(project: Path) -> None:
