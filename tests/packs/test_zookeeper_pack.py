@@ -178,9 +178,9 @@ def test_nobody_begins_anything_when_time_is_over(all_begun: Any, monkeypatch: p
 
 
 def test_the_mode_of_a_server() -> None:
-    assert members.said_of("Mode", "Zookeeper version: 3.6.3\nMode: leader\nNode count: 5\n") == "leader"
-    assert members.said_of("Mode", "This ZooKeeper instance is not currently serving requests\n") == ""
-    assert members.said_of("Mode", "") == ""
+    assert members.field_of("Mode", "Zookeeper version: 3.6.3\nMode: leader\nNode count: 5\n") == "leader"
+    assert members.field_of("Mode", "This ZooKeeper instance is not currently serving requests\n") == ""
+    assert members.field_of("Mode", "") == ""
 
 
 def test_servers_agree_if_all_answer_with_the_same_zxid(monkeypatch: pytest.MonkeyPatch) -> None:
