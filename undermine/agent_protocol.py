@@ -139,7 +139,9 @@ def _read(name: str, kind: type[T]) -> T:
 _facts = _read("operations.toml", _Operations)
 
 FAMILIES: Mapping[str, Family] = _facts.families
-OPERATIONS: Mapping[str, Operation] = {op: facts for family in FAMILIES.values() for op, facts in family.operations.items()}
+OPERATIONS: Mapping[str, Operation] = {
+    op: facts for family in FAMILIES.values() for op, facts in family.operations.items()
+}
 WITH_FAULTS: Mapping[str, Operation] = {
     op: facts for family in FAMILIES.values() if family.faults for op, facts in family.operations.items()
 }

@@ -233,21 +233,24 @@ def difference(words: str, place: str, found: Any, expected: Any, lacks: AgentLa
     return f"{place} holds {words}; compared with protocol/*.toml it {' and '.join(told)}" if told else ""
 
 
-def differences(agent: str, of_agent: Mapping[str, Any], facts: Iterable[Fact]) -> list[str]:
+def differences(agent: str, of_agent: Mapping[str, Any], facts: Iterable[Fact]) -> str:
+    """A line for each constant of an agent that is wrong."""
     places = [(fact, getattr(fact, agent)) for fact in facts if getattr(fact, agent)]
     told = [difference(fact.words, place, of_agent[place], fact.value, AGENTS[agent]) for fact, place in places]
-    return [text for text in told if text]
+    return "\n".join(text for text in told if text)
 
 
 def test_the_python_agent_holds_the_same_facts(of_python: Mapping[str, Any]) -> None:
     capabilities = Fact("the capabilities", list(CAPABILITIES), "agent:CAPABILITIES")
-    assert not differences("python", of_python, (*OPERATION_FACTS, capabilities, *WIRE_FACTS))
+    wrong = differences("python", of_python, (*OPERATION_FACTS, capabilities, *WIRE_FACTS))
+    assert not wrong, wrong
 
 
 def test_the_jvm_agent_holds_the_same_facts(of_jvm: Mapping[str, Any]) -> None:
     capabilities = Fact("the capabilities", list(CAPABILITIES), jvm="faults.Faults.CAPABILITIES")
     kinds = Fact("the faults that it knows", [*FAULT_NAMES, "hold"], jvm=DECISIONS + "DOABLE")
-    assert not differences("jvm", of_jvm, (*OPERATION_FACTS, capabilities, kinds, *WIRE_FACTS))
+    wrong = differences("jvm", of_jvm, (*OPERATION_FACTS, capabilities, kinds, *WIRE_FACTS))
+    assert not wrong, wrong
 
 
 def test_agents_agree_on_the_parts_of_logical_operations(
