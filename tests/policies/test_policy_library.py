@@ -455,7 +455,7 @@ def test_policies_are_written_by_name_with_arguments(text: str, name: str) -> No
         ("only_in(a(b))", "cannot be read"),
         ("only_in(setup", "cannot be read"),
         ("any_nodes(1)", "takes no argument"),
-        ("only_in", "function is missing; it is written only_in"),
+        ("only_in", "function is missing; write it as only_in"),
         ("only_in(a b)", '"a b" is not a name'),
         ("only_in(setup, crahs)", '"crahs" is unknown'),
         ("fault_types", "at least one"),

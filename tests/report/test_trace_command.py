@@ -160,7 +160,7 @@ def test_machines_get_one_document(project: Project) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--run", "F9"], "there is no finding 'F9' in this campaign; there are: F1"),
+        (["--run", "F9"], "there is no finding 'F9' in this campaign; its findings are: F1"),
         (["--run", "77"], "there is no trace of run 77"),
         (["--campaign", "2026-01-01"], "--campaign only works with --run"),
         (["--run", "1", "--campaign", "other"], "there is no campaign 'other'"),
