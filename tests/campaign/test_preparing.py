@@ -194,7 +194,7 @@ def test_a_fault_at_rest_that_breaks_the_run_is_skipped(stage, store) -> None:
     stage.runner.broken = lambda count: count in (4, 5, 6)
     assert stage.run() == []
     assert len(stage.warnings) == 1
-    assert stage.warnings[0].startswith("nothing is learnt from run 6 (crash n1")
+    assert stage.warnings[0].startswith("the tool learns nothing from run 6 (crash n1")
     assert stage.warnings[0].endswith("no luck")
     assert load_baseline(store.folder).benign == 1
 
@@ -267,4 +267,4 @@ def test_a_checker_that_cannot_tell_even_without_a_fault_is_named_once(tmp_path:
     stage.engine.user_checks = lambda folder: [Verdict("unknown", "the history has no operation 'put'", checker="mine")]  # type: ignore[method-assign]
     stage.run()
     stage.run()
-    assert stage.warnings == ["the checker mine cannot tell even without a fault: the history has no operation 'put'"]
+    assert stage.warnings == ["the checker mine answers unknown even without a fault: the history has no operation 'put'"]

@@ -145,12 +145,12 @@ def test_copies_end_when_all_is_shown(tmp_path: Path) -> None:
 
 def test_a_checker_that_never_knows_says_why(tmp_path: Path) -> None:
     proof = prove(tmp_path, FakeEngine(puzzled=lambda _: Verdict.unknown("no reads")))["puzzled"]
-    assert (proof.proved, proof.text) == (False, "it says unknown to everything: no reads")
+    assert (proof.proved, proof.text) == (False, "it always answers unknown: no reads")
 
 
 def test_a_checker_that_always_fails_is_proved_by_nothing(tmp_path: Path) -> None:
     proof = prove(tmp_path, FakeEngine(angry=lambda _: Verdict.fail("no")))["angry"]
-    assert (proof.proved, proof.text) == (False, "it fails where nothing is wrong: no")
+    assert (proof.proved, proof.text) == (False, "it also fails on a correct run: no")
 
 
 def test_the_scratch_folder_goes_also_when_a_run_breaks_the_tool(tmp_path: Path) -> None:

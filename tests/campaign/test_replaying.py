@@ -128,7 +128,7 @@ def test_a_fault_that_fired_elsewhere_than_when_it_was_found_does_not_count(stor
     result = replaying.finding(finding())
     assert rates(result) == (0, 0, 1, 0, 0, 0)
     assert not result.came_back
-    assert result.runs[0].reason == "the fault fired elsewhere than when it was found"
+    assert result.runs[0].reason == "the fault did not fire where it fired when the finding was found"
 
 
 def test_a_finding_whose_first_run_fired_only_its_first_step_comes_back_like_that(store: CampaignStore) -> None:

@@ -105,7 +105,7 @@ def test_what_a_re_run_has_run_stands_for_nothing(store: CampaignStore) -> None:
     store.write_dropped([Dropped(A2, RULE, A.id)])
     instead = only(read(store)).dropped[0].examples[0].instead
     assert instead is not None
-    assert "not kept" in instead.state
+    assert "dropped too, and not stored" in instead.state
 
 
 def test_a_chain_of_policies_is_followed_to_the_one_that_is_run(store: CampaignStore) -> None:
@@ -154,7 +154,7 @@ def test_a_strategy_that_proposed_nothing_is_refused(store: CampaignStore) -> No
     store.write_round("some", [A])
     store.write_round("other", [B])
     assert only(read(store, ["other"])).strategy == "other"
-    with pytest.raises(UserError, match="'third' has proposed nothing in this campaign; those that have: some, other"):
+    with pytest.raises(UserError, match="'third' has proposed no plan in this campaign; strategies that have: some, other"):
         read(store, ["third"])
 
 
