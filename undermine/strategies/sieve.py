@@ -2,8 +2,8 @@
 
 As in Sieve's Algorithm 1, each synchronized or timeout-protected operation is delayed once in every context (call stack) in which
 a run reaches it, with one delay in each run. The strategy ends when runs show no new context. It proposes plans only from
-finished runs, so parallel runs never explore the same context. `mode` leaves out parts of the algorithm; `delays` and `crash` add more
-faults to plans whose first fault fired. Never starts a process.
+finished runs, so parallel runs never explore the same context. `mode` leaves out parts of the algorithm; `delays` and `crash` add
+more faults to plans whose first fault fired. Never starts a process.
 """
 
 from __future__ import annotations
