@@ -1,7 +1,8 @@
 """Reads event files as protocol/README.md defines them. Never raises on files that an agent or a crash damaged.
 
 A file is read in two steps, since a definition may be in another chunk than its use: the first step finds the records, the
-second assembles events as columns. Whole records are kept; damaged ones are reported in `problems` with file name and offset. All events of a run share their texts and stacks.
+second assembles events as columns. Whole records are kept; damaged ones are reported in `problems` with file name and offset. All
+events of a run share their texts and stacks.
 """
 
 from __future__ import annotations
