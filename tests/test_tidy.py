@@ -17,6 +17,7 @@ CORE = ROOT / "undermine"
 AGENT = ROOT / "agents" / "python"
 
 ROOMS = (
+    "packs",
     "model",
     "program",
     "protocols",

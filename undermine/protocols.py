@@ -1,4 +1,4 @@
-"""What a plug-in must offer: strategies and checkers, and what they are given. Imports only the model, and facts of programs."""
+"""The protocols of plug-ins, strategies and checkers, and the data that they are given. Imports the model and program facts."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class PointSeen(msgspec.Struct, frozen=True):
 
     point: Point
     count: int
-    """The most often that one process met it in one run."""
+    """The most occurrences in one process of one run."""
     runs: int
-    """In how many of the fault-free runs it was seen."""
+    """The number of fault-free runs that showed it."""
     order: int
     """Its rank by first appearance."""
     line: int = 0
     after: int = 0
-    """The most often that one process met it after the last fault; where there was none, in the whole run."""
+    """The most occurrences in one process after the last fault; without a fault, in the whole run."""
     first: bool = True
-    """Was it met at least once as no mere continuation of the read before?"""
+    """Did it occur at least once without merely continuing the read before?"""
     frames: tuple[str, ...] = ()
     """The functions of its call stack, innermost first."""
 
 
 class PastRun(msgspec.Struct, frozen=True):
-    """What a strategy may know of a run that is over."""
+    """A finished run as strategies see it."""
 
     id: int
     round_index: int
@@ -60,20 +60,20 @@ class PossibleFault(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """What one run showed, or all fault-free runs together."""
+    """The points of one run, or of all fault-free runs together."""
 
     points: frozenset[Point] = frozenset()
     after: frozenset[Point] = frozenset()
     """Those seen after the last fault; all of them where there was none."""
     first: frozenset[Point] = frozenset()
-    """Those that were at least once no mere continuation of the read before."""
+    """Those that occurred at least once without merely continuing the read before."""
 
 
 _Shown = TypeVar("_Shown")
 
 
 def recovery(shown: Iterable[_Shown], usual: AbstractSet[_Shown]) -> frozenset[_Shown]:
-    """The path of recovery: what a run showed and no fault-free run did. Of points, or of numbers that stand for them."""
+    """The recovery path: the points, or their numbers, that a run showed and no fault-free run did."""
     return frozenset(shown) - usual
 
 
@@ -112,26 +112,26 @@ def no_program(_: Sequence[str] = ()) -> TargetProgram:
 
 
 def no_profile(_: int) -> Profile:
-    """Where nothing is known."""
+    """The profile of a run of which nothing is known."""
     return Profile()
 
 
 def no_columns(_: int) -> Columns:
-    """Where no trace was kept."""
+    """The events of a run without a trace."""
     return Columns.of(())
 
 
 class History(msgspec.Struct, frozen=True):
-    """All that a strategy decides from. Equal histories give equal proposals."""
+    """Everything that a strategy decides from. Equal histories give equal proposals."""
 
     points: tuple[PointSeen, ...]
     baseline_runs: int
     possible_faults: tuple[PossibleFault, ...]
     runs: tuple[PastRun, ...]
-    """This strategy's own runs, and those of others that stand for plans of its, in (round, index) order whatever order
-    they ended in."""
+    """This strategy's own runs, and other strategies' runs that already cover its plans, in (round, index) order whatever
+    order they ended in."""
     settled: frozenset[str]
-    """Ids of plans that need not be proposed again: run for whichever strategy, or dropped by a policy."""
+    """Ids of plans that need not be proposed again: run for any strategy, or dropped by a policy."""
     round_index: int
     seed: int
     batch: int
@@ -153,16 +153,16 @@ class History(msgspec.Struct, frozen=True):
     """The target's program, read when a strategy asks for it. The argument: files and folders of its source, if the user
     has named them to the strategy; else they are found."""
     delay_s: float = 5.0
-    """How long the user wants operations to be delayed where nothing else says it."""
+    """The user's delay for operations whose time limit is not known."""
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """A plan that will not run, the rule that says so, and whose run stands for it."""
+    """A plan that will not run, the rule that dropped it, and its representative."""
 
     plan: Plan
     rule: str
     instead: str = ""
-    """The id of the plan that stands for it, if one does."""
+    """The id of its representative, if it has one."""
 
 
 class Strategy(Protocol):

@@ -1,4 +1,4 @@
-"""Where the parts that are not Python modules of the core lie: in a checkout, or inside an installed package."""
+"""Finds the parts that are not modules of the core: in a checkout, or inside an installed package."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def jvm_agent_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """Where what is built once is kept for this user."""
+    """The user's cache folder for everything that is built once."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "undermine"
 
 
 def native_is_forbidden() -> bool:
-    """True if agents are to do without what is compiled for them, in whichever runtime."""
+    """True if the user forbids compiled parts of agents, in any runtime."""
     return os.environ.get("UNDERMINE_ACCELERATOR") == "0"
 
 
 def java_home_program(name: str) -> str | None:
-    """A program of the JDK: that of `JAVA_HOME`, or without it the one on the `PATH`."""
+    """The path of a JDK program: from `JAVA_HOME` if that is set, else from the `PATH`."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(name, path=str(Path(home, "bin"))) if home else shutil.which(name)
 
 
 def java_program() -> str:
-    """The `java` that `{java}` stands for; where there is none, its name, so that whoever starts it says so."""
+    """The `java` that `{java}` stands for. If there is none, the bare name, so that starting it reports the error."""
     return java_home_program("java") or "java"
 
 

@@ -1,4 +1,4 @@
-"""What tests of strategies, checkers and plug-ins need: events, points, histories and runs made by hand.
+"""Helpers for tests of strategies, checkers and plug-ins: events, points, histories and runs made by hand.
 
 Nothing here starts a process. `FakeTarget` stands for a cluster: it says what a plan would do, and `simulate`
 runs a strategy against it, round by round, as a campaign would.
@@ -58,7 +58,7 @@ def history(
     profiles: Mapping[int, Profile] | None = None,
     frames: Mapping[Point, tuple[str, ...]] | None = None,
 ) -> History:
-    """What a strategy would be given after fault-free runs that showed these points. `profiles`: of runs, by number."""
+    """The history that a strategy is given after fault-free runs that showed these points. `profiles`: of runs, by number."""
     seen = tuple(PointSeen(p, 3, 3, order, after=3) for order, p in enumerate(points))
     nodes = {p.get("node"): p.get("role") for p in points}
     limits = limits or FaultLimits(FAULT_NAMES, capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=nodes)
@@ -82,7 +82,7 @@ def history(
 def shown(
     points: Iterable[Point], after: Iterable[Point] | None = None, first: Iterable[Point] | None = None
 ) -> Profile:
-    """What a run showed: all of it after the last fault, and nothing a mere continuation, unless told otherwise."""
+    """A profile. By default all points were seen after the last fault, and none merely continued a read."""
     every = frozenset(points)
     return Profile(every, every if after is None else frozenset(after), every if first is None else frozenset(first))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from undermine import packs
 from undermine.config.load import load
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step
@@ -57,10 +58,10 @@ def dask_hunt(tmp_path_factory: pytest.TempPathFactory) -> Any:
 # --- what is fetched
 
 
-@pytest.mark.parametrize("pack", ["rq", "dask"])
+@pytest.mark.parametrize("pack", ["rq", "dask", "pysyncobj"])
 @pytest.mark.parametrize("version", ["latest", "1.16; rm", "../1.16", ""])
 def test_what_is_no_version_is_refused(pack: str, version: str) -> None:
-    with pytest.raises(SystemExit, match="is no version"):
+    with pytest.raises(SystemExit, match="is not a version"):
         module(pack, "setup").ensure(version)
 
 
@@ -73,16 +74,52 @@ def test_without_redis_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_version_that_is_there_is_not_fetched_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The requirements that were fetched. Fetching creates an empty folder, and the newest release is 9.1."""
+    made: list[str] = []
+
+    def fetch(requirement: str, folder: Path, *options: str) -> None:
+        made.append(requirement)
+        folder.mkdir()
+
+    monkeypatch.setattr(packs, "pip_install", fetch)
+    monkeypatch.setattr(packs, "newest_release", lambda project: "9.1")
+    monkeypatch.setattr(packs, "need_program", lambda name, advice: name)
+    return made
+
+
+def test_a_release_that_is_there_is_not_fetched_again(
+    fetched: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     setup = module("rq", "setup")
     monkeypatch.setattr(setup, "HERE", tmp_path)
-    monkeypatch.setattr(setup, "need_redis", lambda: None)
-    monkeypatch.setattr(setup, "_install", lambda what, target: (target / "rq-9.1.dist-info").mkdir(parents=True))
     newest = setup.ensure("newest")
     assert newest == tmp_path / "versions" / "9.1"
-    monkeypatch.setattr(setup, "_install", lambda what, target: pytest.fail("fetched again"))
+    assert fetched == ["redis>=5", "rq==9.1"]
     assert setup.ensure("9.1") == newest
+    assert fetched == ["redis>=5", "rq==9.1"]
     assert sorted(path.name for path in (tmp_path / "versions").iterdir()) == ["9.1"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["client", "versions"]
+
+
+def test_a_release_that_cannot_be_fetched_leaves_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    setup = module("dask", "setup")
+    monkeypatch.setattr(setup, "HERE", tmp_path)
+    monkeypatch.setattr(packs, "_PIP", ("false",))
+    with pytest.raises(SystemExit, match=r"pip cannot install distributed==1\.0; .*pip index versions distributed`"):
+        setup.ensure("1.0")
+    assert list((tmp_path / "versions").iterdir()) == []
+
+
+def test_without_arguments_the_configured_release_is_fetched(
+    fetched: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "undermine.toml").write_text('[params]\nversion = "1.2"\n')
+    monkeypatch.setattr(sys, "argv", ["setup.py"])
+    packs.run(tmp_path, lambda version: packs.ensure_release(tmp_path, "system", version, "1.0"))
+    assert fetched == ["system==1.2"]
+    assert capsys.readouterr().out == f"{tmp_path}/versions/1.2\n"
 
 
 @pytest.mark.parametrize("pack", ["rq", "dask"])

@@ -61,7 +61,7 @@ def test_versions_are_compared_as_numbers() -> None:
 
 @pytest.mark.parametrize("version", ["latest", "3.6.3; rm", "../3.6.3", ""])
 def test_what_is_no_version_is_refused(version: str) -> None:
-    with pytest.raises(SystemExit, match="is no version"):
+    with pytest.raises(SystemExit, match="is not a version"):
         setup.ensure(version)
 
 
@@ -90,7 +90,7 @@ def test_a_release_that_was_not_fetched_is_named_with_the_command_that_fetches_i
     (java := tmp_path / "java").write_text("")
     java.chmod(0o755)
     with pytest.raises(
-        UserError, match=r"versions/3\.0\.0/\*\", where there is nothing; run `python setup.py 3\.0\.0`"
+        UserError, match=r"versions/3\.0\.0/\*\", which is empty; run `python setup.py 3\.0\.0`"
     ):
         load(PACK / "undermine.toml", {"version": "3.0.0", "java": str(java)})
 
@@ -178,9 +178,9 @@ def test_nobody_begins_anything_when_time_is_over(all_begun: Any, monkeypatch: p
 
 
 def test_the_mode_of_a_server() -> None:
-    assert members.said_of("Mode", "Zookeeper version: 3.6.3\nMode: leader\nNode count: 5\n") == "leader"
-    assert members.said_of("Mode", "This ZooKeeper instance is not currently serving requests\n") == ""
-    assert members.said_of("Mode", "") == ""
+    assert members.field_of("Mode", "Zookeeper version: 3.6.3\nMode: leader\nNode count: 5\n") == "leader"
+    assert members.field_of("Mode", "This ZooKeeper instance is not currently serving requests\n") == ""
+    assert members.field_of("Mode", "") == ""
 
 
 def test_servers_agree_if_all_answer_with_the_same_zxid(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,7 @@ def test_a_file_that_raises_is_the_users_mistake(make: Make) -> None:
 
 @pytest.mark.parametrize("line", ["sys.exit(0)", "os._exit(3)", "os.kill(os.getpid(), 9)"])
 def test_a_file_that_ends_the_process_is_the_users_mistake(make: Make, line: str) -> None:
-    with pytest.raises(UserError, match="ended or hung while it was loaded"):
+    with pytest.raises(UserError, match="ended the process or hung while it was loaded"):
         make(line)
 
 

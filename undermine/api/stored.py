@@ -1,4 +1,4 @@
-"""What a campaign left behind, for scripts: findings, bundles of them, plans, logs and suppressions.
+"""A stored campaign, for scripts: its findings, bundles, plans, logs and suppressions.
 
 Runs nothing. All of it is offered by `undermine.api`.
 """
@@ -33,7 +33,7 @@ def today() -> datetime.date:
 def bundle(
     config: Config, finding: str, output: Path | None = None, include: Sequence[str] = (), campaign: str = ""
 ) -> bundles.Written:
-    """Put one finding, with all that another machine needs to replay it, into one file."""
+    """Write one finding, with everything that another machine needs to replay it, to one file."""
     folder = campaign_dir(config, campaign)
     with open_store(folder) as store:
         found = find_finding(store, finding)
@@ -63,7 +63,7 @@ def findings(config: Config, campaign: str = "") -> tuple[Finding, ...]:
 
 
 def new_logs(store: CampaignStore, found: Sequence[Finding]) -> dict[str, tuple[str, ...]]:
-    """By id: what nodes wrote in the run that shows a finding best, and in no correct run."""
+    """By finding id: log lines of the run that shows the finding best, which no correct run has."""
     said = {}
     for finding in found:
         if news := news_of(store.verdicts(_shown_by(finding))):
@@ -72,7 +72,7 @@ def new_logs(store: CampaignStore, found: Sequence[Finding]) -> dict[str, tuple[
 
 
 def remarks(config: Config, found: Sequence[Finding]) -> dict[str, str]:
-    """By id: how a finding was suppressed, if that is over."""
+    """By finding id: how it was suppressed, if that suppression has ended."""
     was = suppression_file.lapsed(config, today())
     return {finding.id: text for finding in found if (text := was(finding))}
 
@@ -102,7 +102,7 @@ def suppressions(config: Config) -> tuple[suppression_file.Suppression, ...]:
 
 
 def unsuppress(config: Config, entry_id: str) -> suppression_file.Suppression:
-    """Report it again from now on."""
+    """Remove a suppression, so that its finding is reported again."""
     gone = suppression_file.remove(suppression_file.path_of(config), entry_id)
     with contextlib.suppress(UserError):  # there may be no campaign
         findings(config)
@@ -137,7 +137,7 @@ def clean(config: Config, *, everything: bool = False) -> list[str]:
 
 
 def _shown_by(finding: Finding) -> int:
-    """The run to look at."""
+    """The run that shows the finding best."""
     return finding.shown_by or finding.runs[0]
 
 

@@ -46,14 +46,14 @@ STRATEGY = "trace"
 HTML, PERFETTO, SHIVIZ = "trace.html", "trace.perfetto.json", "trace.shiviz.log"
 
 Checkers = Callable[[Config, Sequence[str]], Sequence[Checker]]
-"""Makes the checkers of a configuration, given the names of the user's own."""
+"""Creates the checkers of a configuration, given the names of the user's own."""
 
 
 class TraceResult(msgspec.Struct, frozen=True):
-    """What a trace is made of, and where its files are."""
+    """The summary of a traced run, and its files."""
 
     run: str
-    """In words: which run it is."""
+    """The run, in words."""
     folder: str
     summary: Summary
     html: str
@@ -62,18 +62,18 @@ class TraceResult(msgspec.Struct, frozen=True):
     shiviz_events: int
     warnings: tuple[str, ...] = ()
     symptom: str = ""
-    """As what a run without faults failed; empty if it did not, and for stored runs, which are judged already."""
+    """The symptom that a fault-free run failed with; empty if it passed, and for stored runs, which are judged already."""
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """A fault-free run that is over, and what its checkers say."""
+    """A fault-free run that is over, and its verdicts."""
 
     folder: Path
     verdicts: tuple[Verdict, ...] = ()
 
     @property
     def symptom(self) -> str:
-        """As what it failed; one that said nothing before its end has nothing after the colon."""
+        """The symptom that it failed with; a symptom without details has nothing after the colon."""
         return symptom_of(self.verdicts).rstrip(": ")
 
 
@@ -107,7 +107,7 @@ def stored_run(config: Config, what: str, campaign: str = "") -> tuple[Path, str
             words = f"run {run}, which shows {found.id}"
     folder = home / "runs" / f"{run:06d}"
     if not RunDir(folder).trace.is_dir():
-        raise UserError(f"there is no trace of run {run} in {home}; `undermine report` says which runs there are")
+        raise UserError(f"run {run} has no trace in {home}; `undermine report` lists the runs")
     return folder, f"{words} of campaign {home.name}"
 
 

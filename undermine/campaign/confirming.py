@@ -1,14 +1,14 @@
-"""From a suspicion to a finding that can be believed, or not: re-runs with the fault, then without. Decides nothing itself.
+"""From a suspicion to a finding, or not: re-runs with the fault, then without. Decides nothing itself.
 
 The story of `Confirming.run`, for each symptom that is not decided yet:
 
 1. The plan that first showed it is run again, alone and with the long wait, until enough runs have fired where that one did.
-2. If none of them fails, it recovers by itself or was chance; other plans that showed the symptom have their chance too.
+2. If none of them fails, the target recovers by itself, or it was chance. Then other plans that showed the symptom are tried.
 3. If one fails, its control is run as often: the same moments without the faults. If that fails, the symptom is flaky.
-4. If it needs a delay, the moment is met once more with the device slow instead (`findings/realism.py`). If that does not delay
-   the operation, the plan is dropped, and others that showed the symptom have their chance.
+4. If it needs a delay, the plan is run once more with a slow device instead (`findings/realism.py`). If that does not delay the
+   operation, the plan is dropped, and others that showed the symptom are tried.
 
-What to do next follows from what is stored (`findings/confirm.py`), so a session that was killed anywhere goes on from there.
+The next re-run follows from what is stored (`findings/confirm.py`), so a killed session is continued from there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Confirming:
         self._suppression_of = suppression_of
 
     def run(self) -> tuple[Finding, ...]:
-        """Decide on everything that failed so far; gives back all findings."""
+        """Decide on everything that failed so far; return all findings."""
         suspected = self._suspicions()
         undecided = [suspicion.finding.symptom for suspicion in suspected if self._next(suspicion)]
         for symptom in undecided:
@@ -55,7 +55,7 @@ class Confirming:
         return self._stored(self._suspicions() if undecided else suspected)
 
     def findings(self) -> tuple[Finding, ...]:
-        """Group what failed so far and store it."""
+        """Group the failing runs so far into findings and store them."""
         return self._stored(self._suspicions())
 
     def _stored(self, suspected: Sequence[Suspicion]) -> tuple[Finding, ...]:
@@ -72,7 +72,7 @@ class Confirming:
             self._plan_runner.tell(kind, f"{text}: {symptom}", symptom=symptom, rate=suspicion.finding.rate)
 
     def _rerun(self, suspicion: Suspicion, attempt: Attempt, kind: Rerun) -> None:
-        """Stored as a round of its own before it runs, so that the next one can be decided by how it ended."""
+        """Run one plan. It is a round of its own, stored before it runs, so that the next re-run depends on how it ended."""
         symptom = suspicion.finding.symptom
         if kind is RoundKind.REALISM and attempt.probe:
             self._plan_runner.tell("confirming", f"with a slow device: {symptom}", symptom=symptom, round=kind.value)
@@ -96,7 +96,7 @@ class Confirming:
         return next_rerun(suspicion.attempts, wanted, self._has_control, lasting=suspicion.lasting)
 
     def _has_control(self, plan: Plan) -> bool:
-        """Can the moments be met without the faults?"""
+        """Can the control of this plan be run?"""
         capabilities = self._store.meta("capabilities")
         variables = variable_slots(self._config)
         features, nodes = self._engine.runner.features, self._config.node_ids
@@ -107,14 +107,14 @@ class Confirming:
         counted = [run.id for run in store.past_runs(kind=RoundKind.BASELINE) if run.status != "broken"]
         fault_free = [symptom_of(store.verdicts(run)) for run in counted]
         lacking = self._engine.runner.lacking_devices if self._config.hunt.realism_s else None
-        return suspicions(store.outcomes(), store.verdicts, store.finding_numbers(), fault_free, self._suppression_of, lacking)
+        return suspicions(store.landed_runs(), store.verdicts, store.finding_numbers(), fault_free, self._suppression_of, lacking)
 
     def _find(self, symptom: str) -> Suspicion | None:
         return next((found for found in self._suspicions() if found.finding.symptom == symptom), None)
 
 
 def _outcome(finding: Finding) -> tuple[str, str]:
-    """The kind of news, and its words."""
+    """The kind of the notice, and its words."""
     if finding.flaky:
         return "flaky", f"flaky, it fails without the fault too ({finding.rate})"
     if finding.dropped:

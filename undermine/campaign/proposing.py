@@ -1,8 +1,8 @@
-"""From what a strategy proposes to what is run: what was run already, policies, and the cap, each with its reason.
+"""From the plans that a strategy proposes to those that are run. Drops plans that were run already, that policies refuse or that
+exceed the cap, each with its reason.
 
-A strategy that names policies has them applied in that order: shipped ones here, one after the other and without keeping what
-they refuse, and from the first of the user's own on all of them in the user's process. One that names none has those that
-the user declared.
+Policies that a strategy names are applied in that order: shipped ones here, and from the first of the user's own on all of them
+in the user's process. For a strategy without policies, those that the user declared are applied.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Proposing:
         self._store = store
 
     def ask(self, strategy: Strategy, history: History) -> Pruned:
-        """What the strategy proposes now, pruned."""
+        """The plans that the strategy proposes now, pruned."""
         here, there = self._policies(strategy)
         left = _left(strategy, history.runs)
         if left <= 0:
@@ -48,22 +48,22 @@ class Proposing:
         return _capped(pruned, _cap(strategy), left)
 
     def refuse_unknown(self, strategies: Iterable[Strategy]) -> None:
-        """Say before anything is run which of the policies that they name cannot be used."""
+        """Raise a `UserError` for the first policy that they name and that cannot be used."""
         for strategy in strategies:
             self._policies(strategy)
 
     def instead(self, strategy: Strategy) -> list[Plan]:
-        """For each of its plans that stands for others and did not fire, another one of those; once."""
+        """For each of its representatives that did not fire, another plan of its class; once."""
         return self._store.second_chances(strategy.name)[: _left(strategy, self._store.past_runs(strategy.name))]
 
     def _policies(self, strategy: Strategy) -> tuple[list[Policy], list[str]]:
-        """Those that are applied here, and the names of those that are in the user's process."""
+        """The policies that are applied here, and the names of those that are applied in the user's process."""
         if not isinstance(strategy, HasPolicies):
             return [], []
         own = {*self._engine.userland.declared["filters"], *self._engine.userland.declared["clusters"]}
         texts = list(strategy.policies or DEFAULT)
         first = next((index for index, text in enumerate(texts) if text in own), len(texts))
-        try:  # also those behind the first of the user's own, which are made once more in their process
+        try:  # also those behind the first of the user's own, which are created again in the user's process
             shipped = {text: parse_policy(text, self._config.groups) for text in texts if text not in own}
         except UserError as error:
             where = self._config.where(f"strategies.{strategy.name}.policies")
@@ -78,13 +78,13 @@ def _cap(strategy: Strategy) -> int:
 
 
 def _left(strategy: Strategy, runs: Iterable[PastRun]) -> int:
-    """How many runs it may still have."""
+    """The number of experiments that it may still have."""
     cap = _cap(strategy)
     return max(0, cap - sum(run.plan.strategy == strategy.name for run in runs)) if cap else sys.maxsize
 
 
 def _capped(pruned: Pruned, cap: int, left: int) -> Pruned:
-    """Those that come first: the strategy has put them in order."""
+    """Keep the first plans: the strategy has put them in order."""
     if len(pruned.kept) <= left:
         return pruned
     kept, over = pruned.kept[:left], pruned.kept[left:]

@@ -1,14 +1,14 @@
-"""Can the checkers fail? Real runs that the tool sabotages, then copies of a passing run made wrong; who noticed which.
+"""Shows which checkers can fail: in real runs that the tool sabotages, then in altered copies of a passing run.
 
 The story of `prove`:
 
-1. Three runs without a plan in which the tool itself does what no checker may miss: it kills a node for good, freezes all
-   of them for good, and takes all data away before the final reads.
-2. Copies of a passing run with something wrong in its history, its record or its logs (`findings/planting.py`), until
-   every checker has failed once or there are no more.
-3. For each checker the first plant that it failed on, or that it never did.
+1. Three runs without a plan that the tool sabotages itself: it kills a node for good, freezes all nodes for good, and removes
+   all data before the final reads.
+2. Copies of a passing run with a defect in the history, the record or the logs (`findings/planting.py`), until every checker
+   has failed once or there are no more.
+3. For each checker, the first plant that it failed on, or the fact that it never failed.
 
-What a checker has not been seen to refuse, it may be unable to refuse: its silence in a campaign then means nothing.
+A checker that was never seen to fail may be unable to: then its passes mean nothing.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ SABOTAGES: dict[Sabotage, str] = {
 _TEXT_MAX = 200
 
 Trial = tuple[str, bool, Sequence[Verdict]]
-"""What was planted, whether in a real run, and what the checkers said."""
+"""The planted defect, whether it was in a real run, and the verdicts."""
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """What showed that a checker can fail, and what it said then; without a plant, nothing did."""
+    """The plant that a checker failed on, and its words then; without a plant, it never failed."""
 
     checker: str
     plant: str = ""
@@ -55,7 +55,7 @@ class Proof(msgspec.Struct, frozen=True):
 
 
 class Prover:
-    """Plants wrongs and writes down who noticed."""
+    """Plants defects and notes which checkers fail."""
 
     def __init__(
         self, engine: Engine, base: RunView, base_folder: Path, checkers: Sequence[Checker], listener: Listener
@@ -136,7 +136,7 @@ class Tally:
         self._plants = 0
 
     def expect(self, verdicts: Sequence[Verdict]) -> None:
-        """What they say where nothing is wrong. Who fails there too is proved by nothing."""
+        """Take the verdicts on a run without a defect. A checker that fails there is proved by nothing."""
         self._usual = {verdict.checker: verdict for verdict in verdicts}
         self._see(verdicts)
 
@@ -156,12 +156,12 @@ class Tally:
                 self._proofs.setdefault(verdict.checker, Proof(verdict.checker, plant, text, real))
 
     def _noticed(self, verdict: Verdict) -> bool:
-        """It fails, and does not where nothing is wrong."""
+        """It fails, and it does not fail on the run without a defect."""
         usual = self._usual.get(verdict.checker)
         return verdict.answer == "fail" and (usual is None or usual.answer != "fail")
 
     def open(self) -> list[str]:
-        """Checkers that nothing has been shown of yet."""
+        """The checkers that have not failed yet."""
         return [name for name in self._names if name not in self._proofs]
 
     def proofs(self) -> tuple[Proof, ...]:

@@ -1,4 +1,4 @@
-"""Plans again, on demand: n times with the fault, n times at the same moments without it. Decides nothing about findings."""
+"""Runs plans again on demand: n times with the fault, n times at the same moments without it. Decides nothing about findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from undermine.store.database import CampaignStore
 
 
 class ReplayedRun(msgspec.Struct, frozen=True):
-    """One run of a replay. `counted` if the fault, or the moment without it, was where it had to be."""
+    """One run of a replay. It is `counted` if the fault, or the hold in its place, fired where it had to."""
 
     run: int
     kind: Literal["fault", "control"]
@@ -35,7 +35,7 @@ class ReplayResult(msgspec.Struct, frozen=True):
     """How often a plan failed with its fault and without."""
 
     finding: str
-    """Its id; empty for a plan that is no finding's."""
+    """Its id; empty for a plan that does not belong to a finding."""
     plan: Plan
     tries: int
     fired: int
@@ -50,7 +50,7 @@ class ReplayResult(msgspec.Struct, frozen=True):
     """Of the campaign that keeps the runs."""
     warnings: tuple[str, ...] = ()
     realism: Realism = Realism()
-    """What is known of the finding's delays."""
+    """Whether a slow device causes the finding's delays."""
 
     @property
     def came_back(self) -> bool:
@@ -59,7 +59,7 @@ class ReplayResult(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """How a replay is to be made."""
+    """The options of a replay."""
 
     times: int = 5
     control: bool = True
@@ -67,7 +67,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Replaying:
-    """Re-runs of plans in one campaign. With `same` the runs say something about its findings, else only to whoever asked."""
+    """Re-runs of plans in one campaign. With `same` they count as confirmations of its findings."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore, wanted: Wanted, *, same: bool) -> None:
         self._campaign = campaign
@@ -76,14 +76,14 @@ class Replaying:
         self._kinds = (RoundKind.CONFIRM, RoundKind.CONTROL) if same else (RoundKind.REPLAY, RoundKind.REPLAY)
 
     def finding(self, finding: Finding) -> ReplayResult:
-        """The plan of a finding of this campaign, and on demand its variants."""
+        """Run the plan of a finding of this campaign, and on demand its variants."""
         main = self.plan(finding.plan, self._landed_first(finding), finding.id)
         main = msgspec.structs.replace(main, realism=finding.realism)
         plans = [(variant.plan, self._landed_in(variant.run)) for variant in finding.variants]
         return self._with_variants(main, plans)
 
     def foreign(self, finding: Finding, expected: Sequence[Landing]) -> ReplayResult:
-        """The same for a finding of another campaign; `expected` is where the steps of its plan fired there."""
+        """Run the plan of a finding of another campaign; `expected` is where its steps fired there."""
         main = self.plan(finding.plan, expected, finding.id)
         main = msgspec.structs.replace(main, realism=finding.realism)
         return self._with_variants(main, [(variant.plan, ()) for variant in finding.variants])
@@ -130,7 +130,7 @@ class Replaying:
         slots = self._store.write_round_of(kind, plans)
         try:
             return self._campaign.plan_runner.run_alone(slots)
-        except BaseException:  # nobody who resumes the campaign has asked for the rest
+        except BaseException:  # a resumed campaign must not run the rest
             self._store.finish_round(slots[0].round_index, 0.0)
             raise
 

@@ -25,7 +25,7 @@ _REMOVE_LIMIT_S = 2.0
 
 @cache
 def mount() -> Path | None:
-    """Where the cgroup v2 tree is, if this machine has one with all that we use."""
+    """The top of the cgroup v2 tree; None if this machine has none with all files that the tool uses."""
     for line in Path("/proc/mounts").read_text().splitlines():
         _, where, kind, *_ = line.split()
         if kind == "cgroup2":
@@ -34,7 +34,7 @@ def mount() -> Path | None:
 
 
 def missing() -> str:
-    """Why nodes cannot have cgroups here; "" if they can. Tries it out."""
+    """Why nodes cannot have cgroups here; "" if they can. Tries it."""
     if os.geteuid() != 0:
         return "not root"
     top = mount()
@@ -51,7 +51,7 @@ def missing() -> str:
 
 
 def new_folder() -> Path:
-    """A name for a folder of this tool's that no other has, where `missing` is nothing."""
+    """A unique path for a folder of this tool. Only if `missing()` is ""."""
     top = mount()
     assert top is not None
     return top / f"{PREFIX}{os.getpid()}-{start_time(os.getpid())}-{secrets.token_hex(4)}"
@@ -81,7 +81,7 @@ def is_ours(path: Path) -> bool:
 
 
 def kill(path: Path) -> None:
-    """Kill everything in a folder and below it, also what nobody would recognise any more."""
+    """Kill all processes in a folder and below it, also those that have lost their marker."""
     (path / "cgroup.kill").write_text("1")
 
 

@@ -1,4 +1,4 @@
-"""How the nodes of a run are kept apart: by network namespaces where the tool is root, else by ports of the loopback.
+"""Keeps the nodes of a run apart: by network namespaces if the tool is root, else by ports of the loopback.
 
 `choose` tries once in a process what this machine allows; an `Isolation` then makes a `NodeNetwork` for each run.
 """
@@ -41,7 +41,7 @@ class IsolationChoice(msgspec.Struct, frozen=True):
 
 
 def choose(wanted: Wanted) -> IsolationChoice:
-    """The mode for this configuration on this machine; a UserError if it wants what is not possible."""
+    """Choose the mode for this configuration on this machine; a UserError if the configuration demands an impossible one."""
     if wanted == "ports":
         return IsolationChoice("ports", 'run.isolation = "ports"')
     lacking = _namespaces_missing()
@@ -55,7 +55,7 @@ def choose(wanted: Wanted) -> IsolationChoice:
 
 @cache
 def _namespaces_missing() -> str:
-    """Why there can be no networks here; "" if there can. Tries it out."""
+    """Why namespaces are not possible here; "" if they are. Tries it."""
     if os.geteuid() != 0:
         return "not root"
     try:
@@ -67,7 +67,7 @@ def _namespaces_missing() -> str:
 
 @cache
 def _usable_nft() -> tuple[str | None, str]:
-    """The program that makes partitions, or none and why. Tries it out."""
+    """The program that makes partitions; None and why if it does not work. Tries it."""
     nft = find_nft()
     if nft is None:
         return None, "no partitions at the network: the program nft is not installed"
@@ -97,7 +97,7 @@ class NodeNetwork(Protocol):
         """The path of the network namespace of a node or of the clients; "": the tool's own."""
 
     def inside(self, member: str, function: Callable[[], T]) -> T:
-        """Call it where this node, or the clients, are in the network."""
+        """Call the function in the network namespace of this node, or of the clients."""
 
     def hint(self, node: str, ports: Iterable[int]) -> str:
         """Why others cannot reach these ports of the node, if the address that it listens on is the reason."""
@@ -135,7 +135,7 @@ class NamespaceNetwork(Network):
         super().__init__(nodes, nft)
 
     def hint(self, node: str, ports: Iterable[int]) -> str:
-        """A node that listens on 127.0.0.1 is alone there."""
+        """In a namespace, nobody else can reach a node that listens on 127.0.0.1."""
         wanted = set(ports)
         listening = {(address, port) for address, port in self.inside(node, _listening) if port in wanted}
         if not listening or any(address != LOOPBACK_HOST for address, _ in listening):
@@ -184,7 +184,7 @@ class Isolation:
 
 
 def node_infos(config: Config, run: RunDir, network: NodeNetwork) -> tuple[NodeInfo, ...]:
-    """Where each node of the run listens and keeps its data."""
+    """The address, ports and data folder of each node of the run."""
     free = iter(network.ports)
     nodes = []
     for role in config.roles.values():

@@ -1,7 +1,7 @@
 """The nodes of one run as local processes, each in its network (`isolation.py`): started, killed, started again.
 
-Never decides which node to hurt: the runner and the controller do. A node's processes are kept by the guardian, so that
-nothing stays behind whoever dies.
+Never decides which node to hurt: the runner and the controller do. The guardian keeps the processes of nodes, so that
+nothing stays behind if the tool dies.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _POLL_S = 0.01
 _DEATH_KNOWN_S_MAX = 5.0
 
 AgentFile = Callable[[NodeInfo, int, str], dict[str, Any]]
-"""What the agents of a node are told: node, incarnation, its cgroup or ""."""
+"""Makes the configuration for the agents of a node: node, incarnation, its cgroup or ""."""
 ENDED = "its process has ended"
 
 
 class _State:
-    """What the tool knows of one node."""
+    """The state of one node."""
 
     def __init__(self) -> None:
         self.incarnation = 0
@@ -44,10 +44,10 @@ class _State:
         self.started_ns = 0
         self.reboot_after_s: float | None = None
         self.sabotaged = False
-        """Killed behind the record's back: nobody expected it and nobody starts it again."""
+        """Killed by a saboteur: the end counts as unexpected, and nobody starts the node again."""
         self.timer: threading.Timer | None = None
         self.logged: dict[Path, int] = {}
-        """How much earlier starts wrote to each log file that outlives them."""
+        """The size of each log file when the current start began."""
 
 
 class LocalCluster:
@@ -90,9 +90,9 @@ class LocalCluster:
     # --- starting
 
     def start_all(self, enough: Callable[[], bool]) -> dict[str, str]:
-        """Start every role when those it waits for are ready; the nodes that did not get ready, and why.
+        """Start every role when the roles that it waits for are ready. Return the nodes that did not get ready, and why.
 
-        `enough` is asked again and again: it may end the wait early once a fault is in force.
+        `enough` is polled; it may end the wait early once a fault is in force.
         """
         unready: dict[str, str] = {}
         deadline = time.monotonic() + self._config.run.start_timeout_s
@@ -104,12 +104,12 @@ class LocalCluster:
         return {**{node: hint for node in self._states if (hint := self._hint(node))}, **unready}
 
     def _hint(self, node: str) -> str:
-        """Why nobody can reach a node, though it lives: only known where its place in the network is the reason."""
+        """Why nobody can reach a living node, if the address that it listens on is the reason."""
         return self._network.hint(node, self._by_id[node].ports.values()) if self.alive(node) else ""
 
     def _start(self, node: str) -> None:
-        """Start a node unless it lives. The guardian is asked without our lock: its answer and its word of an
-        exit come through the same thread."""
+        """Start a node unless it lives. Does not hold the lock while it asks the guardian: answers and exits arrive in one
+        thread."""
         info = self._by_id[node]
         role = self._config.roles[info.role]
         with self._lock:
@@ -156,7 +156,7 @@ class LocalCluster:
         return f"{self._key}/{node}/{incarnation}"
 
     def _make_cgroup(self, node: str, incarnation: int) -> str:
-        """One for each start: what froze or killed the last one does not touch the next."""
+        """A new cgroup for each start, so that freezing or killing the last start does not affect the next."""
         if self._cgroup is None:
             return ""
         path = self._cgroup / f"{node}.{incarnation}"
@@ -176,7 +176,7 @@ class LocalCluster:
     # --- probing
 
     def wait_ready(self, nodes: Iterable[str], enough: Callable[[], bool], patience_s: float = 0.0) -> dict[str, str]:
-        """Poll until each node is ready, is dead, or the time is over; the ones that are not ready, and why.
+        """Poll until each node is ready or dead, or the time is over. Return the nodes that are not ready, and why.
 
         A node has as long as its role says, or `patience_s` if that is longer.
         """
@@ -254,22 +254,22 @@ class LocalCluster:
                     state.timer = None
                 key = self._guardian_key(node, state.incarnation)
             self._guardian.crash(key)
-            self._await_word(node)
+            self._await_exit(node)
 
     def empty(self, nodes: Iterable[str]) -> None:
         """Remove all that these nodes have stored."""
         for node in nodes:
             empty_folder(Path(self._by_id[node].dir))
 
-    # --- standing still, and being cut off
+    # --- freezing, partitions
 
     def freeze(self, nodes: Iterable[str]) -> list[str]:
-        """Stop all processes of these nodes at the same time; those that lived, which stand still now."""
+        """Stop all processes of these nodes at the same time; return the nodes that were alive."""
         keys = self._living(nodes)
         return [keys[key] for key in self._guardian.freeze_all(list(keys))]
 
     def thaw(self, nodes: Iterable[str]) -> None:
-        """Let frozen nodes go on, as far as they live."""
+        """Let frozen nodes continue, if they live."""
         self._guardian.thaw_all(list(self._living(nodes)))
 
     def _living(self, nodes: Iterable[str]) -> dict[str, str]:
@@ -283,7 +283,7 @@ class LocalCluster:
         return self._network.partition
 
     def _on_exit(self, event: Exit) -> None:
-        """The guardian's word that a main process ended; it runs in a thread of the guardian's client."""
+        """Note that a main process ended. Runs in a thread of the guardian's client."""
         _, node, incarnation = event.key.rsplit("/", 2)
         with self._lock:
             state = self._states[node]
@@ -314,7 +314,7 @@ class LocalCluster:
             self._guardian.crash(event.key)
 
     def _reboot(self, node: str, dead: int) -> None:
-        """Start the node again after its incarnation `dead`, unless somebody has done so meanwhile."""
+        """Start the node again after its incarnation `dead`, unless it was started meanwhile."""
         try:
             self._guardian.crash(self._guardian_key(node, dead))  # children that outlived it
             self._start(node)
@@ -326,7 +326,7 @@ class LocalCluster:
                     self._states[node].timer = None
 
     def restart_dead(self) -> list[str]:
-        """All is healed: start every dead node again on its data, also those that wait for their reboot.
+        """After healing: start every dead node again on its data, also those that wait for their reboot.
 
         A node that dies later, of an incarnation that has seen the fault, is started again once too.
         """
@@ -338,7 +338,7 @@ class LocalCluster:
         return [node for node in nodes if self._start_again(node)]
 
     def _start_again(self, node: str) -> bool:
-        self._await_word(node)
+        self._await_exit(node)
         with self._lock:
             state = self._states[node]
             if state.timer is not None:
@@ -351,8 +351,8 @@ class LocalCluster:
         self._start(node)
         return True
 
-    def _await_word(self, node: str) -> None:
-        """A node that is dying or dead may still be alive in our books: wait until its end is known here."""
+    def _await_exit(self, node: str) -> None:
+        """Wait until the end of a dying node is noted here: the guardian reports it a moment later."""
         state = self._states[node]
         key = self._guardian_key(node, state.incarnation)
         deadline = time.monotonic() + _DEATH_KNOWN_S_MAX
@@ -360,7 +360,7 @@ class LocalCluster:
             time.sleep(_POLL_S / 5)
 
     def close(self) -> None:
-        """Kill everything; from now on exits mean nothing."""
+        """Kill everything and ignore all exits from now on."""
         with self._lock:
             self._closing = True
             for state in self._states.values():
@@ -376,7 +376,7 @@ class LocalCluster:
                 self._guardian.forget(self._guardian_key(node, incarnation))
 
 def empty_folder(folder: Path) -> None:
-    """Remove what is in it; a link goes, what it leads to stays."""
+    """Remove everything in the folder. Of links only the link is removed."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

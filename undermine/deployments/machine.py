@@ -1,4 +1,4 @@
-"""What this machine allows: asked, not assumed. Changes nothing."""
+"""Finds out what this machine allows, by trying it. Changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from undermine.deployments.slow import network as slow_network
 
 
 class Ability(msgspec.Struct, frozen=True):
-    """Something the tool could use, whether it is there, and what it would be good for."""
+    """Something that the tool can use, whether this machine has it, and what it is good for."""
 
     name: str
     there: bool
@@ -34,13 +34,13 @@ def abilities() -> list[Ability]:
         Ability(
             "root",
             root,
-            "namespaces and cgroups can be made" if root else "nodes share the loopback; ports keep them apart",
+            "namespaces and cgroups are possible" if root else "nodes share the loopback; ports keep them apart",
         ),
-        Ability("namespaces", apart, "a network of its own for each node" if apart else possible.why),
+        Ability("namespaces", apart, "each node has its own network" if apart else possible.why),
         Ability("nftables", bool(possible.nft), possible.nft or _without_nft(apart, possible.why)),
-        Ability("cgroups", not no_cgroups, no_cgroups or "a node is killed and frozen as one"),
-        Ability("slow disks", not no_slow_disk, no_slow_disk or "what waits for a node's disk can take longer"),
-        Ability("slow networks", not no_slow_network, no_slow_network or "packets of a node can take longer"),
+        Ability("cgroups", not no_cgroups, no_cgroups or "a node is killed and frozen as a whole"),
+        Ability("slow disks", not no_slow_disk, no_slow_disk or "a node's disk can be made slow"),
+        Ability("slow networks", not no_slow_network, no_slow_network or "a node's network can be made slow"),
         Ability("compiler", bool(compiler), compiler or "not installed; the agent's accelerator needs one"),
         Ability("cores", True, str(os.cpu_count() or 1)),
         Ability("python", True, sys.version.split()[0]),

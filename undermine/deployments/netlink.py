@@ -1,4 +1,4 @@
-"""The few requests of rtnetlink that a run's network needs: links, addresses, up. Speaks to the caller's namespace.
+"""The rtnetlink requests that a run's network needs: links, addresses, up. They act on the caller's namespace.
 
 Written by hand: docs/decisions/0013-hand-written-kernel-interfaces.md says why.
 """
@@ -82,7 +82,7 @@ class Netlink:
         self._ask(_NEWLINK, 0, _link(index, up=True))
 
     def carries(self, index: int) -> bool:
-        """Whether packets get through the link. After `up` the kernel takes some time, and until then it loses them."""
+        """Do packets get through the link? After `up` the kernel needs some time, and loses packets until then."""
         answer = self._send(_GETLINK, _REQUEST, _link(index, up=False))
         attributes = attributes_of(answer[HEADER.size + _LINK_HEADER.size :])
         return attributes.get(_OPERSTATE) == _OPERSTATE_UP and attributes.get(_QDISC) != b"noop\0"

@@ -1,6 +1,6 @@
 """Entering a network namespace that is known by a path such as `/proc/PID/fd/N`. Needs root; makes no namespaces.
 
-A namespace belongs to a thread, not to a process: whoever enters one takes only the calling thread along.
+A namespace belongs to a thread, not to a process: entering one moves only the calling thread.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 Every run has the same addresses and ports, since no run can see another. There is no way out to any other network.
 The namespaces have no names: descriptors of this process and the processes inside keep them alive, so the kernel
-removes everything when these are gone, whoever was killed. Partitions are made in the switch: a packet is lost
+removes everything when these are gone, even after a SIGKILL. Partitions are made in the switch: a packet is lost
 between the two cables, silently, as in a real network, and a node that is started again is still cut off.
 """
 
@@ -165,7 +165,7 @@ def _port(index: int) -> str:
 
 
 def rules(pairs: Iterable[Pair], members: Sequence[str]) -> str:
-    """What makes nft lose the packets of these pairs and no others; ARP goes through, as between routers."""
+    """The nft rules that lose the packets of these pairs and no others. ARP passes, as between routers."""
     ports = {member: _port(index) for index, member in enumerate(members)}
     lost = ", ".join(f'"{ports[a]}" . "{ports[b]}"' for a, b in sorted(pairs))
     rule = f"ether type != arp iifname . oifname {{ {lost} }} drop" if lost else ""

@@ -1,9 +1,9 @@
-"""Asks every process of a run what its threads and tasks are doing: at the moment when a hang is declared.
+"""Asks every process of a run for the stacks of its threads and tasks, when a run hangs.
 
-A process is asked by a signal, or by a number in the shared state if its agent looks at that, and answers with a file;
-`protocol/README.md` describes it. The signal would kill a process that does not catch it, so only those are asked that still
-have their agent's event file mapped and catch it. What they write is input of a program under test: its size is limited, its
-types are checked and its texts are made printable.
+An agent is asked by a signal or by a number in the shared state, as its runtime needs it, and answers with a file that
+`protocol/README.md` describes. The signal would kill a process that does not catch it. So the tool asks only processes that
+catch it and still have their agent's event file mapped. The answer is input from a program under test: its size is limited,
+its types are checked and its texts are made printable.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _DOING_MAX, _FRAMES_MAX, _TEXT_MAX = 1000, 60, 300
 _POLL_S, _ASK_AGAIN_S = 0.01, 0.2
 _EVENTS = re.compile(r"(?P<node>.+)\.(?P<incarnation>\d{1,9})\.(?P<pid>\d{1,9})(-\d+)?\.events")
 
-STANDS_STILL = "it stands still"
-NOT_CAUGHT = f"it does not catch signal {STACKS_SIGNAL}: it ends, uses it itself, or its agent is off"
+STANDS_STILL = "it is stopped or frozen"
+NOT_CAUGHT = f"it does not catch signal {STACKS_SIGNAL}: it is ending, uses the signal itself, or its agent is off"
 BLOCKED = f"no answer: its main thread blocks signal {STACKS_SIGNAL}"
 NO_ANSWER = NONE.traits.no_stacks
 
@@ -46,7 +46,7 @@ class _Dumped(msgspec.Struct, frozen=True):
 
 
 class _Dump(msgspec.Struct, frozen=True):
-    """What an agent writes."""
+    """The file that an agent writes."""
 
     t_ns: int
     doing: tuple[_Dumped, ...]
@@ -54,7 +54,7 @@ class _Dump(msgspec.Struct, frozen=True):
 
 
 class _Process(msgspec.Struct, frozen=True):
-    """One that had an agent when it started."""
+    """A process that had an agent when it started."""
 
     node: str
     incarnation: int
@@ -71,9 +71,9 @@ class _Process(msgspec.Struct, frozen=True):
 def gather(
     trace_dir: Path, timeout_s: float = 2.0, ask_all: Callable[[], None] = lambda: None
 ) -> tuple[ProcessStacks, ...]:
-    """What the processes that write to this folder and live are doing, or why that is not known.
+    """The stacks of all living processes that write to this folder, or why a process gave none.
 
-    `ask_all` asks those that look at the shared state.
+    `ask_all` asks the agents that watch the shared state.
     """
     asked_ns = time.monotonic_ns()
     ask_all()
@@ -101,7 +101,7 @@ def _named(path: Path) -> re.Match[str] | None:
 
 
 def _ask(process: _Process, trace_dir: Path) -> str | None:
-    """Send the signal, unless the agent is asked otherwise. "": asked; a text: why not; None: gone, or another program now."""
+    """Send the signal, unless the agent watches the shared state. "": asked; a text: why not; None: gone, or another program."""
     try:
         handle = os.pidfd_open(process.pid)  # whatever is found out below is about the process that gets the signal
     except OSError:
@@ -131,7 +131,7 @@ def _traits(process: _Process, trace_dir: Path) -> Traits:
 
 
 def _has_mapped(process: _Process, trace_dir: Path) -> bool:
-    """True if the agent is in it still: a program that was executed since, or got the pid later, does not map its file."""
+    """Is the agent still in the process? A program that was executed since, or reuses the pid, does not map its file."""
     begin = f"{trace_dir.resolve()}/{process.stem}"
     for line in Path(f"/proc/{process.pid}/maps").read_text(errors="replace").splitlines():
         path = line.partition("/")[2]
@@ -149,7 +149,7 @@ def _in_set(pid: int, name: str) -> bool:
 
 
 def _stands_still(pid: int) -> bool:
-    """Stopped by a signal, or frozen with its cgroup."""
+    """Is it stopped by a signal, or frozen with its cgroup?"""
     if stat_fields(f"/proc/{pid}/stat")[:1] in ([b"T"], [b"t"]):
         return True
     top = cgroups.mount()
@@ -167,9 +167,9 @@ def _is_frozen(folder: Path) -> bool:
 
 
 def _answers(trace_dir: Path, processes: list[_Process], asked_ns: int, timeout_s: float) -> dict[_Process, ProcessStacks]:
-    """Wait for the files of those that were asked.
+    """Wait for the answers of these processes.
 
-    They are asked again now and then: a signal that comes just before a thread begins to wait does not wake it up.
+    They are asked again now and then: a signal that arrives just before a thread begins to wait does not wake the thread.
     """
     found: dict[_Process, ProcessStacks] = {}
     begun = last = time.monotonic()
@@ -206,7 +206,7 @@ def _without_answer(process: _Process, trace_dir: Path) -> ProcessStacks:
 
 
 def _answer(process: _Process, trace_dir: Path, asked_ns: int) -> ProcessStacks | None:
-    """What the process wrote since it was asked, if it did."""
+    """The answer that the process wrote since it was asked; None if it wrote none."""
     try:
         data = _read(trace_dir / f"{process.stem}.stacks")
     except FileNotFoundError:
@@ -226,11 +226,11 @@ def _answer(process: _Process, trace_dir: Path, asked_ns: int) -> ProcessStacks 
 
 
 def _read(path: Path) -> bytes:
-    """A plain file of limited size, whatever the process has put there."""
+    """Read a regular file of limited size; refuse anything else that the process has put there."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError("it is no plain file")
+            raise OSError("it is not a regular file")
         data = file.read(BYTES_MAX + 1)
     if len(data) > BYTES_MAX:
         raise OSError("it is too long")

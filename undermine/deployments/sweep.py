@@ -31,7 +31,7 @@ KILL_LIMIT_S = 5.0
 
 
 def removable(path: Path, campaign_dir: Path | None) -> bool:
-    """Whether a tool may have it removed: um-… below a temporary folder, below the campaign's runs, or a cgroup of ours."""
+    """May a tool have this folder removed? Only um-… below a temporary folder, below the campaign's runs, or its cgroups."""
     if not path.is_absolute() or ".." in path.parts or path.is_symlink():
         return False
     if cgroups.is_ours(path):
@@ -44,7 +44,7 @@ def removable(path: Path, campaign_dir: Path | None) -> bool:
 
 
 def note_scratch(campaign_dir: Path, path: Path, wanted: bool) -> None:
-    """Write to the registry that this process will leave `path` to be removed, or (`wanted`) no longer so."""
+    """Register `path` to be removed when this process has ended, or (`wanted`) take that back."""
     entry: dict[str, Any] = {"path": str(path), "pid": os.getpid(), "start": processes.start_time(os.getpid())}
     if wanted:
         entry["kept"] = True
@@ -60,7 +60,7 @@ def note_scratch(campaign_dir: Path, path: Path, wanted: bool) -> None:
 
 
 def sweep(campaign_dir: Path) -> list[str]:
-    """Kill and remove what dead tools left of this campaign; answers a sentence for each thing done."""
+    """Kill and remove everything that dead tools of this campaign left; return a sentence for each action."""
     return _sweep_processes(campaign_dir) + _sweep_folders(campaign_dir.resolve()) + _sweep_cgroups()
 
 
@@ -130,7 +130,7 @@ def ancestors(pid: int) -> list[int] | None:
 
 
 def _is_kept(pid: int) -> bool:
-    """Whether it, or what is above it, is a helper of a living tool. In doubt, yes: the next sweep will know."""
+    """Is the process, or one of its ancestors, a helper of a living tool? If in doubt, yes: the next sweep will know."""
     for _ in range(20):
         above = ancestors(pid)
         if above is not None:
@@ -168,7 +168,7 @@ def _sweep_folders(campaign_dir: Path) -> list[str]:
 
 
 def _sweep_cgroups() -> list[str]:
-    """What is left of tools whose campaigns are no more; empty, or it would not be known whose processes they are."""
+    """Remove empty cgroups of dead tools. Those with processes stay: nobody knows to which campaign they belong."""
     found = cgroups.abandoned()
     for path in found:
         cgroups.remove(path)
@@ -176,7 +176,7 @@ def _sweep_cgroups() -> list[str]:
 
 
 def _claimed(path: str, entries: Any) -> bool:
-    """Whether a living tool uses this very folder (a resumed run)."""
+    """Does a living tool use this folder (a resumed run)?"""
     return any(e["path"] == path and processes.start_time(e["pid"]) == e["start"] for e in entries)
 
 

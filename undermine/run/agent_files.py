@@ -1,4 +1,4 @@
-"""What an agent is told when it loads: the JSON file that `protocol/README.md` describes, a function for each part."""
+"""The configuration file that an agent reads when it loads, described in `protocol/README.md`; one function for each part."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class AgentFiles:
         self._observe_all = observe_all
 
     def make(self, info: NodeInfo, incarnation: int, cgroup: str = "") -> dict[str, Any]:
-        """What the agents of this start of the node read. `cgroup`: the node's own folder in that tree."""
+        """The configuration for the agents of this start of the node. `cgroup`: the node's own folder in that tree."""
         role = self._config.roles[info.role]
         slots = variable_slots(self._config)
         return {
@@ -65,7 +65,7 @@ class AgentFiles:
         }
 
     def make_client(self) -> dict[str, Any]:
-        """What the agent of a workload's process reads: it watches, and nothing is ever done to it."""
+        """The configuration for the agent of a workload's process. It observes; no fault ever hits it."""
         folder = str(self._run.node(CLIENT))
         roles = [role for role in self._config.roles.values() if self._config.runtime(role.name).takes_adapters]
         adapters = dict.fromkeys(name for role in roles for name in role.adapters)
@@ -89,7 +89,7 @@ class AgentFiles:
         }
 
     def _files(self) -> dict[str, str]:
-        """What all agents of a run share."""
+        """The files that all agents of a run share."""
         return {"trace_dir": str(self._run.trace), "state": str(self._run.state), "socket": str(self._socket_path)}
 
     def _for_runtime(self, info: NodeInfo, role: Role) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class AgentFiles:
         return {"node": info.id, "role": info.role, "incarnation": incarnation, "nodes": nodes}
 
     def folders(self, info: NodeInfo) -> list[str]:
-        """Those whose files count as the node's data."""
+        """The folders whose files count as the node's data."""
         values = self._config.values(self._nodes, info.id, str(self._run.path))
         return [info.dir, *(render(path, values) for path in self._config.roles[info.role].paths)]
 
@@ -123,15 +123,15 @@ class AgentFiles:
 
 
 def addresses(nodes: Sequence[NodeInfo]) -> dict[str, Any]:
-    """Where nodes listen, and the addresses that belong to one node alone."""
+    """The addresses that nodes listen on, and the hosts that belong to one node alone."""
     listening = {f"{node.host}:{port}": node.id for node in nodes for port in node.ports.values()}
     hosts = {node.host: node.id for node in nodes}
     return {"addresses": listening, "hosts": hosts if len(hosts) == len(nodes) > 1 else {}}
 
 
 def observed(config: Config, plan: Plan, *, everything: bool = False) -> dict[str, Any]:
-    """Which families agents watch besides I/O. A run with a fault needs none, unless it is a suspect's (`everything`): its
-    story is told by I/O and deaths."""
+    """The families that agents observe besides I/O. A run with a fault needs none of them, unless it confirms a suspicion
+    (`everything`)."""
     everything |= config.run.observe == "all" or (config.run.observe == "auto" and not plan.steps)
     return {} if everything else {"observe": []}
 
@@ -149,18 +149,18 @@ def _operation(operation: LogicalOperation) -> dict[str, Any]:
 
 
 def _place(text: str) -> dict[str, str]:
-    """Where something is found: `=text` is the text itself, anything else a path from a parameter."""
+    """How the agent finds a value: `=text` is the text itself, anything else is a path from a parameter."""
     return {"text": text[1:]} if text.startswith("=") else {"argument": text}
 
 
 def variable_slots(config: Config) -> dict[str, int]:
-    """Which slot of the shared state holds each `NODE.NAME`; the same for everybody in a run."""
+    """The slot of the shared state that holds each `NODE.NAME`; the same for all processes of a run."""
     names = [f"{node}.{name}" for node in config.node_ids for name in config.variables_of(node)]
     return {name: slot for slot, name in enumerate(names)}
 
 
 def variables(config: Config, info: NodeInfo, slots: Mapping[str, int]) -> list[dict[str, Any]]:
-    """What the agents of this node publish."""
+    """The variables that the agents of this node publish."""
     return [
         {"slot": slots[f"{info.id}.{name}"], "node": info.id, "name": name, "path": path}
         for name, path in config.variables_of(info.id).items()

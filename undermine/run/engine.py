@@ -25,11 +25,11 @@ from undermine.userland.registry import check_workloads
 
 _PRUNE_TIMEOUT_S = 120.0
 _PRUNE_PLAN_S = 0.001
-"""What each plan may take on top of it: a whole level may be hundreds of thousands."""
+"""Extra time for each plan: a whole level may be hundreds of thousands."""
 
 
 class Engine:
-    """What a campaign needs to run experiments and to ask the user's functions."""
+    """The runner and the helper for the user's functions, as a campaign uses them."""
 
     def __init__(
         self, config: Config, folder: Path, guardian: GuardianClient, userland: UserlandClient, runner: Runner
@@ -55,7 +55,7 @@ class Engine:
         return msgspec.convert(self.userland.declared["stages"], list[Stage])
 
     def user_checks(self, run_folder: Path) -> list[Verdict]:
-        """The user's checkers on a stored run, or on what looks like one; what does not answer is `unknown`."""
+        """Run the user's checkers on a run folder; a checker that does not answer is `unknown`."""
         names = self.user_checkers
         if not names:
             return []
@@ -75,7 +75,7 @@ class Engine:
         return [verdict for verdict in verdicts if verdict.checker in names]
 
     def user_policies(self, plans: Sequence[Plan], policies: Sequence[str] = ()) -> list[Refusal]:
-        """What policies say of each plan: the user's, as declared, or those that are named, shipped ones among them."""
+        """The answer of policies to each plan: of the named ones, which may be shipped ones, or of all in the user's file."""
         declared = self.userland.declared
         if not plans or not (policies or declared["filters"] or declared["clusters"]):
             return [Refusal("")] * len(plans)
@@ -103,7 +103,7 @@ class Engine:
 
 
 class _Answer(msgspec.Struct):
-    """What the helper says of plans."""
+    """The helper's answer about plans."""
 
     refusals: list[tuple[str, str]] | None = None
     error: str = ""
@@ -117,18 +117,18 @@ def _refusals(code: int | None, out: Path, log: Path) -> list[Refusal]:
     if answer.error:
         raise UserError(f"{answer.error} (see {log})")
     if code != 0 or answer.refusals is None:
-        raise UserError(f"a policy of yours ended the process or hung; see {log} and mend it")
+        raise UserError(f"one of your policies ended the process or hung; see {log} and fix the policy")
     return [Refusal(*one) for one in answer.refusals]
 
 
 def _helper_env(config: Config, folder: Path) -> dict[str, str]:
-    """So that a sweep knows the helper for ours, and for that of a tool that lives."""
+    """The environment by which a sweep recognises the helper as one of a living tool."""
     return {**markers(config.dir, folder), "UNDERMINE_GUARDIAN_OF": tool_identity()}
 
 
 @contextlib.contextmanager
 def open_engine(config: Config, folder: Path) -> Iterator[Engine]:
-    """Start the helpers; whatever happens inside, they and all they started are gone afterwards."""
+    """Start the helpers. When this ends, for whatever reason, they and everything that they started are gone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (
         GuardianClient(campaign_dir=config.dir) as guardian,

@@ -1,6 +1,6 @@
-"""How late this machine wakes those who sleep. A machine that is busy elsewhere makes timeouts fire that are nobody's bug.
+"""Measures scheduling delay. On a busy machine timeouts fire that are not a bug of the target.
 
-A thread sleeps for short times and notes by how much each was exceeded: so are the timers of nodes and clients.
+A thread sleeps for short times and notes how much longer each sleep took. Timers of nodes and clients are late in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SLEEP_S = 0.02
 
 
 class Lateness:
-    """Measures between `with` and its end. `sleep` answers true when it was woken to end."""
+    """Measures inside a `with` block. `sleep` returns true if it was woken because the block ends."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], bool] | None = None
@@ -39,7 +39,7 @@ class Lateness:
 
     @property
     def p95_ms(self) -> float:
-        """Nineteen of twenty sleeps were exceeded by less."""
+        """The delay that 95 % of the sleeps stayed below."""
         ordered = sorted(self._late_s)
         return 1000 * ordered[int(0.95 * (len(ordered) - 1))] if ordered else 0.0
 

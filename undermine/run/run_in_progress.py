@@ -122,7 +122,7 @@ class RunInProgress:
         return SlowDevices(self._plan, self._conditions.slow_s, folders, self._network, door, self._kill_all)
 
     def _kill_all(self) -> None:
-        """Nodes whose disks nobody answers for hang, and cannot be asked to end."""
+        """Kill all nodes: without the supervisor of their disks they hang, and cannot be asked to end."""
         with contextlib.suppress(GuardianDied, NodeSurvived):
             self._cluster.kill_unseen([info.id for info in self._nodes])
 
@@ -132,7 +132,7 @@ class RunInProgress:
             self._devices.begin(note.step, note.node, Point.of(claim.point), claim.resource)
 
     def _have_ended(self, steps: Iterable[int]) -> bool:
-        """By what the agents have written so far."""
+        """Have the operations of these steps ended, by the traces so far?"""
         moments = {(m.node, m.pid, m.seq) for m in self._server.moments() if m.step in set(steps)}
         ended = {(e.node, e.pid, e.seq) for e in load_trace(self._run)[0] if e.end_ns}
         return moments <= ended
@@ -140,7 +140,7 @@ class RunInProgress:
     # --- the phases
 
     def run_phases(self) -> None:
-        """Steps 2 to 5; whatever breaks here breaks this run only."""
+        """Steps 2 to 5. An error here breaks this run only."""
         try:
             with self._phase("start"):
                 unready = self._cluster.start_all(self._waited_enough)
@@ -176,7 +176,7 @@ class RunInProgress:
             self._spent[name] = time.monotonic() - begun
 
     def _waited_enough(self) -> bool:
-        """Once a fault is in force nobody needs to be ready: do not wait longer than for a hang."""
+        """True if a fault is in force and a hang's time is over: nodes need not be ready then."""
         return bool(self._controller.fired()) and time.monotonic() - self._begun > self._config.run.hang_s
 
     def _why_unready(self, unready: dict[str, str]) -> str:
@@ -189,7 +189,7 @@ class RunInProgress:
         return f"{node} did not get ready: {why}{said} (logs: {self._run.logs})"
 
     def _rest(self) -> None:
-        """The tool meets this moment as a client does its operations: once for each step that may begin here."""
+        """Reach the moment of rest as a client reaches its operations: once for each step that may begin here."""
         for _ in self._plan.steps if meets_phases(self._plan) else ():
             with contextlib.closing(Triggers(self._session())) as triggers:
                 for place in ("before", "after"):
@@ -215,7 +215,7 @@ class RunInProgress:
         return self._calls.start("workload", function=self._config.workload.python)
 
     def _watch(self, call: Call, operations: Operations) -> bool:
-        """Wait for the workload; false if it does not end. An operation that succeeds is progress, as far as one sees."""
+        """Wait for the workload; false if it does not end. Each operation that succeeds counts as progress."""
         limits = self._config.run
         while not call.wait(_WATCH_S):
             operations.follow()
@@ -233,7 +233,7 @@ class RunInProgress:
         return bool(self._controller.fired()) or self._saboteur.in_force
 
     def _note_stall(self, operations: Operations) -> None:
-        """A workload that is still getting on when its time is over has not stalled; but a client of it may hang."""
+        """Note a stall and gather stacks. A workload that makes progress has not stalled, but one of its clients may hang."""
         long_s = min(self._config.run.hang_s, self._config.run.gray_s)
         stalled = self._in_force() and operations.stalled(long_s)
         if stalled:
@@ -242,7 +242,7 @@ class RunInProgress:
             self._gather_stacks()
 
     def _end_watch(self) -> None:
-        """Nobody is asked after this. Where nothing is to go wrong nodes are asked once: that shows what they say then."""
+        """Stop the health checks. In a fault-free run nodes are asked once, to learn their usual answer."""
         self._saboteur.within_workload()
         if not self._plan.steps:
             self._health.ask()
@@ -250,7 +250,7 @@ class RunInProgress:
         self._health.stop()
 
     def _gather_stacks(self) -> None:
-        """What the nodes are doing now; the last answer is kept."""
+        """Store the stacks of the nodes; the last non-empty answer is kept."""
         found = gather(self._run.trace, ask_all=self._state.ask_for_stacks)
         self._stacks = tuple(stacks for stacks in found if stacks.node != CLIENT) or self._stacks
 
@@ -263,7 +263,7 @@ class RunInProgress:
         self._cluster.restart_dead()
 
     def _settle(self, call: Call, operations: Operations, ended: bool) -> None:
-        """Poll until all serve and the final reads succeed; the workload may end in this time too."""
+        """Poll until all nodes serve and the final reads succeed; the workload may end meanwhile."""
         begun = time.monotonic()
         usual = begun + self._limit_s(self._config.run.settle_timeout_s)
         ids = [info.id for info in self._nodes]
@@ -281,13 +281,13 @@ class RunInProgress:
         )
 
     def _limit_s(self, usual_s: float) -> float:
-        """How long something may take after healing."""
+        """The time limit for something after healing: the usual one, or the conditions' patience."""
         return max(usual_s, self._conditions.patience_s)
 
     def _await_answers(self, call: Call, operations: Operations, usual: float) -> bool:
-        """Wait until whatever clients waited for when all was healed is answered; false if it never is.
+        """Wait until all operations that were pending at healing are answered; false if they never are.
 
-        They have as long as a hang takes, also where settling is meant to be quicker.
+        They have at least `hang_s`, even if the limit for settling is shorter.
         """
         hang_s = self._config.run.hang_s
         deadline = max(usual, time.monotonic() + self._limit_s(hang_s))
@@ -302,7 +302,7 @@ class RunInProgress:
         return True
 
     def _await_health(self, usual: float) -> dict[str, str]:
-        """The nodes that say to the end that they are not well, and why."""
+        """The nodes that are not healthy when the time is over, and why."""
         deadline = max(usual, time.monotonic() + self._conditions.patience_s)
         while (unhealthy := self._cluster.unhealthy()) and time.monotonic() < deadline:
             time.sleep(_WATCH_S)
@@ -323,7 +323,7 @@ class RunInProgress:
         return WorkloadResult("raised", f"{first}\n{detail}", duration_s)
 
     def _final_reads(self) -> tuple[str, str]:
-        """How they ended; where not well, the nodes are asked what they are doing."""
+        """Do the final reads; return how they ended. If they failed, the nodes' stacks are gathered."""
         timeout_s = self._limit_s(self._config.run.settle_timeout_s)
         call = self._calls.start("final", timeout_s=timeout_s)
         ended = call.wait(timeout_s + self._config.run.hang_s)
@@ -339,7 +339,7 @@ class RunInProgress:
     # --- the end
 
     def tear_down(self) -> None:
-        """Leave nothing behind; whatever already went wrong."""
+        """Step 6: leave nothing behind, whatever went wrong before."""
         begun = time.monotonic()
         try:
             self._faults.heal()
@@ -409,7 +409,7 @@ class RunInProgress:
 
 
 def _client_agent(run: RunDir, agent_files: AgentFiles) -> str:
-    """The file for the agent of the workload's processes."""
+    """Write the configuration of the workload's agent; return its path."""
     path = run.agent_config(CLIENT, 1)
     path.write_text(json.dumps(agent_files.make_client()))
     return str(path)

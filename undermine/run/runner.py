@@ -1,27 +1,27 @@
-"""One experiment, from an empty folder to a record of what happened. Never chooses a fault and never judges.
+"""One run, from an empty folder to a stored record. Never chooses a fault and never judges.
 
 The story of `Runner.execute`:
 
 1. Make the run's folder; give each node its ports; compile the plan to a decision table for each agent.
-2. Start the nodes with the agent loaded; wait until each is ready (a fault may already fire here). All are at rest now:
-   that is a moment too, at which a step may fire.
-3. Run the workload until it ends, until no operation has succeeded for `hang_s`, or until its time is over: then
-   everything that the fault can show while it is in force has been seen. Where the conditions ask for everything, its
-   processes carry the agent too. While a fault is in force and a client waits long, nodes are asked how they are.
-   Where clients still wait at the end of this, with the fault in force, the workload has stalled: what every thread of
-   the nodes is doing is written down before healing changes it.
-4. Heal: end every hold and lasting fault, let frozen nodes go on, join the network, start dead nodes again on their
-   data. What clients still wait for must be answered now; a workload that goes on beyond that has shown enough and is cut.
-5. Settle: poll until every node serves, the final reads succeed and what is declared to settle has done so, or the time
-   is over. Each of these waits lasts for `settle_timeout_s`, or for the conditions' `patience_s` if that is longer: a
-   suspect is re-run with more of it than the target's own timers need. What still hangs then is asked for its stacks.
+2. Start the nodes with the agent loaded; wait until each is ready (a fault may already fire here). Now the cluster is at
+   rest; a step may fire at this moment too.
+3. Run the workload until it ends, until no operation has succeeded for `hang_s`, or until its time is over. The fault has
+   then shown everything that it can show while it is in force. With `Conditions.observe_all`, the workload's processes
+   carry the agent too. While a fault is in force and a client waits long, the runner asks the nodes for their health. If
+   clients still wait at the end, with the fault in force, the workload has stalled: the runner stores the stacks of all
+   threads of the nodes, before healing changes them.
+4. Heal: end every hold and lasting fault, thaw frozen nodes, join the network, start dead nodes again on their data. Clients
+   that still wait must get an answer now. A workload that continues beyond that has shown enough and is cut.
+5. Settle: poll until every node serves, the final reads succeed and all declared conditions hold, or the time is over. Each
+   of these waits lasts for `settle_timeout_s`, or for `Conditions.patience_s` if that is longer: a confirmation waits longer
+   than the target's own timers need. The runner asks nodes that still hang for their stacks.
 6. Tear everything down, always, also after an exception or a signal to the tool.
-7. Read what the agents wrote, and put the record together: a plan that did not fire is never a pass.
+7. Read the agents' files and assemble the record. A plan that did not fire is never a pass.
 
-`Conditions.slow_s` makes devices slow from the moments of held operations on; before step 4 it is waited until those have ended,
-or for that time.
+`Conditions.slow_s` makes devices slow from the moments of held operations on. The runner waits before step 4 until these
+operations have ended, but not longer than that time.
 
-`Conditions.sabotage` breaks a run in step 3 or 5 behind the record's back (`tool_faults.Saboteur`), to try out checkers.
+`Conditions.sabotage` breaks a run in step 3 or 5 without a receipt (`tool_faults.Saboteur`), to try out checkers.
 """
 
 from __future__ import annotations

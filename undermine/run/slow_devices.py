@@ -24,7 +24,7 @@ from undermine.model.plan import Plan, final_at
 from undermine.model.point import DISK, NETWORK, Point
 
 SLACK_S = 0.5
-"""How much longer than the device is slow an operation is waited for."""
+"""How much longer than `delay_s` the tool waits for a slow operation."""
 _WATCH_S = 1.0
 _WAITED_MAX = 3
 _SENDS = frozenset({"net.send", "net.connect", "msg.send"})
@@ -36,7 +36,7 @@ _MAKES = frozenset({"net.connect", "net.accept"})
 
 
 def lacking_devices(*, apart: bool) -> dict[str, str]:
-    """By device: why it cannot be slow here, "" if it can. `apart`: nodes have networks of their own."""
+    """For each device why it cannot be slow here; "" if it can. `apart`: nodes have networks of their own."""
     return {DISK: slow_disk.missing(), NETWORK: slow_network.missing("a namespace" if apart else "")}
 
 
@@ -82,12 +82,12 @@ class SlowDevices:
 
     @property
     def problem(self) -> str:
-        """Why the run says nothing."""
+        """Why this run proves nothing; "" if it does."""
         died = self.disks.problem if self.disks else ""
         return self._problem or died or next(filter(None, map(_trouble, self._seen.values())), "")
 
     def begin(self, step: int, node: str, point: Point, resource: str) -> None:
-        """The operation of this step is about to be done: when this returns its device is slow."""
+        """Make the device of this step's operation slow. Called before the operation is done."""
         if step not in self._steps or node not in self._folders:
             return
         with self._lock:
@@ -112,8 +112,8 @@ class SlowDevices:
         return self._devices[key]
 
     def wait(self, ended: Callable[[Iterable[int]], bool]) -> None:
-        """Until the held operations are over, or have had the time to show that they wait. `ended` says whether those of these
-        steps are over; it may take long to say so, so it is not asked often."""
+        """Wait until the held operations are over, or have had the time to show that they wait. `ended` returns whether the
+        operations of these steps are over; it is slow, so it is called rarely."""
         while self.periods:
             now_ns, begun = time.monotonic_ns(), list(self.periods.values())
             times = 1 if len(begun) == len(self._steps) else 2  # what was sent and its answer are both late
@@ -123,7 +123,7 @@ class SlowDevices:
             time.sleep(min(left_s, max(_WATCH_S, left_s / 2)))
 
     def heal(self) -> None:
-        """Fast again; may be called again."""
+        """Make all devices fast again. May be called twice."""
         with self._lock:
             for key, device in self._devices.items():
                 try:
@@ -133,7 +133,7 @@ class SlowDevices:
                     self._problem = self._problem or f"a slow device did not become fast again: {error}"
 
     def seen(self, step: int) -> Slowness:
-        """What the devices of a step did, together."""
+        """The calls and packets that the devices of a step have slowed."""
         parts = [self._seen.get((name, self._nodes[step]), Slowness()) for name in self.periods[step].devices]
         slowed = tuple(one for part in parts for one in part.slowed)
         return Slowness(slowed, blind=tuple(word for part in parts for word in part.blind))
@@ -151,7 +151,7 @@ class SlowDevices:
 
 
 def _trouble(seen: Slowness) -> str:
-    """Why what a device has done says nothing; "" if it did what it should."""
+    """Why the device's receipts prove nothing; "" if the device worked."""
     lost = (
         f"{seen.lost} packets were lost, since more waited in the slow network than it has room for"
         if seen.lost

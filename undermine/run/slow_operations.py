@@ -1,4 +1,4 @@
-"""What held operations did while the device below them was slow, measured by the times that their agents wrote. Never judges."""
+"""Measures held operations while the device below them was slow, by the times that their agents recorded. Never judges."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def slow_operations(
     exits: Sequence[NodeExit],
     healed_ns: int,
 ) -> tuple[SlowOp, ...]:
-    """What each held operation did, by the times that its agent wrote. `devices` have been slow for them."""
+    """Each held operation with its duration and what waited at its device. `devices` are those that were slow."""
     found = {(event.node, event.pid, event.seq): event for event in events}
     out = []
     for moment in moments:
@@ -82,7 +82,7 @@ def _blind(short: bool, seen: Slowness) -> str:
 def _lost(
     event: Event, slowed: Sequence[Slowed], exits: Sequence[NodeExit], healed_ns: int, events: Sequence[Event]
 ) -> str:
-    """Why an operation that has no end may not have waited for the device to the end."""
+    """Why an operation without an end may not have waited for the device until healing; "" if it has."""
     died = any(e.node == event.node and event.t_ns <= e.t_ns <= healed_ns for e in exits)
     if died or any(one.ended == "killed" for one in slowed):
         return f"a process of {event.node} died before the operation ended"
@@ -91,7 +91,7 @@ def _lost(
 
 
 def _same_thread(event: Event, events: Iterable[Event]) -> Iterator[Event]:
-    """The others of its thread that faults can hit."""
+    """The other operations of its thread that faults can hit."""
     for other in events:
         same = (other.node, other.pid, other.thread) == (event.node, event.pid, event.thread)
         if same and other.seq != event.seq and other.kind in INJECTABLE_FAMILIES:
@@ -99,7 +99,7 @@ def _same_thread(event: Event, events: Iterable[Event]) -> Iterator[Event]:
 
 
 def _of_operation(event: Event, slowed: Sequence[Slowed]) -> Sequence[Slowed]:
-    """What waited on its connection or file, if that is known; else whatever waited then."""
+    """The calls that waited on the operation's own connection or file; if there are none, all calls."""
     ends = event.resource.rpartition("/")[0].split(">") if event.kind == "net" else [event.resource]
     own = [one for one in slowed if all(end in one.target for end in ends)]
     return own or slowed
@@ -114,8 +114,8 @@ def _words(one: Slowed) -> str:
 
 
 def _with_polls(op: SlowOp, event: Event, events: Iterable[Event]) -> SlowOp:
-    """Whether it received what a poll has waited for, and whether its connection blocks. Agents do not write that down: it
-    follows from what else was done there."""
+    """Add whether a poll waited for its data, and whether its connection blocks. Agents do not record that: it follows from
+    the other operations on the connection."""
     process = [e for e in events if (e.node, e.pid) == (event.node, event.pid)]
     before = sorted((e for e in process if e.t_ns < event.t_ns), key=lambda e: (e.t_ns, e.seq))
     thread = [e for e in before if e.thread == event.thread]
@@ -129,7 +129,7 @@ def _with_polls(op: SlowOp, event: Event, events: Iterable[Event]) -> SlowOp:
 
 
 def _unblocked(event: Event, process: Iterable[Event], before: Iterable[Event], habits: Sequence[bool]) -> bool | None:
-    """Does this connection of a thread that polls, or is an event loop, not block? None: that is not known."""
+    """Is this connection of a polling thread or an event loop non-blocking? None: unknown."""
     if not event.resource:
         return None
     limits = [e.size for e in before if e.op == _LIMIT and e.resource == event.resource]
@@ -140,7 +140,7 @@ def _unblocked(event: Event, process: Iterable[Event], before: Iterable[Event], 
 
 
 def _after_polls(thread: Iterable[Event], event: Event) -> list[bool]:
-    """Of each receiving on this connection: has the thread polled since it last did anything there?"""
+    """For each receive on this connection: has the thread polled since it last used the connection?"""
     out: list[bool] = []
     polled = known = False
     for other in thread:
@@ -155,7 +155,7 @@ def _after_polls(thread: Iterable[Event], event: Event) -> list[bool]:
 
 
 def _concern(other: Event, event: Event) -> bool:
-    """Are they about one connection? Of messages that is not known."""
+    """Do both use the same connection? For messages that is unknown, so any send or receive counts."""
     if event.kind == "net":
         return other.kind == "net" and other.resource == event.resource
     return other.op in _SENDS | RECEIVES
@@ -167,7 +167,7 @@ def _concern(other: Event, event: Event) -> bool:
 def _led(
     op: SlowOp, plan: Plan, moments: Sequence[Moment], found: Mapping[EventKey, Event], events: Sequence[Event]
 ) -> SlowOp:
-    """With the sending that a receiving may wait for an answer to: the last one of its thread, of its connection if known."""
+    """Add the request that this receive may answer: the last send of its thread, on its connection if that is known."""
     moment = next(moment for moment in moments if moment.step == op.step)
     event = found.get((moment.node, moment.pid, moment.seq))
     if op.op not in RECEIVES or event is None:

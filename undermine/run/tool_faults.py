@@ -35,8 +35,8 @@ class _Ongoing:
 
 
 class ToolFaults:
-    """What the server asks the tool to do for one run. One thing at a time; after healing nothing begins. `held` is called at
-    each moment that is only held, before the operation goes on."""
+    """Carries out the faults of one run that agents cannot. One at a time; after healing no fault begins. `held` is called at
+    each hold, before the operation continues."""
 
     def __init__(self, plan: Plan, cluster: Cluster, held: Callable[[Note], None] = lambda _: None) -> None:
         self._held = held
@@ -47,13 +47,13 @@ class ToolFaults:
         self._healed = False
         self.receipts: list[Receipt] = []
         self.missed: set[int] = set()
-        """Steps that were granted, but nobody was left to be hit."""
+        """Steps that were granted, but had no living node left to hit."""
 
     def expect(self, instruction: ExpectCrash) -> None:
         self._cluster.expect_crash(instruction.node, instruction.reboot_after_s)
 
     def kill(self, instruction: KillNodes) -> None:
-        """All are frozen before the first one is killed: for the others they go at the same moment."""
+        """Kill nodes. All are frozen before the first one is killed, so that they fail at the same moment."""
         with self._lock:
             alive = [] if self._healed else self._cluster.freeze(instruction.nodes)
             killed = [node for node in alive if self._cluster.crash(node, instruction.reboot_after_s)]
@@ -144,7 +144,7 @@ class ToolFaults:
 
 
 class Saboteur:
-    """Breaks a run behind the record's back, without a receipt: checkers that then pass cannot fail at all."""
+    """Breaks a run without a receipt. A checker that passes such a run cannot fail."""
 
     def __init__(self, kind: Sabotage, cluster: Breakable) -> None:
         self._kind = kind
@@ -157,7 +157,7 @@ class Saboteur:
         return self._done and self._kind != "lost-write"
 
     def within_workload(self) -> None:
-        """Kill one node, the first of the last role, for good; or let all of them stand still."""
+        """Kill the first node of the last role for good, or freeze all nodes."""
         if self._done or self._kind not in ("dead-node", "hang"):
             return
         self._done = True
@@ -169,7 +169,7 @@ class Saboteur:
             self._cluster.kill_unseen([next(info.id for info in self._cluster.nodes if info.role == last)])
 
     def after_workload(self) -> dict[str, str]:
-        """Let all nodes forget what they have stored; those that do not come back after that, and why."""
+        """Delete the data of all nodes; return the nodes that do not get ready after that, and why."""
         if self._done or self._kind != "lost-write":
             return {}
         self._done = True

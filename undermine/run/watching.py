@@ -1,6 +1,6 @@
-"""What is seen of a workload while it runs: its operations as they are written down, and what nodes say of themselves.
+"""Watches a workload while it runs: follows its operations in the history, and asks nodes for their health.
 
-Only watches: what follows from it (healing, asking for stacks) is the runner's to decide.
+Never acts on what it sees: the runner decides when to heal or to ask for stacks.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Clock = Callable[[], float]
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """What of a line of the history is looked at; the rest is skipped, however large."""
+    """The fields of a history line that matter here; the rest is skipped, however large."""
 
     index: int
     status: OpStatus = "pending"
 
 
 class Operations:
-    """The operations of a workload, followed while it writes them to its history: only what was added is read.
+    """The operations of a workload, followed while it writes its history; only new lines are read.
 
-    Ages are by our own clock: a workload that is a program of its own may write any time it likes.
+    Ages are measured by the tool's clock: a workload that is a program of its own may write any time.
     """
 
     def __init__(self, path: Path, clock: Clock = time.monotonic) -> None:
@@ -57,7 +57,7 @@ class Operations:
         return frozenset(self._pending)
 
     def follow(self) -> None:
-        """Take in what was added since the last time."""
+        """Read the lines that were added since the last call."""
         with contextlib.suppress(FileNotFoundError), open(self._path, "rb") as stream:
             self.kept = True
             stream.seek(self._offset)
@@ -68,23 +68,23 @@ class Operations:
                     self._take(line)
 
     def age_s(self) -> float:
-        """How long the workload has been watched."""
+        """Seconds since watching began."""
         return self._clock() - self._begun
 
     def quiet_s(self) -> float:
-        """How long ago the last operation succeeded; from the beginning if none has."""
+        """Seconds since the last operation succeeded, or since watching began if none has."""
         return self._clock() - self._last_success
 
     def waited_s(self) -> float:
-        """How long the client that waits longest has done so."""
+        """The longest time that a client has waited for an answer so far."""
         return max((self._clock() - since for since in self._pending.values()), default=0.0)
 
     def stalled(self, quiet_s: float) -> bool:
-        """Do clients wait while nothing has succeeded for so long?"""
+        """Do clients wait while no operation has succeeded for `quiet_s`?"""
         return bool(self._pending) and self.quiet_s() > quiet_s
 
     def suspicious(self, wait_s: float) -> bool:
-        """Does a client wait for so long, or has one failed after so long since this was last asked?"""
+        """Has a client waited longer than `wait_s`, or failed after waiting that long, since the last call?"""
         failed_after_s, self._failed_after_s = self._failed_after_s, 0.0
         return max(failed_after_s, self.waited_s()) > wait_s
 
@@ -92,7 +92,7 @@ class Operations:
         try:
             seen = msgspec.json.decode(line, type=_Line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return  # a writer was killed within it, or it is no operation
+            return  # a writer was killed within it, or it isn't an operation
         now = self._clock()
         if seen.status == "pending":
             self._pending.setdefault(seen.index, now)
@@ -106,9 +106,9 @@ class Operations:
 
 
 class HealthLog:
-    """Asks nodes how they are, each in a thread of its own, so that one that hangs delays nobody; keeps what they said.
+    """Asks nodes for their health, each in a thread of its own so that a node that hangs delays no other; keeps the answers.
 
-    `ask` is given the node and how long it has, and answers "" or why it is not healthy.
+    `ask` takes a node and a time limit, and returns "" or why the node is not healthy.
     """
 
     def __init__(self, nodes: Sequence[str], ask: Callable[[str, float], str], clock: Clock = time.monotonic) -> None:
@@ -124,12 +124,12 @@ class HealthLog:
 
     @property
     def samples(self) -> tuple[HealthSample, ...]:
-        """What was said, in the order of the answers."""
+        """All answers, in the order in which they came."""
         with self._lock:
             return tuple(self._samples)
 
     def ask(self) -> None:
-        """Ask each node that has answered the last time and was not asked just now; returns at once."""
+        """Ask each node that has answered the last question and was not asked a moment ago. Returns at once."""
         now = self._clock()
         for node in self._nodes:
             if self._is_due(node, now):
@@ -138,13 +138,13 @@ class HealthLog:
                 self._threads[node].start()
 
     def wait(self) -> None:
-        """Until all that were asked have answered, or should have."""
+        """Wait until all nodes that were asked have answered, or their time is over."""
         deadline = time.monotonic() + 2 * PROBE_S_MAX
         for thread in self._threads.values():
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def stop(self) -> None:
-        """Nobody is asked any more, and answers that come late do not count."""
+        """Ask no more, and ignore answers that are still to come."""
         with self._lock:
             self._stopped = True
 

@@ -1,12 +1,12 @@
-"""Builds the Python agent's accelerator for the interpreters of a target, and keeps it for the next time.
+"""Builds the Python agent's accelerator for the interpreters of a target, and caches it.
 
-Which interpreter a node will run is not always known before it runs: a command may be a script of any kind. So there is
-one folder for all of them, which agents are told of, and each agent takes the file made for its own interpreter or does
-without. The folder is named after the source, so that what lies in it is always of this version. Before a node starts,
-the interpreter that its command names is built for: a virtual environment's or pyenv's, also through `#!` of a script.
-An agent that found none says so and names its interpreter: `catch_up` builds for it after the first run.
+The tool does not always know a node's interpreter before the node runs: a command may be any script. So one folder holds the
+accelerators for all interpreters, and each agent loads the file for its own interpreter or runs without one. The folder is
+named after a hash of the source, so that its files are always of this version. Before a node starts, the tool builds for the
+interpreter that its command names, also through the `#!` line of a script. An agent without an accelerator reports its
+interpreter, and `catch_up` builds for it after the first run.
 
-Needs a C compiler and the interpreter's header files. Without them targets are observed just as well, but slower.
+Needs a C compiler and the interpreter's header files. Without them the agent observes the same, but is slower.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _ASK = (
 _OLDEST, _NEWEST = [3, 9], [3, 13]
 
 NOT_BUILT = "not built for this interpreter"
-"""What agents say that were given a folder in which there is none for them."""
+"""The reason that an agent reports if the folder has no file for its interpreter."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """What became of one interpreter: the file made for it, or why there is none."""
+    """The accelerator of one interpreter, or why it has none."""
 
     python: str
     file: Path | None
@@ -53,7 +53,7 @@ def source_dir() -> Path:
 
 
 def folder(kept_in: Path | None = None) -> Path:
-    """Where the accelerators of this version are kept; made if it is not there, and nobody else's to write to."""
+    """The folder with the accelerators of this version. Created if missing, writable only by this user."""
     kept_in = kept_in or cache_dir()
     digest = hashlib.blake2b(" ".join(FLAGS).encode(), digest_size=8)
     for path in sorted(source_dir().iterdir()):
@@ -64,13 +64,13 @@ def folder(kept_in: Path | None = None) -> Path:
 
 
 def prepare(command: Sequence[str]) -> Path | None:
-    """Build for the interpreter that this command names, if it names one. Returns the folder that agents are told of."""
+    """Build for the interpreter that this command names, if it names one. Return the folder for the agent's configuration."""
     return None if native_is_forbidden() else _prepared(interpreter_of(command))
 
 
 @cache
 def _prepared(python: str | None) -> Path | None:
-    """Once for each interpreter: the commands themselves differ from run to run."""
+    """Cached by interpreter: the commands themselves differ from run to run."""
     try:
         if python is not None:
             ensure(python)
@@ -86,7 +86,7 @@ def catch_up(agents: Iterable[AgentInfo]) -> None:
 
 
 def why_slow(agent: AgentInfo) -> str:
-    """Why this agent did its work without an accelerator, if it did."""
+    """Why this agent ran without an accelerator; "" if it had one."""
     if not agent.why_slow:
         return ""
     if native_is_forbidden():
@@ -94,12 +94,12 @@ def why_slow(agent: AgentInfo) -> str:
     if agent.why_slow != NOT_BUILT:
         return agent.why_slow
     return (
-        ensure(agent.executable).why_not or "its command does not name its interpreter; built now, for all runs to come"
+        ensure(agent.executable).why_not or "its command does not name its interpreter; built now for later runs"
     )
 
 
 def interpreter_of(command: Sequence[str]) -> str | None:
-    """The Python that a command starts, if that can be seen: by its name, or in the first line of a script."""
+    """The Python that a command starts, by its name or by the first line of a script; None if unknown."""
     words = list(command)
     for _ in range(4):  # env, then a script, then its interpreter
         while words and (os.path.basename(words[0]) in ("env", "exec") or "=" in words[0] or words[0] == "-S"):
@@ -123,7 +123,7 @@ def _shebang(path: str) -> list[str]:
 
 
 def ensure(python: str, kept_in: Path | None = None) -> Built:
-    """The accelerator for this interpreter, built now if it is not there yet."""
+    """The accelerator for this interpreter, built now if it is missing."""
     try:
         about = _ask(python)
         why_not = _unfit(about)
@@ -150,7 +150,7 @@ def _unfit(about: dict[str, object]) -> str:
 
 
 def _build(include: object, file: Path) -> None:
-    """Compile beside the place and move it there in one step: others may do the same, or be loading it."""
+    """Compile in a temporary folder and move the file in one step: other tools may build or load it meanwhile."""
     compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
     if compiler is None:
         raise FileNotFoundError("no C compiler (cc, gcc or clang)")

@@ -1,8 +1,8 @@
-"""Builds the JVM agent's jar once and keeps it for the next time, and says how a JVM is told to load it.
+"""Builds the JVM agent's jar once, caches it, and makes the option by which a JVM loads it.
 
-The jar is built by Maven from a copy of the sources, so that an installed package need not be writable, into a folder named
-after them: what lies in it is always of this version. A lock keeps several tools from building at once, and the jar
-appears in one step. Beside it lies the native helper, if there is a C compiler: without it the agent does the same, with
+Maven builds the jar from a copy of the sources, so that an installed package need not be writable. The cache folder is named
+after a hash of the sources, so that its jar is always of this version. A lock keeps two tools from building at once, and the
+jar appears in one step. The native helper is beside it, if there is a C compiler; without it the agent does the same by
 other means. `UNDERMINE_JVM_AGENT` names a jar that was built elsewhere.
 """
 
@@ -35,43 +35,43 @@ JDK_OLDEST = 17
 BUILD_S_MAX = 900
 """Maven may have to fetch its own parts first."""
 SOURCES = ("pom.xml", "src/main", "native")
-"""What the jar and the helper are made of."""
+"""The sources of the jar and the helper."""
 _MAVEN = ("-q", "-B", "-Dstyle.color=never", "-Dmaven.test.skip=true", "package")
 _ADVICE = "-> [Help"
-"""What Maven says behind this is the same for every failure."""
+"""Maven's output after this is the same for every failure."""
 _COMPILER = ("-O2", "-fPIC", "-shared", "-w")
 _SHOWN_LINES, _SHOWN_CHARACTERS = 12, 200
 _INSTEAD = f"or set {OVERRIDE} to a jar that was built elsewhere"
 
 
 def agent_jar(progress: Progress = no_progress) -> Path:
-    """The jar that JVMs load, built now if it is not there yet."""
+    """The jar that JVMs load, built now if it is missing."""
     if given := os.environ.get(OVERRIDE):
         path = Path(given).resolve()
         if not path.is_file():
-            raise UserError(f"{OVERRIDE} names {given}, which is no file; correct it or leave it out")
+            raise UserError(f"{OVERRIDE} names {given}, which is not a file; correct or unset the variable")
         return path
     return ensure(jvm_agent_dir(), cache_dir(), progress)
 
 
 def helper_dir(jar: Path) -> str:
-    """Where agents find the native helper: beside the jar; "" if it is not wanted."""
+    """The folder of the native helper, beside the jar; "" if the user forbids it."""
     return "" if native_is_forbidden() else str(jar.parent)
 
 
 def woven_dir(jar: Path) -> str:
-    """Where agents keep what they have woven: beside the jar that is of these sources for ever; "" if it may change."""
+    """The folder in which agents cache woven classes, beside the jar; "" if the jar may change."""
     return "" if os.environ.get(OVERRIDE) else str(jar.parent)
 
 
 def tool_options(jar: Path, given: str = "") -> str:
-    """`JAVA_TOOL_OPTIONS` with the agent behind what the user has there."""
+    """`JAVA_TOOL_OPTIONS` with the agent added after the user's options."""
     word = f"-javaagent:{jar}"
     return f"{given} {_quoted(word)}".strip()
 
 
 def _quoted(word: str) -> str:
-    """JVMs split the variable at white space, and know both quotes but no escapes."""
+    """Quote a word: JVMs split the variable at white space, and know both quotes but no escapes."""
     if not re.search(r"[\s'\"]", word):
         return word
     quote = '"' if '"' not in word else "'"
@@ -83,7 +83,7 @@ def _quoted(word: str) -> str:
 
 
 def why_no_helper(agent: AgentInfo) -> str:
-    """Why this agent did its work without the native helper, if it did."""
+    """Why this agent ran without the native helper; "" if it had it."""
     jar = agent_jar()
     if not helper_dir(jar):
         return "UNDERMINE_ACCELERATOR=0"
@@ -98,7 +98,7 @@ def why_no_helper(agent: AgentInfo) -> str:
 
 
 def ensure(sources: Path, kept_in: Path, progress: Progress = no_progress) -> Path:
-    """The jar of these sources, built now if it is not there yet."""
+    """The jar of these sources, built now if it is missing."""
     folder = kept_in / f"jvm-{_digest(sources)}"
     jar = folder / JAR
     if not jar.exists():
@@ -111,7 +111,7 @@ def ensure(sources: Path, kept_in: Path, progress: Progress = no_progress) -> Pa
 
 @cache
 def _digest(sources: Path) -> str:
-    """Of all that goes into the jar: names and content. An installed or checked out version does not change while it runs."""
+    """A hash of all sources, names and content. Cached: sources do not change while the tool runs."""
     digest = hashlib.blake2b(" ".join((*_MAVEN, *_COMPILER)).encode(), digest_size=8)
     for path in _files(sources):
         digest.update(str(path.relative_to(sources)).encode() + b"\0" + path.read_bytes())
@@ -125,19 +125,19 @@ def _files(sources: Path) -> Iterator[Path]:
 
 
 def _make_private(folder: Path) -> None:
-    """Whoever could write here could run programs as us."""
+    """Make the cache folder, and refuse one that others can write to: they could run programs as this user."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
     except OSError as error:
-        raise UserError(f"the JVM agent cannot be kept in {folder}: {error.strerror}; set XDG_CACHE_HOME") from None
+        raise UserError(f"the JVM agent cannot be stored in {folder}: {error.strerror}; set XDG_CACHE_HOME") from None
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
-        raise UserError(f"the folder {folder} can be written to by others; remove it, or set XDG_CACHE_HOME")
+        raise UserError(f"the folder {folder} is writable by other users; remove it, or set XDG_CACHE_HOME")
 
 
 @contextlib.contextmanager
 def _alone(folder: Path, progress: Progress) -> Iterator[None]:
-    """Nobody else builds here meanwhile. The lock goes with its holder, however that ends."""
+    """Hold the build lock. It ends with its holder, however that ends."""
     fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
@@ -151,7 +151,7 @@ def _alone(folder: Path, progress: Progress) -> Iterator[None]:
 
 
 def _build_all(sources: Path, folder: Path, progress: Progress) -> None:
-    """Both parts, the jar last: where it is, all is there."""
+    """Build the helper and the jar. The jar comes last: if it exists, the build is complete."""
     environment = _environment()
     maven = _maven()
     progress("building the JVM agent with Maven: once, and it may take a minute or two")
@@ -172,7 +172,7 @@ def _build_all(sources: Path, folder: Path, progress: Progress) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """For Maven: the JDK that was found, whichever Java it would have taken itself."""
+    """The environment for Maven, with the JDK that the tool has found."""
     javac = java_home_program("javac")
     if javac is None:
         where = "in JAVA_HOME" if os.environ.get("JAVA_HOME") else "on the PATH"
@@ -183,8 +183,9 @@ def _environment() -> dict[str, str]:
     version = _version_of(javac)
     if 0 < version < JDK_OLDEST:
         raise UserError(
-            f"the JVM agent is built with JDK {JDK_OLDEST} or newer, and {javac} is of {version} (it runs on that one too); "
-            f"set JAVA_HOME to a newer one for the tool, {_INSTEAD}"
+            f"the JVM agent is built with JDK {JDK_OLDEST} or newer, but {javac} is version {version} "
+            "(the agent itself runs on that version too); "
+            f"set JAVA_HOME to a newer JDK for the tool, {_INSTEAD}"
         )
     return {**_without_agents(os.environ), "JAVA_HOME": str(Path(javac).resolve().parents[1])}
 
@@ -194,7 +195,7 @@ def _without_agents(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _version_of(javac: str) -> int:
-    """17 of `javac 17.0.15`, 8 of `javac 1.8.0_402`; 0 if it does not say."""
+    """17 for `javac 17.0.15`, 8 for `javac 1.8.0_402`; 0 if it cannot be read."""
     try:
         done = subprocess.run([javac, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
@@ -234,9 +235,9 @@ def _build_jar(maven: str, copy: Path, environment: Mapping[str, str], log: Path
             why = f"ended with {error.returncode}"
     jar = copy / "target" / JAR
     if not why and not jar.is_file():
-        why = f"made no {JAR}"
+        why = f"did not create {JAR}"
     if why:
-        end = f"all it said is in {log}, the end is:\n{_end_of(log)}"
+        end = f"its whole output is in {log}, which ends with:\n{_end_of(log)}"
         raise UserError(f"the JVM agent could not be built: mvn {why}; {end}")
     return jar
 
@@ -252,7 +253,7 @@ def _compiler() -> str | None:
 
 
 def _build_helper(copy: Path, java_home: str) -> Path | None:
-    """The native helper; none without a compiler or where it fails: the agent says so, and `undermine check` shows it."""
+    """Compile the native helper; None if there is no compiler or it fails. `undermine check` then says so."""
     compiler, source = _compiler(), copy / "native" / "undermine_jvm.c"
     if compiler is None or not source.is_file():
         return None

@@ -1,7 +1,7 @@
 """The campaign's memory: SQLite (WAL) for rounds, runs, verdicts, points and findings; files for the rest.
 
-A round is written before it runs; a run is written when it starts and again when it has been judged. Whatever is
-killed when, what was committed stays, and a run that was under way is known as such.
+A round is written before it runs; a run is written when it starts and again when it has been judged. After a kill at any
+moment, committed data stays, and a run that was under way is known as such.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 
 from undermine.checkers.compose import NEWS_CHECKER
 from undermine.model.errors import UserError
-from undermine.model.finding import Finding, JudgedRun, Landing, landings
+from undermine.model.finding import Finding, LandedRun, Landing, landings
 from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
@@ -79,7 +79,7 @@ _REMEMBERED_MAX = 1 << 15
 
 @lru_cache(_REMEMBERED_MAX)
 def _plan(text: str) -> Plan:
-    """The same plans are asked for after every round, however many there are."""
+    """Decode a plan; remembered, since the same plans are asked for after every round."""
     return msgspec.json.decode(text, type=Plan)
 
 
@@ -161,7 +161,7 @@ class CampaignStore:
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; a full disk is a clear sentence and leaves what was there."""
+        """One transaction. A full disk raises a `UserError` and leaves the database as it was."""
         with self._lock:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -226,7 +226,7 @@ class CampaignStore:
             )
 
     def spend(self, round_index: int, used_s: float) -> None:
-        """Time that went into a round; it is finished once none of its plans is left."""
+        """Add time to a round; it is finished once none of its plans is left."""
         with self._change() as db:
             db.execute(
                 "UPDATE rounds SET used_s = used_s + ?, finished = CASE WHEN EXISTS "
@@ -255,7 +255,7 @@ class CampaignStore:
         *,
         fill: bool = False,
     ) -> None:
-        """Everything about a judged run, in one transaction. A broken run fills its slot only if `fill` says so."""
+        """Store everything about a judged run, in one transaction. A broken run fills its slot only with `fill`."""
         with self._change() as db:
             db.execute(
                 "UPDATE runs SET state = 'done', status = ?, reason = ?, ended = ?, timing = ?, symptom = ?, landed = ?, "
@@ -281,7 +281,7 @@ class CampaignStore:
                 )
 
     def replace_verdicts(self, run: int, verdicts: Sequence[Verdict], symptom: str) -> None:
-        """After a checker was edited: what it says now."""
+        """Replace the verdicts of a run, after a checker was edited."""
         with self._change() as db:
             db.execute("DELETE FROM verdicts WHERE run = ?", (run,))
             self._put_verdicts(db, run, verdicts)
@@ -349,7 +349,7 @@ class CampaignStore:
         )
 
     def plans_taken(self) -> dict[str, str]:
-        """Ids of plans that were stored for any strategy, and whose they are (confirmations do not count)."""
+        """The ids of all plans that strategies proposed and that were stored, with the name of the strategy."""
         return dict(
             self._all(
                 "SELECT s.plan_id, r.strategy FROM slots s JOIN rounds r USING (round) "
@@ -358,14 +358,14 @@ class CampaignStore:
         )
 
     def write_dropped(self, dropped: Iterable[Dropped]) -> int:
-        """Plans that will not run, and the rule that says so; how many of them are new."""
+        """Store plans that will not run, with the rule that dropped them; return how many are new."""
         with self._change() as db:
             before = db.total_changes
             _put_dropped(db, dropped)
             return db.total_changes - before
 
     def second_chances(self, strategy: str) -> list[Plan]:
-        """For each of its plans that stands for others and did not fire one of those, unless one was stored already."""
+        """For each of its representatives that did not fire, another plan of the class, unless one was stored already."""
         rows = self._all(
             "SELECT MIN(d.rowid), d.plan FROM dropped d JOIN slots s ON s.plan_id = d.instead JOIN rounds r USING (round) "
             "JOIN runs x ON x.run = s.run WHERE d.strategy = ?1 AND r.strategy = ?1 AND d.plan_id != d.instead "
@@ -376,7 +376,7 @@ class CampaignStore:
         return [_plan(text) for _, text in rows]
 
     def settled(self, strategy: str) -> frozenset[str]:
-        """Ids of plans that were stored for whichever strategy, or dropped of what this one proposed."""
+        """The ids of plans that were stored for any strategy, or that this strategy proposed and a policy dropped."""
         dropped = self._all("SELECT plan_id FROM dropped WHERE strategy = ?", strategy)
         return frozenset(self.plans_taken()) | {row[0] for row in dropped}
 
@@ -423,10 +423,10 @@ class CampaignStore:
         rows = self._all("SELECT verdict FROM verdicts WHERE run = ? ORDER BY rowid", run)
         return tuple(msgspec.json.decode(text, type=Verdict) for (text,) in rows)
 
-    def outcomes(self) -> tuple[JudgedRun, ...]:
-        """What findings are made of, oldest first: runs with a fault that failed, and all re-runs and controls of them.
+    def landed_runs(self) -> tuple[LandedRun, ...]:
+        """The runs that findings are made of, oldest first: runs with a fault that failed, and all their re-runs and controls.
 
-        A control that fails, one with a slow device, and a re-run under another configuration, is no failing run.
+        A failing control, a realism check and a replay under another configuration do not count as failing runs.
         """
         rows = self._all(
             "SELECT x.run, r.strategy, s.plan, s.plan_id, x.status, x.symptom, x.landed, x.slow_ops, r.kind FROM runs x "
@@ -435,7 +435,7 @@ class CampaignStore:
             f"ELSE x.symptom != '' AND r.kind NOT IN ('{RoundKind.BASELINE}', '{RoundKind.REPLAY}') END ORDER BY x.run"
         )
         return tuple(
-            JudgedRun(run, by, _plan(plan), plan_id, status, symptom, _landed(landed), _slow_ops(slow), RoundKind(kind))
+            LandedRun(run, by, _plan(plan), plan_id, status, symptom, _landed(landed), _slow_ops(slow), RoundKind(kind))
             for run, by, plan, plan_id, status, symptom, landed, slow, kind in rows
         )
 
@@ -449,12 +449,12 @@ class CampaignStore:
         return [(RoundKind(kind), strategy, run, still) for kind, strategy, run, still in rows]
 
     def dropped(self) -> Iterator[tuple[str, str, str, str]]:
-        """Strategy, rule, id of what stands for it, and the plan as JSON (few of many are looked at), as they were dropped."""
+        """Strategy, rule, id of the representative, and the plan as JSON, in the order in which they were dropped."""
         with self._lock:
             yield from self._db.execute("SELECT strategy, rule, instead, plan FROM dropped ORDER BY rowid")
 
     def plans_placed(self, ids: Iterable[str]) -> dict[str, tuple[Plan, int, str]]:
-        """Those of the plans that were stored to be run, by id: the plan, its run (0 if there is none yet) and its status."""
+        """The plans among these that were stored to be run, by id: the plan, its run (0 if there is none yet) and its status."""
         rows = self._all(
             "SELECT s.plan_id, s.plan, MAX(COALESCE(s.run, 0)), COALESCE(x.status, '') FROM slots s JOIN rounds r USING (round) "
             f"LEFT JOIN runs x ON x.run = s.run WHERE {_PROPOSED_SQL} "
@@ -464,7 +464,7 @@ class CampaignStore:
         return {name: (_plan(text), run, status) for name, text, run, status in rows}
 
     def dropped_for(self, strategy: str, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """Those of the plans that this strategy had dropped, by id: the rule, and the id of what stands for it."""
+        """The plans among these that this strategy had dropped, by id: the rule, and the id of the representative."""
         rows = self._all(
             "SELECT plan_id, rule, instead FROM dropped WHERE strategy = ? "
             "AND plan_id IN (SELECT value FROM json_each(?))",
@@ -476,13 +476,13 @@ class CampaignStore:
     # --- points and coverage
 
     def baseline_points(self) -> tuple[tuple[PointSeen, ...], int]:
-        """The union of what all fault-free runs showed, by first appearance; and how many runs that were."""
+        """The points of all fault-free runs, by first appearance, and the number of these runs."""
         with self._lock:
             runs = self.fault_free()
             return self._points.together(self._db, runs), len(runs)
 
     def baselines(self) -> int:
-        """How many fault-free runs there are to learn from."""
+        """The number of fault-free runs to learn from."""
         return len(self.fault_free())
 
     def fault_free(self) -> tuple[int, ...]:
@@ -490,12 +490,12 @@ class CampaignStore:
         return tuple(run for (run,) in self._all(_BASELINES_SQL))
 
     def profile(self, run: int) -> Profile:
-        """What a run showed; nothing, if it broke or is not over."""
+        """The profile of a run; empty if it broke or is not over."""
         with self._lock:
             return self._points.profile(self._db, [run])
 
     def baseline_profile(self) -> Profile:
-        """What all fault-free runs showed together."""
+        """The profile of all fault-free runs together."""
         with self._lock:
             return self._points.profile(self._db, self.fault_free())
 
@@ -514,9 +514,9 @@ class CampaignStore:
         return tuple(point for point in points if point.id in wanted)
 
     def experiments(self, run: int = 0) -> Iterator[Experiment]:
-        """What strategies proposed and was run to a status that counts, in the order in which runs ended; or one of them.
+        """The experiments that count, in the order in which they ended; or one of them.
 
-        Thousands in a second: points are told apart by their numbers as long as they are usual.
+        Fast: points of fault-free runs are compared by their numbers and never decoded.
         """
         rows = self._all(
             "SELECT x.run, r.strategy FROM runs x JOIN rounds r USING (round) WHERE x.state = 'done' "
@@ -537,7 +537,7 @@ class CampaignStore:
     # --- findings
 
     def write_findings(self, findings: Iterable[Finding]) -> None:
-        """The whole list anew. A symptom keeps its number, also one that is not in the list any more."""
+        """Replace the whole list. A symptom keeps its number, also one that is not in the list any more."""
         findings = list(findings)
         with self._change() as db:
             db.execute("DELETE FROM findings")

@@ -2,7 +2,7 @@
 
 Level by level, as in PreFail's Algorithm 3: the fault-free runs are the empty sequence; each sequence that fired is extended
 by every fault at every point seen *after* its last injection; policies prune what comes out; what is left is run, and so on
-until sequences have `failures` faults. Policies are applied by the campaign (`policies.py`), in the order in which they are
+until sequences have `failures` faults. Policies are applied by the campaign, in the order in which they are
 configured; `policies` says which.
 """
 
@@ -24,17 +24,17 @@ from undermine.strategies.exhaustive import by_weight, family_rank
 
 
 class Prefail:
-    """Multiple failures, each in the recovery from the one before."""
+    """Plans with several faults, each in the recovery from the one before."""
 
     class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """[strategies.prefail]"""
 
         failures: Annotated[int, msgspec.Meta(ge=1, le=8)] = 2
-        """How many faults a run may have."""
+        """The most faults in a run."""
         policies: tuple[str, ...] = ()
-        """What prunes, in order; empty: the default composition."""
+        """The policies that prune, in order; empty: the default ones."""
         cap: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
-        """How many experiments there may be in all."""
+        """The most experiments in a campaign."""
 
     name = "prefail"
     summary = "sequences of faults, each in the recovery from the one before, pruned by policies"
@@ -45,7 +45,7 @@ class Prefail:
         self._failures = options.failures
 
     def propose(self, history: History) -> Iterator[Plan]:
-        """The whole next level, lazily: it may be far larger than what policies leave of it."""
+        """The whole next level, lazily: it may be far larger than the part that policies keep."""
         level = _level(history)
         if level >= self._failures:
             return
@@ -88,7 +88,7 @@ def _level(history: History) -> int:
 
 
 def _prefixes(history: History, level: int) -> Iterator[tuple[tuple[Step, ...], Profile]]:
-    """The sequences of this length that took all their faults, and what their runs showed, one after the other."""
+    """The plans of this length that took all their faults, each with the profile of its run."""
     if level == 0:
         yield (), history.baseline
         return

@@ -1,8 +1,7 @@
-"""Random points, faults and moments: the baseline that every other strategy has to beat.
+"""Random points, faults and moments: the strategy that every other one has to beat.
 
-A draw is even over what is operated on (role, operation, target), then over the points there, then over kinds of
-fault: a loop that is met a thousand times, or a helper that all I/O goes through, does not drown the rest.
-One plan in five has a second step.
+A draw is uniform over the operations (role, operation, target), then over their points, then over the kinds of fault. So a
+loop with a thousand iterations, or a helper that does all I/O, does not outweigh the rest. One plan in five has a second step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tool's side of `userland.py`: calls into the user's plug-in file, each in a process of its own.
+"""The tool's side of `process.py`: calls into the user's plug-in file, each in a process of its own.
 
 If the helper process dies, every open call ends with code None and the run that made it is broken.
 """
@@ -31,7 +31,7 @@ class Call:
         self.code: int | None = None
 
     def wait(self, timeout_s: float) -> bool:
-        """True once the call is over."""
+        """Wait for the end of the call; false if it has not ended in time."""
         return self._done.wait(timeout_s)
 
     def kill(self) -> None:
@@ -78,7 +78,7 @@ class UserlandClient:
         finally:
             timer.cancel()
         word: dict[str, Any] = (
-            json.loads(line) if line else {"error": f"{plugins} ended or hung while it was loaded; mend the file"}
+            json.loads(line) if line else {"error": f"{plugins} ended the process or hung while it was loaded; fix the file"}
         )
         if "error" in word:
             self.close()

@@ -66,7 +66,7 @@ def main(plugins: str) -> None:
 
 
 def _names(declared: registry.Declared | None) -> dict[str, list[Any]]:
-    """What the file declares, by name; stages as a whole."""
+    """The names of all that the file declares; stages as a whole."""
     kinds = ("workloads", "finals", "checkers", "filters", "clusters")
     names = {kind: list(getattr(declared, kind, ())) for kind in kinds}
     return {**names, "stages": msgspec.to_builtins(declared.stages if declared else [])}
@@ -187,7 +187,7 @@ class Forks:
 def carry_agent(config: str, *, load: bool) -> None:
     """In a child: be observed from now on, as all programs that it starts. Without `load` these alone: it executes one itself.
 
-    The agent never raises: what it cannot observe goes on without it.
+    The agent never raises: operations that it cannot observe run without it.
     """
     os.environ["UNDERMINE_AGENT"] = config
     os.environ.update(PYTHON.environment(os.environ))

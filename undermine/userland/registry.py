@@ -1,4 +1,4 @@
-"""What a user's plug-in file declares: decorators that register its functions, and how the file is loaded."""
+"""The decorators of a user's plug-in file, which register its functions, and the loading of the file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def checker(function: Function) -> Function:
 
 
 def check(checker: Callable[[RunView], Verdict | None], name: str = "") -> None:
-    """Declare a checker that is no function of the file: a ledger, or any other callable, with a name of its own."""
+    """Declare a checker that isn't a function of the file: a ledger or another callable, with its own name."""
     name = name or getattr(checker, "name", "") or getattr(checker, "__name__", "")
     if not callable(checker) or name in ("", "<lambda>"):
         raise UserError(
@@ -117,7 +117,7 @@ class Declared:
 
 
 def check_workloads(file: str, marked: Collection[str]) -> None:
-    """Exactly one function must be marked where none is named."""
+    """Refuse a file in which not exactly one function is marked as workload, if the configuration names none."""
     if len(marked) != 1:
         raise UserError(
             f"{file} has {len(marked)} functions marked @undermine.workload; "
@@ -126,7 +126,7 @@ def check_workloads(file: str, marked: Collection[str]) -> None:
 
 
 def load(path: Path) -> Declared:
-    """Run the user's file and collect what it declares; its folder is importable while it runs and after."""
+    """Run the user's file and collect its declarations. Its folder stays importable."""
     for declared in (workloads, finals, checkers, filters, clusters, policies, settled):
         declared.clear()
     folder = str(path.parent.resolve())
@@ -141,12 +141,12 @@ def load(path: Path) -> Declared:
         spec.loader.exec_module(module)
     except Exception as error:
         where = f"{path}:{_line_of(error, path)}"
-        raise UserError(f"{where} cannot be loaded: {type(error).__name__}: {error}; mend the file") from error
+        raise UserError(f"{where} cannot be loaded: {type(error).__name__}: {error}; fix the file") from error
     return Declared(module)
 
 
 def _line_of(error: Exception, path: Path) -> int:
-    """The line of the user's own file that it is about."""
+    """The line of the user's file in which the error was raised."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return error.lineno or 1
     own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]

@@ -1,4 +1,4 @@
-"""What a workload is given: a session that knows the nodes and records every operation of every client.
+"""The session that a workload uses: it knows the nodes and records every operation of every client.
 
 This runs in a process of its own, forked by `userland.py`; it never injects anything into the clients.
 An operation of a client may be the moment at which a *node* is killed: that is how nodes without an agent are hit.
@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How one operation ended."""
+    """The result of one attempt at an operation."""
 
     status: OpStatus
     value: Any = None
@@ -42,7 +42,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class SessionFile(msgspec.Struct, frozen=True):
-    """What the tool hands to the workload's process."""
+    """The file that the tool writes for the workload's process."""
 
     nodes: tuple[NodeInfo, ...]
     seed: int
@@ -52,9 +52,9 @@ class SessionFile(msgspec.Struct, frozen=True):
     steps: list[dict[str, Any]] = []
     params: dict[str, str | int | float | bool] = {}
     command: tuple[str, ...] = ()
-    """What to execute instead of a function; it finds this file's path in UNDERMINE_SESSION."""
+    """The command to execute instead of a function; UNDERMINE_SESSION holds this file's path."""
     cwd: str = ""
-    """Where the command runs: the folder of undermine.toml, against which it was checked."""
+    """The folder in which the command runs: that of undermine.toml."""
 
 
 class HistoryWriter:
@@ -174,7 +174,7 @@ class Session:
 
 
 def _apart(f: str, function: Callable[[], Any]) -> Any:
-    """Where an agent watches the clients, it is told where an operation begins and ends."""
+    """Tell the agent, if one observes this client, where an operation begins and ends."""
     agent = sys.modules.get("undermine_agent")
     return function() if agent is None else agent.attempt(f, function)
 

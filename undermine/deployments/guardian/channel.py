@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-ALL_SIGNALS = signal.valid_signals()  # once: making the set costs as much as blocking them
+ALL_SIGNALS = signal.valid_signals()  # once: making the set takes as long as blocking the signals
 PARENT_DIED = signal.SIGUSR2
 
 
@@ -37,7 +37,7 @@ class Channel:
             self.unsent = b""
 
     def receive(self) -> Iterator[dict[str, Any]]:
-        """What has arrived; `ended` is set once nothing more can come. An unfinished last line is dropped."""
+        """Yield the messages that have arrived; set `ended` once no more can come. An unfinished last line is dropped."""
         try:
             while not self.ended:
                 part = self.sock.recv(262144)

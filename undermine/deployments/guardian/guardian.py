@@ -15,13 +15,13 @@ from .keeper import KILL_LIMIT_S, RETRY_S, keep
 from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, prctl
 from .processes import descendants, kill
 
-END_LIMIT_S = 30.0  # how long a guardian without a tool goes on trying before it gives up
+END_LIMIT_S = 30.0  # how long a guardian without a tool keeps trying before it gives up
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGALRM,
            signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)  # fmt: skip
 
 
 class KeptNode:
-    """What the guardian knows about a node."""
+    """A node as the guardian sees it: its keeper, and the requests under way."""
 
     def __init__(self, number: int, keeper: int, channel: Channel) -> None:
         self.number = number
@@ -223,7 +223,7 @@ class Guardian:
 
     def _remove_scratch(self) -> None:
         if self.scratch:
-            import shutil  # costs as much as all else here, and is needed only now
+            import shutil  # its import takes as long as everything else here, and it is needed only now
 
             for path in self.scratch:
                 shutil.rmtree(os.fsdecode(path.encode("latin-1")), ignore_errors=True)

@@ -18,7 +18,7 @@ from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, PR_SET_PDEATHSIG, prctl
 from .main_process import exec_node
 from .processes import FREEZE_LIMIT_S, descendants, freeze, kill, lives, send_signal, start_time, thread_states
 
-KILL_LIMIT_S = 5.0  # a node that still lives after this is reported, and killing goes on in the background
+KILL_LIMIT_S = 5.0  # a node that still lives after this is reported, and killing continues in the background
 RETRY_S = 0.05
 
 
@@ -31,7 +31,7 @@ class Keeper:
     3. SIGUSR1 (an agent inside the node injects a crash): kill the whole node at once, report it as crashed.
     4. Requests: crash, freeze, thaw, alive, pids.
     5. The guardian has gone (its end of the socket, or the parent-death signal) or says `end`: kill the node
-       and exit. `quit` comes after the last report, when the node is no more.
+       and exit. `quit` comes after the last report, when the node is gone.
     """
 
     def __init__(self, channel: Channel, guardian: int) -> None:
@@ -43,7 +43,7 @@ class Keeper:
         self.stopped_itself: set[int] | None = None  # while frozen: what the node had stopped before
         self.crashed = False  # someone asked for a crash of the whole node
         self.crash_wanted = False
-        self.doomed = False  # a kill took too long: go on with it
+        self.doomed = False  # a kill took too long: keep trying
         self.orphaned = False
         self.reported: str | None = None  # None, "exit", "gone"
         self._be_a_keeper(guardian)

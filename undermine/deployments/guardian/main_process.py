@@ -59,7 +59,7 @@ def exec_node(spec: dict[str, Any], keeper: int, failure_fd: int) -> NoReturn:
 
 
 def _be_trapped(trap: dict[str, str]) -> None:
-    """Let chosen system calls of this process and its descendants ask whoever is behind the door (`slow_disk.py`)."""
+    """Install a filter, so that the supervisor of slow disks answers chosen system calls of this process and its descendants."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
         door.connect(trap["door"].encode("latin-1"))
         listener = install_filter(trap["program"].encode("latin-1"))

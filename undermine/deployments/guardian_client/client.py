@@ -151,14 +151,14 @@ class GuardianClient:
         return self._ask_nodes("freeze", keys)
 
     def thaw(self, key: str) -> bool:
-        """Let a frozen node go on; processes that it had stopped itself stay so."""
+        """Let a frozen node continue; processes that it had stopped itself stay stopped."""
         return bool(self.thaw_all([key]))
 
     def thaw_all(self, keys: Sequence[str]) -> list[str]:
         return self._ask_nodes("thaw", keys)
 
     def alive(self, key: str) -> bool:
-        """Whether any process of the node lives, asked of the kernel now."""
+        """Does any process of the node live? Asks the kernel now."""
         return bool(self._ask_node("alive", key)["alive"])
 
     def pids(self, key: str) -> list[int]:
@@ -196,8 +196,8 @@ class GuardianClient:
     def subscribe(self, prefix: str, callback: Callable[[Exit], None]) -> Callable[[], None]:
         """Call back on each Exit of keys that start so; answers a function that ends the subscription.
 
-        Callbacks run one after another in a thread of their own and may use this client. Nothing is told of
-        nodes that die because the guardian died: see `guardian_died`.
+        Callbacks run one after another in a thread of their own and may use this client. They are not
+        called for nodes that die because the guardian died: see `guardian_died`.
         """
         subscription = _Subscription(prefix, callback)
         with self._changed:

@@ -1,8 +1,8 @@
-"""What a slow disk and a slow network have in common: how they are told, and what they say they have done.
+"""The interface of slow disks and slow networks, and their receipts.
 
-A slow *device* is below the program: only what reaches the disk or leaves the node waits, so that an operation which hands
-its work to the system and goes on is not slowed. A delay in the agent cannot show that difference. Decides nothing:
-the runner says when a device is slow.
+A slow *device* is below the program: only data that reaches the disk or leaves the node waits. An operation that hands its
+work to the system and returns is not slowed; a delay in the agent cannot show that difference. Never decides when a device
+is slow: the runner does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import msgspec
 
 DELAY_S = 10.0
-"""More than any ordinary operation takes, and less than what ends a cluster."""
+"""Longer than any ordinary operation, and shorter than a delay that would end a cluster."""
 
 RECEIPTS_MAX = 10_000
 
@@ -33,24 +33,24 @@ class Slowed(msgspec.Struct, frozen=True):
     pid: int = 0
     """The thread that called; 0 for a packet."""
     size: int = 0
-    """Of the packet, in bytes."""
+    """The size of the packet in bytes."""
 
 
 class Slowness(msgspec.Struct, frozen=True):
-    """All that a slow device has done so far."""
+    """The receipts of a slow device so far."""
 
     slowed: tuple[Slowed, ...] = ()
     unlisted: int = 0
-    """How many more were slowed than are listed."""
+    """The number of slowed calls or packets that are not listed."""
     lost: int = 0
     """Packets that were lost because too many waited."""
     blind: tuple[str, ...] = ()
-    """What the node did to reach its device in ways that are not slowed; empty if nothing of that kind was seen."""
+    """The ways by which the node reached its device without being slowed, as far as they were seen."""
     problem: str = ""
-    """Why this run says nothing: the device did not do what it should. "" if it did."""
+    """Why the device failed, so that the run proves nothing; "" if it worked."""
 
     def during(self, begun_ns: int, ended_ns: int) -> tuple[Slowed, ...]:
-        """What waited at some time between these two: why an operation took as long as it did."""
+        """The calls and packets that waited at some time between these two."""
         return tuple(one for one in self.slowed if one.begun_ns <= ended_ns and begun_ns <= one.begun_ns + one.held_ns)
 
 
@@ -58,10 +58,10 @@ class SlowDevice(Protocol):
     """The disk or the network of one node; fast until `start`, then slow until `stop`, as often as wanted."""
 
     def start(self, delay_s: float = DELAY_S) -> None:
-        """From now on everything takes so much longer; what waits already keeps its time."""
+        """Make everything take `delay_s` longer from now on. Calls and packets that wait already keep their time."""
 
     def stop(self) -> None:
-        """Fast again, also for what waits."""
+        """Make the device fast again, and release everything that waits."""
 
     def receipts(self) -> Slowness: ...
 

@@ -1,4 +1,4 @@
-"""A node's disk that is slow: what must reach the disk before the program may go on takes some seconds longer.
+"""A slow disk for a node: system calls that wait for the disk take some seconds longer.
 
 The node is started with a filter for system calls that all of its processes inherit. fsync, fdatasync, msync(MS_SYNC),
 sync_file_range that waits, sync and syncfs are trapped, and on demand all that writes, of which only writes to files opened
@@ -84,7 +84,7 @@ def _if_bits(number: int, argument: int, bits: int) -> list[Instruction]:
 
 @cache
 def missing() -> str:
-    """Why disks cannot be slow here; "" if they can. Tries it out."""
+    """Why disks cannot be slow here; "" if they can. Tries it."""
     machine = platform.machine()
     if sys.platform != "linux" or machine not in MACHINES:
         return f"a slow disk needs Linux on {' or '.join(MACHINES)}"
@@ -129,7 +129,7 @@ class SlowDisks:
         return self._process.pid
 
     def trap(self, node: str) -> dict[str, str]:
-        """What the guardian needs to start this node with a filter (`GuardianClient.start(trap=…)`)."""
+        """The filter with which the guardian starts this node (`GuardianClient.start(trap=…)`)."""
         return {"program": self._program, "door": _latin(os.fsencode(self._door)), "name": _latin(node.encode())}
 
     def disk(self, node: str, folders: Iterable[Path] = ()) -> SlowDisk:
@@ -145,7 +145,7 @@ class SlowDisks:
             self._copies += fds
 
     def ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Ask the supervisor; answers also descriptors."""
+        """Ask the supervisor; return its answer and the descriptors that came with it."""
         with self._lock:
             if self._problem or self._closed:
                 raise RuntimeError(self._problem or "these slow disks are closed")
@@ -159,7 +159,7 @@ class SlowDisks:
 
     @property
     def problem(self) -> str:
-        """Why nothing that was seen of these nodes counts; "" if all is well."""
+        """Why the receipts of these nodes prove nothing; "" if they do."""
         return self._problem
 
     @property
@@ -206,11 +206,11 @@ class SlowDisk:
         self._folders = [os.path.realpath(folder) for folder in folders]
 
     def start(self, delay_s: float = DELAY_S) -> None:
-        """From now on what reaches the disk takes so much longer; what waits already keeps its time."""
+        """Make calls that wait for the disk take `delay_s` longer from now on. Calls that wait already keep their time."""
         self._ask("slow", delay_ns=round(delay_s * 1e9), folders=self._folders)
 
     def stop(self) -> None:
-        """Fast again: what waits goes on at once."""
+        """Make the disk fast again, and release all calls that wait."""
         self._ask("fast")
 
     def receipts(self) -> Slowness:

@@ -34,7 +34,7 @@ import time
 from typing import Any, NamedTuple
 
 RECEIVE, SEND, ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
-"""What the kernel is asked about a listener: SECCOMP_IOCTL_NOTIF_…"""
+"""The ioctl requests for a listener: SECCOMP_IOCTL_NOTIF_…"""
 
 PAGE = 100  # receipts in one answer: it must fit into a message
 RECEIPTS_MAX = 10_000
@@ -101,7 +101,7 @@ class HeldCall(NamedTuple):
 
 
 class Node:
-    """What is known of one node, over all of its starts."""
+    """The state of one node, over all of its starts."""
 
     def __init__(self) -> None:
         self.delay_ns: int | None = None  # None: its disk is fast
@@ -149,7 +149,7 @@ def _path_of(pid: int, fd: int) -> str:
 
 
 def _is_synchronous(pid: int, fd: int) -> bool:
-    """Whether what is written to this descriptor is on the disk when the call returns."""
+    """Is data that is written to this descriptor on the disk when the call returns?"""
     try:
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as lines:
             flags = next(int(line.split()[1], 8) for line in lines if line.startswith(b"flags:"))
@@ -202,7 +202,7 @@ def disk_path(call: Call) -> str:
 
 
 def blind_spot(call: Call, writes: bool) -> str:
-    """What one of the calls `TELLING` will lead to that is not slowed; "" if all is."""
+    """The operations that will not be slowed after one of the calls in `TELLING`; "" if all will be."""
     if call.name == "io_uring_setup":
         return "io_uring"
     if call.name == "io_setup":
@@ -398,7 +398,7 @@ class Supervisor:
 
 
 def _go_on(listener: int, number: int) -> bool:
-    """Let this call go on; whether the caller was still there."""
+    """Let this call continue; return whether the caller was still there."""
     try:
         fcntl.ioctl(listener, SEND, _ANSWER.pack(number, 0, 0, _CONTINUE))
     except OSError:

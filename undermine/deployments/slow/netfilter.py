@@ -34,7 +34,7 @@ _LOCAL_IN, _LOCAL_OUT = 1, 3
 _META_IIF, _META_OIF = 4, 5
 _NOT_EQUAL = 1
 _ACCEPT, _POLICY_ACCEPT = 1, 1
-_BYPASS = 1  # packets go on where nobody reads the queue any more
+_BYPASS = 1  # packets pass if nobody reads the queue any more
 _COPY_PACKET = 2
 _WITHOUT_SEGMENTING = 4
 _RECEIVE_BYTES = 4 << 20
@@ -188,7 +188,7 @@ class PacketQueue:
             found += self._packets_in(data)
 
     def accept_up_to(self, number: int) -> None:
-        """Let all packets up to that one go on, in their order."""
+        """Release all packets up to this one, in their order."""
         verdict = attribute(2, struct.pack(">II", _ACCEPT, number))
         self._sock.send(_message(_VERDICT_BATCH, 0, 0, verdict, family=0, resource=self._number))
 
@@ -215,7 +215,7 @@ def _packet(attributes: dict[int, bytes]) -> Packet:
 
 
 def lost_in_queue(queue: int) -> int:
-    """How many packets the queue of the calling thread's namespace has refused so far because it was full."""
+    """The number of packets that this queue of the calling thread's namespace has lost because it was full."""
     try:
         lines = Path("/proc/thread-self/net/netfilter/nfnetlink_queue").read_text().splitlines()
     except OSError:

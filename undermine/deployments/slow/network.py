@@ -1,4 +1,4 @@
-"""A node's network card that is slow: every packet from or to the node is kept for some seconds, then goes on.
+"""A slow network card for a node: every packet from or to the node is kept for some seconds, then released.
 
     program ── kernel of the node's namespace ──[ queue: kept here ]── cable ── switch
 
@@ -36,7 +36,7 @@ _BYTES_READ = 64  # an IPv4 header with options, and ports
 _PROTOCOLS = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp", socket.IPPROTO_ICMP: "icmp"}
 
 Waiting = tuple[int, int, Packet]
-"""When it came, when it goes on."""
+"""When the packet arrived, and when it is released."""
 
 
 def missing(namespace: str) -> str:
@@ -91,7 +91,7 @@ class SlowNetwork:
         self._problem = ""
 
     def start(self, delay_s: float = DELAY_S) -> None:
-        """From now on every packet takes so much longer; those that wait already keep their time."""
+        """Make every packet take `delay_s` longer from now on. Packets that wait already keep their time."""
         with self._lock:
             if self._closed:
                 raise ValueError("this network is closed")
@@ -103,7 +103,7 @@ class SlowNetwork:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Fast again: what waits goes on at once, in its order."""
+        """Make the network fast again, and release all waiting packets in their order."""
         with self._lock:
             if not self._closed:
                 self._delay_ns = None
@@ -119,7 +119,7 @@ class SlowNetwork:
             return Slowness(tuple(listed), unlisted, self._lost, problem=self._problem)
 
     def close(self) -> None:
-        """Let go of all packets and of the namespace, also if a part of that fails; may be called again."""
+        """Release all packets and the namespace, even if a part of that fails. May be called twice."""
         try:
             self.receipts()  # the last count of what was lost
         finally:
