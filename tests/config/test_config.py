@@ -243,7 +243,7 @@ def test_bad_duration(text: str) -> None:
         parse_duration(text)
 
 
-def test_groups_are_what_the_file_names_and_those_that_exist_by_themselves(project: Path) -> None:
+def test_groups_of_the_file_and_built_in_groups(project: Path) -> None:
     text = MINIMAL + "[groups]\nrack = ['store2', 'store1']\n[faults]\ngroups = ['rack', 'all', 'store']\n"
     (project / "undermine.toml").write_text(text)
     config = load(project)
@@ -535,7 +535,8 @@ def test_plugins_that_are_not_python(project: Path) -> None:
 
 def test_a_star_import_may_define_anything(project: Path) -> None:
     (project / "hunt.py").write_text("from helpers import *\n")
-    loaded(project, MINIMAL + "ready = {python = 'somewhere_else'}\n")
+    config = loaded(project, MINIMAL + "ready = {python = 'somewhere_else'}\n")
+    assert config.roles["store"].ready.python == "somewhere_else"
 
 
 def test_programs_need_not_be_here_for_a_report(project: Path) -> None:

@@ -119,8 +119,9 @@ def test_crlf_and_no_final_newline() -> None:
 
 
 @pytest.mark.parametrize("text", ["[", "a", "a = [", "= 1", "a = {", "\x00", 'a = "', "]]", "a = }"])
-def test_broken_text_ends(text: str) -> None:
-    scan(text)
+def test_keys_before_a_mistake_keep_their_lines(text: str) -> None:
+    lines = scan("[b]\nc = 1\n" + text)
+    assert (lines.of(("b",)), lines.of(("b", "c"))) == (1, 2)
 
 
 def test_dotted_quotes_what_needs_it() -> None:

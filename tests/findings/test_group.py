@@ -10,7 +10,7 @@ import pytest
 from undermine.findings.group import VARIANTS_MAX, suspicions, template
 from undermine.findings.realism import probe
 from undermine.model.faults import Crash, Delay, Fault
-from undermine.model.finding import Finding, JudgedRun, Landing
+from undermine.model.finding import Finding, LandedRun, Landing
 from undermine.model.plan import At, Plan, Step, When
 from undermine.model.point import REST, Point, phase_point, point_of
 from undermine.model.rounds import RoundKind
@@ -24,17 +24,17 @@ def plan(number: int, fault: Fault = Crash(), at: Point = point()) -> Plan:  # n
 
 def outcome(
     run: int, strategy: str, symptom: str, made: Plan, status: str = "fired", landed: tuple[Landing, ...] | None = None
-) -> JudgedRun:
+) -> LandedRun:
     """It fired where its plan says, unless something else is said. `strategy`: its name, or the kind of the round."""
     if landed is None:
         fired = status == "fired"
         landed = tuple((i, step.trigger.point) for i, step in enumerate(made.steps)) if fired else ()  # type: ignore[union-attr]
     kind = RoundKind(strategy) if strategy in set(RoundKind) else RoundKind.STRATEGY
     strategy = strategy if kind is RoundKind.STRATEGY else ""
-    return JudgedRun(run, strategy, made, made.id, status, symptom, landed, kind=kind)  # type: ignore[arg-type]
+    return LandedRun(run, strategy, made, made.id, status, symptom, landed, kind=kind)  # type: ignore[arg-type]
 
 
-def grouped(*outcomes: JudgedRun, numbers: Mapping[str, int] | None = None) -> tuple[Finding, ...]:
+def grouped(*outcomes: LandedRun, numbers: Mapping[str, int] | None = None) -> tuple[Finding, ...]:
     return tuple(suspicion.finding for suspicion in suspicions(outcomes, lambda run: (), numbers))
 
 

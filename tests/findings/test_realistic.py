@@ -7,7 +7,7 @@ import pytest
 
 from undermine.findings.realism import check, delays_of, probe, seconds
 from undermine.model.faults import Crash, Delay, Fault, Hold
-from undermine.model.finding import JudgedRun, Realism
+from undermine.model.finding import LandedRun, Realism
 from undermine.model.plan import At, FirstUnseen, Plan, Step, Then
 from undermine.model.point import Point
 from undermine.model.run import AwaitedRequest, SlowOp
@@ -21,21 +21,21 @@ ACCEPT, CONNECT = point("net.accept", target="listen"), point("net.connect", tar
 LEAD = AwaitedRequest(SEND, 3, 1)
 
 
-def failed(*steps: tuple[Point, Fault]) -> JudgedRun:
+def failed(*steps: tuple[Point, Fault]) -> LandedRun:
     """A run that failed since these faults fired there."""
     plan = Plan(tuple(Step(At(at), fault) for at, fault in steps))
-    return JudgedRun(1, "a", plan, plan.id, "fired", "late", tuple(enumerate(at for at, _ in steps)))
+    return LandedRun(1, "a", plan, plan.id, "fired", "late", tuple(enumerate(at for at, _ in steps)))
 
 
 def slow(at: Point, took_s: float, step: int = 0, **more: object) -> SlowOp:
     return SlowOp(step, at.devices[0], 10.0, at.get("op"), took_s, **more)  # type: ignore[arg-type]
 
 
-def rerun(plan: Plan, landed: tuple[Point, ...], *ops: SlowOp, status: str = "fired") -> JudgedRun:
-    return JudgedRun(9, "realism", plan, plan.id, status, "", tuple(enumerate(landed)), ops)  # type: ignore[arg-type]
+def rerun(plan: Plan, landed: tuple[Point, ...], *ops: SlowOp, status: str = "fired") -> LandedRun:
+    return LandedRun(9, "realism", plan, plan.id, status, "", tuple(enumerate(landed)), ops)  # type: ignore[arg-type]
 
 
-def known(first: JudgedRun, *runs: JudgedRun, lacking: dict[str, str] = POSSIBLE) -> tuple[Realism, Plan | None]:
+def known(first: LandedRun, *runs: LandedRun, lacking: dict[str, str] = POSSIBLE) -> tuple[Realism, Plan | None]:
     return check(first, lambda plan: [run for run in runs if run.plan_id == plan.id], lacking)
 
 

@@ -17,7 +17,7 @@ from integration_project import TARGET, Project
 from undermine.config.load import load
 from undermine.findings.realism import check, probe
 from undermine.model.faults import Delay, Hold
-from undermine.model.finding import JudgedRun, Realism, landings
+from undermine.model.finding import LandedRun, Realism, landings
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.rounds import RoundKind
@@ -110,8 +110,8 @@ class Courier:
         """Whether a delay there is realistic, and the runs that were needed to know."""
         point = self.point(op, function)
         plan = Plan((Step(At(point), Delay(0.8)),))
-        first = JudgedRun(0, "a", plan, plan.id, "fired", "late", ((0, point),))
-        made: list[JudgedRun] = []
+        first = LandedRun(0, "a", plan, plan.id, "fired", "late", ((0, point),))
+        made: list[LandedRun] = []
         views: list[RunView] = []
         lacking = self.engine.runner.lacking_devices
         while True:
@@ -123,7 +123,7 @@ class Courier:
             assert record.status == "fired", record.reason
             views.append(view)
             made.append(
-                JudgedRun(
+                LandedRun(
                     len(made) + 1, "", todo, todo.id, record.status, "", landings(record), record.slow_ops, RoundKind.REALISM
                 )
             )

@@ -20,7 +20,7 @@ from rounds import written
 
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash, Delay
-from undermine.model.finding import Finding, JudgedRun
+from undermine.model.finding import Finding, LandedRun
 from undermine.model.plan import At, FirstUnseen, Plan, Step
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
@@ -204,10 +204,10 @@ def test_verdicts_come_back_as_they_were_and_in_order(store: CampaignStore) -> N
 def test_replaced_verdicts_leave_nothing_of_the_old_ones(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     run = do(store, slot, verdicts=(verdict("a", "fail"), verdict("gone")), symptom="old")
-    assert [outcome.symptom for outcome in store.outcomes()] == ["old"]
+    assert [outcome.symptom for outcome in store.landed_runs()] == ["old"]
     store.replace_verdicts(run, (verdict("a"), verdict("new")), "")
     assert store.verdicts(run) == (verdict("a"), verdict("new"))
-    assert store.outcomes() == ()
+    assert store.landed_runs() == ()
     assert not store.past_runs()[0].failed
 
 
@@ -219,10 +219,10 @@ def test_findings_are_made_of_failing_runs_with_a_fault_oldest_first(store: Camp
     do(store, base, symptom="x")
     late, passed, at_rest = do(store, two, symptom="y"), do(store, one), do(store, rest, symptom="z")
     do(store, replay, symptom="y")
-    assert passed not in [outcome.run for outcome in store.outcomes()]
-    assert store.outcomes() == (
-        JudgedRun(late, "random", plan(2), plan(2).id, "fired", "y"),
-        JudgedRun(at_rest, "", plan(3), plan(3).id, "fired", "z", kind=RoundKind.BENIGN),
+    assert passed not in [outcome.run for outcome in store.landed_runs()]
+    assert store.landed_runs() == (
+        LandedRun(late, "random", plan(2), plan(2).id, "fired", "y"),
+        LandedRun(at_rest, "", plan(3), plan(3).id, "fired", "z", kind=RoundKind.BENIGN),
     )
 
 
@@ -234,7 +234,7 @@ def test_findings_are_made_of_all_re_runs_that_fill_their_slot(store: CampaignSt
     do(store, three, "broken")
     do(store, four, "broken")
     do(store, four, "broken", fill=True)
-    told = [(outcome.plan_id, outcome.status, outcome.symptom) for outcome in store.outcomes()]
+    told = [(outcome.plan_id, outcome.status, outcome.symptom) for outcome in store.landed_runs()]
     assert told == [(plan(1).id, "fired", "s"), (plan(1).id, "not_fired", ""), (plan(1).id, "broken", "")]
 
 
@@ -253,7 +253,7 @@ def test_where_the_steps_of_a_run_fired_is_kept(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [made])
     assert store.begin_run(slot) == record.id
     store.finish_run(slot, record, (), "s", (), ())
-    (outcome,) = store.outcomes()
+    (outcome,) = store.landed_runs()
     assert outcome.landed == ((0, point()), (1, elsewhere), (2, Point(())))
 
 
@@ -262,7 +262,7 @@ def test_a_hold_has_fired_where_its_moment_is_known(store: CampaignStore) -> Non
     (slot,) = written(store, "control", [made])
     record = RunRecord(store.begin_run(slot), made, "fired", moments=(Moment(0, "n1", 5, point()),))
     store.finish_run(slot, record, (), "", (), ())
-    assert store.outcomes()[0].landed == ((0, point()),)
+    assert store.landed_runs()[0].landed == ((0, point()),)
 
 
 def test_findings_are_replaced_as_a_whole_and_come_back_as_they_were(store: CampaignStore) -> None:
@@ -384,7 +384,7 @@ def test_eight_threads_write_at_once_and_nothing_is_lost(store: CampaignStore) -
         thread.join()
     assert errors == []
     assert len({run.id for run in store.past_runs()}) == 80
-    assert len(store.outcomes()) == 8
+    assert len(store.landed_runs()) == 8
     assert [store.meta(f"{number}") for number in range(8)] == [9] * 8
     assert store.open_slots() == []
 
@@ -442,7 +442,7 @@ def test_a_campaign_that_knows_nothing_of_slow_devices_is_read(store: CampaignSt
     as_version(store.folder, 3)
     for _ in range(2):
         again = CampaignStore(store.folder)
-        assert [outcome.slow_ops for outcome in again.outcomes()] == [()]
+        assert [outcome.slow_ops for outcome in again.landed_runs()] == [()]
         again.close()
 
 
@@ -574,7 +574,7 @@ def test_a_campaign_of_an_earlier_version_is_read_as_it_was(store: CampaignStore
     written(store, "benign", [plan(9)])
 
     def everything(store: CampaignStore) -> tuple[object, ...]:
-        parts = store.run_rows(), store.outcomes(), store.open_slots(), store.planned(), store.used_s()
+        parts = store.run_rows(), store.landed_runs(), store.open_slots(), store.planned(), store.used_s()
         return *parts, store.status_counts(), store.plans_taken(), store.fault_free(), list(store.experiments())
 
     before = everything(store)
@@ -594,7 +594,7 @@ def test_a_strategy_may_have_the_name_of_a_kind_of_round(store: CampaignStore) -
     assert store.fault_free() == (first,)
     assert [run.id for run in store.past_runs(kind=RoundKind.BASELINE)] == [first]
     assert [run.id for run in store.past_runs("baseline")] == [second]
-    assert [(outcome.run, outcome.strategy) for outcome in store.outcomes()] == [(second, "baseline")]
+    assert [(outcome.run, outcome.strategy) for outcome in store.landed_runs()] == [(second, "baseline")]
     assert [(one.run, one.strategy) for one in store.experiments()] == [(second, "baseline")]
     assert (store.open_slots("baseline"), store.open_slots(kind=RoundKind.BASELINE)) == ([still_open], [])
     assert store.planned() == [(RoundKind.BASELINE, "", 1, 0), (RoundKind.STRATEGY, "baseline", 1, 1)]

@@ -107,7 +107,7 @@ class Confirming:
         counted = [run.id for run in store.past_runs(kind=RoundKind.BASELINE) if run.status != "broken"]
         fault_free = [symptom_of(store.verdicts(run)) for run in counted]
         lacking = self._engine.runner.lacking_devices if self._config.hunt.realism_s else None
-        return suspicions(store.outcomes(), store.verdicts, store.finding_numbers(), fault_free, self._suppression_of, lacking)
+        return suspicions(store.landed_runs(), store.verdicts, store.finding_numbers(), fault_free, self._suppression_of, lacking)
 
     def _find(self, symptom: str) -> Suspicion | None:
         return next((found for found in self._suspicions() if found.finding.symptom == symptom), None)

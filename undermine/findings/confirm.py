@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from undermine.findings.realism import Lacking, check
-from undermine.model.finding import JudgedRun, Realism, as_planned
+from undermine.model.finding import LandedRun, Realism, as_planned
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 
@@ -45,10 +45,10 @@ class Rate(msgspec.Struct, frozen=True):
 class Attempt(msgspec.Struct, frozen=True):
     """One plan of a suspicion: the run that failed first, and the results of its re-runs."""
 
-    first: JudgedRun
+    first: LandedRun
     again: Rate = Rate()
     control: Rate = Rate()
-    shown: tuple[JudgedRun, ...] = ()
+    shown: tuple[LandedRun, ...] = ()
     """Re-runs that counted and failed."""
     realism: Realism = Realism()
     probe: Plan | None = None
@@ -67,14 +67,14 @@ class Attempt(msgspec.Struct, frozen=True):
 class Reruns:
     """All re-runs of a campaign by plan. `lacking`: see `realism.py`; None if realism is not checked."""
 
-    def __init__(self, runs: Iterable[JudgedRun], lacking: Lacking | None = None) -> None:
+    def __init__(self, runs: Iterable[LandedRun], lacking: Lacking | None = None) -> None:
         self._lacking = lacking
-        self._made: dict[tuple[RoundKind, str], list[JudgedRun]] = {}
+        self._made: dict[tuple[RoundKind, str], list[LandedRun]] = {}
         for run in runs:
             if run.kind in (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM):
                 self._made.setdefault((run.kind, run.plan_id), []).append(run)
 
-    def attempt(self, first: JudgedRun, others: Callable[[str], bool]) -> Attempt:
+    def attempt(self, first: LandedRun, others: Callable[[str], bool]) -> Attempt:
         """The results of the plan that failed in run `first`. A re-run with another finding's symptom (`others`) isn't a hit."""
         again = self._made.get((RoundKind.CONFIRM, first.plan_id), [])
         control = self._made.get((RoundKind.CONTROL, first.plan.control.id), []) if first.plan.steps else []
@@ -92,13 +92,13 @@ class Reruns:
             probe,
         )
 
-    def _realism(self, first: JudgedRun) -> tuple[Realism, Plan | None]:
+    def _realism(self, first: LandedRun) -> tuple[Realism, Plan | None]:
         if self._lacking is None:
             return Realism(), None
         return check(first, lambda plan: self._made.get((RoundKind.REALISM, plan.id), []), self._lacking)
 
 
-def fired_alike(run: JudgedRun, first: JudgedRun) -> bool:
+def fired_alike(run: LandedRun, first: LandedRun) -> bool:
     """Did the same steps fire at the same points, as far as the plan names them?"""
     return (
         run.status != "broken"
@@ -107,7 +107,7 @@ def fired_alike(run: JudgedRun, first: JudgedRun) -> bool:
     )
 
 
-def _first_step_fired(run: JudgedRun) -> bool:
+def _first_step_fired(run: LandedRun) -> bool:
     """Later steps of a control may never fire, since they may need the effect of the first fault."""
     return run.status != "broken" and any(step == 0 for step, _ in run.landed)
 

@@ -22,7 +22,7 @@ from undermine.findings.confirm import (
 )
 from undermine.findings.realism import Lacking
 from undermine.model.faults import fault_kind
-from undermine.model.finding import Finding, JudgedRun, Variant
+from undermine.model.finding import Finding, LandedRun, Variant
 from undermine.model.plan import Plan, describe_trigger
 from undermine.model.point import PHASE, Point
 from undermine.model.rounds import RoundKind
@@ -68,20 +68,20 @@ def template(symptom: str) -> str:
 class _Group:
     def __init__(self, symptom: str) -> None:
         self.symptom = symptom
-        self.experiments: list[JudgedRun] = []
+        self.experiments: list[LandedRun] = []
         """Failing runs of strategies, and benign runs."""
         self.sites: set[str] = set()
         self.runs: list[int] = []
 
 
-def _grouped(runs: Sequence[JudgedRun]) -> list[_Group]:
+def _grouped(runs: Sequence[LandedRun]) -> list[_Group]:
     """Group runs by symptom. A re-run with another symptom belongs to the finding that its plan caused first.
 
     A later run with that other symptom does too, if its fault hit a place of this finding; elsewhere it may be another bug.
     """
     by_symptom: dict[str, _Group] = {}
     also_shown: dict[str, list[_Group]] = {}
-    by_plan: dict[str, tuple[_Group, JudgedRun]] = {}
+    by_plan: dict[str, tuple[_Group, LandedRun]] = {}
     groups: list[_Group] = []
     for run in runs:
         if not run.symptom or run.kind in (RoundKind.CONTROL, RoundKind.REALISM):
@@ -112,7 +112,7 @@ def _grouped(runs: Sequence[JudgedRun]) -> list[_Group]:
 
 
 def suspicions(
-    runs: Sequence[JudgedRun],
+    runs: Sequence[LandedRun],
     verdicts_of: VerdictsOf,
     numbers: Mapping[str, int] | None = None,
     fault_free: Sequence[str] = (),
@@ -146,13 +146,13 @@ def suspicions(
     return tuple(sorted(made, key=lambda suspicion: int(suspicion.finding.id[1:])))
 
 
-def _attempts(found: Sequence[JudgedRun], reruns: Reruns, others: Callable[[str], bool]) -> tuple[Attempt, ...]:
+def _attempts(found: Sequence[LandedRun], reruns: Reruns, others: Callable[[str], bool]) -> tuple[Attempt, ...]:
     """The plans to try: the first for each place and kind of fault, then the second and so on.
 
     Another plan for a place is added while no re-run has reached the place again, or its delay was dropped as unrealistic:
     another call path to that place may block for longer.
     """
-    by_place: dict[tuple[str, tuple[str, ...]], dict[str, JudgedRun]] = {}
+    by_place: dict[tuple[str, tuple[str, ...]], dict[str, LandedRun]] = {}
     for run in found:
         by_place.setdefault((site(run), kinds(run)), {}).setdefault(run.plan_id, run)
     attempts: list[Attempt] = []
@@ -172,7 +172,7 @@ def _attempts(found: Sequence[JudgedRun], reruns: Reruns, others: Callable[[str]
     return tuple(attempts[:enough])
 
 
-def _ways(run: JudgedRun) -> tuple[str, ...]:
+def _ways(run: LandedRun) -> tuple[str, ...]:
     """The operations and call stacks that the faults hit, on any node."""
     return tuple(key for _, point in run.landed for key in (point.get("op"), point.get("stack")))
 
@@ -206,15 +206,15 @@ def _finding(number: int, group: _Group, attempt: Attempt, verdicts_of: Verdicts
     )
 
 
-def _shown_by(group: _Group, attempt: Attempt) -> JudgedRun:
+def _shown_by(group: _Group, attempt: Attempt) -> LandedRun:
     """A failing re-run, preferably with the same symptom; else the run that failed first."""
     alike = [run for run in attempt.shown if template(run.symptom) == template(group.symptom)]
     return next(iter(alike or attempt.shown), attempt.first)
 
 
-def _variants(found: Sequence[JudgedRun], own: str) -> list[Variant]:
+def _variants(found: Sequence[LandedRun], own: str) -> list[Variant]:
     """The shortest plan for each place other than `own`."""
-    by_site: dict[str, list[JudgedRun]] = {}
+    by_site: dict[str, list[LandedRun]] = {}
     for run in found:
         by_site.setdefault(site(run), []).append(run)
     variants = []
@@ -225,13 +225,13 @@ def _variants(found: Sequence[JudgedRun], own: str) -> list[Variant]:
     return sorted(variants, key=lambda variant: (-variant.runs, variant.run))[:VARIANTS_MAX]
 
 
-def kinds(run: JudgedRun) -> tuple[str, ...]:
+def kinds(run: LandedRun) -> tuple[str, ...]:
     """The kinds of the faults that fired."""
     steps = [run.plan.steps[step] for step, _ in run.landed] or run.plan.steps
     return tuple(dict.fromkeys(fault_kind(step.fault) for step in steps))
 
 
-def site(run: JudgedRun) -> str:
+def site(run: LandedRun) -> str:
     """The place in the target that the last fault hit: role, operation and function, without node and call number."""
     if not run.landed or not run.landed[-1][1].items:
         return _last_trigger(run.plan)

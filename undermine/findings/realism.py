@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from undermine.model.faults import Delay, Hold, capability
-from undermine.model.finding import JudgedRun, Realism, as_planned
+from undermine.model.finding import LandedRun, Realism, as_planned
 from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, final_at
 from undermine.model.point import DISK, NETWORK, RECEIVES, Point
 from undermine.model.run import AwaitedRequest, SlowOp
@@ -23,7 +23,7 @@ from undermine.model.run import AwaitedRequest, SlowOp
 RUNS_MAX = 2
 """How many runs of one probe are made until one fires where the first failing run did."""
 
-Made = Callable[[Plan], Sequence[JudgedRun]]
+Made = Callable[[Plan], Sequence[LandedRun]]
 """The runs of a plan with slow devices, oldest first."""
 Lacking = Mapping[str, str]
 """By device: the reason why it cannot be slow here."""
@@ -68,7 +68,7 @@ def _before(trigger: Trigger) -> Trigger:
     return trigger
 
 
-def check(first: JudgedRun, made: Made, lacking: Lacking) -> tuple[Realism, Plan | None]:
+def check(first: LandedRun, made: Made, lacking: Lacking) -> tuple[Realism, Plan | None]:
     """The realism of the plan that failed in run `first`, and the next plan to run if that may tell more."""
     delays = _landed(first)
     if not delays:
@@ -81,13 +81,13 @@ def check(first: JudgedRun, made: Made, lacking: Lacking) -> tuple[Realism, Plan
     return (Realism("unchecked", why, realism.runs), None) if todo and why else (realism, todo)
 
 
-def _landed(first: JudgedRun) -> tuple[tuple[Step, Point], ...]:
+def _landed(first: LandedRun) -> tuple[tuple[Step, Point], ...]:
     """The delays that took effect, and their points. Other delays had no part in the failure."""
     numbers = delays_of(first.plan)
     return tuple((first.plan.steps[number], point) for number, point in first.landed if number in numbers)
 
 
-def _so_far(first: JudgedRun, made: Made) -> tuple[Realism, Plan | None]:
+def _so_far(first: LandedRun, made: Made) -> tuple[Realism, Plan | None]:
     """The realism by the runs so far, and the next plan to run."""
     plan = probe(first.plan)
     known, todo = _known(first, plan, made(plan), {})
@@ -118,7 +118,7 @@ def _impossible(delays: Sequence[tuple[Step, Point]], lacking: Lacking) -> str:
 
 
 def _known(
-    first: JudgedRun, plan: Plan, runs: Sequence[JudgedRun], leads: Mapping[int, AwaitedRequest]
+    first: LandedRun, plan: Plan, runs: Sequence[LandedRun], leads: Mapping[int, AwaitedRequest]
 ) -> tuple[tuple[SlowOp, ...], Plan | None]:
     """The delayed operations in a run that counts, by the steps of the first plan; else the plan to run."""
     places = _places(first.plan, leads)
@@ -157,7 +157,7 @@ def _gave_up(op: SlowOp) -> bool:
 
 
 def _answer(
-    first: JudgedRun, ops: Sequence[SlowOp], runs: Sequence[JudgedRun], led: frozenset[int] = frozenset()
+    first: LandedRun, ops: Sequence[SlowOp], runs: Sequence[LandedRun], led: frozenset[int] = frozenset()
 ) -> Realism:
     """`dropped` if one delay is unrealistic, `realistic` if all delays are realistic."""
     numbers = tuple(run.run for run in runs)

@@ -1,4 +1,4 @@
-"""Finding: failing runs judged to be the same bug. JudgedRun: the part of a run that this judgement needs."""
+"""Finding: failing runs judged to be the same bug. LandedRun: the part of a run that this judgement needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Landing = tuple[int, Point]
 """The number of a step that fired, and the point at which it fired."""
 
 
-class JudgedRun(msgspec.Struct, frozen=True):
+class LandedRun(msgspec.Struct, frozen=True):
     """How a run ended, and where its steps fired."""
 
     run: int

@@ -20,7 +20,7 @@ import msgspec
 
 from undermine.checkers.compose import NEWS_CHECKER
 from undermine.model.errors import UserError
-from undermine.model.finding import Finding, JudgedRun, Landing, landings
+from undermine.model.finding import Finding, LandedRun, Landing, landings
 from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
@@ -423,7 +423,7 @@ class CampaignStore:
         rows = self._all("SELECT verdict FROM verdicts WHERE run = ? ORDER BY rowid", run)
         return tuple(msgspec.json.decode(text, type=Verdict) for (text,) in rows)
 
-    def outcomes(self) -> tuple[JudgedRun, ...]:
+    def landed_runs(self) -> tuple[LandedRun, ...]:
         """The runs that findings are made of, oldest first: runs with a fault that failed, and all their re-runs and controls.
 
         A failing control, a realism check and a replay under another configuration do not count as failing runs.
@@ -435,7 +435,7 @@ class CampaignStore:
             f"ELSE x.symptom != '' AND r.kind NOT IN ('{RoundKind.BASELINE}', '{RoundKind.REPLAY}') END ORDER BY x.run"
         )
         return tuple(
-            JudgedRun(run, by, _plan(plan), plan_id, status, symptom, _landed(landed), _slow_ops(slow), RoundKind(kind))
+            LandedRun(run, by, _plan(plan), plan_id, status, symptom, _landed(landed), _slow_ops(slow), RoundKind(kind))
             for run, by, plan, plan_id, status, symptom, landed, slow, kind in rows
         )
 

@@ -31,7 +31,7 @@ def hanging(tool: Any, source: str) -> Iterator[subprocess.Popen[str]]:
 
 def asked(tool: Any, until: Any) -> tuple[ProcessStacks, ...]:
     """Ask until the target hangs; return the last answer if it never does."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while True:
         stacks = explained(gather(tool.trace_dir, timeout_s=10), read_trace(tool.trace_dir)[0])
         if until(stacks) or time.monotonic() > deadline:
@@ -186,7 +186,7 @@ ASYNC = """
 def test_the_tasks_of_a_hanging_loop_are_shown(tool, any_python):
     tool.python = any_python
     with hanging(tool, ASYNC):
-        (stacks,) = asked(tool, lambda found: len(found[0].doing) == 4 and by_name(found[0])["Task-1"].waits)
+        (stacks,) = asked(tool, lambda found: [doing.name for doing in found[0].doing if doing.waits][3:])
     doing = by_name(stacks)
     assert inner(doing["MainThread"])[0].startswith("selectors:")
     assert doing["MainThread"].waits.startswith("in selectors:")
