@@ -18,10 +18,11 @@ AGENT = ROOT / "agents" / "python"
 
 ROOMS = (
     "packs",
+    "resources",
+    "agent_protocol",
     "model",
     "program",
     "protocols",
-    "resources",
     "runtimes",
     "ledgers",
     "analysis",
