@@ -153,6 +153,12 @@ def test_rooms_import_only_rooms_that_stand_before_them() -> None:
     assert not wrong
 
 
+def test_the_architecture_page_lists_the_rooms_in_their_order() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page[page.index("## The rooms") :].partition("\n## ")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)) == ROOMS
+
+
 def test_every_room_says_what_it_is_for_and_what_it_never_does() -> None:
     rooms = [path for path in sources(CORE) if path.name == "__init__.py" and path.parent != CORE]
     silent = [name_of(path) for path in rooms if "never" not in (ast.get_docstring(tree_of(path)) or "").lower()]
