@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from tables import for_each
 
 from undermine.model.errors import UserError
 from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Pause, Reboot
@@ -445,7 +446,7 @@ def test_policies_are_written_by_name_with_arguments(text: str, name: str) -> No
     assert parse_policy(text).name == name
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "why"),
     [
         ("any_node", r"did you mean any_nodes\?"),

@@ -14,7 +14,7 @@ from typing import Any, Protocol, SupportsIndex, overload
 
 from undermine.model.faults import Injection, failure_of, is_fault, stays_down
 from undermine.model.plan import Plan, Step, describe_step, final_at, nodes_hit, place_of, point_at
-from undermine.model.point import CLIENT, KEYS, Point
+from undermine.model.point import CLIENT, DIRECTED, KEYS, Point
 from undermine.protocols import Frames, PastRun, Profile, functions_of, recovery
 
 DERIVED_KEYS = ("func", "io_type", "io_target", "sender", "receiver", "content")
@@ -23,7 +23,6 @@ DERIVED_KEYS = ("func", "io_type", "io_target", "sender", "receiver", "content")
 _REMEMBERED = 1 << 15
 _LOADED = 64
 """The number of profiles that are cached: the profile of a large run takes a fifth of a megabyte."""
-_DIRECTED = frozenset({"net", "msg", "db"})
 
 
 # --- points and steps
@@ -55,7 +54,7 @@ def _ends(point: Point) -> tuple[str, str]:
     here = point.get("node")
     if point.kind == CLIENT:
         return here, point.get("target")
-    if point.kind not in _DIRECTED:
+    if point.kind not in DIRECTED:
         return "", ""
     return (point.peer, here) if point.io_type == "read" else (here, point.peer)
 

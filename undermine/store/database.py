@@ -105,7 +105,7 @@ class Slot(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """What the run is for, in one word: the name of the strategy, or else the kind of the round."""
+        """The purpose of the run, in one word: the name of the strategy, or else the kind of the round."""
         return self.strategy or self.kind.value
 
 
