@@ -17,9 +17,9 @@ If one of them dies, another one cleans up:
     all three             the main process gets SIGKILL by its parent-death signal; the rest: `sweep`
 
 The tool runs it as `python -I -S guardian/__main__.py SOCKET_FD TOOL_PID`. It has one thread and imports only the standard
-library and its own files, so that it starts fast and nothing of the target's environment reaches it. It makes no decisions:
-it acts only on requests and by the rules above. It loses processes that another program starts on a node's behalf
-(a container daemon, cron, systemd-run).
+library and its own files, so that it starts fast and nothing of the target's environment reaches it. It never decides
+by itself: it acts only on requests and by the rules above. It loses processes that another program starts on a node's
+behalf (a container daemon, cron, systemd-run).
 
 Both sockets carry JSON objects, one per line. A request has `op` and `id`; its answer has `reply` (that id). A line with
 `event` does not answer a request. Paths, arguments and environment travel as bytes decoded as Latin-1, so that they arrive

@@ -68,7 +68,7 @@ def _install_trap(trap: dict[str, str]) -> None:
         finally:
             os.close(listener)  # before any call that may be trapped: this process cannot answer itself
         if door.recv(1) != b"+":
-            raise OSError(errno.ECONNREFUSED, "nobody answers for trapped calls")
+            raise OSError(errno.ECONNREFUSED, "the supervisor did not take the listener")
 
 
 def _spec_bytes(spec: dict[str, Any]) -> tuple[list[bytes], dict[bytes, bytes], dict[str, bytes]]:
