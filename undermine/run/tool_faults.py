@@ -160,7 +160,7 @@ class Saboteur:
         return self._done and self._kind != "lost-write"
 
     def within_workload(self) -> None:
-        """Kill the first node of the last role for good, or freeze all nodes."""
+        """Kill the first node of the last role permanently, or freeze all nodes."""
         if self._done or self._kind not in ("dead-node", "hang"):
             return
         self._done = True
