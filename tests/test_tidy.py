@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tables import for_each
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "undermine"
@@ -18,10 +19,11 @@ AGENT = ROOT / "agents" / "python"
 
 ROOMS = (
     "packs",
+    "resources",
+    "agent_protocol",
     "model",
     "program",
     "protocols",
-    "resources",
     "runtimes",
     "ledgers",
     "analysis",
@@ -326,11 +328,11 @@ def test_links_in_documents_lead_to_files_that_are_there() -> None:
 OWN_PATH = re.compile(r"(?<![\w.$}>)-])/(" + "|".join(("work", "root")) + ")/")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "own"),
     [("see /{}/x", True), ('"/{}/x"', True), ("a/{}/x", False), ("{{dir}}/{}/x", False), ("/{}x", False)],
 )
-@pytest.mark.parametrize("name", ["work", "root"])
+@for_each("name", ["work", "root"])
 def test_paths_of_a_machine_are_told_from_others(line: str, own: bool, name: str) -> None:
     assert bool(OWN_PATH.search(line.format(name))) == own
 

@@ -30,6 +30,11 @@ def jvm_agent_dir() -> Path:
     return _find("_agents/jvm", "agents/jvm")
 
 
+def protocol_dir() -> Path:
+    """The folder with the facts that the core and the agents agree on."""
+    return _find("_protocol", "protocol")
+
+
 def cache_dir() -> Path:
     """The user's cache folder for everything that is built once."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "undermine"

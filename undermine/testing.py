@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from undermine import agent_protocol
 from undermine.analysis.possible_faults import possible_faults, possible_faults_at
-from undermine.model import faults
 from undermine.model.baseline import Baseline
 from undermine.model.event import Event, Trace
 from undermine.model.faults import FAULT_NAMES, Fault, FaultLimits
@@ -18,7 +18,7 @@ from undermine.model.point import Point, point_of
 from undermine.model.run import LogLine, NodeInfo, Op, Receipt, RunRecord, RunView, as_if
 from undermine.protocols import History, PastRun, PointSeen, Profile, Strategy
 
-CAPABILITIES = (*faults.CAPABILITIES, "when", "unseen", "until")
+CAPABILITIES = tuple(agent_protocol.CAPABILITIES)
 
 
 def event(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from fake_tool import Outcome
+from waiting import wait_until
 
 from undermine.analysis.causality.blocking import BLOCKS
 from undermine.analysis.causality.causality import causality
@@ -299,9 +299,9 @@ def test_a_monitor_that_is_never_left_is_recorded_when_the_tool_asks_for_stacks(
     ready, go_on = program.tool.data / "ready", program.tool.data / "go-on"
 
     def ask() -> None:
-        _wait(ready.exists)
+        wait_until(ready.exists, what="the program is ready", timeout_s=60)
         program.tool.put(13, 1)
-        _wait(lambda: any(program.tool.trace_dir.glob("*.stacks")))
+        wait_until(lambda: any(program.tool.trace_dir.glob("*.stacks")), what="the stacks are written", timeout_s=60)
         go_on.touch()
 
     asking = threading.Thread(target=ask)
@@ -331,12 +331,6 @@ def test_many_threads_in_contended_monitors_keep_running(program: Any) -> None:
         held[each.thread, each.resource] += 1 if each.op == "lock.acquire" else -1
     assert outcome.of("lock.acquire")
     assert not +held
-
-
-def _wait(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
-    end = time.monotonic() + timeout_s
-    while not is_so() and time.monotonic() < end:
-        time.sleep(0.02)
 
 
 def test_entering_a_monitor_again_is_not_recorded(program: Any) -> None:

@@ -1,4 +1,4 @@
-"""The strategies that the benchmark compares with: which operations they make slow, and for how long."""
+"""The strategies that the benchmark compares with: the operations that they delay, and the durations."""
 
 from __future__ import annotations
 

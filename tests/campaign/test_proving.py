@@ -252,7 +252,7 @@ def test_the_table_of_proofs_names_unproved_checkers(monkeypatch: pytest.MonkeyP
 
 
 def test_without_proofs_there_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "checkers" not in shown(checked(), monkeypatch)
+    assert "checkers" not in shown(checked(), monkeypatch).lower()
 
 
 def test_the_learnt_baseline_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,4 +264,4 @@ def test_the_learnt_baseline_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "slowest operations without a fault: get 2.00 s, put 0.50 s" in text
     assert "log templates learnt: 1" in text
     assert "n1 reports that it is not healthy: disk [b]full[/b]?" in text
-    assert "health: not asked of n2" in text
+    assert "health: not asked of n2; set `health` in their role" in text

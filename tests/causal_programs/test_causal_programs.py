@@ -104,7 +104,7 @@ def run_changed(folder: Path, ways: list[str], change: str) -> None:
     """Run a program that uses these ways, without an agent. `change` is code that is added after its head."""
     script = folder / "program.py"
     script.write_text(every_way(PYTHON, ways).source.replace(HEAD, HEAD + change))
-    subprocess.run([sys.executable, str(script)], cwd=folder, timeout=50, check=True)
+    subprocess.run([sys.executable, str(script)], cwd=folder, timeout=250, check=True)
 
 
 def test_programs_import_nothing_once_they_may_fork(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from tables import for_each
 
 from undermine.cli import init
 from undermine.config.load import load
@@ -194,7 +195,7 @@ def test_values_for_nodes_and_workload(project: Path) -> None:
     assert render_command(config.workload.command, config.values(infos))[-1] == "hs3:3"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("program", "agent"),
     [
         ("{python}", "python"),
@@ -243,7 +244,7 @@ def test_bad_duration(text: str) -> None:
         parse_duration(text)
 
 
-def test_groups_are_what_the_file_names_and_those_that_exist_by_themselves(project: Path) -> None:
+def test_groups_of_the_file_and_built_in_groups(project: Path) -> None:
     text = MINIMAL + "[groups]\nrack = ['store2', 'store1']\n[faults]\ngroups = ['rack', 'all', 'store']\n"
     (project / "undermine.toml").write_text(text)
     config = load(project)
@@ -511,7 +512,7 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "start", "hint"), MALFORMED)
+@for_each(("text", "start", "hint"), MALFORMED)
 def test_malformed(project: Path, text: str, start: str, hint: str) -> None:
     message = refusal(project, text.replace("+", MINIMAL, 1))
     assert message.startswith(f"undermine.toml:{start}"), message
@@ -535,7 +536,8 @@ def test_plugins_that_are_not_python(project: Path) -> None:
 
 def test_a_star_import_may_define_anything(project: Path) -> None:
     (project / "hunt.py").write_text("from helpers import *\n")
-    loaded(project, MINIMAL + "ready = {python = 'somewhere_else'}\n")
+    config = loaded(project, MINIMAL + "ready = {python = 'somewhere_else'}\n")
+    assert config.roles["store"].ready.python == "somewhere_else"
 
 
 def test_programs_need_not_be_here_for_a_report(project: Path) -> None:
@@ -623,7 +625,7 @@ def test_what_does_not_change_runs(project: Path, old: str, new: str) -> None:
     assert changes(before.significant(), after.significant()) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "words"),
     [
         ("hang_s = 2.5", "hang_s = 3", "run.hang_s was 2.5 and is now 3.0"),

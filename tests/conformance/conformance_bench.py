@@ -32,7 +32,7 @@ from undermine.resources import python_agent_dir
 from undermine.runtimes import accelerator, jvm_agent
 
 HERE = Path(__file__).resolve().parent
-WAIT_S = 20.0
+WAIT_S = 60.0
 ANSWER_TO_THE_END = "gone"
 NODES = ("s1", "s2", "s3")
 

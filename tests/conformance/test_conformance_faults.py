@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance_bench import ANSWER_TO_THE_END, Bench, at, step
+from conformance_bench import ANSWER_TO_THE_END, WAIT_S, Bench, at, step
+from waiting import wait_until
 
 from undermine.model.faults import Crash, Delay, Error, Hold, Partition, Pause, Reboot
 from undermine.model.point import point_of
@@ -17,12 +17,6 @@ from undermine.model.point import point_of
 WAYS = pytest.mark.parametrize("way", ["plain", "other"])
 PLACES = pytest.mark.parametrize("place", ["before", "after"])
 PEER = "peer:s2"
-
-
-def wait_for(condition: Any) -> None:
-    """Poll until the condition holds. Only the time limit of the test ends this."""
-    while not condition():
-        time.sleep(0.005)
 
 
 # --- crash and reboot
@@ -230,17 +224,21 @@ def test_a_delay_holds_only_its_own_thread(bench: Bench, place: Any) -> None:
     bench.plan(step(Delay(3600.0), at("file.create", "slow", place)))
     with bench.start() as target:
         target.tell("@t create f slow")
-        wait_for(lambda: bench.state_byte(64) == 2)
+        wait_until(lambda: bench.state_byte(64) == 2, what="the step has fired")
         assert (bench.data / "slow").exists() == (place == "after")
         assert target.do("create g quick") == "ok"
         bench.heal()
         assert target.answer("t") == "ok"
     outcome = bench.outcome().ok()
     (receipt,) = outcome.receipts
-    held = next(event for event in outcome.trace if event.seq == receipt.seq)
-    assert receipt.action == "delay"
+    held, quick = outcome.of("file.create")
+    assert (held.seq, receipt.action) == (receipt.seq, "delay")
     assert receipt.held_ns > 0
-    assert (held.end_ns - held.t_ns >= receipt.held_ns) == (place == "before")
+    if place == "before":
+        assert held.t_ns < quick.t_ns < quick.end_ns < held.end_ns
+        assert held.end_ns - held.t_ns >= receipt.held_ns
+    else:
+        assert held.t_ns < held.end_ns < quick.t_ns < quick.end_ns
 
 
 def test_a_delay_ends_by_itself(bench: Bench) -> None:
@@ -256,7 +254,7 @@ def test_a_delay_ends_with_healing_or_its_until(bench: Bench, end: str) -> None:
     with bench.start() as target:
         assert target.do(f"connect c {bench.peer_port}") == "ok"
         target.tell("@t send c x")
-        wait_for(lambda: bench.state_byte(64) == 2)
+        wait_until(lambda: bench.state_byte(64) == 2, what="the step has fired")
         assert target.silent("t", 0.1)
         if end == "heal":
             bench.heal()
@@ -332,7 +330,7 @@ def test_a_silent_partition_loses_nothing_for_good(bench: Bench, way: str) -> No
         with pytest.raises(TimeoutError):
             peer.recv(1)
         bench.heal()
-        peer.settimeout(20)
+        peer.settimeout(WAIT_S)
         assert target.answer("u") == "ok hello"
         assert target.answer("t") == "ok"
         assert peer.recv(3) == b"two"

@@ -34,8 +34,7 @@ class Token:
             return False
 
     def until_count(self, n: int) -> list[int]:
-        wait_until(lambda: len(self.pids()) >= n, what=f"{n} processes with {self.text}, there are {self.pids()}")
-        return self.pids()
+        return wait_until(lambda: pids if len(pids := self.pids()) >= n else [], what=f"{n} processes with {self.text}")
 
     def until_none(self) -> None:
         wait_until(lambda: not self.pids(), what=f"no process with {self.text}")
@@ -88,8 +87,21 @@ def family(token: Token) -> str:
     return f"sleep {token.text} & setsid sleep {token.text} & env -i sleep {token.text} & {daemon}; sleep 3600"
 
 
-def family_size(token: Token) -> list[int]:
-    return token.until_count(5)  # with the shell, whose command line holds the token too
+def whole_family(token: Token) -> list[int]:
+    """Wait for the shell and its four sleepers, when the processes that only start others have ended."""
+
+    def settled() -> list[int]:
+        pids = token.pids()
+        return pids if sorted(map(_program, pids)) == ["sh", "sleep", "sleep", "sleep", "sleep"] else []
+
+    return wait_until(settled, what="a shell and four sleepers")
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def spawn_tool(script: str, *argv: str) -> subprocess.Popen[str]:

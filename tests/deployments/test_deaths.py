@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from node_helpers import Nodes, Token, family, family_size, spawn_tool
+from node_helpers import Nodes, Token, family, spawn_tool, whole_family
 from waiting import wait_until
 
 from undermine.deployments.guardian import processes
@@ -101,10 +101,10 @@ def test_the_guardian_is_killed(keeper_of_nodes: Nodes, token: Token) -> None:
     scratch.mkdir()
     keeper_of_nodes.shell("7/s1", family(token))
     keeper_of_nodes.shell("7/s2", "setsid sleep 3600 & exit 0")
-    family_size(token)
+    whole_family(token)
     os.kill(g.guardian_pid, signal.SIGKILL)
     with pytest.raises(GuardianDied):
-        g.wait_exit("7/s1", 10)
+        g.wait_exit("7/s1", 60)
     assert g.guardian_died
     for call in (g.alive, g.crash, g.freeze, g.pids):
         with pytest.raises(GuardianDied):
@@ -126,7 +126,7 @@ def test_a_client_without_its_guardian_still_cleans_up(tmp_path: Path, token: To
         client.scratch(scratch)
         scratch.mkdir()
         Nodes(client, tmp_path).shell("7/s1", family(token))
-        family_size(token)
+        whole_family(token)
         os.kill(client.guardian_pid, signal.SIGKILL)
     assert token.pids() == []
     assert not scratch.exists()
@@ -134,7 +134,7 @@ def test_a_client_without_its_guardian_still_cleans_up(tmp_path: Path, token: To
 
 def test_a_restart_returns_only_when_the_old_nodes_are_dead(keeper_of_nodes: Nodes, token: Token) -> None:
     keeper_of_nodes.shell("7/s1", family(token))
-    family_size(token)
+    whole_family(token)
     os.kill(keeper_of_nodes.client.guardian_pid, signal.SIGKILL)
     keeper_of_nodes.client.restart()
     assert token.pids() == []
@@ -145,11 +145,11 @@ def test_a_keeper_is_killed(keeper_of_nodes: Nodes, token: Token) -> None:
     other = Token()
     keeper_of_nodes.start("7/s2", "sleep", other.text)
     keeper_of_nodes.shell("7/s1", family(token))
-    family_size(token)
+    whole_family(token)
     keeper = g.keeper_pid("7/s1")
     assert keeper is not None
     os.kill(keeper, signal.SIGKILL)
-    exited = g.wait_gone("7/s1", 10)
+    exited = g.wait_gone("7/s1", 60)
     assert exited is not None
     assert (exited.code, exited.crashed, exited.still_alive) == (-signal.SIGKILL, False, False)
     assert token.pids() == []
@@ -162,7 +162,7 @@ def test_a_keeper_is_killed(keeper_of_nodes: Nodes, token: Token) -> None:
 def test_a_keeper_is_killed_while_it_is_asked(keeper_of_nodes: Nodes, token: Token) -> None:
     g = keeper_of_nodes.client
     keeper_of_nodes.shell("7/s1", family(token))
-    family_size(token)
+    whole_family(token)
     keeper = g.keeper_pid("7/s1")
     assert keeper is not None
     os.kill(keeper, signal.SIGSTOP)  # so that the question is still open when it dies
@@ -175,7 +175,7 @@ def test_a_keeper_is_killed_while_it_is_asked(keeper_of_nodes: Nodes, token: Tok
 def test_a_stopped_keeper_does_not_save_its_node(tmp_path: Path, token: Token) -> None:
     with GuardianClient() as client:
         Nodes(client, tmp_path).shell("7/s1", family(token))
-        family_size(token)
+        whole_family(token)
         keeper = client.keeper_pid("7/s1")
         assert keeper is not None
         os.kill(keeper, signal.SIGSTOP)

@@ -23,7 +23,7 @@ from network_helpers import (
     needs_namespaces,
     needs_nft,
 )
-from node_helpers import Nodes, Token, family, family_size, spawn_tool
+from node_helpers import Nodes, Token, family, spawn_tool, whole_family
 from waiting import wait_until
 
 from undermine.deployments import cgroups
@@ -97,7 +97,7 @@ def test_a_node_and_its_family_are_where_they_belong(
     folder.mkdir(parents=True)
     argv = ["/bin/sh", "-c", family(token)]
     start(keeper_of_nodes, "7/a/1", argv, netns=network.namespace("a"), cgroup=folder)
-    pids = family_size(token)
+    pids = whole_family(token)
     namespace = os.stat(network.namespace("a")).st_ino
     inside = set(map(int, (folder / "cgroup.procs").read_text().split()))
     assert set(pids) <= inside
@@ -116,9 +116,9 @@ def test_an_agent_that_kills_its_cgroup_kills_all_of_the_node(
 ) -> None:
     folder = cgroup / "a.1"
     start(keeper_of_nodes, "7/a/1", ["/bin/sh", "-c", family(token)], cgroup=folder)
-    family_size(token)
+    whole_family(token)
     (folder / "cgroup.kill").write_text("1")
-    exited = keeper_of_nodes.client.wait_gone("7/a/1", 10)
+    exited = keeper_of_nodes.client.wait_gone("7/a/1", 60)
     assert exited is not None
     assert exited.code == -signal.SIGKILL
     assert token.pids() == []
@@ -302,12 +302,12 @@ def test_a_keeper_is_killed(keeper_of_nodes: Nodes, token: Token, network: Netwo
     client = keeper_of_nodes.client
     argv = ["/bin/sh", "-c", family(token)]
     start(keeper_of_nodes, "7/a/1", argv, netns=network.namespace("a"), cgroup=cgroup / "a.1")
-    family_size(token)
+    whole_family(token)
     assert client.freeze("7/a/1")
     keeper = client.keeper_pid("7/a/1")
     assert keeper is not None
     os.kill(keeper, signal.SIGKILL)
-    assert client.wait_gone("7/a/1", 10) is not None
+    assert client.wait_gone("7/a/1", 60) is not None
     assert token.pids() == []
     names = inodes(network)
     network.close()

@@ -39,7 +39,7 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def wait_until(condition: Callable[[], Any], timeout_s: float = 5.0) -> Any:
+def wait_until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
     """Poll until the condition is true and return its value; errors count as false."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -119,7 +119,7 @@ class Cluster:
     def log(self, node: str) -> str:
         return (self.directory / f"{node}.log").read_text()
 
-    def client(self, name: str = "c", deadline_s: float = 4.0) -> Client:
+    def client(self, name: str = "c", deadline_s: float = 30.0) -> Client:
         return Client(
             name,
             ("127.0.0.1", self.ports["m1"]),

@@ -65,7 +65,7 @@ class LocalStream:
     def send(self, frame: dict[str, Any]) -> None:
         if self._address == self._pool.slow:
             self._pool.sending.set()
-            self._pool.gate.wait(5)
+            self._pool.gate.wait(60)
         self._frames.append(frame)
 
     def finish(self) -> Any:
@@ -99,15 +99,16 @@ def test_a_slow_snapshot_blocks_no_writes(tmp_path: pathlib.Path, fixes: Fixes) 
     pool.slow = ("local", 2)
     leader = lead(made)
     leader.put("c", 1, "k", "v")
-    assert pool.sending.wait(5), "s3 is sent a snapshot"
+    assert pool.sending.wait(30), "s3 is sent a snapshot"
     writer = threading.Thread(target=lambda: leader.put("c", 2, "k", "w"), daemon=True)
     writer.start()
-    writer.join(0.5)
-    blocked = writer.is_alive()
+    is_fixed = "snapshot-copy" in fixes
+    writer.join(30 if is_fixed else 0.5)
+    assert writer.is_alive() == (not is_fixed), "the write is blocked until the snapshot has been sent"
     assert leader.has_quorum, "it looks healthy"
     pool.gate.set()
-    writer.join(5)
-    assert blocked == ("snapshot-copy" not in fixes)
+    writer.join(30)
+    assert not writer.is_alive()
     wait_until(lambda: made["s3"].last == leader.last)
     leader.step_down(99)
 
@@ -138,7 +139,7 @@ class CrashInRecovery(Client):
 
     def __init__(self, cluster: Cluster, victim: str) -> None:
         plain = cluster.client()
-        super().__init__("crasher", plain._master, plain._stores, deadline_s=2.0)
+        super().__init__("crasher", plain._master, plain._stores, plain.deadline_s)
         self._cluster, self._victim = cluster, victim
 
     def call_store(self, node: str, method: str, timeout_s: float = 1.0, /, **arguments: Any) -> Any:
@@ -159,6 +160,7 @@ def test_append_survives_a_crash_during_recovery(tmp_path: pathlib.Path, fixes: 
             client.append("log", "b", 2)
             assert [record["id"] for record in cluster.client().read_log("log")] == ["a", "b"]
         else:
+            client.deadline_s = 2.0
             with pytest.raises(Recovering):
                 client.append("log", "b", 2)
             with pytest.raises(GranaryError):

@@ -20,7 +20,7 @@ from undermine.model.faults import Crash, Delay, Error, Fault, Hold, Partition, 
 from undermine.model.plan import At, Plan, Step, Trigger
 from undermine.testing import point
 
-WAIT_S = 10.0
+WAIT_S = 30.0
 
 
 class Agent:

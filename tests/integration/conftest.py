@@ -18,7 +18,7 @@ def project(tmp_path: Path) -> Project:
 def first_hunt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, subprocess.CompletedProcess[str]]:
     """A project with a campaign, and how the hunt ended. Whoever changes something in it works on a copy."""
     project = Project(tmp_path_factory.mktemp("hunted"))
-    return project, project.run("hunt", "-s", "exhaustive", "--max-runs", "4", "--budget", "60s")
+    return project, project.run("hunt", "-s", "exhaustive", "--max-runs", "4", "--budget", "10m")
 
 
 @pytest.fixture(scope="session")

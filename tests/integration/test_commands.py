@@ -42,7 +42,7 @@ def test_logs_are_those_of_the_run_that_shows_a_finding(project, hunted) -> None
 
 
 def test_a_hunt_of_a_sound_server_has_no_findings_and_exits_with_0(project) -> None:
-    done = project.run("hunt", "-s", "random", "--max-runs", "5", "--budget", "60s", "--set", "behaviour=sound")
+    done = project.run("hunt", "-s", "random", "--max-runs", "5", "--budget", "10m", "--set", "behaviour=sound")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no findings" in done.stdout
 

@@ -152,8 +152,10 @@ def puts(view: RunView, node: str) -> list[Op]:
     return [op for op in view.history if op.phase == "workload" and op.node == node]
 
 
-def longest_s(view: RunView) -> float:
-    return max((op.end_ns - op.start_ns) / 1e9 for op in view.history if op.end_ns)
+def slow_operation_before(view: RunView, t_ns: int) -> bool:
+    """True if an operation that began before this moment took longer than half of `gray_s`: a busy machine can be so slow."""
+    slow_ns = GRAY_S / 2 * 1e9
+    return any(op.start_ns < t_ns and op.end_ns - op.start_ns > slow_ns for op in view.history if op.end_ns)
 
 
 # --- while the fault is in force
@@ -189,7 +191,7 @@ def test_health_is_not_asked_if_operations_fail_fast(run: Runs) -> None:
     assert_fired(view)
     assert {op.status for op in puts(view, "n1")[2:]} == {"unknown"}
     assert (view.record.stalled_ns, view.record.stacks) == (0, ())
-    assert not view.record.health or longest_s(view) > GRAY_S / 2
+    assert [sample for sample in view.record.health if not slow_operation_before(view, sample.t_ns)] == []
 
 
 def test_all_nodes_are_asked_for_health_while_clients_wait(run: Runs) -> None:
@@ -209,7 +211,7 @@ def test_a_workload_that_makes_progress_at_its_time_limit_has_not_stalled(ahead:
     view = ahead["makes progress"].result()
     assert_fired(view, "cut")
     assert view.record.stalled_ns == 0
-    assert not view.record.stacks or longest_s(view) > GRAY_S / 2
+    assert [process for process in view.record.stacks if not slow_operation_before(view, process.t_ns)] == []
 
 
 def test_stacks_are_taken_if_one_client_hangs_and_others_make_progress(ahead: dict[str, Future[RunView]]) -> None:

@@ -129,7 +129,7 @@ def test_parallel_runs_are_interrupted_together(project) -> None:
 
 def test_a_hunt_whose_guardian_is_killed_ends_with_an_error(project) -> None:
     process = project.start(*HUNT, "--max-runs", "4")
-    wait_for(process, lambda: guardians(process))
+    wait_for_nodes(project, process)
     (guardian,) = guardians(process)
     os.kill(guardian, signal.SIGKILL)
     output, _ = process.communicate(timeout=120)
@@ -164,7 +164,7 @@ def test_reading_commands_do_not_disturb_a_hunt(project) -> None:
 
 
 def guardians(process: subprocess.Popen[str]) -> list[int]:
-    return [pid for pid in children(process.pid) if b"guardian.py" in command_line(pid)]
+    return [pid for pid in children(process.pid) if b"guardian/__main__.py" in command_line(pid)]
 
 
 def children(pid: int) -> list[int]:

@@ -11,11 +11,11 @@ from typing import get_args
 import msgspec
 import pytest
 
+from undermine.agent_protocol import CAPABILITIES
 from undermine.checkers import allowed
 from undermine.inject.compile import compile_steps
 from undermine.inject.controller import Claim, Controller, SetStep
 from undermine.model.faults import (
-    CAPABILITIES,
     DISK_ERRORS,
     FAILURES,
     FAULT_KINDS,

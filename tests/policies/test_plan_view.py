@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from rounds import written
+from tables import for_each
 
 from undermine.model.faults import FAILURES, Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
@@ -95,7 +96,7 @@ def test_sender_and_receiver_follow_from_the_direction(at: Point, sender: str, r
     assert (found["sender"], found["receiver"]) == (sender, receiver)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fault", "failure"),
     [
         (Crash(), "crash"),

@@ -268,10 +268,10 @@ def not_hashable(fs: PlanView) -> list[str]:
         (filter_policy(raises), r"policy raises raised ValueError: my mistake \(line \d+\) for \"crash before"),
         (cluster_policy(raises), "policy raises raised ValueError"),
         (filter_policy(asks_for_what_is_not_there), "KeyError: a step has no key 'colour'; its keys are op, loc"),
-        (filter_policy(forgets), "policy forgets answered nothing"),
-        (cluster_policy(forgets), "policy forgets answered nothing"),
-        (cluster_policy(forgets_both), "policy forgets_both answered nothing"),
-        (cluster_policy(not_hashable), r"answered \['app:last0#1'\], which cannot be compared in a table"),
+        (filter_policy(forgets), "policy forgets returned nothing"),
+        (cluster_policy(forgets), "policy forgets returned nothing"),
+        (cluster_policy(forgets_both), "policy forgets_both returned nothing"),
+        (cluster_policy(not_hashable), r"returned \['app:last0#1'\], which is not hashable"),
     ],
 )
 def test_a_failing_policy_is_reported_by_name(policy: Policy, why: str) -> None:

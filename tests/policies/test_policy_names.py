@@ -12,6 +12,7 @@ from undermine.campaign.proposing import Proposing
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step
+from undermine.policies.library import DEFAULT
 from undermine.run.engine import Engine
 from undermine.testing import point
 
@@ -26,19 +27,32 @@ class Named:
         raise AssertionError("nothing is proposed yet")
 
 
-def look_at(folder: Path, *strategies: object, own: tuple[str, ...] = ("mine", "same")) -> None:
+def proposing(folder: Path, own: tuple[str, ...] = ("mine", "same")) -> Proposing:
     toml = TOML + '[strategies.prefail]\nfailures = 2\npolicies = [\n  "any_nodes",\n]\n'
     engine = FakeEngine(configured(folder, toml))
     engine.userland = SimpleNamespace(declared={"filters": list(own[:1]), "clusters": list(own[1:])})
-    Proposing(engine, None).refuse_unknown(strategies)  # type: ignore[arg-type]
+    return Proposing(engine, None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "policies",
-    [(), ("any_nodes",), ("mine",), ("same", "any_k_nodes(2)", "mine"), ("fault_types(crash, disk)", "same")],
+    ("policies", "in_the_users_process"),
+    [
+        ((), []),
+        (("any_nodes",), []),
+        (("mine",), ["mine"]),
+        (("same", "any_k_nodes(2)", "mine"), ["same", "any_k_nodes(2)", "mine"]),
+        (("fault_types(crash, disk)", "same"), ["same"]),
+    ],
 )
-def test_shipped_policies_and_the_users_own_are_accepted(tmp_path: Path, policies: tuple[str, ...]) -> None:
-    look_at(tmp_path, Named(*policies), SimpleNamespace(name="without policies"))
+def test_shipped_policies_and_the_users_own_are_accepted(
+    tmp_path: Path, policies: tuple[str, ...], in_the_users_process: list[str]
+) -> None:
+    """From the first policy of the user on, all are applied in the user's process."""
+    made = proposing(tmp_path)
+    made.refuse_unknown([Named(*policies), SimpleNamespace(name="without policies")])  # type: ignore[list-item]
+    here, there = made._policies(Named(*policies))  # type: ignore[arg-type]
+    assert there == in_the_users_process
+    assert len(here) == len(policies or DEFAULT) - len(there)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +70,7 @@ def test_an_unusable_policy_is_reported_with_its_line_wherever_it_is(
     tmp_path: Path, policies: tuple[str, ...], why: str
 ) -> None:
     with pytest.raises(UserError) as caught:
-        look_at(tmp_path, SimpleNamespace(name="other"), Named(*policies))
+        proposing(tmp_path).refuse_unknown([SimpleNamespace(name="other"), Named(*policies)])  # type: ignore[list-item]
     line = 1 + (tmp_path / "undermine.toml").read_text().splitlines().index("policies = [")
     assert str(caught.value).startswith(f"{tmp_path / 'undermine.toml'}:{line}: ")
     assert why in str(caught.value)
@@ -65,7 +79,7 @@ def test_an_unusable_policy_is_reported_with_its_line_wherever_it_is(
 
 def test_the_error_lists_no_own_policies_if_the_user_has_none(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
-        look_at(tmp_path, Named("mine"), own=())
+        proposing(tmp_path, own=()).refuse_unknown([Named("mine")])  # type: ignore[list-item]
     assert "yours" not in str(caught.value)
 
 

@@ -167,8 +167,8 @@ def test_the_helper_is_not_asked_without_plans_or_policies(make: Make) -> None:
     ("body", "why"),
     [
         ("return 1 / 0", "the policy bad raised ZeroDivisionError: division by zero"),
-        ("pass", "the policy bad answered nothing"),
-        ("return [1]", r"cannot be compared in a table"),
+        ("pass", "the policy bad returned nothing"),
+        ("return [1]", "which is not hashable"),
         ("import os; os._exit(0)", "ended the process or hung"),
         ("raise SystemExit(0)", "ended the process or hung"),
     ],

@@ -161,7 +161,7 @@ def test_machines_get_one_document(project: Project) -> None:
     ("args", "said"),
     [
         (["--run", "F9"], "there is no finding 'F9' in this campaign; there are: F1"),
-        (["--run", "77"], "there is no trace of run 77"),
+        (["--run", "77"], "run 77 has no trace"),
         (["--campaign", "2026-01-01"], "--campaign only works with --run"),
         (["--run", "1", "--campaign", "other"], "there is no campaign 'other'"),
         (["--run", "1", "--out", "undermine.toml"], "cannot be made"),

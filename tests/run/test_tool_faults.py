@@ -15,7 +15,6 @@ from undermine.run.tool_faults import HEALED, TIME_OVER, UNTIL, Saboteur, ToolFa
 from undermine.testing import point
 
 LONG_S = 600.0
-WAIT_S = 10.0
 
 
 class FakeCluster:
@@ -107,7 +106,7 @@ def test_a_pause_ends_after_its_time(cluster: FakeCluster) -> None:
     made = faults_of(cluster, Pause(0.05))
     made.freeze(FreezeNodes(0, ("n1", "n2"), 0.05))
     assert cluster.frozen == {"n1", "n2"}
-    wait_until(lambda: made.receipts, WAIT_S, "the pause ends")
+    wait_until(lambda: made.receipts, "the pause ends")
     assert cluster.frozen == set()
     assert shown(made.receipts) == [("n1", "pause", TIME_OVER), ("n2", "pause", TIME_OVER)]
     assert all(receipt.held_ns >= 50_000_000 for receipt in made.receipts)

@@ -12,7 +12,7 @@ import pytest
 from undermine.model.run import Op, OpStatus
 from undermine.run.watching import PROBE_S_MAX, SAMPLES_MAX, HealthLog, Operations
 
-WAIT_S = 10.0
+WAIT_S = 30.0
 
 
 class Clock:

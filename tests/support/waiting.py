@@ -8,11 +8,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-TIMEOUT_S = 15.0
+TIMEOUT_S = 30.0
 POLL_S = 0.005
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float = TIMEOUT_S, what: str = "") -> T:
+def wait_until(condition: Callable[[], T], what: str = "", timeout_s: float = TIMEOUT_S) -> T:
     """Poll until the condition is true and return its value; fail after `timeout_s`, and say what did not happen."""
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):

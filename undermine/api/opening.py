@@ -88,7 +88,7 @@ def refuse_changes(store: CampaignStore, config: Config) -> None:
     if old["version"] != undermine.__version__:
         reasons.append(f"undermine was {old['version']} and is {undermine.__version__}")
     if old.get("isolation", "ports") != (now := choose(config.run.isolation)).mode:
-        reasons.append(f"nodes were kept apart by {old.get('isolation', 'ports')} and would be by {now}")
+        reasons.append(f"nodes were isolated by {old.get('isolation', 'ports')} and now would be by {now}")
     if reasons:
         raise UserError(
             "the campaign cannot be resumed as it was: "

@@ -107,7 +107,7 @@ def stored_run(config: Config, what: str, campaign: str = "") -> tuple[Path, str
             words = f"run {run}, which shows {found.id}"
     folder = home / "runs" / f"{run:06d}"
     if not RunDir(folder).trace.is_dir():
-        raise UserError(f"there is no trace of run {run} in {home}; `undermine report` says which runs there are")
+        raise UserError(f"run {run} has no trace in {home}; `undermine report` lists the runs")
     return folder, f"{words} of campaign {home.name}"
 
 

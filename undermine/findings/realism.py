@@ -17,7 +17,7 @@ import msgspec
 from undermine.model.faults import Delay, Hold, capability
 from undermine.model.finding import LandedRun, Realism, as_planned
 from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, final_at
-from undermine.model.point import DISK, NETWORK, RECEIVES, Point
+from undermine.model.point import DISK, NETWORK, RECEIVES, TRANSFERS, Point
 from undermine.model.run import AwaitedRequest, SlowOp
 
 RUNS_MAX = 2
@@ -30,7 +30,6 @@ Lacking = Mapping[str, str]
 
 _READS = frozenset({"file.read", "file.stat", "file.list", "file.open", "file.map_read"})
 _STORE_READS = frozenset({"db.read"})
-_BYTES = frozenset({"net.send", "net.recv"})
 """For these, if the connection does not block, an agent holds the bytes and not the thread."""
 _LIMITS = ("timeout", "timedout")
 """Parts of the names of errors that end an operation at its time limit."""
@@ -183,7 +182,7 @@ def _judge(step: Step, op: SlowOp, led: bool) -> Realism:
     if _gave_up(op) and op.took_s >= delay.delay_s:
         said = f"waited {seconds(op.took_s)}, at least the delay of {delay.delay_s:g} s, until its own time limit ended it"
         return Realism("realistic", f"{was} {said} ({op.error})")
-    alone = op.op in _BYTES and delay.mode == "operation"
+    alone = op.op in TRANSFERS and delay.mode == "operation"
     if alone and op.unblocked:
         return Realism("realistic", "its bytes arrive late and the program continues, as with a slow network")
     if _came_before(op) and not led:

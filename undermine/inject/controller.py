@@ -12,6 +12,7 @@ from typing import Any, Literal, assert_never
 
 import msgspec
 
+from undermine.agent_protocol import WIRE
 from undermine.inject.compile import Cut, cuts, lasting_partition
 from undermine.model.event import AgentInfo
 from undermine.model.faults import (
@@ -33,8 +34,9 @@ from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.run import Moment
 
-VERSION = 2
-WAITING, ARMED, FIRED, OVER = 0, 1, 2, 3
+VERSION = WIRE.version
+_STATES = WIRE.state.step_states
+WAITING, ARMED, FIRED, OVER = _STATES.waiting, _STATES.armed, _STATES.fired, _STATES.over
 
 
 class SetStep(msgspec.Struct, frozen=True):

@@ -20,17 +20,20 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from undermine.agent_protocol import WIRE
 from undermine.model.columns import NO_STACK, ColumnMaker, Columns
 from undermine.model.event import AgentInfo, Event, Trace
 from undermine.model.run import Receipt
 
-CHUNK = 65536
-MAGIC = b"UMC1"
+CHUNK = WIRE.events.chunk_bytes
+MAGIC = WIRE.events.magic.encode()
 PACKED = ".gz"
 UNPACKED_BYTES_MAX = 1 << 30
 PROBLEMS_MAX = 20
 
-_PROCESS, _STRING, _FRAME, _STACK, _BEGIN, _END, _RECEIPT = range(1, 8)
+_PROCESS, _STRING, _FRAME, _STACK, _BEGIN, _END, _RECEIPT = (
+    WIRE.events.records[name].type for name in ("process", "string", "frame", "stack", "begin", "end", "receipt")
+)
 _HEAD = struct.Struct("<IB")
 _STRING_ID = struct.Struct("<I")
 _FRAME_BODY = struct.Struct("<III")

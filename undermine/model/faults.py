@@ -14,18 +14,20 @@ from typing import Any, Generic, Literal, TypeGuard, TypeVar, get_args
 
 import msgspec
 
-from undermine.model.point import MAPPED, Point
+from undermine.agent_protocol import FAMILIES, WITH_FAULTS, DelayMode
+from undermine.model.point import DIRECTED, MAPPED, Point
 
 FaultName = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt"]
 Scope = Literal["once", "file", "disk", "peer"]
-DelayMode = Literal["thread", "operation"]
 Direction = Literal["both", "out", "in"]
 Level = Literal["operation", "network"]
 Loss = Literal["silent", "error"]
+DiskError = Literal["EIO", "ENOSPC"]
+NetworkError = Literal["ECONNRESET", "ETIMEDOUT", "ECONNREFUSED"]
 
 FAULT_NAMES: tuple[FaultName, ...] = get_args(FaultName)
-DISK_ERRORS = ("EIO", "ENOSPC")
-NETWORK_ERRORS = ("ECONNRESET", "ETIMEDOUT", "ECONNREFUSED")
+DISK_ERRORS: tuple[DiskError, ...] = get_args(DiskError)
+NETWORK_ERRORS: tuple[NetworkError, ...] = get_args(NetworkError)
 NETWORK_PARTITION = "network-partition"
 """The feature of a deployment that can lose packets between nodes."""
 
@@ -180,21 +182,11 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
         return str(self.struct.__struct_config__.tag)
 
 
-_CLOSING = frozenset({"net.close", "file.close"})
-_NEEDS_SPACE = frozenset({"file.create", "file.write", "file.mkdir"})
-_RESET = ("ECONNRESET", "ETIMEDOUT")
-_NETWORK_ERRORS_AT = {
-    "net.connect": ("ECONNREFUSED", "ETIMEDOUT"),
-    **dict.fromkeys(("net.send", "net.recv", "msg.send", "db.read", "db.write", "db.commit"), _RESET),
-}
 _CORRUPTED_STORE = (Corrupt("flip"), Corrupt("zero"))
 _CORRUPTED: Mapping[str, tuple[Corrupt, ...]] = {
-    **dict.fromkeys(("file.read", "file.write", *MAPPED), _CORRUPTED_STORE),
+    **{op: _CORRUPTED_STORE for op, facts in FAMILIES["file"].operations.items() if facts.corrupt},
     "net.recv": (Corrupt("flip"),),
 }
-_MODES: Mapping[str, DelayMode] = {"file": "thread", "db": "thread", "net": "operation", "msg": "operation"}
-"""A slow disk holds the thread, a slow network only the operation."""
-_DIRECTED = frozenset({"net", "msg", "db"})
 
 
 def _agent_unless_named(fault: Crash | Reboot) -> Carrier:
@@ -216,17 +208,18 @@ def _not_an_error(name: str) -> str:
 
 
 def _delay_at(limits: FaultLimits, point: Point) -> Iterator[Delay]:
-    if point.get("op") not in _CLOSING:
-        natural = _MODES[point.kind]
+    if point.io_type != "close":
+        natural = FAMILIES[point.kind].delay
         yield Delay(limits.delay_s, natural if natural in limits.delay_modes else limits.delay_modes[0])
 
 
 def _errors_at(limits: FaultLimits, point: Point) -> Iterator[Error]:
     """The errors that a device or a network could answer this operation with."""
-    op, kind = point.get("op"), point.kind
-    if kind == "file" and op != "file.close" and op not in MAPPED:
+    kind, facts = point.kind, WITH_FAULTS.get(point.get("op"))
+    fitting = facts.errors if facts else ()
+    if kind == "file":
         for name in limits.disk_errors:
-            if name == "ENOSPC" and op not in _NEEDS_SPACE:
+            if name not in fitting:
                 continue
             yield Error(name)
             yield Error(name, "disk")
@@ -234,7 +227,7 @@ def _errors_at(limits: FaultLimits, point: Point) -> Iterator[Error]:
                 yield Error(name, "file")
     if kind in ("msg", "db") and not point.peer:
         return  # it uses no network
-    for name in _NETWORK_ERRORS_AT.get(op, ()):
+    for name in fitting:
         if name in limits.network_errors:
             yield Error(name)
             if point.get("target").startswith("peer:"):
@@ -242,7 +235,7 @@ def _errors_at(limits: FaultLimits, point: Point) -> Iterator[Error]:
 
 
 def _error_failure(fault: Error, point: Point) -> str:
-    return "net" if fault.error in NETWORK_ERRORS or point.kind in _DIRECTED else "disk"
+    return "net" if fault.error in NETWORK_ERRORS or point.kind in DIRECTED else "disk"
 
 
 def _drop_at(point: Point) -> Iterator[Drop]:
@@ -400,8 +393,6 @@ _HOLD = FaultKind(
 _ROWS: Mapping[type[Injection], FaultKind[Any]] = {row.struct: row for row in (*FAULT_KINDS.values(), _HOLD)}
 FAILURES = tuple(failure for row in _ROWS.values() for failure in row.failures or (row.name,))
 """The failure classes. Policies and checkers name faults by them: an error is one of the disk or one of the network."""
-CAPABILITIES = tuple(word for row in FAULT_KINDS.values() for word in row.capabilities or (row.name,))
-"""The words by which agents say which faults they can do."""
 _DEFAULT = {row.name for row in FAULT_KINDS.values() if row.default}
 DEFAULT_KINDS: tuple[FaultName, ...] = tuple(name for name in FAULT_NAMES if name in _DEFAULT)
 """The kinds that are injected where the configuration does not list any."""

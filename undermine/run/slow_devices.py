@@ -26,13 +26,7 @@ from undermine.model.point import DISK, NETWORK, Point
 SLACK_S = 0.5
 """The tool waits `delay_s` plus this time for a slow operation."""
 _WATCH_S = 1.0
-_WAITED_MAX = 3
-_SENDS = frozenset({"net.send", "net.connect", "msg.send"})
 _HELD = frozenset(FAULT_KINDS["delay"].capabilities)
-_ALONE = frozenset({"file", "net"})
-"""Operations of these kinds block their thread until they end."""
-_POLL, _STREAM, _LIMIT, _TASKS = "poll", "stream.read", "timeout", "task."
-_MAKES = frozenset({"net.connect", "net.accept"})
 
 
 def lacking_devices(*, apart: bool) -> dict[str, str]:

@@ -10,12 +10,12 @@ import msgspec
 from undermine.deployments.slow.device import Slowed, Slowness
 from undermine.model.event import Event
 from undermine.model.plan import Plan, final_at
-from undermine.model.point import INJECTABLE_FAMILIES, RECEIVES, point_of
+from undermine.model.point import INJECTABLE_FAMILIES, RECEIVES, SENDS, point_of
 from undermine.model.run import AwaitedRequest, Moment, NodeExit, SlowOp
 from undermine.run.slow_devices import SlowDevices, SlowPeriod
 
 _WAITED_MAX = 3
-_SENDS = frozenset({"net.send", "net.connect", "msg.send"})
+_SENDS = SENDS | {"net.connect"}
 _ALONE = frozenset({"file", "net"})
 """Operations of these kinds block their thread until they end."""
 _POLL, _STREAM, _LIMIT, _TASKS = "poll", "stream.read", "timeout", "task."

@@ -52,7 +52,7 @@ def campaign_dir(config: Config, name: str = "") -> Path:
     if not (folder / "campaign.db").exists():
         if name:
             raise UserError(
-                f"there is no campaign {name!r} in {config.dir / CAMPAIGNS}; leave --campaign out for the latest"
+                f"there is no campaign {name!r} in {config.dir / CAMPAIGNS}; omit --campaign to use the latest one"
             )
         raise UserError(f"there is no campaign in {config.dir} yet; run `undermine hunt` first")
     return folder.resolve()

@@ -250,15 +250,22 @@ SHARED = """
     def work(event, lock, semaphore, condition):
         with condition:
             os.mkdir("waits")
-            condition.wait(30)
-        event.wait(30)
+            condition.wait(60)
+        os.mkdir("notified")
+        event.wait(60)
+        os.mkdir("set")
         with lock:
             os.mkdir("locked")
         semaphore.acquire()
 
-    def until(name):
+    def until_it_sleeps_after(name):
         while not os.path.exists(name):
             time.sleep(0.01)
+        looks_asleep = 0
+        while looks_asleep < 3:
+            time.sleep(0.01)
+            with open("/proc/%d/stat" % process.pid) as file:
+                looks_asleep = looks_asleep + 1 if file.read().rpartition(")")[2].split()[0] == "S" else 0
 
     if __name__ == "__main__":
         context = multiprocessing.get_context(METHOD)
@@ -267,15 +274,14 @@ SHARED = """
         lock.acquire()
         process = context.Process(target=work, args=shared)
         process.start()
-        until("waits")
+        until_it_sleeps_after("waits")
         with condition:
             condition.notify()
-        time.sleep(0.1)
+        until_it_sleeps_after("notified")
         event.set()
-        time.sleep(0.1)
+        until_it_sleeps_after("set")
         lock.release()
-        until("locked")
-        time.sleep(0.1)
+        until_it_sleeps_after("locked")
         semaphore.release()
         process.join()
 """

@@ -54,22 +54,24 @@ def test_a_client_that_shares_a_nodes_port_is_not_taken_for_a_node(tool):
     port = int(server.stdout.readline())
     tool.node = "s2"
     source = f"""
-        import socket, time
+        import socket
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         client.bind(("127.0.0.1", 0))
         client.connect(("127.0.0.1", {elsewhere.getsockname()[1]}))
         print(client.getsockname()[1], flush=True)
-        time.sleep(1)
+        client.recv(1)
     """
     node = tool.start(source)
     shared = int(node.stdout.readline())
+    held, _ = elsewhere.accept()
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         client.bind(("127.0.0.1", shared))
         client.connect(("127.0.0.1", port))
         client.send(b"one")
     outcome = tool.outcome(server)
+    held.close()
     assert tool.outcome(node).code == outcome.code == 0
     assert {event.target for event in outcome.of("net.recv") if event.node == "s1"} == {"accepted"}
     elsewhere.close()
