@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tables import for_each
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "undermine"
@@ -150,6 +151,12 @@ def test_rooms_import_only_rooms_that_stand_before_them() -> None:
         if room_of(module) and room_of(other) and ROOMS.index(room_of(other)) > ROOMS.index(room_of(module))
     ]
     assert not wrong
+
+
+def test_the_architecture_page_lists_the_rooms_in_their_order() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page[page.index("## The rooms") :].partition("\n## ")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)) == ROOMS
 
 
 def test_every_room_says_what_it_is_for_and_what_it_never_does() -> None:
@@ -327,11 +334,11 @@ def test_links_in_documents_lead_to_files_that_are_there() -> None:
 OWN_PATH = re.compile(r"(?<![\w.$}>)-])/(" + "|".join(("work", "root")) + ")/")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "own"),
     [("see /{}/x", True), ('"/{}/x"', True), ("a/{}/x", False), ("{{dir}}/{}/x", False), ("/{}x", False)],
 )
-@pytest.mark.parametrize("name", ["work", "root"])
+@for_each("name", ["work", "root"])
 def test_paths_of_a_machine_are_told_from_others(line: str, own: bool, name: str) -> None:
     assert bool(OWN_PATH.search(line.format(name))) == own
 

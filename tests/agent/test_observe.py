@@ -387,9 +387,10 @@ def test_only_the_configured_packages_count(tool):
 
 
 def test_the_tool_that_calls_a_client_does_not_count(tool):
-    package = tool.folder / "undermine"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
+    package = tool.folder / "undermine" / "userland"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").touch()
     (package / "workloads.py").write_text(
         "import threading\nlock = threading.Lock()\n"
         "def attempt(do):\n    with lock:\n        pass\n    do()\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
+from tables import for_each
 
 AGENT = Path(__file__).resolve().parents[2] / "agents" / "python" / "undermine_agent"
 ROOMS = (
@@ -35,7 +35,7 @@ def test_every_module_is_in_a_known_room() -> None:
     assert beside | rooms == set(ROOMS)
 
 
-@pytest.mark.parametrize("path", sorted(AGENT.glob("**/*.py")), ids=lambda path: path.relative_to(AGENT).as_posix())
+@for_each("path", sorted(AGENT.glob("**/*.py")))
 def test_imports_between_rooms_go_one_way(path: Path) -> None:
     parts = path.relative_to(AGENT).with_suffix("").parts
     if parts in (("__init__",), ("launch",)):
@@ -45,7 +45,7 @@ def test_imports_between_rooms_go_one_way(path: Path) -> None:
     assert {room for room in imported_rooms(path) if ROOMS.index(room) > own} == set()
 
 
-@pytest.mark.parametrize("room", sorted(AGENT.glob("*/__init__.py")), ids=lambda path: path.parent.name)
+@for_each("room", sorted(AGENT.glob("*/__init__.py")))
 def test_a_room_is_small_and_its_package_imports_no_sibling(room: Path) -> None:
     assert len(list(room.parent.glob("*.py"))) <= FILES_MAX
     assert room.parent.name == "adapters" or imported_rooms(room) == set()

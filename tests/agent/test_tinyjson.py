@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tables import for_each
 
 AGENT_DIR = Path(__file__).resolve().parents[2] / "agents" / "python"
 MALFORMED = ("", "{", "[1,]", "[1 2]", '{"a"}', '{"a":}', "{1:2}", '"', '"\\x"', "-", "tru", "1 2", "[1,,2]")
@@ -20,7 +21,7 @@ MALFORMED = ("", "{", "[1,]", "[1 2]", '{"a"}', '{"a":}', "{1:2}", '"', '"\\x"',
 @pytest.fixture(params=["with _json", "without _json"])
 def tinyjson(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(AGENT_DIR))
-    module = importlib.import_module("undermine_agent.tinyjson")
+    module = importlib.import_module("undermine_agent.wire.tinyjson")
     if request.param == "without _json":
         monkeypatch.setattr(module, "_json", None)
     return module
@@ -49,7 +50,7 @@ def test_floats_are_read_as_by_json(tinyjson: ModuleType) -> None:
     assert tinyjson.loads(" [1.5, -2e-3, 1E300] ") == [1.5, -0.002, 1e300]
 
 
-@pytest.mark.parametrize("text", MALFORMED)
+@for_each("text", MALFORMED)
 def test_malformed_texts_are_refused(tinyjson: ModuleType, text: str) -> None:
     with pytest.raises(json.JSONDecodeError):
         json.loads(text)
@@ -58,6 +59,7 @@ def test_malformed_texts_are_refused(tinyjson: ModuleType, text: str) -> None:
 
 
 def test_the_json_package_is_not_imported() -> None:
-    code = "import sys; from undermine_agent import tinyjson; tinyjson.loads(tinyjson.dumps(['a'])); print('json' in sys.modules)"
+    use = "tinyjson.loads(tinyjson.dumps(['a']))"
+    code = f"import sys; from undermine_agent.wire import tinyjson; {use}; print('json' in sys.modules)"
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=AGENT_DIR, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

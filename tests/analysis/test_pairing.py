@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from story import Story
+from tables import for_each
 from wires import Clock, Network, Socket, Wire, child, known, shuffled
 
 from undermine.analysis.messages.channels import Channel
@@ -45,7 +46,7 @@ def whys(pairing: Pairing) -> list[tuple[int, str]]:
 # --- random connections
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_all_pairs_of_random_connections_are_found_and_no_other(seed: int) -> None:
     network = Network(seed)
     links = [network.connection(f"10.0.0.1:{port}", B.replace("127.0.0.1", "10.0.0.2")) for port in range(4000, 4010)]
@@ -55,7 +56,7 @@ def test_all_pairs_of_random_connections_are_found_and_no_other(seed: int) -> No
     assert known(pair(columns), columns) == sorted(network.pairs)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_connections_with_the_same_addresses_are_told_apart(seed: int) -> None:
     network = Network(seed)
     for _ in range(8):
@@ -69,7 +70,7 @@ def test_connections_with_the_same_addresses_are_told_apart(seed: int) -> None:
     assert known(pair(columns), columns) == sorted(network.pairs)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_sockets_that_several_processes_have_are_one_end(seed: int) -> None:
     network = Network(seed)
     for _ in range(4):
@@ -85,7 +86,7 @@ def test_sockets_that_several_processes_have_are_one_end(seed: int) -> None:
     assert known(pair(columns), columns) == sorted(network.pairs)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_streams_have_offsets_of_their_own(seed: int) -> None:
     network = Network(seed)
     link = network.connection(A, B)
@@ -98,7 +99,7 @@ def test_streams_have_offsets_of_their_own(seed: int) -> None:
     assert known(pair(columns), columns) == sorted(network.pairs)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_a_socket_that_was_passed_on_and_then_closed_is_the_same_connection(seed: int) -> None:
     network = Network(seed)
     link = network.connection(A, B)
@@ -111,7 +112,7 @@ def test_a_socket_that_was_passed_on_and_then_closed_is_the_same_connection(seed
     assert known(pair(columns), columns) == sorted(network.pairs)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_a_child_goes_on_where_its_parent_has_closed(seed: int) -> None:
     """Also where the other end was never in use at both times."""
     network = Network(seed)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 import pytest
+from tables import for_each
 
 from undermine.analysis.possible_faults import fault_family, injectable, possible_faults, possible_faults_at
 from undermine.model.faults import (
@@ -44,7 +45,7 @@ EIO = {("EIO", "once"), ("EIO", "file"), ("EIO", "disk")}
 ENOSPC = {("ENOSPC", "once"), ("ENOSPC", "disk")}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("op", "expected"),
     [
         *((op, EIO | ENOSPC) for op in ("file.create", "file.write", "file.mkdir")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tables import for_each
 
 from undermine.analysis.reads import first_reads
 from undermine.model.event import Event
@@ -47,8 +48,8 @@ def test_another_connection_of_the_same_peer_carries_another_message() -> None:
     assert flags(read(resource="10.0.0.1:5000"), read(resource="10.0.0.1:5001")) == [True, True]
 
 
-@pytest.mark.parametrize("kind", ["net.recv", "msg.recv"])
-@pytest.mark.parametrize("op", ["net.send", "net.connect", "net.accept", "net.close", "msg.send", "db.write"])
+@for_each("kind", ["net.recv", "msg.recv"])
+@for_each("op", ["net.send", "net.connect", "net.accept", "net.close", "msg.send", "db.write"])
 def test_after_anything_else_on_the_network_the_next_message_begins(kind: str, op: str) -> None:
     assert flags(read(op=kind), read(op=kind), other(op), read(op=kind), read(op=kind)) == [
         True,

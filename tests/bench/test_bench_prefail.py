@@ -1,4 +1,4 @@
-"""The benchmark of policies: what it counts, and that it says of every number whether it was run."""
+"""The benchmark of policies: its counts, and that it marks every number that was not run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def past(number: int, *steps: Step, status: Any = "fired", failed: bool = False)
         (None, "not reached"),
     ],
 )
-def test_what_was_not_run_says_so(cell: Cell | None, text: str) -> None:
+def test_experiments_that_did_not_run_are_marked(cell: Cell | None, text: str) -> None:
     assert tables.experiments(cell, 10_000) == text
 
 
@@ -148,8 +148,8 @@ def test_single_failures_are_counted_once_for_each_moment() -> None:
     assert pruned_singles(plans, "net", ("first_reads_only(net)",), profiles) == (0, 0)
 
 
-def test_a_flush_is_no_change() -> None:
-    """The process is killed, not the machine: what it wrote is there."""
+def test_a_flush_does_not_count_as_a_change() -> None:
+    """Only the process is killed, not the machine, so its writes survive."""
     ops = ("file.write", "file.rename", "net.send", "file.fsync", "file.open", "file.read", "client.begin")
     before = [Plan((Step(At(point(op)), Crash()),)) for op in ops]
     after = Plan((Step(At(point("file.write"), "after"), Crash()),))
@@ -190,7 +190,7 @@ def test_random_plans_are_different_and_drawn_by_seed() -> None:
 
 
 class FakePool:
-    """Leaves as many experiments as it is told, and runs some of them."""
+    """Keeps a given number of experiments, and runs some of them."""
 
     def __init__(self, counts: Sequence[int], most: int = 1000) -> None:
         self.asked: list[tuple[int, bool]] = []
@@ -228,7 +228,7 @@ def test_a_policy_extends_its_own_runs() -> None:
     assert pool.asked == [(0, True), (3, True), (7, True)]
 
 
-def test_what_follows_from_some_of_the_runs_is_a_lower_bound() -> None:
+def test_extensions_of_an_incomplete_level_are_a_lower_bound() -> None:
     cells = levels(FakePool([3, 40, 50], most=10))
     assert [(cell.experiments, cell.exact, cell.ran) for cell in cells] == [
         (3, True, 3),
@@ -237,19 +237,19 @@ def test_what_follows_from_some_of_the_runs_is_a_lower_bound() -> None:
     ]
 
 
-def test_above_the_cap_it_is_stopped() -> None:
+def test_nothing_runs_above_the_cap() -> None:
     second, third = levels(FakePool([3, 400, 50]))[1:]
     assert (second.experiments, second.ran, second.all_run) == (400, 97, False)
     assert not third.exact
 
 
-def test_where_nothing_was_left_there_is_no_further_level() -> None:
+def test_an_empty_level_has_no_further_level() -> None:
     assert [(cell.experiments, cell.exact) for cell in levels(FakePool([3, 0]))][1:] == [(0, True), (0, True)]
     assert [(cell.experiments, cell.exact) for cell in levels(FakePool([3], most=0))][1:] == [(0, False), (0, False)]
 
 
 def test_policies_share_runs_and_see_only_their_own(tmp_path: Path) -> None:
-    """With the tool's own loop around runs that show one operation of a client each, and fail if two reboots hit them."""
+    """Uses the tool's own loop with fake runs. Each shows one operation of a client, and fails if two reboots hit it."""
     engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["reboot"]\n'))
     store = CampaignStore(tmp_path / "pool")
     running = campaign(engine, store, [], lambda plan: len(plan.steps) == 2 and hurts(plan))
@@ -270,7 +270,7 @@ def test_policies_share_runs_and_see_only_their_own(tmp_path: Path) -> None:
     assert len(set(experiments)) == 2 + 4
 
 
-def test_what_idle_nodes_do_is_not_hit(tmp_path: Path) -> None:
+def test_no_fault_hits_an_operation_of_idle_nodes(tmp_path: Path) -> None:
     engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["crash"]\n'))
     store = CampaignStore(tmp_path / "pool")
     running = campaign(engine, store, [])
@@ -284,8 +284,8 @@ def test_what_idle_nodes_do_is_not_hit(tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_idle_nodes_do_is_not_counted_as_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There may be more where as many as can be looked at were proposed; what is left out beforehand is not of those."""
+def test_operations_of_idle_nodes_do_not_count_as_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the maximum was proposed there may be more sequences. Points of idle nodes are removed before, so they do not count."""
     engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["crash"]\n'))
     store = CampaignStore(tmp_path / "pool")
     running = campaign(engine, store, [])
@@ -299,7 +299,7 @@ def test_what_idle_nodes_do_is_not_counted_as_looked_at(tmp_path: Path, monkeypa
 
 
 def test_a_column_counts_the_runs_that_are_first_in_its_order() -> None:
-    """What others have run further on would make it look better or worse than it is."""
+    """Runs of other columns further on would change the result of this one."""
     plans = [Plan((crash(name),)) for name in "abcd"]
     pool = object.__new__(Pool)
     pool._runs = {plans[n].id: past(n, *plans[n].steps) for n in (0, 1, 3)}
@@ -324,7 +324,7 @@ def test_policies_run_in_the_strategys_order(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("last", [1, 2, 3, 4])
 def test_every_level_leaves_time_for_the_next_one(last: int) -> None:
-    """And with two failures brute force has a part of its own: that is where it can be complete."""
+    """With two failures brute force has its own share of the time, because there it can be complete."""
     for failures in range(1, last + 1):
         policies, force, at_random = shares(failures, last)
         assert 0 < policies <= force <= at_random

@@ -1,4 +1,4 @@
-"""The released bugs that must be found: the file is well-formed and says what comes out, never where to look."""
+"""The released bugs that must be found: the file is valid and names the expected symptom, never the place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from undermine.testing import event, run_view
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CODE = re.compile(r"[a-z][A-Z]|_|\w\(|\.py\b|#\d|\w:\w|\b[a-z]+\.[a-z]+\b")
-"""What names of functions, variables and places look like."""
+"""Matches names of functions, variables and places."""
 
 every_case = pytest.mark.parametrize("case", cases().values(), ids=lambda case: case.id)
 
@@ -55,7 +55,7 @@ def test_names_of_code_are_recognised(text: str) -> None:
 
 @every_case
 def test_a_pack_names_no_module_of_its_target(case: Case) -> None:
-    """Beyond what it uses: no operation, place or variable to look at is configured."""
+    """The pack configures no operation, place or variable that would give the bug away."""
     pack = EXAMPLES / case.pack
     config = configuration(case, case.bad)
     assert not any(role.operations or role.variables for role in config.roles.values())
@@ -65,9 +65,8 @@ def test_a_pack_names_no_module_of_its_target(case: Case) -> None:
 
 
 @every_case
-def test_what_a_case_waits_for_is_what_the_checker_says(case: Case) -> None:
-    """Of those that end a thread its process lives on: a task, or a process that ends, is something else. The others are what
-    checkers of the pack say."""
+def test_a_case_expects_a_symptom_that_a_checker_reports(case: Case) -> None:
+    """The symptom is a dead thread whose process lives on, not a dead task or process, or it is one of the pack's checkers."""
     assert not re.search(case.symptom, "final reads fail after healing: TimeoutError")
     if not case.symptom.startswith("^thread"):
         said_by_pack = re.findall(r"[a-z][a-z ]+[a-z]", case.symptom)

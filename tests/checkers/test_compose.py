@@ -6,6 +6,7 @@ import itertools
 
 import msgspec
 import pytest
+from tables import for_each
 
 from undermine.checkers.answers import Hang
 from undermine.checkers.base import BuiltinChecker
@@ -60,7 +61,7 @@ def failing(checker: str) -> Verdict:
 RANKING = ["exits", "deaths", "some_user_checker", "hang", "gray", "liveness", "workload", "logs"]
 
 
-@pytest.mark.parametrize(("higher", "lower"), list(itertools.combinations(RANKING, 2)))
+@for_each(("higher", "lower"), list(itertools.combinations(RANKING, 2)))
 def test_what_explains_the_other_names_the_run(higher: str, lower: str) -> None:
     for verdicts in ([failing(higher), failing(lower)], [failing(lower), failing(higher)]):
         assert symptom_of(verdicts) == f"symptom of {higher}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tables import for_each
 
 from undermine.checkers.entries import LogEntry, entries
 from undermine.model.run import LogLine
@@ -116,7 +117,7 @@ def of(text: str) -> list[LogEntry]:
     return list(entries(LogLine("n1", "err", line, 1) for line in text.splitlines()))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "symptom", "uncaught"),
     [
         (THREAD, "uncaught JSONDecodeError at store.py:apply", True),

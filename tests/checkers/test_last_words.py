@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tables import for_each
 
 from undermine.checkers.last_words import fatal_frame, message_of
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         "03:04:05.123 CRITICAL n1 [MainThread] app.process: it broke",

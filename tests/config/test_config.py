@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from tables import for_each
 
 from undermine.cli import init
 from undermine.config.load import load
@@ -194,7 +195,7 @@ def test_values_for_nodes_and_workload(project: Path) -> None:
     assert render_command(config.workload.command, config.values(infos))[-1] == "hs3:3"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("program", "agent"),
     [
         ("{python}", "python"),
@@ -511,7 +512,7 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "start", "hint"), MALFORMED)
+@for_each(("text", "start", "hint"), MALFORMED)
 def test_malformed(project: Path, text: str, start: str, hint: str) -> None:
     message = refusal(project, text.replace("+", MINIMAL, 1))
     assert message.startswith(f"undermine.toml:{start}"), message
@@ -624,7 +625,7 @@ def test_what_does_not_change_runs(project: Path, old: str, new: str) -> None:
     assert changes(before.significant(), after.significant()) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "words"),
     [
         ("hang_s = 2.5", "hang_s = 3", "run.hang_s was 2.5 and is now 3.0"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tables import for_each
 
 from undermine.config import adapters
 from undermine.config.load import load
@@ -80,7 +81,7 @@ def test_operations_reach_the_agent(tmp_path: Path) -> None:
     assert config.roles["store"].operations[1] == LogicalOperation("myapp.net:beat", "msg.recv", "=heartbeat")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lines", "line", "said"),
     [
         ("operations = 1", 6, "roles.store.operations must be a list of tables"),

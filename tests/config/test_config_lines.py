@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tables import for_each
 
 from undermine.config.lines import KeyPath, Source, dotted, scan
 from undermine.model.errors import UserError
@@ -61,7 +62,7 @@ def line_of(fragment: str) -> int:
     return TEXT[: TEXT.index(fragment)].count("\n") + 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "fragment"),
     [
         (("top",), "top = 1"),
@@ -118,7 +119,7 @@ def test_crlf_and_no_final_newline() -> None:
     assert scan("[a]\r\nb = 'x'\r\nc = 1").of(("a", "c")) == 3
 
 
-@pytest.mark.parametrize("text", ["[", "a", "a = [", "= 1", "a = {", "\x00", 'a = "', "]]", "a = }"])
+@for_each("text", ["[", "a", "a = [", "= 1", "a = {", "\x00", 'a = "', "]]", "a = }"])
 def test_keys_before_a_mistake_keep_their_lines(text: str) -> None:
     lines = scan("[b]\nc = 1\n" + text)
     assert (lines.of(("b",)), lines.of(("b", "c"))) == (1, 2)

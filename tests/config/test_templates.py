@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from tables import for_each
 
 from undermine.config.templates import Entry, NodeFacts, TemplateError, Values, placeholders, render, render_command
 from undermine.model.errors import UserError
@@ -17,7 +18,7 @@ PARAMS: dict[str, str | int | float | bool] = {"level": "info", "size": 3, "rate
 VALUES = Values((M1, S1, S2), S1, "/run", "/home/project", params=PARAMS)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("template", "text"),
     [
         ("{id} {role} {index}", "s1 store 1"),
@@ -47,7 +48,7 @@ def test_values_are_not_rendered_again() -> None:
     assert render("{params.x}", Values((S1,), S1, params={"x": "{id}"})) == "{id}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("template", "words"),
     [
         ("--port {prot}", "unknown placeholder {prot}; did you mean {port}?"),

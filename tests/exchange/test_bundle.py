@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tables import for_each
 
 from undermine.config.load import load
 from undermine.config.schema import Config
@@ -298,7 +299,7 @@ def folder(name: str) -> zipfile.ZipInfo:
     return info
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("member", "said"),
     [
         ("../evil", "is not a safe file name"),

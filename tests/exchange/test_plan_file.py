@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tables import for_each
 
 from undermine.exchange import plan_file
 from undermine.model.errors import UserError
@@ -89,7 +90,7 @@ TRIGGER = ("steps", 0, "trigger")
 AT = BY_HAND["steps"][0]["trigger"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("document", "said"),
     [
         (5, "a plan must be an object with steps, not 5"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from tables import for_each
 
 from undermine import ledgers
 from undermine.checkers.base import BuiltinChecker
@@ -163,7 +164,7 @@ def test_what_was_written_last_is_forgotten_by_all_later_answers() -> None:
 # --- changes
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "value", "wrong"),
     [
         ("lacks an element", ["a"], []),

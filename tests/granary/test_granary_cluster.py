@@ -18,12 +18,12 @@ def cluster(tmp_path: pathlib.Path) -> Iterator[Cluster]:
         yield started
 
 
-def test_it_gets_ready(tmp_path: pathlib.Path) -> None:
+def test_the_cluster_becomes_ready(tmp_path: pathlib.Path) -> None:
     with Cluster(tmp_path) as cluster:
         assert cluster.ready(cluster.client()) == "s1"
 
 
-def test_writes_go_on_when_the_leader_dies(cluster: Cluster) -> None:
+def test_writes_continue_when_the_leader_dies(cluster: Cluster) -> None:
     client = cluster.client()
     leader = cluster.ready(client)
     for number in range(50):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ledger_simulator import Simulator, Story, replaced, view
+from tables import for_each
 
 from undermine.ledgers import no_acknowledged_write_lost, no_stale_read
 from undermine.model.run import Op
@@ -71,7 +72,7 @@ def possible(history: tuple[Op, ...], read: Op, value: Any, session: bool = Fals
     return False
 
 
-@pytest.mark.parametrize("block", range(10))
+@for_each("block", range(10))
 def test_no_register_ledger_fails_on_a_store_that_keeps_its_promises(block: int) -> None:
     for seed in range(block * 400, (block + 1) * 400):
         run = view(simulated(seed))

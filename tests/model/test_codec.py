@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tables import for_each
 
 from undermine.model import codec
 from undermine.model.codec import CHUNK, read_events, read_trace
@@ -66,7 +67,7 @@ def test_an_empty_folder_is_an_empty_trace(tmp_path: Path) -> None:
     assert trace.problems == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "said"),
     [
         (b"", "is empty"),
@@ -132,7 +133,7 @@ def test_any_truncation_keeps_the_whole_records(tmp_path: Path) -> None:
             before = len(events)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_any_damage_is_survived(tmp_path: Path, seed: int) -> None:
     """Bits flip where the records are; reading never raises, and always ends."""
     chance = random.Random(seed)

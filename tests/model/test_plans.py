@@ -7,6 +7,7 @@ import typing
 
 import msgspec
 import pytest
+from tables import for_each
 
 from undermine.model.faults import (
     FAULT_KINDS,
@@ -18,7 +19,6 @@ from undermine.model.faults import (
     Partition,
     Pause,
     Reboot,
-    fault_kind,
 )
 from undermine.model.plan import (
     At,
@@ -59,8 +59,8 @@ def test_these_tests_know_the_whole_closed_sets() -> None:
     assert set(TRIGGERS) == set(typing.get_args(Trigger))
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=fault_kind)
-@pytest.mark.parametrize("trigger", TRIGGERS.values(), ids=lambda t: type(t).__name__)
+@for_each("fault", FAULTS.values())
+@for_each("trigger", TRIGGERS.values())
 def test_every_fault_and_trigger_survives_json(fault: Injection, trigger: Trigger) -> None:
     plan = Plan((Step(trigger, fault), Step(AT, Crash(), until=trigger)), 7, "someone", "because")
     again = msgspec.json.decode(msgspec.json.encode(plan), type=Plan)

@@ -6,6 +6,7 @@ import hashlib
 
 import msgspec
 import pytest
+from tables import for_each
 
 from undermine.model.event import Trace, ordered
 from undermine.model.point import CLIENT, KEYS, Point, client_point, point_of, stack_id
@@ -72,7 +73,7 @@ def test_points_are_described() -> None:
     assert str(Point(())) == "any operation"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("op", "io_type", "kind"),
     [
         ("file.read", "read", "file"),

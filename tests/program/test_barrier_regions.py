@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from small_programs import kinds, why
+from tables import for_each
 
 HEAD = """
 import asyncio, concurrent.futures, os, queue, threading
@@ -110,7 +111,7 @@ class A:
 }
 
 
-@pytest.mark.parametrize("name", HARD)
+@for_each("name", HARD)
 def test_a_hard_barrier(name: str) -> None:
     found = kinds(HEAD + HARD[name])
     assert "hard" in found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from small_programs import kinds, points, program, why
+from tables import for_each
 
 HEAD = """
 import asyncio, fcntl, os, threading
@@ -364,12 +364,12 @@ def f(memory: Memory):
 }
 
 
-@pytest.mark.parametrize("name", UNDER)
+@for_each("name", UNDER)
 def test_it_is_under_a_lock(name: str) -> None:
     assert holds(UNDER[name])
 
 
-@pytest.mark.parametrize("name", FREE)
+@for_each("name", FREE)
 def test_it_is_under_no_lock(name: str) -> None:
     assert not holds(FREE[name])
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from small_programs import facts, points, program
+from tables import for_each
 
 from undermine.program import Facts, Named, Program, analyse, calls_in
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "op"),
     [
         ("open('x')", "file.open"),

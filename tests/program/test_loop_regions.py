@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from small_programs import kinds, why
+from tables import for_each
 
 HEAD = """
 import asyncio, os, queue, select, selectors, socket, threading, time
@@ -158,7 +159,7 @@ def f(apply):
 }
 
 
-@pytest.mark.parametrize("name", SERVES)
+@for_each("name", SERVES)
 def test_it_keeps_others_waiting(name: str) -> None:
     assert "loop" in kinds(HEAD + SERVES[name])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from small_programs import kinds, why
+from tables import for_each
 
 HEAD = """
 import asyncio, os, select, signal, socket, threading, time
@@ -262,12 +263,12 @@ def f(kill):
 }
 
 
-@pytest.mark.parametrize("name", TIMED)
+@for_each("name", TIMED)
 def test_it_is_in_a_timeout_region(name: str) -> None:
     assert "timeout" in kinds(HEAD + TIMED[name])
 
 
-@pytest.mark.parametrize("name", FREE)
+@for_each("name", FREE)
 def test_it_is_in_none(name: str) -> None:
     assert "timeout" not in kinds(HEAD + FREE[name])
 

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from report_campaigns import CampaignMaker, at_s, event, op, plan, point, record
 from report_samples import sample
+from tables import for_each
 
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash, Error, Pause, Reboot
@@ -115,7 +116,7 @@ def test_the_most_certain_finding_comes_first(good: Page) -> None:
     assert [i for i in good.ids() if re.fullmatch(r"F\d", i)] == ["F2", "F1", "F3", "F4"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         "2 acknowledged writes are gone after the reboot of s2",
@@ -136,7 +137,7 @@ def test_the_most_certain_finding_comes_first(good: Page) -> None:
         "15 of 21 points",
         "8 of 9 source locations",
         "4 of 4 fault kinds",
-        "step 1 of 1 never met its moment",
+        "step 1 of 1 never reached its trigger",
         "reproduced 5 of 5, 0 of 5 without the fault",
         "5/5 with the fault, 0/5 without",
         "3/5 with the fault, no control was run",

@@ -1,4 +1,4 @@
-"""The decisions of one run, pure: agents' requests go in, answers and instructions come out.
+"""The decisions of one run, without I/O: agents' requests go in, answers and instructions come out.
 
     waiting --(the step before fired)--> armed --(a claim is granted)--> fired --(its `until` is claimed)--> over
 
@@ -82,7 +82,7 @@ class FreezeNodes(msgspec.Struct, frozen=True):
 
 
 class CutNetwork(msgspec.Struct, frozen=True):
-    """Lose all packets between these pairs of nodes; `nodes` are the ones that the fault names."""
+    """Drop all packets between these pairs of nodes; `nodes` are the ones that the fault names."""
 
     step: int
     nodes: tuple[str, ...]
@@ -97,7 +97,7 @@ class LoseMessages(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Only record that the moment of a hold has come."""
+    """Only record that a hold fired."""
 
     step: int
     node: str
@@ -194,7 +194,7 @@ class Controller:
         return [_moment(self.claims[step]) for step in self.fired()]
 
     def _fire(self, claim: Claim) -> tuple[Answer, list[Instruction]]:
-        """Grant the step. Its fault is in force before agents see the step as fired, so that its end cannot precede it."""
+        """Grant the step. Its fault is in force before agents see the step as fired, so that it cannot end before it begins."""
         self.states[claim.step] = FIRED
         self.claims[claim.step] = claim
         external, instructions = self._carry_out(claim, self.plan.steps[claim.step].fault)

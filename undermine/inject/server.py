@@ -1,7 +1,7 @@
-"""The controller's socket and shared memory: passes requests to the pure controller and its answers back.
+"""The controller's socket and shared memory: passes agents' requests to the controller and its answers back.
 
-Each connection has one blocking thread: a round trip then costs tens of microseconds. The socket is a
-file in a folder of mode 0700, so that no other user can reach it.
+Each connection has one blocking thread, so that a round trip costs tens of microseconds. The socket is a
+file in a folder of mode 0700, so that no other user can reach it. It makes no decisions: the controller does.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class SharedState:
             _NUMBER.pack_into(self._map, _STATE.generation_at, generation + 1)
 
     def ask_for_stacks(self) -> None:
-        """Ask the agents that cannot be asked by a signal: they see that the number has changed."""
+        """Change the number that agents watch if they cannot be asked for their stacks by a signal."""
         with self._lock:
             self._map[_STATE.stacks_at] = (self._map[_STATE.stacks_at] + 1) % 256
 
@@ -100,7 +100,7 @@ class Actions(Protocol):
 
 
 class Server:
-    """Answers the agents of one run, after the tool has carried out its part."""
+    """Answers the agents of one run. The tool carries out its instructions before the agent gets its answer."""
 
     def __init__(self, controller: Controller, socket_path: Path, state: SharedState, actions: Actions) -> None:
         self._controller = controller

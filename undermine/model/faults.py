@@ -38,7 +38,7 @@ NETWORK_PARTITION = "network-partition"
 class Crash(msgspec.Struct, frozen=True, tag="crash", tag_field="fault"):
     """Kill nodes with all their descendants, as one fault; they stay down until everything is healed.
 
-    Here and below, empty `nodes` stand for the node at whose operation the trigger fired.
+    Here and below, empty `nodes` mean the node at whose operation the trigger fired.
     """
 
     nodes: tuple[str, ...] = ()
@@ -115,13 +115,13 @@ class Hold(msgspec.Struct, frozen=True, tag="hold", tag_field="fault"):
 
 Fault = Crash | Reboot | Delay | Error | Drop | Corrupt | Partition | Pause
 Injection = Fault | Hold
-"""What a step may do at its moment."""
+"""A fault, or the hold that replaces it in a control."""
 
 
 # --- one row for each kind
 
 Carrier = Literal["agent", "tool", "network"]
-"""Who carries a fault out: the agent inside the node, the tool from outside, or the tool by losing packets."""
+"""The part that carries a fault out: the agent inside the node, the tool from outside, or the tool by losing packets."""
 Hits = Literal["operation", "node", "links"]
 """One operation, whole nodes, or the links between nodes."""
 Excused = Literal["one client", "all clients"]
@@ -131,7 +131,7 @@ F = TypeVar("F", bound=Injection)
 
 
 class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
-    """Everything that the tool knows about one kind of fault. Fields that are functions take the fault itself."""
+    """All properties of one kind of fault. Fields that are functions take the fault itself."""
 
     struct: type[F]
     hits: Hits
@@ -148,7 +148,7 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
     detail: Callable[[F], str] = lambda _: ""
     """A remark that reports add to the label."""
     band: tuple[str, str] = ("held", "held")
-    """How reports draw the time for which it lasts: the CSS class, and the word for it."""
+    """How reports draw the time during which it lasts: the CSS class, and a label."""
     failures: tuple[str, ...] = ()
     """The failure classes that policies and checkers distinguish; empty: the kind's own name."""
     failure: Callable[[F, Point], str] | None = None
@@ -172,9 +172,9 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
     may_refuse: Callable[[Point], bool] = lambda _: False
     """May the node refuse to serve even after everything is healed, if the fault hit it at this point?"""
     benign: bool = False
-    """Is it injected at rest too, to learn how the target copes when nothing else happens?"""
+    """Do benign runs inject it too, to learn how the target handles it at rest?"""
     default: bool = True
-    """Is it injected where the configuration does not list the kinds?"""
+    """Is it injected if the configuration does not list kinds?"""
 
     @property
     def name(self) -> str:
@@ -395,11 +395,11 @@ FAILURES = tuple(failure for row in _ROWS.values() for failure in row.failures o
 """The failure classes. Policies and checkers name faults by them: an error is one of the disk or one of the network."""
 _DEFAULT = {row.name for row in FAULT_KINDS.values() if row.default}
 DEFAULT_KINDS: tuple[FaultName, ...] = tuple(name for name in FAULT_NAMES if name in _DEFAULT)
-"""The kinds that are injected where the configuration does not list any."""
+"""The kinds that are injected if the configuration does not list any."""
 
 
 class FaultLimits(msgspec.Struct, frozen=True):
-    """The faults that the user allows, with their parameters, and what the agents and the deployment can do."""
+    """The faults that the user allows, with their parameters, and the abilities of the agents and the deployment."""
 
     kinds: tuple[str, ...] = DEFAULT_KINDS
     reboot_after_s: float = 0.3
@@ -418,7 +418,7 @@ class FaultLimits(msgspec.Struct, frozen=True):
     """The capabilities of each node's agent. A node without an agent is missing here."""
     node_roles: Mapping[str, str] = {}
     features: Collection[str] = frozenset()
-    """What the deployment can do."""
+    """The abilities of the deployment, such as `NETWORK_PARTITION`."""
 
 
 # --- look-ups
@@ -463,7 +463,7 @@ def capability(fault: Injection) -> str:
 
 
 def carried_out_by(fault: Injection) -> Carrier:
-    """The agent of each node that it hits, the tool, or the network between the nodes."""
+    """The part that carries it out: the agent of each node that it hits, the tool, or the network between the nodes."""
     return row_of(fault).carried_out_by(fault)
 
 
@@ -499,7 +499,7 @@ def stays_down(fault: Injection) -> bool:
 
 
 def lacking(fault: Injection, features: Collection[str]) -> str:
-    """Why a deployment with these features cannot do it ("" if it can)."""
+    """The reason why a deployment with these features cannot do it ("" if it can)."""
     if carried_out_by(fault) == "network" and NETWORK_PARTITION not in features:
         return "network partitions need network namespaces: run as root with nft installed"
     return ""

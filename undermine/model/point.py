@@ -115,13 +115,13 @@ class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
         return Point(tuple(item for item in self.items if item[0] not in dropped))
 
     def matches(self, other: Point) -> bool:
-        """Has every key of this point the same value in the other one?"""
+        """Does the other point have the same value for every key of this one?"""
         values = other.as_dict()
         return all(values.get(name) == value for name, value in self.items)
 
     def __str__(self) -> str:
-        said = ((" ", self.get("target")), (" at ", self.get("loc")), (" on ", self.get("node") or self.get("role")))
-        return (self.get("op") or "any operation") + "".join(word + value for word, value in said if value)
+        parts = ((" ", self.get("target")), (" at ", self.get("loc")), (" on ", self.get("node") or self.get("role")))
+        return (self.get("op") or "any operation") + "".join(word + value for word, value in parts if value)
 
 
 def stack_id(stack: Iterable[str]) -> str:

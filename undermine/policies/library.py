@@ -385,7 +385,7 @@ def parse_policy(text: str, groups: Groups | None = None) -> Policy:
             named["groups"] = dict(groups or {})
         return shipped.make(*given, **named)
     except UserError as error:
-        raise UserError(f'the policy "{text:.80}" cannot be used: {error}; it is written {shipped.usage}') from None
+        raise UserError(f'the policy "{text:.80}" cannot be used: {error}; write it as {shipped.usage}') from None
 
 
 def _parameters(make: Callable[..., Policy]) -> list[inspect.Parameter]:

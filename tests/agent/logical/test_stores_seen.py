@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tables import for_each
 
 from undermine.analysis.stores.links import KINDS, links
 from undermine.analysis.stores.usage import uses
@@ -83,7 +84,7 @@ def redis(monkeypatch: pytest.MonkeyPatch) -> Any:
         del sys.modules[name]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "keys", "values"),
     [
         ("SET k v EX 5", "k", "v EX 5"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tables import for_each
 
 AGENT_DIR = Path(__file__).resolve().parents[3] / "agents" / "python"
 HEX = "[0-9a-fA-F]"
@@ -32,7 +33,7 @@ def expected(text: str) -> str:
     return text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "template"),
     [
         ("log-17.txt", "log-<n>.txt"),
