@@ -61,7 +61,7 @@ def serving_nodes(project) -> list[Path]:
 
 
 def wait_until_gone(process: subprocess.Popen[str]) -> None:
-    wait_until(lambda: not temporary_folders(process), lambda: temporary_folders(process), 20)
+    wait_until(lambda: not temporary_folders(process), lambda: temporary_folders(process))
 
 
 def test_sigkill_at_random_moments_then_resume(project) -> None:
@@ -164,7 +164,7 @@ def test_reading_commands_do_not_disturb_a_hunt(project) -> None:
 
 
 def guardians(process: subprocess.Popen[str]) -> list[int]:
-    return [pid for pid in children(process.pid) if b"guardian.py" in command_line(pid)]
+    return [pid for pid in children(process.pid) if b"guardian/__main__.py" in command_line(pid)]
 
 
 def children(pid: int) -> list[int]:
