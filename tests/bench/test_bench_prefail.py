@@ -108,7 +108,7 @@ def test_table_3_marks_bugs_that_fewer_failures_show() -> None:
     ]
 
 
-def test_bugs_by_policy_say_where_runs_are_missing() -> None:
+def test_bugs_by_policy_show_missing_runs() -> None:
     cells = (
         Cell("CC", 2, 5, exact=True, ran=5, failed=1, bugs=("a",)),
         Cell("BF", 2, 9, exact=True, ran=8, failed=3),
@@ -120,12 +120,12 @@ def test_bugs_by_policy_say_where_runs_are_missing() -> None:
     assert re.split(r"\s{2,}", text.splitlines()[-1])[-5:] == ["1/1/5", "0/3 of 8 run", "–", "0/0/0", "–"]
 
 
-def test_table_3_has_no_number_of_bugs_where_nothing_was_run() -> None:
+def test_table_3_has_no_number_of_bugs_for_a_level_without_runs() -> None:
     text = tables.table_3([row(Cell("R-L", 2, 50, exact=True, ran=0))], (2,))
     assert text.splitlines()[-1].split()[2:] == ["2", "–", "–", "–", "0", "of", "50", "–"]
 
 
-def test_table_4_has_nothing_where_a_failure_never_occurs() -> None:
+def test_table_4_is_empty_for_a_failure_that_never_occurs() -> None:
     assert tables.table_4([row(crash=(2, 42), disk=(1, 4), net=(4, 17))]).splitlines()[-1].split() == [
         "system", "log", "2/42", "1/4", "4/17", "N.A.",
     ]  # fmt: skip
@@ -134,7 +134,7 @@ def test_table_4_has_nothing_where_a_failure_never_occurs() -> None:
 # --- counting
 
 
-def test_single_failures_are_counted_once_for_each_moment() -> None:
+def test_single_failures_are_counted_once_for_each_point() -> None:
     read, going_on, write = (point(op, target=op, loc=f"app:{n}#1") for n, op in enumerate(
         ("file.read", "file.read", "file.write")))  # fmt: skip
     plans = [Plan((Step(At(at), fault),)) for at in (read, going_on) for fault in (Error("EIO"), Error("EIO", "disk"))]
@@ -182,7 +182,7 @@ def test_random_plans_are_different_and_drawn_by_seed() -> None:
     moments = [cast(At, step.trigger) for plan in plans for step in plan.steps]
     assert {at.nth for at in moments} == {1, 2, 3}
     assert all(len(plan.steps) == 2 for plan in plans)
-    assert len(drawn(steps, counts, 1, 20, seed=1)) == 6  # there are no more
+    assert len(drawn(steps, counts, 1, 20, seed=1)) == 6  # there are only six plans
     assert drawn([], {}, 2, 5, seed=1) == ()
 
 
@@ -258,15 +258,15 @@ def test_policies_share_runs_and_see_only_their_own(tmp_path: Path) -> None:
     cells, doubted = measure(pool, msgspec.structs.replace(OPTIONS, failures=2, base=()))
     store.close()
     counts = {(cell.policy, cell.failures): (cell.experiments, cell.failed, len(cell.bugs)) for cell in cells}
-    assert (counts["CC", 1], counts["CC", 2]) == ((1, 0, 0), (0, 0, 0))  # all code is covered by the first crash
+    assert (counts["CC", 1], counts["CC", 2]) == ((1, 0, 0), (0, 0, 0))  # the first crash covers all code
     assert (counts["BF", 1], counts["BF", 2]) == ((2, 0, 0), (4, 4, 1))  # before and after a client's operation
-    for policy in ("R-L", "R-LN", "R-All"):  # all recoveries do the same
+    for policy in ("R-L", "R-LN", "R-All"):  # all recoveries behave alike
         assert (counts[policy, 1], counts[policy, 2]) == ((2, 0, 0), (2, 2, 1))
     assert counts["random", 2] == (2, 2, 1)
     assert all(cell.all_run for cell in cells)
     assert doubted == []
     experiments = [plan.id for plan in engine.runner.executed if hurts(plan)]
-    assert len(experiments) == len(set(experiments)) + 2  # the failing one was run twice more, to believe it
+    assert len(experiments) == len(set(experiments)) + 2  # the failing plan was run twice more to confirm it
     assert len(set(experiments)) == 2 + 4
 
 
@@ -298,7 +298,7 @@ def test_operations_of_idle_nodes_do_not_count_as_examined(tmp_path: Path, monke
     assert [(len(level.plans), level.exact) for level in levels] == [(0, False), (0, True)]
 
 
-def test_a_column_counts_the_runs_that_are_first_in_its_order() -> None:
+def test_a_column_counts_the_first_runs_in_its_own_order() -> None:
     """Runs of other columns further on would change the result of this one."""
     plans = [Plan((crash(name),)) for name in "abcd"]
     pool = object.__new__(Pool)
@@ -332,7 +332,7 @@ def test_every_level_leaves_time_for_the_next_one(last: int) -> None:
         assert failures == 1 or policies < force < at_random
 
 
-def test_a_level_shares_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_level_shares_the_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(prefail_pool.time, "monotonic", lambda: now[0])
     clock = Clock(60)
@@ -346,7 +346,7 @@ def test_a_level_shares_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert clock.rest().over(0.1)
 
 
-# --- what it is run on
+# --- targets and options
 
 
 def test_the_command_line_has_defaults_for_everything(tmp_path: Path) -> None:
@@ -379,7 +379,7 @@ def test_workloads_are_parts_of_the_packs_own(workload: str) -> None:
     target, _, work = workload.partition(":")
     config = configuration(target, work, seed=3)
     assert (config.params["work"], config.faults.kinds, config.hunt.seed) == (work, ("crash",), 3)
-    assert config.faults.groups == ()  # a crash is that of one node
+    assert config.faults.groups == ()  # a crash hits one node
 
 
 @pytest.fixture(params=["granary", "pysyncobj"])
@@ -389,7 +389,7 @@ def parts(request: pytest.FixtureRequest) -> Iterator[Any]:
         kind.clear()
 
 
-def test_a_workload_is_chosen_in_parts(parts: Any) -> None:
+def test_a_workload_is_selected_by_its_parts(parts: Any) -> None:
     everything = parts("all")
     assert len(everything) > 3
     assert parts("none") == set()

@@ -52,7 +52,7 @@ def finding(symptom: str, **more: Any) -> Finding:
     return Finding("F1", symptom, symptom, delay("a"), (1,), ("sieve",), (), **more)
 
 
-# --- how long a delay was in force
+# --- the time that delays were in force
 
 
 def record(*receipts: Receipt, plan: Plan = Plan(), healed_ns: int = 100) -> RunRecord:  # noqa: B008 - frozen
@@ -77,11 +77,11 @@ def held(step: int, begun_ns: int, ended_ns: int = 0) -> list[Receipt]:
         ([Receipt(0, "n1", "pause", 60, held_ns=50)], 0),
     ],
 )
-def test_delays_side_by_side_count_once(receipts: Sequence[Receipt], ns: int) -> None:
+def test_overlapping_delays_count_once(receipts: Sequence[Receipt], ns: int) -> None:
     assert bench.in_force_s(record(*receipts)) == pytest.approx(ns / 1e9)
 
 
-# --- when a symptom was first met
+# --- the first run that showed a symptom
 
 
 def test_a_report_names_its_first_run_and_the_time_until_then() -> None:
@@ -112,7 +112,7 @@ def test_the_state_of_a_report(more: dict[str, Any], state: str) -> None:
     assert bench.state_of(finding("it hangs", **more)) == state
 
 
-def test_a_cell_has_only_the_modes_own_runs_and_the_fault_free_ones() -> None:
+def test_a_cell_has_only_the_modes_own_runs_and_the_fault_free_runs() -> None:
     rows = [
         ran(1, total_s=1.0, strategy="", kind=RoundKind.BASELINE),
         ran(2, total_s=9.0, strategy="", kind=RoundKind.BASELINE, status="broken"),
@@ -151,7 +151,7 @@ def told(*plans: Plan) -> History:
 
 
 def counted(to_come: Sequence[Plan]) -> Points:
-    """Two of three were tried, one of them was hit; a run has shown one more."""
+    """The count after two of three plans were tried and one of them hit its point. `to_come` are the plans left to run."""
     strategy = Proposes(*map(delay, "abc"))
     hit = record(*held(0, 10, 20), plan=delay("a"))
     missed = record(plan=delay("b"))
@@ -162,7 +162,7 @@ def test_points_are_counted_as_far_as_they_are_known() -> None:
     assert counted([delay("c"), delay("d"), delay("a", Delay(9.0))]) == Points(3, 4, 2, 1, complete=False)
 
 
-def test_a_mode_is_complete_if_nothing_is_to_come() -> None:
+def test_a_mode_is_complete_if_no_plans_are_left() -> None:
     assert counted([]) == Points(3, 2, 2, 1, complete=True)
 
 
@@ -203,7 +203,7 @@ def test_only_operations_that_can_be_delayed_are_drawn() -> None:
         ([], {}, (60.0, -1)),
         ([ran(1, total_s=20.0)], {}, (40.0, -1)),
         ([ran(1, total_s=20.0)], {"jobs": 2}, (50.0, -1)),
-        ([ran(1, total_s=28.0), ran(2, total_s=28.0)], {}, (0.0, -1)),  # too little for one more
+        ([ran(1, total_s=28.0), ran(2, total_s=28.0)], {}, (0.0, -1)),  # too little time for another run
         ([ran(1, total_s=0.0, status="broken"), ran(2, total_s=10.0)], {"runs_max": 3}, (50.0, 2)),
         ([ran(1, total_s=1.0)] * 4, {"runs_max": 3}, (56.0, 0)),
     ],
@@ -230,7 +230,7 @@ class Sessions:
         self.rows = self.rows + [ran(1, total_s=10.0)] * self._counts.pop(0)
 
 
-def test_sessions_go_on_until_the_mode_has_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_continue_until_the_modes_time_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each session spends a part of its time on re-runs of suspicions."""
     sessions = Sessions(monkeypatch, 3, 2, 1)
     bench.hunt(None, "fate", OPTIONS)  # type: ignore[arg-type]
@@ -243,7 +243,7 @@ def test_a_session_without_a_run_is_the_last_one(monkeypatch: pytest.MonkeyPatch
     assert [runs for _, runs, _ in sessions.asked] == [5, 4]
 
 
-def test_one_that_has_had_its_time_is_not_hunted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mode_without_time_left_is_not_hunted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = Sessions(monkeypatch)
     sessions.rows = [ran(1, total_s=59.0)]
     bench.hunt(None, "fate", OPTIONS)  # type: ignore[arg-type]
@@ -256,7 +256,7 @@ def test_a_mode_that_cannot_continue_shows_its_earlier_runs(monkeypatch: pytest.
 
     options = msgspec.structs.replace(OPTIONS, folder=tmp_path)
     monkeypatch.setattr(bench, "hunt", refuse)
-    cell, static = bench.cell_for("granary", "sieve", options)  # there is no campaign at all
+    cell, static = bench.cell_for("granary", "sieve", options)  # no campaign exists
     assert (cell.runs, cell.trouble, static) == (0, "the plug-in file has changed", Static())
     monkeypatch.setattr(bench, "measure", lambda config, mode: (Cell(mode, runs=3), Static(9, 8, 7)))
     cell, static = bench.cell_for("granary", "sieve", options)
@@ -273,7 +273,7 @@ def test_figures_are_cached_while_runs_and_tool_are_the_same(
     monkeypatch.setattr(bench, "stored_rows", lambda _: [ran(1), ran(2)])
     assert bench.measure(config, "sieve") == (Cell("sieve", runs=3), Static(9, 8, 7))
     monkeypatch.setattr(bench, "newest_source", lambda: 8)
-    with pytest.raises(UserError, match="there is no campaign"):  # it looks there again
+    with pytest.raises(UserError, match="there is no campaign"):  # the cached result is ignored
         bench.measure(config, "sieve")
 
 
@@ -314,7 +314,7 @@ def test_table_6_shows_which_run_of_which_mode_found_a_bug() -> None:
     ]
 
 
-def test_nothing_found_is_said() -> None:
+def test_the_table_says_that_nothing_was_found() -> None:
     rows = [Row("system", (one("sieve"),))]
     assert "none" in tables.table_6(rows)
     assert tables.others(rows) == tables.realism(rows) == ""
@@ -344,7 +344,7 @@ def test_table_9_compares_with_and_without_the_delay() -> None:
     assert list(without.values()) == [1.0, 2.4, None, None]
 
 
-# --- what it is run on
+# --- targets and options
 
 
 def test_the_command_line_has_defaults_for_everything(tmp_path: Path) -> None:

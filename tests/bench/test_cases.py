@@ -22,7 +22,7 @@ CODE = re.compile(r"[a-z][A-Z]|_|\w\(|\.py\b|#\d|\w:\w|\b[a-z]+\.[a-z]+\b")
 every_case = pytest.mark.parametrize("case", cases().values(), ids=lambda case: case.id)
 
 
-def test_every_case_has_an_id_of_its_own() -> None:
+def test_every_case_has_a_unique_id() -> None:
     text = (Path(__file__).resolve().parents[2] / "bench" / "cases.toml").read_text()
     assert text.count("[[case]]") == len(cases()) > 0
 
@@ -40,9 +40,9 @@ def test_a_case_can_be_run(case: Case) -> None:
 
 
 @every_case
-def test_a_case_names_no_place_of_the_target(case: Case) -> None:
+def test_a_case_names_no_code_of_the_target(case: Case) -> None:
     assert not CODE.search(case.finding)
-    assert not CODE.search(re.sub(r"\b[A-Z]\w+Error\b", "", case.symptom))  # what is raised is a symptom
+    assert not CODE.search(re.sub(r"\b[A-Z]\w+Error\b", "", case.symptom))  # a raised error is part of a symptom
     assert " at " not in case.symptom.partition("dies with")[2]
 
 
@@ -111,7 +111,7 @@ def test_the_expected_finding_ends_a_hunt_and_is_dated_by_its_first_failing_run(
     assert (watch.hunt.found, watch.hunt.runs, watch.hunt.runs_all, watch.hunt.plan) == (True, 2, 5, "plan 3")
 
 
-def test_another_finding_does_not() -> None:
+def test_another_finding_does_not_end_a_hunt() -> None:
     watch = watcher()
     watch(done(1, symptom="something else"))
     watch(confirmed("something else"))
@@ -119,7 +119,7 @@ def test_another_finding_does_not() -> None:
     assert watch.hunt.others == ["something else (plan 1, 2/2)"]
 
 
-def test_a_lesser_finding_of_its_kind_does_not() -> None:
+def test_a_lesser_finding_of_the_same_kind_does_not_end_a_hunt() -> None:
     watch = Watcher(Hunt("exhaustive", {"version": "1"}, 0), SYMPTOM, "^serves nobody$")
     watch(done(1, "exhaustive", f"{SYMPTOM} while it stops", "stays"))
     watch(confirmed(f"{SYMPTOM} while it stops"))

@@ -290,7 +290,7 @@ def test_the_accelerator_has_the_same_numbers() -> None:
         (["c", "a", "a"], "x holds y; compared with protocol/*.toml it has c too and lacks b and names one twice"),
     ],
 )
-def test_a_fact_that_differs_is_told_in_a_sentence(found: list[str], text: str) -> None:
+def test_a_different_fact_is_reported_in_a_sentence(found: list[str], text: str) -> None:
     lacks = AgentLacks(operations_missing=("d",))
     assert difference("y", "x", found, ["a", "b", "d"], lacks) == text
     assert "is 1 and not 2" in difference("y", "x", 1, 2, lacks)
@@ -299,7 +299,7 @@ def test_a_fact_that_differs_is_told_in_a_sentence(found: list[str], text: str) 
 # --- the core
 
 
-def test_agents_lack_only_what_there_is() -> None:
+def test_agents_lack_only_known_capabilities_and_operations() -> None:
     for lacks in AGENTS.values():
         assert set(lacks.capabilities_missing) <= set(CAPABILITIES)
         assert set(lacks.operations_missing) <= OPERATIONS.keys() - WITH_FAULTS.keys()
@@ -357,7 +357,7 @@ def offered_at(at: Point) -> list[Any]:
 
 @pytest.mark.parametrize("op", WITH_FAULTS)
 @pytest.mark.parametrize("target", ["data", "peer:n2", "SET key peer:n2"])
-def test_the_tool_offers_only_what_agents_do(op: str, target: str) -> None:
+def test_the_tool_offers_only_faults_that_agents_can_inject(op: str, target: str) -> None:
     row, offered = WITH_FAULTS[op], offered_at(point(op, target=target))
     assert offered
     assert row.drop or Drop() not in offered
@@ -385,7 +385,7 @@ def dtype_layout(dtype: Any) -> str:
     return "<" + "".join({"<u4": "I", "<i8": "q"}[kind] for _, kind in dtype.descr)
 
 
-# --- what people read
+# --- documentation
 
 
 def section(heading: str) -> str:

@@ -18,6 +18,8 @@ from granary.client import Client
 
 HOME = pathlib.Path(__file__).resolve().parents[2] / "examples" / "granary"
 STORES = ("s1", "s2", "s3")
+S1_LEADS = ("m1", "s1", "s2")
+"""With these nodes, the first election needs the votes of both stores, and the master prefers the first one."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -56,11 +58,14 @@ def wait_until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
 
 
 class Cluster:
-    """Use as a context manager. `main` replaces the module that a node runs (a test's own start-up)."""
+    """Use as a context manager, which starts the nodes `first`. `mains` replaces the module that a node runs."""
 
-    def __init__(self, directory: pathlib.Path, fixes: str = "all") -> None:
+    def __init__(
+        self, directory: pathlib.Path, fixes: str = "all", first: tuple[str, ...] = ("m1", *STORES)
+    ) -> None:
         self.directory = directory
         self.fixes = fixes
+        self.first = first
         ports = free_ports(7)
         self.ports = dict(zip(("m1", *STORES), ports, strict=False))
         self.gossip_ports = dict(zip(STORES, ports[4:], strict=True))
@@ -138,7 +143,7 @@ class Cluster:
         return str(wait_until(serves))
 
     def __enter__(self) -> Cluster:
-        self.start()
+        self.start(*self.first)
         return self
 
     def __exit__(

@@ -20,7 +20,7 @@ from granary.replicas import Replica
 from granary.rpc import Address, Pool
 from granary.shard import Shard
 from granary.shard_disk import ShardDisk
-from granary_cluster import Cluster, wait_until
+from granary_cluster import S1_LEADS, Cluster, wait_until
 
 
 def without(name: str) -> Fixes:
@@ -234,12 +234,13 @@ def test_a_store_may_die_while_it_opens_the_shard(tmp_path: pathlib.Path, fixes:
 
 @contextlib.contextmanager
 def dead_while_opening(folder: pathlib.Path, fixes: Fixes) -> Iterator[Cluster]:
-    cluster = Cluster(folder, str(fixes))
+    cluster = Cluster(folder, str(fixes), S1_LEADS)
     cluster.mains["s1"] = ["-c", DIES_WHILE_OPENING]
     with cluster:
         wait_until(lambda: cluster.processes["s1"].poll() is not None)
         assert "s1 reports OPENING" in cluster.log("m1")
         cluster.kill("s1")
+        cluster.start("s3")
         yield cluster
 
 

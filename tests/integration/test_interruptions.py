@@ -61,7 +61,7 @@ def serving_nodes(project) -> list[Path]:
 
 
 def wait_until_gone(process: subprocess.Popen[str]) -> None:
-    wait_until(lambda: not temporary_folders(process), lambda: temporary_folders(process), 20)
+    wait_until(lambda: not temporary_folders(process), lambda: temporary_folders(process))
 
 
 def test_sigkill_at_random_moments_then_resume(project) -> None:

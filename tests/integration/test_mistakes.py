@@ -69,6 +69,7 @@ def test_a_bad_argument_is_named(project, args, part) -> None:
 
 
 def test_a_node_that_never_gets_ready_is_exit_code_3(project) -> None:
+    project.write(TOML.replace("timeout_s = 60", "timeout_s = 1"))
     done = project.run("hunt", "--set", "behaviour=never-ready")
     assert done.returncode == 3
     assert "n1 did not get ready" in sentence(done)

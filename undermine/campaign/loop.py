@@ -230,19 +230,11 @@ class Campaign:
         return self._reachable[1]
 
     def fault_limits(self) -> FaultLimits:
+        """The user's limits, with the abilities of the agents and the deployment."""
         faults = self._config.faults
+        shared = set(faults.__struct_fields__) & set(FaultLimits.__struct_fields__) - {"groups"}
         return FaultLimits(
-            kinds=faults.kinds,
-            reboot_after_s=faults.reboot_after_s,
-            delay_s=faults.delay_s,
-            delay_modes=faults.delay_modes,
-            pause_s=faults.pause_s,
-            partition_levels=faults.partition_levels,
-            partition_directions=faults.partition_directions,
-            partition_losses=faults.partition_losses,
-            disk_errors=faults.disk_errors,
-            network_errors=faults.network_errors,
-            roles=faults.roles,
+            **{name: getattr(faults, name) for name in shared},
             groups=tuple(self._config.group(name) for name in faults.groups),
             capabilities={n: tuple(c) for n, c in self._store.meta("capabilities", {}).items()},
             node_roles={node: role.name for role in self._config.roles.values() for node in role.nodes},

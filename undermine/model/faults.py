@@ -163,8 +163,8 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
     """For each field that its type does not check enough: why a value is wrong ("" if it is right)."""
     kills: bool = False
     """Do its nodes die? Then the end of the fault starts them again."""
-    duration: str = ""
-    """The field with the seconds after which it ends by itself; empty: it has none."""
+    duration: Callable[[F], float] | None = None
+    """The seconds after which it ends by itself; None: it does not. Its receipt is then written when it ends."""
     lasts: Callable[[F, Point], bool] = lambda *_: False
     """Without a duration: is it in force until its step ends or everything is healed? Else it is over at once."""
     may_stop_node: Callable[[F], bool] = lambda _: False
@@ -292,7 +292,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         detail=lambda fault: f"started again {fault.after_s:g} s later",
         checks={"after_s": _not_seconds},
         kills=True,
-        duration="after_s",
+        duration=lambda fault: fault.after_s,
         benign=True,
     ),
     "error": FaultKind(
@@ -339,7 +339,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         capabilities=("delay", "delay-operation"),
         capability=lambda fault: "delay-operation" if fault.mode == "operation" else "delay",
         checks={"delay_s": _not_seconds},
-        duration="delay_s",
+        duration=lambda fault: fault.delay_s,
     ),
     "drop": FaultKind(
         struct=Drop,
@@ -376,7 +376,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         label=lambda fault: f"pause of {fault.pause_s:g} s",
         band=("paused", "paused"),
         checks={"pause_s": _not_seconds},
-        duration="pause_s",
+        duration=lambda fault: fault.pause_s,
     ),
 }
 
@@ -485,7 +485,7 @@ def scope_of(fault: Injection) -> Scope:
 def duration_s(fault: Injection) -> float | None:
     """The seconds after which it ends by itself; None if it does not."""
     row = row_of(fault)
-    return float(getattr(fault, row.duration)) if row.duration else None
+    return float(row.duration(fault)) if row.duration else None
 
 
 def restart_after_s(fault: Injection) -> float | None:

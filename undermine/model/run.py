@@ -146,7 +146,7 @@ class Op(msgspec.Struct, frozen=True):
 class NodeExit(msgspec.Struct, frozen=True):
     """A node's main process ended. `code` is negative for a signal, as in `subprocess`.
 
-    `expected` is true if the tool killed it: for an injected crash, or at the end of the run.
+    `expected` is true if the tool killed it for an injected fault. The end of a run records no exits.
     """
 
     node: str
