@@ -1,1 +1,1 @@
-"""Benchmarks: each prints what it measured and, as its last line, one JSON object. Figures are ratios within one run."""
+"""Benchmarks. Each prints its figures and, as its last line, one JSON object. Figures are ratios within one run."""

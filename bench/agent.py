@@ -1,8 +1,8 @@
-"""What the Python agent costs: CPU and time of real programs with it against without it, and of single operations.
+"""Measures the cost of the Python agent: CPU and time of real programs with and without it, and of single operations.
 
-Programs run in turn bare and with each agent, each alone; figures are ratios of medians. CPU is that of all processes
-of the program. `fast` and `pure` record all I/O with stacks, as in runs with a fault; `fast_all` records locks, waits, clocks
-and hand-over too, as in runs without one.
+Programs run in turn bare and with each agent, each alone. Figures are ratios of medians. CPU is that of all processes of the
+program. `fast` and `pure` record all I/O with stacks, as in runs with a fault. `fast_all` also records locks, waits, clocks and
+hand-over, as in fault-free runs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def bench_python() -> str:
-    """An interpreter with the targets installed, made once."""
+    """Return an interpreter with the targets installed. It is created once."""
     python = BENCH_VENV / "bin" / "python"
     if not (BENCH_VENV / ".ready").exists():
         venv.create(BENCH_VENV, with_pip=True)
@@ -57,7 +57,7 @@ def bench_python() -> str:
 
 
 def compare(run: Callable[[Callable[[str], Env], Path], float]) -> dict[str, object]:
-    """Ratios of CPU and of time, with each agent against none."""
+    """The ratios of CPU and of time with each agent to those without one."""
     cpu: dict[str, list[float]] = {kind: [] for kind in (BARE, *AGENTS)}
     wall: dict[str, list[float]] = {kind: [] for kind in (BARE, *AGENTS)}
     for _ in range(ROUNDS):
@@ -80,7 +80,7 @@ def compare(run: Callable[[Callable[[str], Env], Path], float]) -> dict[str, obj
 
 
 def environments(folder: Path, kind: str, steps: Steps = ()) -> Callable[[str], Env]:
-    """The environment of each node: with the agent loaded as the tool would, or bare."""
+    """Return a function for the environment of a node: bare, or with the agent loaded as the tool loads it."""
     write = agent_files(folder, bool(steps))
 
     def environment(node: str) -> Env:
@@ -147,7 +147,7 @@ def dask(python: str, env: Callable[[str], Env], folder: Path, tasks: int = 200)
 
 
 def operations(python: str) -> dict[str, object]:
-    """Nanoseconds that the agent adds to one operation: with its event, and with a step to decide about."""
+    """The nanoseconds that the agent adds to one operation: for its event, and for a step that names it."""
     step = {
         "step": 0, "first": None, "fault": {"fault": "crash"},
         "second": {"match": {"op": "file.write", "loc": "nowhere:f#0"}, "place": "before", "nth": 1},

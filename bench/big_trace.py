@@ -1,7 +1,7 @@
-"""Writes event files as large as wanted, of a cluster that never was: to see what the analysis of large traces costs.
+"""Writes synthetic event files of any size, to measure the analysis of large traces.
 
 Nodes call each other in a ring. Each call is a message, handled in the callee's main thread: under a lock it writes a file, hands
-a piece of work to a helper thread, waits until that is done, and answers.
+work to a helper thread, waits until that is done, and answers.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _File:
 
 
 def write(folder: Path, events: int) -> int:
-    """Event files with about so many events; how many there are."""
+    """Write event files with about `events` events. Return the exact number."""
     files = [_File(folder, node) for node in range(NODES)]
     now = 1_000_000
     for number in range(events // EVENTS_A_CALL):
@@ -76,7 +76,7 @@ def write(folder: Path, events: int) -> int:
 
 
 def _call(files: list[_File], number: int, now: int) -> None:
-    """One call and all it leads to."""
+    """Write the events of one call and of everything that it causes."""
     caller, callee = number % NODES, (number + 1) % NODES
     one, other = files[caller], files[callee]
     here, there = f"10.0.0.{caller}:{4000 + callee}", f"10.0.0.{callee}:9000"

@@ -1,6 +1,6 @@
-"""With all bugs of the embedded example on: which of them `random` and `exhaustive` reach, and whether each is one finding.
+"""Hunts in the embedded example with all bugs on: which bugs `random` and `exhaustive` reach, and whether each is one finding.
 
-A finding is a bug of the example if it goes away with that bug's fix alone: its plan is replayed with each fix.
+A finding belongs to a bug if that bug's fix alone removes it. To test this, its plan is replayed with each fix.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUDGET = sys.argv[1] if len(sys.argv) > 1 else "10m"
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 0
 JOBS = 2
 TRIES = 4
-"""A finding that comes back every other time seems mended by chance in one of sixteen cases."""
+"""A finding that recurs every other time seems fixed by chance in one of sixteen cases."""
 FIXES = ("snapshot-copy", "recovery-supersede", "commit-lease", "open-watch", "epoch-first", "gossip-tombstone")
 
 
@@ -56,12 +56,12 @@ def main() -> int:
 
 
 def mended_by(home: Path, finding: Finding) -> tuple[str, ...]:
-    """The fixes with which the finding does not come back. A fix may take away the very moment of the plan, too."""
+    """The fixes with which the finding does not recur. A fix may also remove the moment that the plan names."""
     return tuple(fix for fix in FIXES if _goes_away(load(home, {"fixes": fix}), finding))
 
 
 def _goes_away(config: Config, finding: Finding) -> bool:
-    """Another bug may show up at the same moment: only the finding's own symptom counts."""
+    """Count only the finding's own symptom, because another bug may show at the same moment."""
     return not any(
         finding.symptom in api.replay(config, finding.id, times=1, control=False).symptoms for _ in range(TRIES)
     )

@@ -1,8 +1,8 @@
-"""One real, released bug of `cases.toml`: is it found in the release that has it, and not in the one that does not?
+"""Hunts for one released bug of `cases.toml`, in a release that has it and in one that does not.
 
-Hunts with the case's strategy in both releases, and with `random` in the bad one, each within the same budget; a hunt ends
-when the expected finding is confirmed. Exits with 0 if most hunts in the bad release found it from a plan of the
-strategy and none in the good one did.
+It hunts with the case's strategy in both releases, and with `random` in the bad one, with the same budget. A hunt ends when the
+expected finding is confirmed. The exit code is 0 if most hunts in the bad release found it from a plan of the strategy and none
+in the good one did.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ JOBS = 2
 
 
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A released bug: where to hunt, how, and what must come out. Never where the bug is."""
+    """A released bug: the pack, how to hunt, and the expected symptom. It never names the place of the bug."""
 
     id: str
     pack: str
@@ -43,9 +43,9 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     finding: str
     symptom: str
     also: str = ""
-    """A regular expression that another symptom of the same run matches: what tells the bug from a lesser one of its kind."""
+    """A regular expression for another symptom of the same run. It distinguishes the bug from a lesser one of its kind."""
     faults: dict[str, Any] = {}
-    """What of [faults] is other than in the pack: kinds of faults, which errors."""
+    """Settings that replace those of the pack's [faults], such as kinds and errors."""
 
 
 class Found(Exception):
@@ -53,7 +53,7 @@ class Found(Exception):
 
 
 class Hunt(msgspec.Struct):
-    """One hunt: what it was given and what came of it."""
+    """One hunt with its parameters and its result."""
 
     strategy: str
     params: dict[str, str]
@@ -62,13 +62,13 @@ class Hunt(msgspec.Struct):
     runs: int = 0
     """Runs of the strategy until the finding's first failing run, or all of them."""
     runs_all: int = 0
-    """The same with fault-free runs, re-runs and controls, until the finding was believed."""
+    """The same with fault-free runs, re-runs and controls, until the finding was confirmed."""
     time_s: float = 0.0
     symptom: str = ""
     plan: str = ""
     rate: str = ""
     others: list[str] = msgspec.field(default_factory=list)
-    """Believed findings that the case does not expect."""
+    """Confirmed findings that the case does not expect."""
 
 
 class Watcher:
@@ -79,9 +79,9 @@ class Watcher:
         self._pattern = re.compile(symptom)
         self._also = re.compile(also)
         self._first: dict[str, tuple[int, str]] = {}
-        """By a symptom: how many runs of the strategy it took, and its plan that first showed it."""
+        """For each symptom, the number of strategy runs until it first showed, and that run's plan."""
         self._whole: set[str] = set()
-        """Symptoms that came with the other one that is asked for."""
+        """Symptoms that came together with one that matches `also`."""
 
     def __call__(self, news: Notice) -> None:
         print_news(news)
@@ -114,7 +114,7 @@ def cases() -> dict[str, Case]:
 
 
 def configuration(case: Case, params: dict[str, str]) -> Config:
-    """The pack's own, in this release and with the case's faults."""
+    """The pack's configuration for this release, with the case's faults."""
     config = load(EXAMPLES / case.pack, params)
     faults = msgspec.convert({**msgspec.to_builtins(config.faults), **case.faults}, Faults)
     return msgspec.structs.replace(config, faults=faults)
@@ -160,7 +160,7 @@ def prepare(case: Case) -> None:
 def main() -> int:
     known = cases()
     if len(sys.argv) < 2 or sys.argv[1] not in known:
-        sys.exit(f"say which case: make case CASE=ID, with one of {', '.join(known)}")
+        sys.exit(f"name a case: make case CASE=ID, where ID is one of {', '.join(known)}")
     case, times = known[sys.argv[1]], int(sys.argv[2]) if len(sys.argv) > 2 else 1
     print(f"{case.id}: {case.finding}", flush=True)
     prepare(case)

@@ -1,7 +1,7 @@
-"""What the JVM agent costs a real ZooKeeper ensemble, and how many experiments a minute it is good for.
+"""Measures the cost of the JVM agent in a real ZooKeeper ensemble, and the experiments per minute.
 
-Three servers start in turn bare and with the agent, take a fixed number of operations from one client, and are killed. Figures
-are ratios of medians; CPU is that of the servers alone. Then the tool hunts with random faults.
+Three servers start in turn bare and with the agent, serve a fixed number of operations of one client, and are killed. Figures
+are ratios of medians. CPU is that of the servers alone. Then the tool hunts with random faults.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
         for kind in KINDS:
             found = measure(config, kind)
             print(f"{kind}: {', '.join(f'{key} {value:.2f}' for key, value in found.items())}", file=sys.stderr)
-            if number:  # the first of each reads everything from the disk
+            if number:  # the first round of each reads everything from the disk
                 measured[kind].append(found)
     summary = {"bench": "jvm", "rounds": ROUNDS, "version": config.params["version"], **ratios(measured), **hunted()}
     print(json.dumps(summary))
@@ -65,7 +65,7 @@ def ratios(measured: dict[str, list[dict[str, float]]]) -> dict[str, object]:
 
 
 def hunted() -> dict[str, object]:
-    """As a user would, with as many runs at a time as the tool chooses."""
+    """Hunt as a user would, with the tool's default number of jobs."""
     with tempfile.TemporaryDirectory(prefix="um-bench-") as name:
         folder = linked(PACK, Path(name))
         begun = time.monotonic()
@@ -80,7 +80,7 @@ def hunted() -> dict[str, object]:
 
 
 def measure(config: Config, kind: str) -> dict[str, float]:
-    """Seconds until all serve, seconds for the operations, CPU seconds of the servers in all."""
+    """Run one ensemble. Return the seconds until all serve, the seconds for the operations, and the servers' CPU seconds."""
     with tempfile.TemporaryDirectory(prefix="um-bench-") as name:
         folder = Path(name)
         nodes = ensemble(config, folder)
@@ -142,12 +142,12 @@ def wait_until_all_serve(nodes: list[NodeInfo]) -> None:
     until = time.monotonic() + START_S_MAX
     while not all(members.mode(node) for node in nodes):
         if time.monotonic() > until:
-            sys.exit("the ensemble does not come up")
+            sys.exit("the ensemble did not start")
         time.sleep(0.01)
 
 
 def use(nodes: list[NodeInfo]) -> float:
-    """How long one client takes to create, read, change and delete, each operation after the other."""
+    """The seconds that one client needs to create, read, change and delete nodes, one operation after the other."""
     from kazoo.client import KazooClient  # type: ignore[import-not-found]  # of the pack
 
     client: Any = KazooClient(hosts=",".join(f"{node.host}:{node.port}" for node in nodes))

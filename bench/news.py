@@ -1,4 +1,4 @@
-"""What a benchmark says while it runs: a line for each run, on standard error."""
+"""Prints the progress of a benchmark: a line for each run, on standard error."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Experiments and bugs of policies for several failures in one run, in the form of PreFail's Figure 15, Table 3 and Table 4.
+"""Compares policies for several failures in one run, in the form of PreFail's Figure 15, Table 3 and Table 4.
 
-For every workload the same pool of runs serves all policies (`prefail_pool.py`). Each policy goes through the strategy's
-levels: one crash, two, three. What it leaves is run in the strategy's order until the time is over, brute force in one drawn
-by the seed; what was only counted is printed as such. With `--folder` a later session goes on where this one ended.
+For every workload all policies share one pool of runs (`prefail_pool.py`). Each policy goes through the strategy's levels: one
+crash, two, three. The plans that it keeps run in the strategy's order until the time is over; those of brute force run in an
+order drawn by the seed. Plans that were only counted are marked. With `--folder` a later session continues this one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PACKS = {
     "granary": {"fixes": "snapshot-copy,commit-lease,open-watch,epoch-first,gossip-tombstone"},
     "pysyncobj": {},
 }
-"""Parameters of the targets: of the example, the bug that needs two crashes is left in."""
+"""Parameters of the targets. The example keeps the bug that needs two crashes."""
 WORKLOADS = ("granary:orders", "granary:keys", "pysyncobj:count", "pysyncobj:kv")
 BASE = crash_before_changes.__name__
 FORCE = "BF"
@@ -47,7 +47,7 @@ POLICIES: dict[str, tuple[str, ...]] = {
     "R-All": ("recovery_by_everything",),
     FORCE: (),
 }
-"""In the order in which they are run."""
+"""In the order in which they run."""
 OPTIMISATIONS = {
     "crash": ("crash_before_writes", "no_crash_towards_the_dead"),
     "disk": ("first_reads_only(disk)",),
@@ -57,7 +57,7 @@ OPTIMISATIONS = {
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What the command line says."""
+    """The options of the command line."""
 
     workloads: tuple[str, ...]
     budget_s: float
@@ -73,7 +73,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Column:
-    """A policy's campaign: its own runs so far, and what came of each level."""
+    """A policy's campaign: its own runs so far, and the result of each level."""
 
     def __init__(self, name: str, pool: Pool, options: Options) -> None:
         self.name = name
@@ -84,7 +84,7 @@ class Column:
         self._complete = True
 
     def go_on(self, failures: int, clock: Clock, share: float) -> None:
-        """The experiments with this many failures; none where nothing is left to be extended."""
+        """Run the experiments with this number of failures. There are none if no run is left to extend."""
         if failures > 1 and not self.levels[failures - 1][1]:
             self.levels[failures] = Level((), exact=self._complete), ()
             return
@@ -108,7 +108,7 @@ class Column:
 def cell_of(
     policy: str, failures: int, count: int, ran: Sequence[PastRun], believed: dict[int, str], *, exact: bool = True
 ) -> Cell:
-    """An experiment has failed if its failures all took place and a checker refused it; a bug is a symptom that is believed."""
+    """Count results. An experiment failed if all its failures happened and a checker failed; a bug is a confirmed symptom."""
     fired = [run for run in ran if run.status == "fired"]
     failed = [run for run in fired if run.failed]
     bugs = tuple(sorted({believed[run.id] for run in failed if run.id in believed}))
@@ -119,9 +119,9 @@ def cell_of(
 
 
 def shares(failures: int, last: int) -> tuple[float, float, float]:
-    """Of the time that is left for a level: when it is over for policies, then for brute force, then for random failures.
+    """The shares of a level's time after which policies, then brute force, then random failures must stop.
 
-    With one failure brute force adds nothing to what recovery policies have run; with two it is to be run completely.
+    With one failure brute force adds nothing to the recovery policies' runs. With two it should run completely.
     """
     if failures == last:
         return 0.6, 0.85, 1.0
@@ -129,7 +129,7 @@ def shares(failures: int, last: int) -> tuple[float, float, float]:
 
 
 def measure(pool: Pool, options: Options) -> tuple[list[Cell], list[str]]:
-    """All policies, level by level, then brute force and random failures; then which of the symptoms are bugs."""
+    """Run all policies level by level, then brute force and random failures. Then decide which symptoms are bugs."""
     clock = Clock(options.budget_s)
     columns = {name: Column(name, pool, options) for name in POLICIES}
     at_random: dict[int, tuple[int, tuple[PastRun, ...]]] = {}
@@ -149,14 +149,14 @@ def measure(pool: Pool, options: Options) -> tuple[list[Cell], list[str]]:
 
 
 def configuration(target: str, work: str, seed: int) -> Config:
-    """The pack's own with this part of its workload; crashes only, of one node each, and no reboot."""
+    """The pack's configuration with this part of its workload, and only crashes of one node each."""
     config = load(EXAMPLES / target, {**PACKS[target], "work": work})
     faults = msgspec.structs.replace(config.faults, kinds=("crash",), groups=())
     return msgspec.structs.replace(config, faults=faults, hunt=msgspec.structs.replace(config.hunt, seed=seed))
 
 
 def idle_points(target: str, options: Options) -> frozenset[Point]:
-    """What the cluster does while no client wants anything."""
+    """The points that the cluster shows without clients."""
     config = configuration(target, "none", options.seed)
     with open_pool(config, options.folder / f"{target}-none", options.jobs, print_news) as pool:
         return pool.store.baseline_profile().points
@@ -172,7 +172,7 @@ def row_of(target: str, work: str, options: Options) -> Row:
 
 
 def single_failures(pool: Pool, *, idle: bool = False) -> dict[str, tuple[int, int]]:
-    """By kind of failure, with and without the optimisation; `idle` if what the cluster does by itself counts too."""
+    """The number of failures of each kind, with and without the optimisation. `idle`: points of idle nodes count too."""
     plans = pool.singles_of(("crash", "error", "corrupt"), idle=idle)
     return {kind: pruned_singles(plans, kind, policies, pool.profiles) for kind, policies in OPTIMISATIONS.items()}
 
@@ -198,7 +198,7 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument("--cap", type=int, default=10_000, help="experiments of one policy (default: 10000)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1), help="runs at a time")
-    parser.add_argument("--folder", type=Path, help="keep the runs here, and go on with those that are here")
+    parser.add_argument("--folder", type=Path, help="keep the runs here, and continue with those that are here")
     said = parser.parse_args(arguments)
     for workload in said.workloads:
         if workload.partition(":")[0] not in PACKS:
@@ -219,7 +219,7 @@ def report(rows: Sequence[Row], options: Options) -> str:
     if options.failures:
         base = ", ".join(options.base) or "none"
         parts += [
-            f"Policies of every column, also of BF and random: {base}. No fault hits what idle nodes do too.",
+            f"Policies of every column, also of BF and random: {base}. No fault hits operations that idle nodes also do.",
             tables.figure_15(rows, tuple(POLICIES), range(1, options.failures + 1), options.cap),
             tables.table_3(rows, failures),
             tables.bugs_by_policy(rows, policies, failures),

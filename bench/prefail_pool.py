@@ -1,7 +1,7 @@
-"""Experiments that several policies share: what was run once is not run again, whichever policy asks for it.
+"""A pool of experiments that several policies share. No experiment runs twice, whichever policy asks for it.
 
-A pool is a folder with the store of one workload. A policy's campaign is made of the tool's own pieces: the strategy extends
-sequences and puts them in order, the policies prune them, and both see only the runs that this policy has asked for.
+A pool is a folder with the store of one workload. A policy's campaign uses the tool's own parts: the strategy extends and orders
+sequences, the policies prune them, and both see only the runs that this policy has asked for.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ from undermine.store.database import CampaignStore, Slot
 from undermine.strategies.prefail import Prefail
 
 POOL = "pool"
-"""The strategy under whose name the runs are stored."""
+"""The strategy name with which the runs are stored."""
 FAILURES_MAX = 8
 _CHANGES = LEAVING_TRACES - {"file.fsync"}
 PROPOSED_MAX = 300_000
-"""How many sequences of a level are looked at; if there are more, counts are lower bounds."""
+"""The number of sequences of a level that are examined. If there are more, counts are lower bounds."""
 
 
 def crash_before_changes(fs: PlanView) -> bool:
     """Nodes crash only before they change a file or send something.
 
-    Nothing is lost between two such operations: a process that dies leaves what it wrote to the kernel, flushed or not.
+    A crash between two such operations loses nothing: the kernel keeps a dead process's writes, flushed or not.
     """
     return all(task["op"] in _CHANGES and task["place"] == "before" for task in fs)
 
 
 def policy_of(text: str) -> Policy:
-    """A shipped one, or the one of this benchmark."""
+    """Return a built-in policy, or the one of this benchmark."""
     return filter_policy(crash_before_changes) if text == crash_before_changes.__name__ else parse_policy(text)
 
 
 class Clock:
-    """When a part of the benchmark must be over."""
+    """The time budget of a part of the benchmark."""
 
     def __init__(self, budget_s: float) -> None:
         self._begun, self._budget_s = time.monotonic(), budget_s
@@ -71,20 +71,20 @@ class Clock:
         return time.monotonic() >= self._begun + share * self._budget_s
 
     def rest(self) -> Clock:
-        """For a part that begins now and may have what is left."""
+        """A clock with the remaining time, for a part that begins now."""
         return Clock(max(0.0, self._begun + self._budget_s - time.monotonic()))
 
 
 class Level(msgspec.Struct, frozen=True):
-    """The experiments with one number of failures that a policy leaves, in the strategy's order."""
+    """The experiments with a given number of failures that a policy keeps, in the strategy's order."""
 
     plans: tuple[Plan, ...]
     exact: bool
-    """False: at least so many, since not everything that they follow from was run or looked at."""
+    """False: the count is a lower bound, because the level before was not completely run or examined."""
 
 
 class Pool:
-    """The runs of one workload. No fault hits what idle runs show too: that is what the cluster does without clients."""
+    """The runs of one workload. No fault hits a point that idle runs show too, because the cluster reaches it without clients."""
 
     def __init__(
         self, campaign: Campaign, store: CampaignStore, engine: Engine, jobs: int, seed: int, idle: frozenset[Point]
@@ -99,11 +99,11 @@ class Pool:
         self._history = campaign.history_of(Prefail(), 1)
 
     def runs(self, plans: Sequence[Plan]) -> tuple[PastRun, ...]:
-        """The runs of the first of these plans, up to one that has not been run. What others ran further on does not count."""
+        """The runs of these plans, in order, up to the first plan that has not run. Later plans that others ran do not count."""
         return tuple(self._runs[plan.id] for plan in takewhile(lambda plan: plan.id in self._runs, plans))
 
     def history(self, own: Sequence[PastRun] = ()) -> History:
-        """What a campaign with only these runs would know, and where it may inject."""
+        """The history of a campaign with only these runs, without the points of idle nodes."""
         return msgspec.structs.replace(
             self._history,
             runs=tuple(own),
@@ -114,10 +114,10 @@ class Pool:
     def _without_idle(self, profile: Profile) -> Profile:
         return msgspec.structs.replace(profile, after=profile.after - self._idle)
 
-    # --- what a policy leaves
+    # --- the plans that a policy keeps
 
     def next_level(self, policies: Sequence[str], own: Sequence[PastRun], *, complete: bool) -> Level:
-        """One failure more than the longest of its own runs; `complete` if those are all that the level before left."""
+        """Extend the policy's own longest runs by one failure. `complete`: these are all plans that the level before kept."""
         strategy, history = Prefail(Prefail.Options(failures=FAILURES_MAX)), self.history(own)
         proposed = islice(strategy.propose(history), PROPOSED_MAX)
         with using(profiles_of(own, self.store.profile, self._history.baseline, self.store.frames)):
@@ -126,11 +126,11 @@ class Pool:
         return Level(tuple(strategy.arrange(pruned.kept, history)), complete and looked_at < PROPOSED_MAX)
 
     def in_random_order(self, plans: Sequence[Plan]) -> tuple[Plan, ...]:
-        """The first of them are a fair sample. It is the order in which classes choose, so many are run already."""
+        """Order plans so that the first ones are a fair sample. Classes choose by the same order, so many have run already."""
         return tuple(sorted(plans, key=lambda plan: draw(self.seed, plan)))
 
     def random_plans(self, failures: int, count: int, base: Sequence[str]) -> tuple[Plan, ...]:
-        """Failures at random points of the fault-free runs, of those that the base policies leave."""
+        """Plans with failures at random points of the fault-free runs that the base policies keep."""
         singles = self.singles_of(self.campaign.fault_limits().kinds)
         with using(self.profiles):
             kept = compose([policy_of(text) for text in base], singles, self.seed).kept
@@ -141,13 +141,13 @@ class Pool:
 
     @property
     def profiles(self) -> CampaignProfiles:
-        """What the fault-free runs showed."""
+        """The profiles of the fault-free runs."""
         return CampaignProfiles(self._history.baseline, frames=self.store.frames)
 
     # --- running
 
     def run(self, plans: Sequence[Plan], clock: Clock, share: float) -> None:
-        """What is missing of them, until the time is over."""
+        """Run the plans that have not run yet, until the time is over."""
         missing = [plan for plan in plans if plan.id not in self._runs]
         batch = 4 * self._jobs
         for begin in range(0, len(missing), batch):
@@ -160,7 +160,7 @@ class Pool:
         for judged in self._side_by_side(slots):
             if judged.noisy:
                 judged = self.campaign.plan_runner.run_slot(judged.slot, after=judged.attempt)
-            if not judged.symptom:  # its profile is in the store, and nobody will look at the rest
+            if not judged.symptom:  # the store has its profile, and nothing else of it is read
                 shutil.rmtree(self.campaign.plan_runner.folder(judged.run), ignore_errors=True)
         self.store.finish_round(slots[0].round_index, time.monotonic() - begun)
         ids = {plan.id for plan in plans}
@@ -177,17 +177,17 @@ class Pool:
                 raise
 
     def confirm(self) -> dict[int, str]:
-        """Decide on all symptoms; for each failing run of the pool the symptom that it shows, if that is believed."""
+        """Confirm all symptoms. Return the confirmed symptom of each failing run of the pool."""
         found = self.campaign.confirming.run()
         return {run: finding.symptom for finding in found if finding.believed for run in finding.runs}
 
     def doubted(self) -> list[str]:
-        """Symptoms that did not come back, or that come without the faults too."""
+        """Symptoms that did not recur, or that also occur without the faults."""
         return [finding.symptom for finding in self.store.findings() if not finding.believed]
 
     @property
     def count(self) -> int:
-        """How many experiments were run, whoever asked for them."""
+        """The number of experiments that ran, for any policy."""
         return len(self._runs)
 
     def seconds_a_run(self) -> float:
@@ -197,7 +197,7 @@ class Pool:
     # --- single failures of every kind
 
     def singles_of(self, kinds: tuple[str, ...], *, idle: bool = False) -> list[Plan]:
-        """What the fault-free runs allow with these kinds of faults, one fault a run; also where idle nodes do the same."""
+        """All plans with one fault of these kinds at points of the fault-free runs. `idle`: points of idle nodes too."""
         limits = msgspec.structs.replace(self.campaign.fault_limits(), kinds=kinds)
         points = [seen.point for seen in self._history.points if idle or seen.point not in self._idle]
         steps = [Step(At(c.point, c.place), c.fault) for c in injectable(possible_faults_at(limits)(points))]
@@ -205,7 +205,7 @@ class Pool:
 
 
 def drawn(steps: Sequence[Step], counts: Mapping[Point, int], failures: int, count: int, seed: int) -> tuple[Plan, ...]:
-    """So many different plans, with steps and their occurrences drawn at random."""
+    """Return `count` different plans, with steps and their occurrences drawn at random."""
     source = random.Random(f"{seed}/{failures}")
     plans: dict[str, Plan] = {}
     for _ in range(20 * count if steps else 0):
@@ -225,7 +225,7 @@ def _at_random(step: Step, counts: Mapping[Point, int], source: random.Random) -
 def pruned_singles(
     plans: Sequence[Plan], failure: str, policies: Sequence[str], profiles: CampaignProfiles
 ) -> tuple[int, int]:
-    """How many single failures of a kind there are with and without these policies. Variants of an error count once."""
+    """The number of single failures of a kind with and without these policies. Variants of an error count once."""
     own = [plan for plan in plans if _failure(plan) == failure]
     with using(profiles):
         kept = compose([policy_of(text) for text in policies], own, 0).kept
@@ -249,7 +249,7 @@ def _point(step: Step) -> Point:
 def open_pool(
     config: Config, folder: Path, jobs: int, listener: Listener, idle: frozenset[Point] = frozenset()
 ) -> Iterator[Pool]:
-    """The pool in this folder, with its fault-free runs made; one that was begun with another configuration is refused."""
+    """Open the pool in this folder and do its fault-free runs. Refuses a folder that was begun with another configuration."""
     hunt = msgspec.structs.replace(config.hunt, benign_runs=0)
     own = msgspec.structs.replace(config.campaign, dir=str(folder))
     config = msgspec.structs.replace(config, hunt=hunt, campaign=own)
@@ -268,7 +268,7 @@ def open_pool(
 
 
 def _finish_special(campaign: Campaign, store: CampaignStore) -> None:
-    """Re-runs of suspects that were under way when an earlier session ended."""
+    """Finish the re-runs of suspicions that were under way when an earlier session ended."""
     rounds: dict[int, list[Slot]] = {}
     for slot in store.open_slots():
         if slot.kind is not RoundKind.STRATEGY:

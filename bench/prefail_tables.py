@@ -1,4 +1,4 @@
-"""What `bench.prefail` has measured, as text in the form of the paper's Figure 15, Table 3 and Table 4. Pure."""
+"""Formats the results of `bench.prefail` like the paper's Figure 15, Table 3 and Table 4. Pure functions."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Cell(msgspec.Struct, frozen=True):
     policy: str
     failures: int
     experiments: int
-    """How many it leaves."""
+    """The number that it keeps."""
     exact: bool
-    """False: at least so many, since the level before was not run completely or is too large to be looked at."""
+    """False: a lower bound, because the level before was not completely run or was too large to examine."""
     ran: int
     fired: int = 0
-    """Those of which all failures took place."""
+    """Experiments in which all failures happened."""
     failed: int = 0
-    """Those of the fired ones that a checker refused."""
+    """Fired experiments in which a checker failed."""
     bugs: tuple[str, ...] = ()
-    """Their symptoms, of those that came back in re-runs and not without the failures."""
+    """The confirmed symptoms: those that recur in re-runs and not without the failures."""
 
     @property
     def all_run(self) -> bool:
@@ -50,9 +50,9 @@ class Row(msgspec.Struct, frozen=True):
     work: str
     cells: tuple[Cell, ...]
     singles: dict[str, tuple[int, int]]
-    """By kind of failure: how many with the optimisations, and how many without."""
+    """For each kind of failure: the number with the optimisations, and without."""
     singles_with_idle: dict[str, tuple[int, int]] = {}
-    """The same, and what the cluster does without clients too: its start, elections, heartbeats."""
+    """The same, including points that the cluster shows without clients: its start, elections, heartbeats."""
     runs: int = 0
     seconds_a_run: float = 0.0
     doubted: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def experiments(cell: Cell | None, cap: int) -> str:
-    """The number as it is printed. What was counted and not run says so."""
+    """Format the number of experiments. A number that was counted and not run is marked."""
     if cell is None:
         return "not reached"
     if cell.all_run:
@@ -88,7 +88,7 @@ def figure_15(rows: Sequence[Row], policies: Sequence[str], failures: Sequence[i
 
 
 def _bar(cell: Cell | None) -> str:
-    """Filled as far as experiments were run."""
+    """A bar that is filled as far as experiments ran."""
     if cell is None or not cell.experiments:
         return ""
     full, done = (min(5 * _BAR, 1 + round(_BAR * math.log10(n))) if n else 0 for n in (cell.experiments, cell.ran))
@@ -96,7 +96,7 @@ def _bar(cell: Cell | None) -> str:
 
 
 def _fewer(row: Row, cell: Cell | None) -> str:
-    """How many times fewer than brute force, where both numbers are known."""
+    """The factor compared with brute force, if both numbers are known."""
     force = row.cell("BF", cell.failures) if cell else None
     if not cell or not force or cell is force or not cell.experiments or not cell.exact:
         return ""
@@ -105,7 +105,7 @@ def _fewer(row: Row, cell: Cell | None) -> str:
 
 
 def table_3(rows: Sequence[Row], failures: Sequence[int]) -> str:
-    """As in the paper: the simplest recovery policy, and random failures with as many runs."""
+    """As in the paper: the simplest recovery policy, and random failures with the same number of runs."""
     head = ("Workload", "#F", "#Failed Exps", "#Bugs", "#Bugs_R", "runs", "runs of random")
     body = []
     for row in rows:
@@ -123,7 +123,7 @@ def table_3(rows: Sequence[Row], failures: Sequence[int]) -> str:
 
 
 def _bugs(cell: Cell | None, before: dict[str, tuple[str, ...]]) -> str:
-    """(*): bugs that fewer failures have shown already."""
+    """The number of bugs. (*): fewer failures have already shown them."""
     if cell is None or not cell.begun:
         return "–"
     same = cell.bugs and set(cell.bugs) <= set(before.get(cell.policy, ()))
@@ -139,14 +139,14 @@ def _number(cell: Cell) -> str:
 
 
 def bugs_by_policy(rows: Sequence[Row], policies: Sequence[str], failures: Sequence[int]) -> str:
-    """Each cell: bugs and failed experiments, of all experiments or of those that were run."""
+    """Bugs and failed experiments in each cell, of all experiments or of those that ran."""
     head = ("Workload", "#F", *policies)
     body = [
         (row.name, str(count), *(_found(row.cell(policy, count)) for policy in policies))
         for row in rows
         for count in failures
     ]
-    note = "bugs / failed experiments / experiments; of N run: not all were run, so bugs may be missing"
+    note = "bugs / failed experiments / experiments; of N run: not all ran, so bugs may be missing"
     return f"Bugs by policy ({note}).\n\n" + table(head, body)
 
 
@@ -158,9 +158,9 @@ def _found(cell: Cell | None) -> str:
 
 
 def table_4(rows: Sequence[Row]) -> str:
-    """Counted from fault-free runs; nothing of it is run."""
+    """Single failures, counted from fault-free runs. None of them runs."""
     head = ("Workload", "Crash", "Disk Failure", "Net Failure", "Data Corruption")
-    whole = [(f"{row.name}, with what idle nodes do", row.singles_with_idle) for row in rows if row.singles_with_idle]
+    whole = [(f"{row.name}, with operations of idle nodes", row.singles_with_idle) for row in rows if row.singles_with_idle]
     counted = [*((row.name, row.singles) for row in rows), *whole]
     body = [(name, *(_pair(singles.get(kind, (0, 0))) for kind in KINDS)) for name, singles in counted]
     note = "X/Y: with and without the optimisation; counted from fault-free runs, not run"

@@ -1,4 +1,4 @@
-"""What benchmarks share: packs made ready, programs with an agent loaded as the tool would do it, and what they cost."""
+"""Helpers for benchmarks: prepare packs, load agents as the tool does, and measure CPU and memory."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ Steps = Sequence[dict[str, object]]
 
 
 def children_cpu_s() -> float:
-    """Of all processes that have ended and been waited for."""
+    """The CPU seconds of all child processes that have ended and were waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def peak_mb() -> float:
-    """The most memory that this process has had."""
+    """The peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def compared(bare: Iterable[float], other: Iterable[float], name: str) -> dict[str, float]:
-    """Medians, and their ratio."""
+    """The medians and their ratio."""
     without, with_it = statistics.median(bare), statistics.median(other)
     return {"bare": round(without, 3), name: round(with_it, 3), "ratio": round(with_it / without, 3)}
 
 
 def set_up(pack: Path) -> None:
-    """Fetch what a pack needs, if it needs anything."""
+    """Run the pack's setup script, if it has one."""
     if (pack / "setup.py").exists():
         subprocess.run([sys.executable, pack / "setup.py"], check=True, stdout=subprocess.DEVNULL)
 
 
 def linked(pack: Path, home: Path) -> Path:
-    """The pack in a folder below another one, without what hunts have left in it."""
+    """Create a folder below `home` with links to the pack's files, without the results of earlier hunts."""
     folder = home / pack.name
     folder.mkdir()
     for path in pack.iterdir():
@@ -53,7 +53,7 @@ def linked(pack: Path, home: Path) -> Path:
 
 
 def agent_files(folder: Path, is_armed: bool = False) -> Callable[..., Path]:
-    """Makes the files that agents of a run need: first those of all, then by each call one node's. No tool listens."""
+    """Write the files that all agents of a run share. Return a function that writes one node's file. No tool listens."""
     shared = SharedState(folder / "state.bin", 1)
     if is_armed:
         shared.set_step(0, ARMED)
@@ -81,7 +81,7 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def background(argv: list[str], env: Env, folder: Path) -> Iterator[None]:
-    """A process that is ended, and waited for, at the end."""
+    """Run a process, and kill it at the end."""
     process = subprocess.Popen(argv, env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What the source of real systems says of regions in which slow I/O hurts, and what it costs to read: one process for each.
+"""Counts the regions in which slow I/O hurts, from the source of real systems, with time and memory. Each has its own process.
 
     python -m bench.regions
 """

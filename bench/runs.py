@@ -1,7 +1,7 @@
-"""Experiments per minute on the embedded example, and how much of each experiment's time is the tool's own.
+"""Measures experiments per minute on the embedded example, and the tool's own share of each experiment.
 
-The tool's own time is everything but waiting for the target: not the start of the nodes, not the workload, not
-settling after healing; so folders, tables, teardown, reading traces, checking and storing.
+The tool's own time excludes waiting for the target: the start of the nodes, the workload, and settling after healing. It
+includes folders, tables, teardown, reading traces, checking and storing.
 """
 
 from __future__ import annotations

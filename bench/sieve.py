@@ -58,10 +58,10 @@ PACKS: dict[str, dict[str, str]] = {
 """Parameters of the targets; the example keeps the bug that needs a slow operation."""
 STRATEGY = "sieve"
 MODES = (SIEVE, "ungrouped", "insensitive", "fate", "legolas", "chronos", "random")
-"""In the order in which they are run."""
+"""In the order in which they run."""
 BARE_RUNS = 5
 SESSIONS_MAX = 5
-"""Re-runs of suspects take time of a session, so a mode may need several sessions to have had its own time."""
+"""Re-runs of suspicions use a session's time, so a mode may need several sessions to use up its budget."""
 NS = 1e9
 MEASURED, BARE = "measured.json", "bare.json"
 
@@ -69,7 +69,7 @@ Runs = list[dict[str, Any]]
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What the command line says."""
+    """The options of the command line."""
 
     targets: tuple[str, ...]
     modes: tuple[str, ...]
@@ -84,7 +84,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def configuration(target: str, mode: str, options: Options) -> Config:
-    """The pack's own, with this mode if it is one of the strategy's own; its campaign lies below the folder."""
+    """The pack's configuration, with this mode if it is one of the strategy's own. Its campaign is below the folder."""
     config = load(EXAMPLES / target, PACKS[target])
     own = msgspec.structs.replace(config.campaign, dir=str(options.folder / target / mode))
     table = config.strategies.get(STRATEGY, {}) | ({} if mode in RIVALS else {"mode": mode})
@@ -97,7 +97,7 @@ def strategy_of(config: Config, mode: str) -> Strategy:
 
 
 def hunt(config: Config, mode: str, options: Options) -> None:
-    """Hunt until the mode has had its time or its runs, or nothing is left to be tried."""
+    """Hunt until the mode has used its time or its runs, or until nothing is left to try."""
     before = -1
     for _ in range(SESSIONS_MAX):
         runs = own_runs(stored_rows(config))
@@ -118,8 +118,7 @@ def hunt(config: Config, mode: str, options: Options) -> None:
 
 
 def left(runs: Runs, options: Options) -> tuple[float, int]:
-    """Seconds and runs that the mode may still have: no seconds if they are too few for an average run; -1 runs mean any
-    number."""
+    """The seconds and runs that the mode has left. 0 seconds if they are too few for an average run; -1 runs: no limit."""
     took_s, counted = [seconds_of(row) for row in runs], counting(runs)
     left_s = options.budget_s - sum(took_s) / options.jobs
     enough = left_s > tables.mean(took_s) / 2
@@ -141,7 +140,7 @@ def stored_rows(config: Config) -> Runs:
 
 
 def own_runs(rows: Iterable[dict[str, Any]]) -> Runs:
-    """The experiments, in their order; also broken ones, which have taken time."""
+    """The experiments in order, with broken ones, which also took time."""
     return [row for row in rows if row["kind"] is RoundKind.STRATEGY]
 
 
@@ -154,11 +153,11 @@ def seconds_of(row: dict[str, Any]) -> float:
     return float(row["timing"].get("total_s", 0.0))
 
 
-# --- what a campaign has shown
+# --- the results of a campaign
 
 
 def measure(config: Config, mode: str) -> tuple[Cell, Static]:
-    """Read the figures from the stored campaign, without a run. They are kept as long as runs and tool are the same."""
+    """Read the figures from the stored campaign, without a run. They are cached until the runs or the tool change."""
     kept, basis = config.dir / MEASURED, f"{len(stored_rows(config))} {newest_source()}"
     with contextlib.suppress(OSError, msgspec.DecodeError):
         known, cell, static = msgspec.json.decode(kept.read_bytes(), type=tuple[str, Cell, Static])
@@ -180,13 +179,13 @@ def measure(config: Config, mode: str) -> tuple[Cell, Static]:
 
 
 def newest_source() -> int:
-    """When the tool or this benchmark was last changed."""
+    """The time of the last change to the tool or this benchmark."""
     folders = (Path(undermine.__file__).parent, Path(__file__).parent)
     return max(path.stat().st_mtime_ns for folder in folders for path in folder.rglob("*.py"))
 
 
 def cell_of(mode: str, rows: Runs, records: Sequence[RunRecord], findings: Sequence[Finding], points: Points) -> Cell:
-    """`records`: of the mode's own runs that count."""
+    """The figures of one mode. `records`: those of the mode's own runs that count."""
     own = own_runs(rows)
     return Cell(
         mode=mode,
@@ -202,7 +201,7 @@ def cell_of(mode: str, rows: Runs, records: Sequence[RunRecord], findings: Seque
 
 
 def report_of(finding: Finding, own: Runs) -> Report:
-    """When a finding was first seen: in which of the mode's runs that count, and after how many seconds of its runs."""
+    """Describe a finding: which of the mode's counting runs showed it first, and after how many seconds of its runs."""
     run, seconds = 0, 0.0
     first = next((n for n, row in enumerate(own) if row["symptom"] == finding.symptom), None)
     if first is not None:
@@ -232,7 +231,7 @@ def state_of(finding: Finding) -> State:
 
 
 def in_force_s(record: RunRecord) -> float:
-    """The time with at least one delay in force. A delay ends when the agent wrote so or, if it never did, at healing."""
+    """The seconds with at least one delay in force. A delay ends when the agent recorded its end, or else at healing."""
     spans: dict[tuple[int, str, int, int], tuple[int, int]] = {}
     for receipt in record.receipts:
         if receipt.action == "delay":
@@ -252,7 +251,7 @@ def in_force_s(record: RunRecord) -> float:
 def counted_points(
     mode: str, strategy: Strategy, history: History, records: Sequence[RunRecord], to_come: Sequence[Plan] | None
 ) -> Points:
-    """`to_come`: plans that are still to run; None for a mode that draws from what it knows and is never over."""
+    """Count points. `to_come`: plans that are still to run; None for a mode that draws from known points and never ends."""
     beginning = msgspec.structs.replace(history, runs=(), settled=frozenset())
     tried = spots_of(run.plan for run in history.runs)
     explored = {spot for record in records for spot in spots_hit(record)}
@@ -265,7 +264,7 @@ def counted_points(
 
 
 def to_come(campaign: Campaign, store: CampaignStore, strategy: Strategy, mode: str, history: History) -> Sequence[Plan] | None:
-    """Plans that are stored and not run, and those that would be proposed now."""
+    """The plans that are stored but have not run, and those that would be proposed now."""
     if mode in ("random", "chronos"):
         return None
     waiting = [slot.plan for slot in store.open_slots(strategy.name)]
@@ -273,7 +272,7 @@ def to_come(campaign: Campaign, store: CampaignStore, strategy: Strategy, mode: 
 
 
 def drawn_from(mode: str, history: History) -> set[Spot]:
-    """The operations that a mode chooses from at random, as runs have shown them."""
+    """The operations, as seen in runs, from which a mode draws at random."""
     known = ObservedWeakSpots()
     delays = known.delays(history)
     if mode == "chronos":
@@ -282,7 +281,7 @@ def drawn_from(mode: str, history: History) -> set[Spot]:
 
 
 def spots_hit(record: RunRecord) -> list[Spot]:
-    """The spots that were delayed, as the plan names them: without a context where the plan has none."""
+    """The delayed spots as the plan names them, without a context if the plan has none."""
     steps = [record.plan.steps[number] for number, _ in landings(record)]
     return [Spot.of(point_at(step.trigger)) for step in steps if isinstance(step.fault, Delay)]
 
@@ -297,7 +296,7 @@ def static_of(sources: Sources) -> Static:
 
 
 def row_of(target: str, options: Options) -> Row:
-    """All modes. One that cannot run says why, and the others continue."""
+    """Measure all modes on a target. If one cannot run, its reason is kept and the others continue."""
     row = Row(target, ())
     try:
         row = msgspec.structs.replace(row, bare_s=bare_runs(target, options))
@@ -326,12 +325,12 @@ def cell_for(target: str, mode: str, options: Options) -> tuple[Cell, Static]:
 
 
 def bare_runs(target: str, options: Options) -> tuple[float, ...]:
-    """Seconds of fault-free runs without any agent, in nodes or clients; done once for a folder."""
+    """The seconds of fault-free runs without any agent, in nodes or clients. Measured once for a folder."""
     config = without_agents(configuration(target, BARE.partition(".")[0], options))
     kept = config.dir / BARE
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=tuple[float, ...])
-    few = msgspec.structs.replace(config.hunt, strategies=("random",), baseline_runs=BARE_RUNS)  # none that is traced
+    few = msgspec.structs.replace(config.hunt, strategies=("random",), baseline_runs=BARE_RUNS)  # `random` needs no trace
     plain = msgspec.structs.replace(config, hunt=few, strategies={})
     print(f"--- {target}, without agents", file=sys.stderr, flush=True)
     seconds = api.check(plain, print_news).durations_s
@@ -348,7 +347,7 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES), metavar="MODE", help=", ".join(MODES))
     parser.add_argument("--budget", default="4m", help="time for the runs of each mode on each target (default: 4m)")
     parser.add_argument(
-        "--runs", type=int, default=0, help="the most runs of each mode (default: as many as fit into the budget)"
+        "--runs", type=int, default=0, help="the maximum number of runs of each mode (default: as many as fit into the budget)"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time; more than one makes each run slower")

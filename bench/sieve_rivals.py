@@ -21,11 +21,11 @@ from undermine.strategies.observed_weak_spots import ObservedWeakSpots, lasting,
 MINUTE_S = 60.0
 """The delay of random, FATE and Legolas."""
 AT_ONCE = 6
-"""How many delays Chronos puts into one run."""
+"""The number of delays that Chronos puts into one run."""
 STATE_BUDGET = 3
-"""How many injections a state has in one turn."""
+"""The number of injections that a state has in one turn."""
 _DRAWS_MAX = 100
-"""How often another choice is drawn if one was made before."""
+"""The number of draws until a choice is new."""
 
 Spots = Sequence[WeakSpot]
 Delays = Mapping[Spot, Delay]
@@ -33,7 +33,7 @@ Choose = Callable[[Spots, Delays, History], Iterator[Plan]]
 
 
 class Rival:
-    """A strategy that chooses its slow operations in another way than Sieve."""
+    """A strategy that chooses its slow operations differently from Sieve."""
 
     traced = True
     cap = 10_000
@@ -43,7 +43,7 @@ class Rival:
         self.summary = summary
         self._choose = choose
         self._later = later
-        """Does it also choose from operations that only a slow operation leads to?"""
+        """True: it also chooses operations that occur only after a slow operation."""
         self._known = ObservedWeakSpots()
 
     def propose(self, history: History) -> Iterator[Plan]:
@@ -58,7 +58,7 @@ class Rival:
 
 
 def at_random(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
-    """Any occurrence of any operation; it is never over."""
+    """Delay any occurrence of any operation. It never ends."""
     chances = [seen for seen in history.points if Spot.of(seen.point) in delays]
     chooser = random.Random(f"{history.seed} {history.round_index}")
     for _ in range(history.batch if chances else 0):
@@ -73,7 +73,7 @@ def at_random(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
 
 
 def fate(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
-    """Every operation in every context, as runs reach them."""
+    """Delay every operation in every context that runs reach."""
     tried = spots_of(run.plan for run in history.runs)
     for weak in spots:
         if weak.spot in delays and weak.spot not in tried:

@@ -1,4 +1,4 @@
-"""What `bench.sieve` has measured, as text in the form of the paper's Tables 6, 8 and 9. Pure."""
+"""Formats the results of `bench.sieve` like the paper's Tables 6, 8 and 9. Pure functions."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ State = Literal["found", "dropped", "flaky", "suppressed", "not confirmed"]
 
 
 class Report(msgspec.Struct, frozen=True):
-    """A symptom that a mode met, and what became of it."""
+    """A symptom that a mode showed, and its verdict."""
 
     symptom: str
     state: State
     run: int = 0
-    """Which of the mode's own runs met it first; 0: only one with a fault at rest, before any of them."""
+    """The number of the mode's own run that showed it first; 0: only a fault at rest did, before all of them."""
     seconds: float = 0.0
-    """What its own runs had taken by then."""
+    """The duration of the mode's own runs until then."""
     rate: str = ""
     plan: str = ""
     realism: str = ""
-    """`realistic`, `dropped`, `unchecked` or nothing; and why."""
+    """`realistic`, `dropped`, `unchecked` or empty."""
     reason: str = ""
 
 
 class Points(msgspec.Struct, frozen=True):
-    """Operations in contexts (without contexts where the mode has none) of one mode."""
+    """The operations in contexts of one mode (without contexts if the mode has none)."""
 
     fault_free: int = 0
-    """To be explored, as far as the fault-free runs show."""
+    """Points to explore that the fault-free runs showed."""
     known: int = 0
-    """The same with what its own runs have shown since."""
+    """The same with the points that the mode's own runs added."""
     tried: int = 0
     explored: int = 0
-    """Those that were really delayed."""
+    """Points that were really delayed."""
     complete: bool = False
-    """Nothing is left: the strategy is over."""
+    """Nothing is left to try."""
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -64,19 +64,19 @@ class Cell(msgspec.Struct, frozen=True):
     mode: str
     runs: int = 0
     seconds: float = 0.0
-    """What its own runs took."""
+    """The duration of its own runs."""
     injected: int = 0
-    """Delays in all of them."""
+    """The number of delays in its own runs."""
     points: Points = Points()
     reports: tuple[Report, ...] = ()
     fault_free_s: tuple[float, ...] = ()
-    """Runs without a fault, with everything observed."""
+    """Seconds of fault-free runs with everything observed."""
     test_s: float = 0.0
-    """The average run of its own."""
+    """Average seconds of its own runs."""
     delay_s: float = 0.0
-    """For how much of it a delay was in force."""
+    """Average seconds with a delay in force."""
     trouble: str = ""
-    """Why it could not be run."""
+    """The reason why it could not run."""
 
     def report(self, symptom: str) -> Report | None:
         return next((report for report in self.reports if template(report.symptom) == template(symptom)), None)
@@ -97,7 +97,7 @@ class Row(msgspec.Struct, frozen=True):
     cells: tuple[Cell, ...]
     static: Static = Static()
     bare_s: tuple[float, ...] = ()
-    """Runs without a fault and without agents."""
+    """Seconds of fault-free runs without agents."""
     trouble: str = ""
 
     def cell(self, mode: str) -> Cell | None:
@@ -118,13 +118,13 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def mean(numbers: Iterable[float]) -> float:
-    """0 of none."""
+    """The mean, or 0 if there are no numbers."""
     listed = list(numbers)
     return fmean(listed) if listed else 0.0
 
 
 def modes_of(rows: Sequence[Row]) -> list[str]:
-    """Those that were asked for, in the paper's order."""
+    """The measured modes, in the paper's order."""
     return [mode for mode in NAMES if any(row.cell(mode) for row in rows)]
 
 
@@ -132,7 +132,7 @@ def modes_of(rows: Sequence[Row]) -> list[str]:
 
 
 def table_6(rows: Sequence[Row]) -> str:
-    """Which mode found which bug, and with which of its runs."""
+    """Each bug, and the run with which each mode found it."""
     modes = modes_of(rows)
     head = ("Bug", *(NAMES[mode] for mode in modes))
     body, words = [], []
@@ -141,7 +141,7 @@ def table_6(rows: Sequence[Row]) -> str:
             body.append((f"{row.target} {number}", *(_met(row.cell(mode), symptom) for mode in modes)))
             words.append(f"  {row.target} {number}: {symptom}")
     note = (
-        "✓ run (seconds): the first of its runs that met it, and what they had taken; of how many, without success: ✗"
+        "✓ run (seconds): the mode's first run that showed it, and the time of its runs until then; ✗ runs (seconds): not found"
     )
     text = f"Table 6. Bugs found ({note}).\n\n" + (table(head, body) if body else "  none")
     return "\n\n".join(filter(None, (text, "\n".join(words))))
@@ -158,7 +158,7 @@ def _met(cell: Cell | None, symptom: str) -> str:
 
 
 def others(rows: Sequence[Row]) -> str:
-    """What was reported by no mode, with the reason; and what could not be run."""
+    """Findings that were not reported, with the reason, and modes that could not run."""
     lines = []
     for row in rows:
         lines += [f"  {row.target}: {row.trouble}"] if row.trouble else []
@@ -173,7 +173,7 @@ def others(rows: Sequence[Row]) -> str:
 
 
 def realism(rows: Sequence[Row]) -> str:
-    """What a slow device instead of the delay has said of the reports."""
+    """The results of replacing the delays by slow devices."""
     answers = ("realistic", "dropped", "unchecked")
     head = ("Target", "Mode", "reproduced", *answers)
     body = []
@@ -183,7 +183,7 @@ def realism(rows: Sequence[Row]) -> str:
             if sure:
                 counts = (str(sum(report.realism == answer for report in sure)) for answer in answers)
                 body.append((row.target, NAMES[mode], str(len(sure)), *counts))
-    note = "reports that came back with the delay and not without, and what a slow device says of them"
+    note = "reports that recurred with the delay and not without, and the result with a slow device"
     return f"Realism ({note}).\n\n" + table(head, body) if body else ""
 
 
@@ -199,7 +199,7 @@ def table_8(rows: Sequence[Row]) -> str:
         for row in rows
     ]
     runs = [(row.target, *(_runs(row.cell(mode)) for mode in modes)) for row in rows]
-    note = "explored/known (in fault-free runs); complete: nothing new is met any more"
+    note = "explored/known (in fault-free runs); complete: nothing is left to try"
     return (
         f"Table 8. Dynamic fault points ({note}), and static ones.\n\n{table(head, body)}\n\n"
         f"  Runs/delays injected in them.\n\n{table(head[:-3], runs)}"
@@ -207,7 +207,7 @@ def table_8(rows: Sequence[Row]) -> str:
 
 
 def points(cell: Cell | None) -> str:
-    """How far a mode got with what it knows of."""
+    """Format the explored and known points of a mode."""
     if cell is None or not cell.runs:
         return "–"
     counted = cell.points
@@ -222,7 +222,7 @@ def _runs(cell: Cell | None) -> str:
 
 
 def table_9(rows: Sequence[Row]) -> str:
-    """What runs take."""
+    """The durations of runs."""
     head = ("Target", "Mode", "Baseline", "Info Collection", "Average Test", "delay in force", "rest", *RATIOS)
     body = []
     for row in rows:
@@ -242,7 +242,7 @@ RATIOS = ("rest/collection", "test/collection", "rest/baseline", "test/baseline"
 def ratios(row: Row, cell: Cell) -> dict[str, float | None]:
     """The average test with and without its delay, compared with a fault-free run with and without agents.
 
-    What goes on side by side with a delay is in neither rest; with the delay it is an upper bound.
+    Work that runs in parallel with a delay is subtracted from the rest. The test with its delay is an upper bound.
     """
     pairs = [
         (took_s, usual_s) for usual_s in (row.fault_free_s, mean(row.bare_s)) for took_s in (rest_s(cell), cell.test_s)

@@ -1,6 +1,6 @@
-"""With all fixes of the embedded example on, nothing may be reported: random faults of every kind, wrong bytes too.
+"""Hunts in the embedded example with all fixes on, with random faults of every kind. Nothing may be reported.
 
-The runs are those of the strategy; runs without a fault, faults at rest, re-runs and controls come on top.
+The number of runs is that of the strategy. Fault-free runs, faults at rest, re-runs and controls are extra.
 """
 
 from __future__ import annotations

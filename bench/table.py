@@ -1,4 +1,4 @@
-"""A table as text: columns as wide as their widest cell."""
+"""Formats a table as text. Each column is as wide as its widest cell."""
 
 from __future__ import annotations
 

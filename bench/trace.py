@@ -1,9 +1,9 @@
-"""What a trace of everything costs real systems, what the analysis makes of it, and how it fares with ten million events.
+"""Measures the cost of a full trace of real systems, the result of its analysis, and the analysis of ten million events.
 
 Each system runs its pack's own workload through the tool, in turn without agents and with agents that record everything in nodes
 and clients. Figures are ratios of medians: the CPU of all processes of a run, and the time from the first client operation to the
-last. Then the last trace is analysed: how many of the bytes received between instrumented processes are paired, and what cannot
-be (cycles, edges backwards in time).
+last. Then the last trace is analysed: the share of bytes received between instrumented processes that are paired, and impossible
+results (cycles, edges backwards in time).
 
     python -m bench.trace [ROUNDS [EVENTS [SYSTEM …]]]
 """
@@ -53,7 +53,7 @@ def main(rounds: int = 5, events: int = 10_000_000, *systems: str) -> None:
 
 
 def compare(name: str, rounds: int) -> dict[str, object]:
-    """One system, in turn bare and traced; the first round of each fills caches."""
+    """Run one system in turn bare and traced. The first round of each fills caches and does not count."""
     set_up(EXAMPLES / name)
     runs: dict[str, list[dict[str, Any]]] = {BARE: [], TRACED: []}
     for number in range(rounds + 1):
@@ -76,17 +76,17 @@ def programs(*words: str) -> dict[str, Any]:
 
 
 def measured(*words: str) -> dict[str, Any]:
-    """Done in a process of its own, so that its children's CPU and its memory are its own."""
+    """Run in a separate process, so that its memory and its children's CPU are its own."""
     done = subprocess.run([sys.executable, "-m", "bench.trace", *words], stdout=subprocess.PIPE, text=True, check=True)
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 
 
-# --- in a process of its own
+# --- in a separate process
 
 
 def one(name: str, kind: str) -> dict[str, object]:
-    """One run of a system: CPU of all its processes, duration of its workload and, where it was traced, what that shows."""
+    """Do one run of a system. Return the CPU of all its processes, the duration of its workload and, if traced, the analysis."""
     with tempfile.TemporaryDirectory(prefix="um-bench-") as text:
         config = load(linked(EXAMPLES / name, Path(text)))
         folder = record(config if kind == TRACED else without_agents(config), lambda _: None).folder
@@ -123,7 +123,7 @@ def analysed(folder: Path) -> dict[str, object]:
 
 
 def large(events: int) -> dict[str, object]:
-    """The analysis of a trace that was made up: seconds, and memory in all."""
+    """Analyse a synthetic trace. Return the seconds and the peak memory."""
     folder = Path(tempfile.mkdtemp(prefix="um-bench-"))
     try:
         count = big_trace.write(folder, events)

@@ -1,8 +1,8 @@
-"""Is the Python agent invisible? CPython's own regression tests, test by test, with the agent and without it.
+"""Compares CPython's own regression tests with and without the Python agent, test by test: is the agent invisible?
 
-Each module of tests runs in a process and a folder of its own, once each way; a test that ends differently is run
-alone three times each way before it counts as a difference. The agent is at work in earnest: the folder where the
-tests work is its node's disk, and the tests' code is the target's own. No test leaves the machine.
+Each test module runs in its own process and folder, once each way. A test that ends differently runs alone three times each
+way before it counts as a difference. The agent is fully active: the tests' folder is its node's disk, and the tests' code is the
+target's own. No test uses an external network.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ MODULES = (
 )  # fmt: skip
 LONGEST_FIRST = ("test_asyncio", "test_concurrent_futures", "test_multiprocessing_fork", "test_socket", "test_io")
 SILENT_S_MAX = 150
-"""A process that neither begins nor ends a test for so long hangs."""
+"""A process that neither begins nor ends a test for this time hangs."""
 ENDING_S_MAX = 10
 """Some tests leave threads behind that keep their process alive."""
 DEATHS_MAX = 5
 TIMES_ALONE = 3
 SUSPECTS_MAX = 40
-"""With more, the agent is broken: no need to look at each test."""
+"""With more suspects the agent is broken, and single tests are not examined."""
 WHY_MAX = 1200
 INTERRUPTED = threading.Event()
 PACKAGED = re.compile(r"(/tmp/um-[\w/.-]+|0x[0-9a-f]+|\d+)")
@@ -51,7 +51,7 @@ PACKAGED = re.compile(r"(/tmp/um-[\w/.-]+|0x[0-9a-f]+|\d+)")
 
 @dataclass
 class Tally:
-    """What was found for one interpreter."""
+    """The result for one interpreter."""
 
     modules: int = 0
     tests: int = 0
@@ -63,7 +63,7 @@ class Tally:
 
 @dataclass
 class Ran:
-    """How the tests of one run ended: by name, outcome and the reason that was given."""
+    """The results of one run: for each test its outcome and the reason."""
 
     tests: dict[str, tuple[str, str]] = field(default_factory=dict)
     events: int = 0
@@ -83,7 +83,7 @@ def main() -> None:
             for minor, done in pool.map(lambda job: (job[0], compare(job[0], job[1], asked)), jobs):
                 add(tallies[minor], done)
         except BaseException:
-            INTERRUPTED.set()  # the threads end what they have started
+            INTERRUPTED.set()  # the threads end the processes that they have started
             pool.shutdown(cancel_futures=True)
             raise
     print(
@@ -108,7 +108,7 @@ def arguments() -> argparse.Namespace:
 
 
 def interpreters() -> dict[str, str]:
-    """The Python versions of this machine, by minor version; the one that runs this is among them."""
+    """The interpreters of this machine by minor version, including the one that runs this."""
     found = {f"{sys.version_info.major}.{sys.version_info.minor}": sys.executable}
     for minor in MINORS:
         for path in sorted(Path.home().glob(f".pyenv/versions/{minor}.*/bin/python")):
@@ -117,7 +117,7 @@ def interpreters() -> dict[str, str]:
 
 
 def modules_of(python: str, wanted: Iterable[str] | None) -> list[str]:
-    """Those that this interpreter has."""
+    """The test modules that this interpreter has."""
     find = "import sys, importlib.util as u; print(*[m for m in sys.argv[1:] if u.find_spec('test.' + m)])"
     return subprocess.run(
         [python, "-c", find, *(wanted or MODULES)], capture_output=True, text=True, check=True
@@ -130,7 +130,7 @@ def add(tally: Tally, done: Tally) -> None:
 
 
 def compare(minor: str, module: str, asked: argparse.Namespace) -> Tally:
-    """One module of one interpreter, both ways."""
+    """Compare one module of one interpreter, with and without the agent."""
     python, begun = interpreters()[minor], time.monotonic()
     bare = run(python, module, "", asked.test)
     with_agent = run(python, module, asked.agent, asked.test)
@@ -164,7 +164,7 @@ def report(minor: str, module: str, tally: Tally, took_s: float) -> None:
 
 
 def unlike(one: Ran, other: Ran) -> set[str]:
-    """The tests that ended otherwise. Of failures the kind counts, of what was skipped the reason too."""
+    """The tests that ended differently. For failures only the kind counts; for skipped tests the reason counts too."""
     names = one.tests.keys() | other.tests.keys()
     return {name for name in names if end_of(one, name) != end_of(other, name)}
 
@@ -175,7 +175,7 @@ def end_of(ran: Ran, name: str) -> str:
 
 
 def ends_alone(python: str, module: str, agent: str, name: str) -> tuple[set[str], set[str]]:
-    """How a test ends when it is run alone a few times, without the agent and with it."""
+    """The outcomes of a test that runs alone a few times, without the agent and with it."""
     bare, with_agent = (
         {end_of(run(python, module, kind, [name]), name) for _ in range(TIMES_ALONE)} for kind in ("", agent)
     )
@@ -189,7 +189,7 @@ def difference(module: str, name: str, ends: tuple[set[str], set[str]], with_age
 
 
 def run(python: str, module: str, agent: str, only: list[str]) -> Ran:
-    """All tests of a module, or some; after a test that hangs or takes its process with it, the others go on."""
+    """Run all tests of a module, or some. After a test that hangs or kills its process, a new process runs the others."""
     ran = Ran()
     with tempfile.TemporaryDirectory(prefix="um-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -201,7 +201,7 @@ def run(python: str, module: str, agent: str, only: list[str]) -> Ran:
             trace, _ = read_trace(folder / "trace")
             ran.events = len(trace)
             ran.loaded = any(says(path, f"python-{agent}") for path in (folder / "trace").glob("*.events"))
-            # Event files that end early are no trouble: tests kill their children.
+            # Event files may end early, because tests kill their children.
             ran.trouble = [problem for problem in trace.problems if ".agent-error" in problem]
     return ran
 
@@ -213,7 +213,7 @@ def says(path: Path, name: str) -> bool:
 
 
 def prepared(folder: Path, agent: str) -> dict[str, str]:
-    """A folder to work in, and the environment: bare, or with the agent loaded as the tool would."""
+    """Create the folders, and return the environment: bare, or with the agent loaded as the tool loads it."""
     work, trace, state = folder / "work", folder / "trace", folder / "state"
     work.mkdir()
     trace.mkdir()
@@ -235,7 +235,7 @@ def prepared(folder: Path, agent: str) -> dict[str, str]:
 
 
 def one_process(python: str, module: str, folder: Path, environment: dict[str, str], only: list[str], ran: Ran) -> bool:
-    """Run what has not run yet; False if the process did not come to its end."""
+    """Run the tests that have not run yet. Return False if the process did not finish."""
     output = folder / "lines"
     output.write_bytes(b"")
     settings = json.dumps({"only": only, "not": [] if only else list(ran.tests)})
@@ -261,7 +261,7 @@ def one_process(python: str, module: str, folder: Path, environment: dict[str, s
 
 
 def wait(process: subprocess.Popen[bytes], output: Path) -> bool:
-    """True if the process ended by itself. Whatever it leaves behind in its session is ended too."""
+    """Wait for the process. Return True if it ended by itself. Kills everything that it leaves behind in its session."""
     seen, since = b"", time.monotonic()
     while process.poll() is None and time.monotonic() - since < (ENDING_S_MAX if b'"ended"' in seen else SILENT_S_MAX):
         if INTERRUPTED.wait(0.05):

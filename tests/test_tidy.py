@@ -19,10 +19,11 @@ AGENT = ROOT / "agents" / "python"
 
 ROOMS = (
     "packs",
+    "resources",
+    "agent_protocol",
     "model",
     "program",
     "protocols",
-    "resources",
     "runtimes",
     "ledgers",
     "analysis",
@@ -150,6 +151,12 @@ def test_rooms_import_only_rooms_that_stand_before_them() -> None:
         if room_of(module) and room_of(other) and ROOMS.index(room_of(other)) > ROOMS.index(room_of(module))
     ]
     assert not wrong
+
+
+def test_the_architecture_page_lists_the_rooms_in_their_order() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page[page.index("## The rooms") :].partition("\n## ")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)) == ROOMS
 
 
 def test_every_room_says_what_it_is_for_and_what_it_never_does() -> None:

@@ -1,9 +1,9 @@
 """Undermine finds fault-handling bugs in distributed systems by watching them run well.
 
-What a plug-in file needs is here: `workload`, `final`, `checker`, `check`, `ledgers`, `Session`, `RunView`, `Stage`,
-`Verdict`, `Refused`; for policies `filter`, `cluster` and what they ask: `all_points`, `post_injection_points`, `recovery_path`,
+It offers the names that a plug-in file uses: `workload`, `final`, `checker`, `check`, `ledgers`, `Session`, `RunView`, `Stage`,
+`Verdict`, `Refused`; for policies `filter`, `cluster` and their helpers `all_points`, `post_injection_points`, `recovery_path`,
 `recovery_functions`, `explored`, `first_read`, `crashed`, `abstract_in`, `abstract_out`.
-Names are loaded when they are used, so that a workload process starts fast.
+Names are imported when they are used, so that a workload process starts fast.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where the command `undermine` begins: an interrupt has its exit code also while the rest is being loaded.
+"""The entry point of the command `undermine`. It gives an interrupt its exit code while the other modules are imported.
 
-That takes most of a second. Nothing was started yet, so there is nothing to end or to remove: the process just ends, wherever
-in somebody's import it is. What is raised there may be swallowed or turned into another error.
+Imports take most of a second. Nothing is started yet, so the process can simply end. It does not raise an exception, because
+the import of another library could swallow it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The plug-ins of a campaign: the built-in strategies and checkers, and those of other packages' entry points."""
+"""Creates the strategies and checkers of a campaign: the built-in ones, and those of other packages' entry points.
+
+Never asks a strategy for plans and never judges a run.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,15 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "exhaustive": Exhaustive,
     "random": Random,
 }
-"""Called without arguments, or with its `Options`, made of [strategies.NAME], if it has such a class.
+"""The built-in strategies. A class is called without arguments or, if it has a struct `Options`, with the options of
+[strategies.NAME].
 
-Those that predict most have their first turn first.
+The strategies that predict most have their first turn first.
 """
 
 
 def strategies(config: Config, wanted: Sequence[str | Strategy] = ()) -> list[Strategy]:
-    """The strategies with these names, and those that are given as objects; without any, the configured ones or all."""
+    """Create the strategies with these names and keep those that are objects; if none are wanted, the configured ones or all."""
     known: dict[str, Callable[..., Strategy]] = dict(STRATEGIES)
     for entry in entry_points(group="undermine.strategies"):
         known.setdefault(entry.name, entry.load())
@@ -42,11 +46,11 @@ def strategies(config: Config, wanted: Sequence[str | Strategy] = ()) -> list[St
         config.check_names("hunt.strategies", config.hunt.strategies, known)
     config.check_names("strategies", config.strategies, known)
     chosen = dict.fromkeys(wanted or config.hunt.strategies or known)
-    return [_made(each, known[each], config) if isinstance(each, str) else each for each in chosen]
+    return [_create(each, known[each], config) if isinstance(each, str) else each for each in chosen]
 
 
-def _made(name: str, make: Callable[..., Strategy], config: Config) -> Strategy:
-    """The strategy, with the options of the configuration."""
+def _create(name: str, make: Callable[..., Strategy], config: Config) -> Strategy:
+    """Create the strategy with the options of the configuration."""
     table = config.strategies.get(name, {})
     if not isinstance(make, TakesOptions):
         if table:

@@ -1,4 +1,4 @@
-"""The protocols of plug-ins, strategies and checkers, and the data that they are given. Imports the model and program facts."""
+"""The protocols of strategies and checkers, and the data that they get. Imports only the model and the facts of a program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PointSeen(msgspec.Struct, frozen=True):
     after: int = 0
     """The most occurrences in one process after the last fault; without a fault, in the whole run."""
     first: bool = True
-    """Did it occur at least once without merely continuing the read before?"""
+    """Did it occur at least once other than as the continuation of a read?"""
     frames: tuple[str, ...] = ()
     """The functions of its call stack, innermost first."""
 
@@ -64,9 +64,9 @@ class Profile(msgspec.Struct, frozen=True):
 
     points: frozenset[Point] = frozenset()
     after: frozenset[Point] = frozenset()
-    """Those seen after the last fault; all of them where there was none."""
+    """The points seen after the last fault; all points if there was no fault."""
     first: frozenset[Point] = frozenset()
-    """Those that occurred at least once without merely continuing the read before."""
+    """The points that occurred at least once other than as the continuation of a read."""
 
 
 _Shown = TypeVar("_Shown")
@@ -82,12 +82,12 @@ Frames = Callable[[Point], tuple[str, ...]]
 
 
 def functions_of(points: Iterable[Point], frames: Frames) -> frozenset[str]:
-    """All functions that are executed at one of these points."""
+    """All functions on the call stacks of these points."""
     return frozenset(function for point in points for function in frames(point))
 
 
 class Experiment(msgspec.Struct, frozen=True):
-    """A run that a strategy proposed and that is over: where its faults fired, and what recovery from them showed."""
+    """A finished run that a strategy proposed: where its faults fired, and the points of its recovery."""
 
     run: int
     strategy: str
@@ -97,39 +97,39 @@ class Experiment(msgspec.Struct, frozen=True):
 
 
 class TargetProgram(msgspec.Struct, frozen=True):
-    """What the source of the target says, together with the calls that fault-free runs have shown."""
+    """The facts of the target's source, together with the calls that fault-free runs have shown."""
 
     facts: Facts
     scripts: Mapping[str, str] = {}
-    """By role: the module that is run as a script."""
+    """By role: the module that its command runs as a script."""
 
 
 def no_program(_: Sequence[str] = ()) -> TargetProgram:
-    """A program of which no source is known."""
-    from undermine.program import Facts  # not before it is needed: processes of workloads start fast
+    """A program without any known source."""
+    from undermine.program import Facts  # imported late, so that workload processes start fast
 
     return TargetProgram(Facts())
 
 
 def no_profile(_: int) -> Profile:
-    """The profile of a run of which nothing is known."""
+    """An empty profile."""
     return Profile()
 
 
 def no_columns(_: int) -> Columns:
-    """The events of a run without a trace."""
+    """The columns of a run without a trace: no events."""
     return Columns.of(())
 
 
 class History(msgspec.Struct, frozen=True):
-    """Everything that a strategy decides from. Equal histories give equal proposals."""
+    """Everything that a strategy may base its decision on. Equal histories give equal proposals."""
 
     points: tuple[PointSeen, ...]
     baseline_runs: int
     possible_faults: tuple[PossibleFault, ...]
     runs: tuple[PastRun, ...]
-    """This strategy's own runs, and other strategies' runs that already cover its plans, in (round, index) order whatever
-    order they ended in."""
+    """This strategy's own runs, and other strategies' runs that already cover its plans, in (round, index) order, not in the
+    order in which they ended."""
     settled: frozenset[str]
     """Ids of plans that need not be proposed again: run for any strategy, or dropped by a policy."""
     round_index: int
@@ -138,20 +138,20 @@ class History(msgspec.Struct, frozen=True):
     steps_max: int = 2
     baseline: Profile = Profile()
     profile: Callable[[int], Profile] = no_profile
-    """Of a run, by its number."""
+    """Returns the profile of a run, by its number."""
     possible_faults_at: Callable[[Sequence[Point]], tuple[PossibleFault, ...]] = lambda _: ()
-    """The faults that are possible at points, also at those that no fault-free run shows."""
+    """Returns the faults that are possible at points, also at points that no fault-free run shows."""
     frames: Frames = lambda _: ()
-    """The functions of a point's call stack, innermost first."""
+    """Returns the functions of a point's call stack, innermost first."""
     fault_free: tuple[int, ...] = ()
     """The fault-free runs to learn from, by number."""
     columns: Callable[[int], Columns] = no_columns
-    """All events of a run, by its number; for `traced` strategies, with everything that agents can observe."""
+    """Returns all events of a run, by its number; for `traced` strategies, everything that agents can observe."""
     fired_ns: Callable[[int], int] = lambda _: 0
-    """When the first step of a run fired, by its number; 0 if none did."""
+    """Returns the time at which the first step of a run fired, by the run's number; 0 if none did."""
     program: Callable[[Sequence[str]], TargetProgram] = no_program
-    """The target's program, read when a strategy asks for it. The argument: files and folders of its source, if the user
-    has named them to the strategy; else they are found."""
+    """Reads the target's program. The argument has the files and folders of its source, if the user configured them; otherwise
+    the tool finds them."""
     delay_s: float = 5.0
     """The user's delay for operations whose time limit is not known."""
 
@@ -166,14 +166,14 @@ class Dropped(msgspec.Struct, frozen=True):
 
 
 class Strategy(Protocol):
-    """A pure function from history to the next plans; none means that it is over.
+    """A pure function from history to the next plans; no plans means that the strategy has finished.
 
-    It is asked when all that it proposed before is over. It may propose a few plans (`history.batch`) or, lazily, a whole
-    level.
+    The campaign asks it when all its earlier plans have been run. It may propose a few plans (`history.batch`), or a whole
+    level as a generator.
 
-    Everything else that a strategy can do is optional, and a protocol of its own: `HasPolicies`, `Arranges`, `Capped`,
-    `Traced`, `Remarks`. A strategy has an ability if it has the attribute of that name; it need not import or inherit
-    anything. A base class with defaults would need both, and a plug-in that forgot to inherit from it would fail late.
+    Everything else that a strategy can do is optional and has its own protocol: `HasPolicies`, `Arranges`, `Capped`, `Traced`,
+    `Remarks`. A strategy implements a protocol by having its attribute; it need not import or inherit anything. A base class
+    with defaults would require both, and a plug-in that forgot to inherit from it would fail late.
     """
 
     name: str
@@ -184,7 +184,7 @@ class Strategy(Protocol):
 
 @runtime_checkable
 class HasPolicies(Protocol):
-    """A strategy whose plans are pruned by the policies that it names, in this order; by the default ones if it names none."""
+    """A strategy that names the policies that prune its plans, in order; if it names none, the default policies prune."""
 
     @property
     def policies(self) -> Sequence[str]: ...
@@ -192,7 +192,7 @@ class HasPolicies(Protocol):
 
 @runtime_checkable
 class Arranges(Protocol):
-    """A strategy that puts the plans in order that policies have kept."""
+    """A strategy that sorts the plans that policies kept."""
 
     def arrange(self, plans: Sequence[Plan], history: History) -> Iterable[Plan]: ...
 
@@ -207,8 +207,8 @@ class Capped(Protocol):
 
 @runtime_checkable
 class Traced(Protocol):
-    """A strategy in whose runs agents record everything that they can observe, if `traced` is true. So they do in the
-    fault-free runs before them."""
+    """A strategy that needs full traces: if `traced` is true, agents record everything that they can observe, in its runs and in
+    the fault-free runs."""
 
     @property
     def traced(self) -> bool: ...
@@ -216,14 +216,14 @@ class Traced(Protocol):
 
 @runtime_checkable
 class Remarks(Protocol):
-    """A strategy that is asked after each round for what the user should know."""
+    """A strategy that has remarks for the user; the campaign asks for them after each proposal."""
 
     def remarks(self) -> Iterable[str]: ...
 
 
 @runtime_checkable
 class TakesOptions(Protocol):
-    """A class of strategies that is configured by a table [strategies.NAME], as the struct `Options` describes it."""
+    """A class of strategies that takes the options of the table [strategies.NAME]; the struct `Options` describes them."""
 
     Options: type[msgspec.Struct]
 
@@ -231,7 +231,7 @@ class TakesOptions(Protocol):
 
 
 class Checker(Protocol):
-    """Judges one run; pure, so that it can be run again on stored runs. An entry point names a class without arguments."""
+    """Judges one run. It is pure, so that it can judge stored runs again. The class of an entry point takes no arguments."""
 
     name: str
     rank: Rank

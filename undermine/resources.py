@@ -1,4 +1,4 @@
-"""Finds the parts that are not modules of the core: in a checkout, or inside an installed package."""
+"""Finds agents, examples and other files beside the core's own modules: in a checkout, or inside an installed package."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ def jvm_agent_dir() -> Path:
     return _find("_agents/jvm", "agents/jvm")
 
 
+def protocol_dir() -> Path:
+    """The folder with the facts that the core and the agents agree on."""
+    return _find("_protocol", "protocol")
+
+
 def cache_dir() -> Path:
     """The user's cache folder for everything that is built once."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "undermine"
@@ -47,7 +52,7 @@ def java_home_program(name: str) -> str | None:
 
 
 def java_program() -> str:
-    """The `java` that `{java}` stands for. If there is none, the bare name, so that starting it reports the error."""
+    """The program that replaces `{java}` in commands. If none is found, the bare name, so that starting it reports the error."""
     return java_home_program("java") or "java"
 
 

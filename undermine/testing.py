@@ -1,15 +1,15 @@
 """Helpers for tests of strategies, checkers and plug-ins: events, points, histories and runs made by hand.
 
-Nothing here starts a process. `FakeTarget` stands for a cluster: it says what a plan would do, and `simulate`
-runs a strategy against it, round by round, as a campaign would.
+Never starts a process. A `FakeTarget` replaces the cluster: it says whether a plan makes the target fail. `simulate` runs a
+strategy against it, round by round, as a campaign would.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from undermine import agent_protocol
 from undermine.analysis.possible_faults import possible_faults, possible_faults_at
-from undermine.model import faults
 from undermine.model.baseline import Baseline
 from undermine.model.event import Event, Trace
 from undermine.model.faults import FAULT_NAMES, Fault, FaultLimits
@@ -18,13 +18,13 @@ from undermine.model.point import Point, point_of
 from undermine.model.run import LogLine, NodeInfo, Op, Receipt, RunRecord, RunView, as_if
 from undermine.protocols import History, PastRun, PointSeen, Profile, Strategy
 
-CAPABILITIES = (*faults.CAPABILITIES, "when", "unseen", "until")
+CAPABILITIES = tuple(agent_protocol.CAPABILITIES)
 
 
 def event(
     op: str = "file.write", node: str = "n1", loc: str = "app:write#1", target: str = "data", **more: object
 ) -> Event:
-    """An event with everything filled in."""
+    """An event with a value for every field."""
     fields: dict[str, object] = {
         "node": node,
         "role": "server",
@@ -58,7 +58,7 @@ def history(
     profiles: Mapping[int, Profile] | None = None,
     frames: Mapping[Point, tuple[str, ...]] | None = None,
 ) -> History:
-    """The history that a strategy is given after fault-free runs that showed these points. `profiles`: of runs, by number."""
+    """The history that a strategy gets after fault-free runs that showed these points. `profiles` has profiles by run number."""
     seen = tuple(PointSeen(p, 3, 3, order, after=3) for order, p in enumerate(points))
     nodes = {p.get("node"): p.get("role") for p in points}
     limits = limits or FaultLimits(FAULT_NAMES, capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=nodes)
@@ -82,7 +82,7 @@ def history(
 def shown(
     points: Iterable[Point], after: Iterable[Point] | None = None, first: Iterable[Point] | None = None
 ) -> Profile:
-    """A profile. By default all points were seen after the last fault, and none merely continued a read."""
+    """A profile. By default all points were seen after the last fault, and none is only the continuation of a read."""
     every = frozenset(points)
     return Profile(every, every if after is None else frozenset(after), every if first is None else frozenset(first))
 
@@ -101,8 +101,8 @@ def run_view(
 ) -> RunView:
     """A finished run made by hand.
 
-    `faults`: those that fired in it, instead of a plan, each before one of the events. Give the events of a node different
-    `seq`s then: by node, process and number the one at which a fault fired is found.
+    `faults` replace the plan: each fired before its event. Give each event of a node its own `seq`, since the event of a fault is
+    found by node, process and `seq`.
     """
     infos = tuple(NodeInfo(node, "server", "127.0.0.1", 1, {"main": 1}, "/nowhere") for node in nodes)
     fields: dict[str, object] = {"nodes": infos, "receipts": tuple(receipts), **record}
@@ -122,7 +122,7 @@ def simulate(
     runs_max: int = 100_000,
     shows: Callable[[Plan], Profile] | None = None,
 ) -> list[PastRun]:
-    """Run a strategy against a fake target until it proposes nothing more. `shows` says what a plan's run would show."""
+    """Run a strategy against a fake target until it proposes no plan. `shows` returns the profile of a plan's run."""
     done: list[PastRun] = []
     profiles: dict[int, Profile] = {}
     for round_index in range(runs_max):

@@ -1,4 +1,4 @@
-"""A client of a Dask cluster: submits small tasks and prints how long they took."""
+"""A client of a Dask cluster. It submits small tasks and prints their duration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One node of a three-node PySyncObj cluster; the first one does the operations and prints how long they took."""
+"""One node of a three-node PySyncObj cluster. The first one does the operations and prints their duration."""
 
 from __future__ import annotations
 

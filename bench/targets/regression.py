@@ -1,9 +1,9 @@
-"""Runs one module of CPython's own regression tests and writes a line of JSON for each test: how it ended.
+"""Runs one module of CPython's own regression tests and writes each test's outcome as a line of JSON.
 
     python regression.py MODULE OUTPUT SETTINGS
 
-A line is written when a test begins and another one when it ends, so that whoever watches the file knows which test
-hung or took the process with it. SETTINGS is JSON: `only` names the tests to run (empty: all), `not` those to leave out.
+It writes a line when a test begins and another one when it ends, so the file shows which test hung or killed the
+process. SETTINGS is JSON: `only` names the tests to run (empty: all), `not` those to leave out.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any
 
 RESOURCES = ("cpu", "largefile", "subprocess", "walltime", "decimal", "curses", "tzdata")
 HANGING = "VSOCK"
-"""Classes whose name contains this wait for ever on some virtual machines."""
+"""Test classes with this in their name hang on some virtual machines."""
 MESSAGE_MAX = 2000
 
 
 class Lines(unittest.TestResult):
-    """A result that is written down at once, by one call of the system for each line."""
+    """A test result that writes each line at once, with one system call."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
         self.fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        # The function as it is now: some tests put another one in its place.
+        # Keep the original function, because some tests replace it.
         self.write = os.write
         self.pid = os.getpid()
         self.found: tuple[str, str] | None = None
@@ -50,7 +50,7 @@ class Lines(unittest.TestResult):
         self.line(test=test.id(), outcome=outcome, why=why)
 
     def ended(self, test: Any, outcome: str, why: str) -> None:
-        """The first bad news about a test counts. What stands for a whole class or module has no beginning and no end."""
+        """Record the first bad outcome of a test. Entries for a whole class or module have no begin and no end."""
         if not isinstance(test, unittest.TestCase):
             self.line(test=test.id(), outcome=outcome, why=why)
         elif self.found is None or self.found[0] == "skipped":
@@ -83,7 +83,7 @@ def said(err: Any) -> str:
 
 
 def all_tests(suite: Any) -> Iterator[Any]:
-    """The tests of a suite, also of suites within suites."""
+    """Yield the tests of a suite and of its nested suites."""
     try:
         parts = iter(suite)
     except TypeError:
@@ -94,7 +94,7 @@ def all_tests(suite: Any) -> Iterator[Any]:
 
 
 def suites(support: Any, module: Any) -> Iterator[unittest.TestSuite]:
-    """The module's tests; older ones put them together in a function that also runs them."""
+    """Yield the module's test suites. Older modules build them in a function that also runs them."""
     if hasattr(module, "test_main") and hasattr(support, "_run_suite"):
         collected: list[unittest.TestSuite] = []
         support._run_suite = collected.append
@@ -106,7 +106,7 @@ def suites(support: Any, module: Any) -> Iterator[unittest.TestSuite]:
 
 def main() -> None:
     name, output, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    # Only what the interpreter itself would have: this script's folder is not the tests' affair.
+    # Keep only the interpreter's own path, without this script's folder.
     del sys.path[0], sys.argv[1:]
     warnings.simplefilter("default")
     result = Lines(output)

@@ -1,7 +1,7 @@
-"""What Undermine does with a Dask cluster: clients compute, and use what the scheduler keeps for them.
+"""The workload for a Dask cluster: clients compute, and use the scheduler's queues, locks and variables.
 
-Tasks are pure, so they may run as often as the scheduler likes; what they give must be right. A queue gives each item once, a
-lock has one holder, a variable has the value that was set last.
+Tasks are pure, so they may run several times, but their results must be right. A queue returns each item once, a lock has one
+holder, and a variable has the value that was set last.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from undermine import ledgers
 
 HERE = Path(__file__).resolve().parent
 PARTS = ("map", "chain", "queue", "lock", "variable")
-"""What `--set work=…` chooses from; `all` is everything."""
+"""The parts that `--set work=…` can name; `all` is everything."""
 ROUNDS = 4
 MAP_SIZE = 12
 CHAIN_LENGTH = 5
 OPERATION_S = 10.0
 LEASE_S = 6.0
-"""The scheduler's, in undermine.toml."""
+"""The scheduler's lease in undermine.toml."""
 HOLD_S = 0.02
 ITEMS, DOOR, BOARD = "items", "door", "board"
 
 
 class NotSettled(Exception):
-    """The cluster is not yet as it must be in the end."""
+    """The cluster has not reached its required final state yet."""
 
 
 # -- the library -----------------------------------------------------------------------------------------
 
 
 def use_release(version: str) -> None:
-    """Import this release. It takes a second, so that of undermine.toml is imported once, when this file is loaded; each call of
-    Undermine is a process of its own, in which another one may take its place."""
+    """Import this release. That takes a second, so the release in undermine.toml is imported when this file is loaded. Each call
+    of Undermine runs in its own process, in which another release may replace it."""
     versions = str(HERE / "versions")
     folder = f"{versions}/{version}"
     if folder not in sys.path:
@@ -52,7 +52,7 @@ def use_release(version: str) -> None:
     import distributed
 
     if distributed.__version__ != version:
-        raise ImportError(f"version {distributed.__version__} was found")
+        raise ImportError(f"found version {distributed.__version__}")
 
 
 def default_version() -> str:
@@ -68,7 +68,7 @@ def connect(s: undermine.Session) -> Any:
     try:
         use_release(s.params["version"])
     except ImportError as error:
-        sys.exit(f"Dask is not there ({error}): run `python setup.py {s.params['version']}` where undermine.toml is")
+        sys.exit(f"Dask is missing ({error}): run `python setup.py {s.params['version']}` in the folder of undermine.toml")
     import dask
     import distributed
 
@@ -106,7 +106,7 @@ def workload(s: undermine.Session) -> None:
 
 
 def use_map(s: undermine.Session, client: Any, name: str) -> None:
-    """Many tasks at once, all of them gathered; and their sum, which some worker makes of what others have."""
+    """Run many tasks at once and gather their results. One more task computes their sum from results on other workers."""
     for number in range(ROUNDS):
         numbers = [100 * number + one for one in range(MAP_SIZE)]
         right = [one * one for one in numbers]
@@ -119,7 +119,7 @@ def use_map(s: undermine.Session, client: Any, name: str) -> None:
 
 
 def use_chain(s: undermine.Session, client: Any, name: str) -> None:
-    """Each task is sent to another worker than the one before, if that is there."""
+    """Send each task to another worker than the one before, if that worker is available."""
     workers = [node.id for node in s.role("worker")]
     for number in range(ROUNDS):
         items = [f"{number}-{link}" for link in range(CHAIN_LENGTH)]
@@ -155,7 +155,7 @@ def use_lock(s: undermine.Session, client: Any, name: str) -> None:
     from distributed import Lock
 
     for _ in range(ROUNDS):
-        lock = Lock(DOOR)  # an object is one holder
+        lock = Lock(DOOR)  # each object is a separate holder
         got = s.attempt(
             "acquire", lambda lock=lock: lock.acquire(timeout=OPERATION_S), client=name, args={"lock": DOOR}
         )
@@ -180,7 +180,7 @@ def use_variable(s: undermine.Session, client: Any, name: str) -> None:
 
 @undermine.final
 def final(s: undermine.Session) -> None:
-    """Every worker takes a task, and what was left in the queue is taken out. Whatever does not work ends this try."""
+    """Run a task on every worker and empty the queue. The first failure ends this attempt."""
     client = connect(s)
     for node in s.role("worker"):
         there = client.submit(work.whoami, workers=[node.id], pure=False)
@@ -221,14 +221,14 @@ def results_are_right(run: undermine.RunView) -> undermine.Verdict:
     computed = [op for op in run.history if op.f == "compute" and op.status == "ok"]
     for op in computed:
         if op.value != op.args["right"]:
-            said = [f"{op.client} was given {op.value!r:.200}", f"right is {op.args['right']!r:.200}"]
-            return undermine.Verdict.fail("a computation gave something else", "wrong result", said)
+            said = [f"{op.client} got {op.value!r:.200}", f"expected {op.args['right']!r:.200}"]
+            return undermine.Verdict.fail("a computation returned a wrong result", "wrong result", said)
     return undermine.Verdict.ok() if computed else undermine.Verdict.unknown("nothing was computed")
 
 
 @undermine.checker
 def items_come_once(run: undermine.RunView) -> undermine.Verdict:
-    """What was put into the queue comes out of it once; what a client got without being told may be lost."""
+    """Every item put into the queue comes out once. An item may be lost only if a client did not get the answer."""
     gets = [op for op in run.history if op.f == "get"]
     rests = [op for op in run.history if op.f == "rest" and op.phase == "final"]
     left = [item for op in rests if op.status == "ok" for item in op.value]

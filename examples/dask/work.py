@@ -1,4 +1,4 @@
-"""What tasks do. Workers import this by name, as they would a user's own modules."""
+"""The functions that tasks run. Workers import this module by name, like a user's own modules."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def total(numbers: list[int]) -> int:
 
 
 def extend(items: list[str], item: str) -> list[str]:
-    """One link of a chain: each task needs what the task before it left, mostly at another worker."""
+    """One link of a chain: each task needs the previous task's result, mostly from another worker."""
     return [*items, item]
 
 
 def whoami() -> str:
-    """The worker that runs this."""
+    """The name of the worker that runs this."""
     from distributed import get_worker
 
     return str(get_worker().name)

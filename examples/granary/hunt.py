@@ -1,4 +1,4 @@
-"""What Undermine runs against a Granary cluster: a workload, the reads at the end, and the checks."""
+"""The workload that Undermine runs against a Granary cluster, the final reads, and the checks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JOB = "wordcount"
 TASKS = {f"t{number}": f"the quick brown fox {number} jumps over the lazy dog " * 20 for number in range(4)}
 LOGS = ("orders", "audit")
 PARTS = ("keys", *LOGS, "job", "rebuild", "members")
-"""What `--set work=…` chooses from; `log` is both logs, `all` is everything, `none` is to wait for a while."""
+"""The parts that `--set work=…` can name. `log` is both logs, `all` is everything, `none` only waits for a while."""
 IDLE_S = 1.0
 KEYS_PER_WRITER = 4
 PUTS = 24
@@ -36,20 +36,20 @@ HEALTH_TIMEOUT_S = 0.5
 
 
 class Patience:
-    """Bounds the workload as a whole: where nothing works, not every operation waits for its deadline."""
+    """Limits the whole workload, so that a dead cluster does not make every operation wait for its own deadline."""
 
     def __init__(self, total_s: float) -> None:
         self._until = time.monotonic() + total_s
 
     def left(self, client: Client) -> bool:
-        """Whether there is time for another operation, whose deadline is set to fit in."""
+        """True if there is time for another operation. Shortens the client's deadline to the time that is left."""
         rest_s = self._until - time.monotonic()
         client.deadline_s = min(DEADLINE_S, rest_s)
         return rest_s > 0
 
 
 class NotSettled(Exception):
-    """The cluster is not yet as it must be in the end."""
+    """The cluster has not reached its required final state yet."""
 
 
 def connect(s: undermine.Session, name: str, deadline_s: float = DEADLINE_S) -> Client:
@@ -59,7 +59,7 @@ def connect(s: undermine.Session, name: str, deadline_s: float = DEADLINE_S) -> 
 
 
 def health(node: Any) -> bool:
-    """What a node says of itself; one that says nothing is not healthy."""
+    """The node's own answer. A node that does not answer is not healthy."""
     try:
         return bool(Pool().call((node.host, node.port), "node.health", HEALTH_TIMEOUT_S)["ok"])
     except GranaryError:
@@ -140,8 +140,7 @@ def run_job(s: undermine.Session, name: str) -> None:
 
 
 def rebuild_a_follower(s: undermine.Session, name: str) -> None:
-    """An operator lets a follower fetch everything anew, while others write. There is more of it than fits into the buffers of
-    a connection."""
+    """An operator makes a follower fetch all data again while others write. The data exceed the buffers of a connection."""
     client = connect(s, name, deadline_s=2.0)
     for number in range(BLOBS):
         s.attempt("fill", lambda number=number: client.put(f"blob-{number}", "x" * BLOB_BYTES), client=name, node="",
@@ -168,7 +167,7 @@ def decommission(s: undermine.Session, client: Client, name: str) -> Any:
 
 
 def look_at_members(s: undermine.Session, client: Client, name: str) -> dict[str, list[str] | None]:
-    """The membership as each remaining store sees it; None: it did not say."""
+    """The membership as each remaining store sees it; None if the store did not answer."""
     client.deadline_s = MEMBERS_DEADLINE_S
     views = {}
     for node in (info.id for info in s.role("store") if info.id != LEAVER):
@@ -183,9 +182,9 @@ def look_at_members(s: undermine.Session, client: Client, name: str) -> dict[str
 
 @undermine.final
 def final(s: undermine.Session) -> None:
-    """Write once more and read everything back. Whatever does not work ends this try."""
+    """Write once more and read everything back. The first failure ends this attempt."""
     work = parts(s.params["work"])
-    mark = f"final-{time.monotonic_ns()}"  # a try must not repeat an earlier one's requests
+    mark = f"final-{time.monotonic_ns()}"  # an attempt must not repeat the requests of an earlier one
     client = connect(s, mark, FINAL_DEADLINE_S)
     if "keys" in work:
         keys_in_the_end(s, client, mark)
@@ -211,7 +210,7 @@ def keys_in_the_end(s: undermine.Session, client: Client, mark: str) -> None:
 
 
 def on_replicas(client: Client, log: str) -> dict[str, list[str]]:
-    """The records of each replica of the log; of one that cannot be read, none."""
+    """The records of each replica of the log; an empty list for a replica that cannot be read."""
     entry = client.call_master("logs.look_up", log=log)
     found: dict[str, list[str]] = {}
     for node in entry["replicas"]:
@@ -244,7 +243,7 @@ def members_in_the_end(s: undermine.Session, client: Client) -> None:
 
 
 def record_outputs(s: undermine.Session, client: Client) -> None:
-    """The outputs that are in place, on all stores together; the ledger of tasks has them read again if need be."""
+    """Record the outputs that exist on all stores. If the ledger of tasks is not satisfied, they are read again."""
     outputs = []
     for node in (info.id for info in s.role("store")):
         found = need(s.attempt("outputs", lambda node=node: client.outputs(JOB, node), client="final",
@@ -275,7 +274,7 @@ undermine.check(ledgers.no_acknowledged_append_lost(append="append", read="read_
 
 @undermine.checker
 def logs_take_appends(run: undermine.RunView) -> undermine.Verdict:
-    """Each log can be written to in the end."""
+    """Each log accepts appends at the end."""
     last = {op.args["log"]: op for op in run.history if op.f == "append" and op.phase == "final"}
     if stuck := sorted(log for log, op in last.items() if op.status in ("fail", "unknown")):
         return undermine.Verdict.fail(f"{len(stuck)} logs can no longer be written to",
@@ -290,7 +289,7 @@ TRANSFER = undermine.Stage("data transfer", functions=["Replica.append"], operat
 
 @undermine.checker
 def one_crash_costs_one_replica(run: undermine.RunView) -> undermine.Verdict:
-    """If one node crashes, and that during data transfer, what was acknowledged is on two of three replicas in the end."""
+    """After a single crash, during data transfer, every acknowledged record is on two of three replicas at the end."""
     crashes = run.faults_in(TRANSFER, "crash", "reboot")
     if run.faults != crashes or sum(len(crash.nodes) for crash in crashes) > 1:
         return undermine.Verdict.ok("nothing is promised after these faults")
@@ -309,13 +308,13 @@ def one_crash_costs_one_replica(run: undermine.RunView) -> undermine.Verdict:
 
 
 def stores_of_logs(run: undermine.RunView) -> dict[str, set[str]]:
-    """Where a replica was ever written: fewer than three where the master did not know all stores when it placed the log."""
+    """The stores on which each log was written; fewer than three if the master did not know all stores when it placed the log."""
     return {log: {event.node for event in run.trace if event.target == f"logs/{log}.data"} for log in LOGS}
 
 
 @undermine.checker
 def job_finishes(run: undermine.RunView) -> undermine.Verdict:
-    """The master says that all tasks of the job are committed."""
+    """The master reports all tasks of the job as committed."""
     status = last_values(run, "job_status", "job").get(JOB)
     if status is None:
         return undermine.Verdict.unknown("the job's status could not be read")
@@ -332,7 +331,7 @@ undermine.check(ledgers.runs_of_jobs("exactly once", submit="submit", outputs="a
 
 @undermine.checker
 def decommissioned_stays_out(run: undermine.RunView) -> undermine.Verdict:
-    """No store counts a node as a member that has left."""
+    """No store counts a node that has left as a member."""
     if not any(op.f == "decommission" and op.status == "ok" for op in run.history):
         return undermine.Verdict.unknown("the decommission was never acknowledged")
     views = last_values(run, "members", "node")

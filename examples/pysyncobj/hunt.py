@@ -1,7 +1,7 @@
-"""What Undermine does with three PySyncObj nodes: clients of a store, a counter and a lock, and what they may rely on.
+"""The workload for three PySyncObj nodes: clients of a store, a counter and a lock, and the promises made to them.
 
-Every node has a client of each kind. While n3 is stopped the others go on and forget what they have in dumps, so that
-n3 must be brought up to date by a dump. Writes and reads go through the log, so reads may not be stale.
+Every node has a client of each kind. While n3 is stopped, the others continue and compact their logs, so n3 must get a dump
+when it comes back. Writes and reads go through the log, so reads may not be stale.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ LEASE_S = 4.0
 THINK_S = 0.03
 TRIES_FOR_LOCK = 25
 OPERATION_S = 3.0
-"""A little longer than the node itself tries."""
+"""A little longer than the node's own limit."""
 WORKLOAD_S = 5.0
 RESTARTED = "n3"
 PARTS = ("kv", "count", "lock", "restart")
-"""What `--set work=…` chooses from; `all` is everything, `none` is to wait for a while."""
+"""The parts that `--set work=…` can name. `all` is everything, `none` only waits for a while."""
 IDLE_S = 1.0
 
 
 class NotSettled(Exception):
-    """The cluster is not yet as it must be in the end."""
+    """The cluster has not reached its required final state yet."""
 
 
 def ask(node: Any, operation: str, timeout_s: float = OPERATION_S, **args: Any) -> Any:
-    """One operation. Refused if it certainly did not happen; any other exception leaves that open."""
+    """Do one operation. Raises Refused if it certainly did not happen; after any other exception the outcome is unknown."""
     connection = http.client.HTTPConnection(node.host, node.ports["api"], timeout=timeout_s)
     try:
         connection.connect()
@@ -72,7 +72,7 @@ def parts(work: str) -> set[str]:
 
 
 class Course:
-    """How far the workload is: n3 and its clients wait for each other, and nobody begins anything when time is over."""
+    """The progress of the workload. n3 and its clients wait for each other, and no client begins a round when time is over."""
 
     def __init__(self, work: set[str]) -> None:
         self._until = time.monotonic() + WORKLOAD_S
@@ -85,7 +85,7 @@ class Course:
         return max(0.0, self._until - time.monotonic())
 
     def rounds(self, kind: str, node: Any) -> Any:
-        """The numbers of the rounds that a client does; those of n3 pause in the middle while it is stopped."""
+        """Yield the number of each round of a client. Clients of n3 pause in the middle while it is stopped."""
         for number in range(ROUNDS):
             if node.id == RESTARTED and number == ROUNDS // 2:
                 self._away[kind].set()
@@ -130,7 +130,7 @@ def use_counter(s: undermine.Session, node: Any, client: str, course: Course) ->
 
 
 def use_lock(s: undermine.Session, node: Any, client: str, course: Course) -> None:
-    """A node is one holder to the library, so after an unknown outcome this client leaves the lock alone."""
+    """The library treats a node as one holder, so after an unknown outcome this client stops using the lock."""
     sure = True
     for number in course.rounds("lock", node):
         if number % 2:
@@ -168,7 +168,7 @@ def restart(s: undermine.Session, course: Course) -> None:
 
 
 def look_who_led(s: undermine.Session, client: str) -> None:
-    """Every term in which a node says that it led."""
+    """Record every term in which a node reports that it led."""
     for node in s.nodes:
         terms = attempt(s, node, client, "led")
         for term in terms.value or ():
@@ -181,9 +181,9 @@ def look_who_led(s: undermine.Session, client: str) -> None:
 
 @undermine.final
 def final(s: undermine.Session) -> None:
-    """Every node takes a write, gives every answer, and holds what the others hold. Whatever does not work ends this try."""
+    """Every node accepts a write, answers every read, and holds the same state. The first failure ends this attempt."""
     for node in s.nodes:
-        attempt(s, node, "final", "start")  # if the workload did not come to that
+        attempt(s, node, "final", "start")  # if the workload did not get that far
     mark = f"final-{time.monotonic_ns()}"
     s.clients({f"final-{node.id}": lambda node=node: use_in_the_end(s, node, mark) for node in s.nodes})
     s.clients({f"final-{node.id}": lambda node=node: read_all(s, node) for node in s.nodes})

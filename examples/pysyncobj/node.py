@@ -1,6 +1,6 @@
 """One node: the library's key-value store, counter and locks, served to clients as JSON over HTTP on a second port.
 
-Nothing here repairs or works around the library: an operation is one call of it, and health is what it says of itself.
+Nothing here repairs or works around the library: an operation is one call of it, and health is its own answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ try:
     from pysyncobj.version import VERSION
 except ImportError:
     sys.exit(
-        "PySyncObj is not there: run `python setup.py VERSION`, with the version of [params], where undermine.toml is"
+        "PySyncObj is missing: run `python setup.py VERSION`, with the version of [params], in the folder of undermine.toml"
     )
 
 OPERATION_S = 2.5
@@ -32,7 +32,7 @@ NEVER_HAPPENED = (FAIL_REASON.QUEUE_FULL, FAIL_REASON.MISSING_LEADER, FAIL_REASO
 
 
 class Store(ReplDict):
-    """A dictionary whose reads can go through the log as well, so that they see every write before them."""
+    """A dictionary whose reads can go through the log too, so that they see every earlier write."""
 
     @replicated
     def read(self, key: str) -> Any:
@@ -40,7 +40,7 @@ class Store(ReplDict):
 
 
 class Counter(ReplCounter):
-    """The same for a counter."""
+    """A counter whose reads can go through the log too."""
 
     @replicated
     def read(self) -> int:
@@ -48,7 +48,7 @@ class Counter(ReplCounter):
 
 
 class Stopped(Exception):
-    """The node does not run now; what was asked for was not begun."""
+    """The node is not running, and the operation was not begun."""
 
 
 class Member:
@@ -65,7 +65,7 @@ class Member:
         self._threads = [t for t in threading.enumerate() if t not in others and t.name != CLIENT_THREAD]
 
     def _watch(self) -> None:
-        """Between two ticks, in the library's own thread: in which terms this node led."""
+        """Record the terms in which this node led. Runs between two ticks, in the library's own thread."""
         if self.raft._isLeader():
             self.led.add(self.raft.raftCurrentTerm)
 
@@ -77,7 +77,7 @@ class Member:
 
 
 def configuration(options: argparse.Namespace) -> Any:
-    """Short timers. They differ between nodes, so that mostly the same one leads at first."""
+    """Short timers, different for each node, so that the same node leads at first in most runs."""
     return SyncObjConf(
         appendEntriesUseBatch=False,
         autoTickPeriod=0.01,
@@ -94,7 +94,7 @@ def configuration(options: argparse.Namespace) -> Any:
 
 
 class Node:
-    """What clients can ask for. The member is made in the main thread: the library's threads end when their maker does."""
+    """The operations for clients. The main thread creates the member, because the library's threads end with their creator."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -102,7 +102,7 @@ class Node:
         self._member: Member | None = None
 
     def serve(self) -> None:
-        """The main thread: starts and stops the member when told to."""
+        """Start and stop the member on request, in the main thread."""
         self._member = Member(self._options)
         while True:
             wish, done = self._wishes.get()
@@ -148,7 +148,7 @@ class Node:
     # -- this node alone
 
     def do_state(self) -> dict[str, Any]:
-        """What this replica holds."""
+        """The data of this replica."""
         member = self.member
         return {"store": dict(sorted(member.store.rawData().items())), "count": member.counter.get()}
 
@@ -171,7 +171,7 @@ class Node:
             raise TimeoutError(f"{wish} takes longer than {CONTROL_S:.0f} s")
 
     def health(self) -> bool:
-        """Has it caught up since its start, and does it know a leader? The library's own answers."""
+        """True if the library says that the node has caught up since its start and knows a leader."""
         member = self._member
         return member is not None and member.raft.isReady() and member.raft.getStatus()["leader"] is not None
 
@@ -210,7 +210,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """A thread for each request, with a name by which it is told from the library's."""
+    """A thread for each request. Its name distinguishes it from the library's threads."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -228,11 +228,11 @@ def main() -> None:
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--api", type=int, required=True)
     parser.add_argument(
-        "--addresses", type=lambda text: text.split(","), required=True, help="its own, then its peers'"
+        "--addresses", type=lambda text: text.split(","), required=True, help="the node's own address, then its peers'"
     )
     options = parser.parse_args()
     if options.version != VERSION:
-        sys.exit(f"PySyncObj {VERSION} was found: run `python setup.py {options.version}` where undermine.toml is")
+        sys.exit(f"found PySyncObj {VERSION}: run `python setup.py {options.version}` in the folder of undermine.toml")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     Handler.node = Node(options)
     server = Server((options.host, options.api), Handler)

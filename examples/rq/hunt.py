@@ -1,6 +1,6 @@
-"""What Undermine does with Redis and two RQ workers: clients hand in jobs, and every run of a job is written down.
+"""The workload for Redis and two RQ workers: clients submit jobs, and every run of a job is recorded.
 
-A job may be declared failed, and run again if it asks for that, only if a run of it failed or its worker died.
+A job may be declared failed, or retried if it asks for that, only if a run of it failed or its worker died.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from undermine import ledgers
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE / "client"))
 try:
-    import redis  # takes a while: once here, not in each call; RQ is of the release under test
+    import redis  # slow, so it is imported once here and not in each call; RQ comes from the release under test
 except ImportError:
-    sys.exit("redis-py is not there: run `python setup.py` where undermine.toml is")
+    sys.exit("redis-py is missing: run `python setup.py` in the folder of undermine.toml")
 
 QUEUE = "jobs"
 CLIENTS = 3
 JOB_S = 0.06
 AGAIN = "again-"
-"""Jobs whose names begin so are to be tried once more if they fail."""
+"""Jobs with this prefix ask for one retry if they fail."""
 REDIS_S = 3.0
 
 
 class NotSettled(Exception):
-    """There is still work to be done."""
+    """The queue still has work."""
 
 
 def queue(s: undermine.Session) -> Any:
-    """The queue as the release under test sees it. Each call of Undermine is a process of its own, with one release in it."""
+    """The queue, by the release under test. Each call of Undermine runs in its own process, so it loads only one release."""
     sys.path.insert(0, str(HERE / "versions" / s.params["version"]))
     import rq
 
@@ -63,7 +63,7 @@ def workload(s: undermine.Session) -> None:
 
 
 def hand_in(s: undermine.Session, work: Any, client: str, names: list[str]) -> None:
-    """Jobs have ids of their own, so that points recur and a second attempt would be the same job."""
+    """Submit jobs with fixed ids, so that points recur and a second attempt is the same job."""
     from rq import Retry
 
     for name in names:
@@ -78,7 +78,7 @@ def hand_in(s: undermine.Session, work: Any, client: str, names: list[str]) -> N
 
 
 def wait_until_done(s: undermine.Session, names: list[str]) -> int:
-    """Until each was run once, as seen by an onlooker; a job that never is ends this by the workload's time."""
+    """Wait until the files show one complete run of each job. The workload's time limit ends this if a job never runs."""
     while True:
         done = {run.job for run in runs(s) if run.end_ns}
         if done >= set(names):
@@ -86,11 +86,11 @@ def wait_until_done(s: undermine.Session, names: list[str]) -> int:
         time.sleep(0.02)
 
 
-# -- what was done ---------------------------------------------------------------------------------------
+# -- recorded runs ---------------------------------------------------------------------------------------
 
 
 class Run(NamedTuple):
-    """One run of a job by a worker. `end_ns` is 0 if it did not come to its end."""
+    """One run of a job by a worker. `end_ns` is 0 if it did not finish."""
 
     job: str
     worker: str
@@ -100,7 +100,7 @@ class Run(NamedTuple):
 
 
 def runs(s: undermine.Session) -> list[Run]:
-    """All of them, by worker and then in order."""
+    """All recorded runs, by worker and then in order."""
     return [run for node in s.role("worker") for run in runs_in(Path(f"{node.dir}.ran"), node.id)]
 
 
@@ -130,17 +130,17 @@ def lives(pid: int) -> bool:
 
 @undermine.final
 def final(s: undermine.Session) -> None:
-    """A new job is done, all is worked off, and then it is asked what became of each. Whatever does not work ends this try."""
+    """Run a new job, wait until the queue is empty, and read the result of each job. The first failure ends this attempt."""
     work = queue(s)
     last = f"once-last-{os.getpid()}"
     hand_in(s, work, "final", [last])
     until = time.monotonic() + REDIS_S
     while not any(run.job == last and run.end_ns for run in runs(s)):
         if time.monotonic() > until:
-            raise NotSettled("a job that was handed in when all was well is not done")
+            raise NotSettled("a job that was submitted after healing is not done")
         time.sleep(0.02)
     if work.count or any(not run.end_ns and lives(run.pid) for run in runs(s)):
-        raise NotSettled("there is work left")
+        raise NotSettled("the queue still has work")
     need(s.attempt("ran", lambda: [run.job for run in runs(s)], client="final"))
     need(s.attempt("runs", lambda: [run._asdict() for run in runs(s)], client="final"))
     need(s.attempt("failed", lambda: sorted(work.failed_job_registry.get_job_ids()), client="final", node="redis"))
@@ -155,7 +155,7 @@ def need(out: Any) -> None:
 
 
 def answer_in_the_end(run: undermine.RunView, f: str) -> Any:
-    """The newest answer; None if there is none."""
+    """The newest final answer; None if there is none."""
     found = [op.value for op in run.history if op.f == f and op.phase == "final" and op.status == "ok"]
     return found[-1] if found else None
 
@@ -177,10 +177,10 @@ undermine.check(
 
 @undermine.checker
 def run_again_only_after_a_failure(run: undermine.RunView) -> undermine.Verdict:
-    """A job that was done is not done again. One whose worker died may be: nobody knows how far it came."""
+    """A finished job does not run again, unless a worker died: then nobody knows how far the job came."""
     found = answer_in_the_end(run, "runs")
     if found is None:
-        return undermine.Verdict.unknown("it was not read in the end what was run")
+        return undermine.Verdict.unknown("the runs were not read at the end")
     done: dict[str, list[str]] = defaultdict(list)
     for one in found:
         if one["end_ns"]:
@@ -188,28 +188,28 @@ def run_again_only_after_a_failure(run: undermine.RunView) -> undermine.Verdict:
     often = {job: workers for job, workers in done.items() if len(workers) > 1}
     if often and not somebody_died(run):
         said = [f"{job}: done by {', '.join(workers)}" for job, workers in sorted(often.items())]
-        return undermine.Verdict.fail("a job was done again though it had not failed", "job run twice", said)
+        return undermine.Verdict.fail("a job ran again although it had not failed", "job run twice", said)
     return undermine.Verdict.ok()
 
 
 @undermine.checker
 def never_by_two_at_a_time(run: undermine.RunView) -> undermine.Verdict:
-    """No worker begins a job that another one is at."""
+    """No worker begins a job while another one runs it."""
     ended = [one for one in answer_in_the_end(run, "runs") or () if one["end_ns"]]
     for pair in itertools.combinations(ended, 2):
         at_once = max(each["begin_ns"] for each in pair) < min(each["end_ns"] for each in pair)
         if at_once and pair[0]["job"] == pair[1]["job"]:
             said = [f"{each['job']}: {each['worker']} from {each['begin_ns']} to {each['end_ns']}" for each in pair]
-            return undermine.Verdict.fail("two workers were at one job", "job run by two workers at a time", said)
+            return undermine.Verdict.fail("two workers ran one job at the same time", "job run by two workers at a time", said)
     return undermine.Verdict.ok()
 
 
 @undermine.checker
 def what_was_done_is_not_declared_failed(run: undermine.RunView) -> undermine.Verdict:
-    """A job that was run to its end, by a worker that lived, is not among the failed ones."""
+    """A job that a living worker finished is not among the failed ones."""
     found, failed = answer_in_the_end(run, "runs"), answer_in_the_end(run, "failed")
     if found is None or failed is None:
-        return undermine.Verdict.unknown("it was not read in the end what was run and what failed")
+        return undermine.Verdict.unknown("the runs and the failed jobs were not read at the end")
     wrong = sorted({one["job"] for one in found if one["end_ns"]} & set(failed))
     if wrong and not somebody_died(run):
         return undermine.Verdict.fail(

@@ -1,6 +1,6 @@
-"""One worker as the library makes it: it forks for each job, and looks after the queue's registries every now and then.
+"""One worker as the library creates it. It forks for each job and cleans up the queue's registries periodically.
 
-Nothing here repairs or works around the library. Its timers are shorter than by default, so that a run shows maintenance.
+Nothing here repairs or works around the library. Timers are shorter than the defaults, so that a run shows maintenance.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ try:
     import rq
     from rq import Queue, Worker
 except ImportError:
-    sys.exit("RQ is not there: run `python setup.py VERSION`, with the version of [params], where undermine.toml is")
+    sys.exit("RQ is missing: run `python setup.py VERSION`, with the version of [params], in the folder of undermine.toml")
 
 WORKER_TTL_S = 16
-"""A worker waits for a job for 15 seconds less than that at a time, then it looks whether maintenance is due."""
+"""A worker waits for a job 15 seconds less than this, then checks whether maintenance is due."""
 MONITORING_S = 1
 
 
 class QuickWorker(Worker):
-    """Tries to reach a Redis that is gone every second, not ever more seldom."""
+    """Reconnects to Redis every second, without backing off."""
 
     max_connection_wait_time = 1.0
 
@@ -39,7 +39,7 @@ def make(options: argparse.Namespace) -> Any:
     return QuickWorker(
         [Queue(options.queue, connection=connection)],
         connection=connection,
-        name=f"{options.id}-{time.time_ns()}",  # one that was killed still has its name
+        name=f"{options.id}-{time.time_ns()}",  # a killed worker keeps its name
         maintenance_interval=options.maintenance_s,
         job_monitoring_interval=MONITORING_S,
         **{ttl: WORKER_TTL_S},
@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--maintenance-s", type=float, required=True)
     options = parser.parse_args()
     if options.version != rq.VERSION:
-        sys.exit(f"RQ {rq.VERSION} was found: run `python setup.py {options.version}` where undermine.toml is")
+        sys.exit(f"found RQ {rq.VERSION}: run `python setup.py {options.version}` in the folder of undermine.toml")
     os.environ[jobs.LOG] = f"{Path(options.dir)}.ran"
     worker = make(options)
     print(f"{worker.name} begins to work", flush=True)

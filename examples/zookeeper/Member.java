@@ -15,13 +15,13 @@ import org.apache.zookeeper.server.quorum.QuorumPeerMain;
 /**
  * One member of the ensemble: ZooKeeper's own main class, which the workload can stop and start again.
  *
- * What the workload wants is in a file beside the member's folder, `NUMBER start` or `NUMBER stop`; the answer is in another one,
- * `NUMBER running` or `NUMBER stopped`. Wishes outlive a crash. Neither file is in the folder that counts as the node's disk.
+ * The workload writes its request to a file beside the member's folder, `NUMBER start` or `NUMBER stop`. The answer is in another
+ * file, `NUMBER running` or `NUMBER stopped`. Requests outlive a crash. Neither file is in the folder that counts as the node's disk.
  * Nothing here repairs or works around ZooKeeper: it ends as its own main class would.
  *
  *     java Member ID FOLDER CLIENT_ADDRESS SERVERS NAME LATE [KEY=VALUE ...]
  *
- * The member whose name is LATE does not start before it is told to.
+ * The member whose name is LATE does not start before the workload asks for it.
  */
 public class Member {
     private static final long POLL_MS = 10;
@@ -58,7 +58,7 @@ public class Member {
         return text.toString();
     }
 
-    /** A file that is there is left alone: later releases write their configuration themselves. */
+    /** Writes the file unless it exists: later releases rewrite their configuration themselves. */
     private static void write(String name, String text) throws IOException {
         File file = new File(name);
         if (!file.exists()) {
@@ -73,7 +73,7 @@ public class Member {
         Files.move(part, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     }
 
-    /** The main thread: starts and stops the peer when told to. */
+    /** Starts and stops the peer on request, in the main thread. */
     private void serve(String first) throws Exception {
         Thread.currentThread().setName("member");
         String done = "";
@@ -119,7 +119,7 @@ public class Member {
             return new StoppedByUs();
         }
 
-        /** As in QuorumPeerMain.main: what ends it ends the process. */
+        /** Ends the process when ZooKeeper ends, as QuorumPeerMain.main does. */
         @Override
         public void run() {
             int code = 0;
@@ -149,7 +149,7 @@ public class Member {
             }
         }
 
-        /** Its thread may find the database closed by the one that stops it. Only we stop it so: that is no death. */
+        /** Its thread may find the database closed while it is being stopped. Only this pack stops it so, so the exception is not a bug. */
         private final class StoppedByUs extends QuorumPeer {
             StoppedByUs() throws SaslException {
                 super();
@@ -163,12 +163,12 @@ public class Member {
                     if (!stopping) {
                         throw e;
                     }
-                    System.out.println("ZooKeeper was stopped, and said " + e);
+                    System.out.println("ZooKeeper was stopped on request, with " + e);
                 }
             }
         }
 
-        /** It exists from some time after its start. */
+        /** Waits until the peer exists, which is some time after its start. */
         private QuorumPeer running() throws InterruptedException {
             while (quorumPeer == null || !quorumPeer.isAlive()) {
                 Thread.sleep(POLL_MS);

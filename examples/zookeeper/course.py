@@ -1,4 +1,4 @@
-"""How the workload goes: which parts of it are wanted, and the stages that all clients go through together."""
+"""The progress of the workload: its chosen parts, and the stages that all clients pass together."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator
 
 PARTS = ("kv", "cas", "queue", "acl", "lock", "session", "late", "restart")
-"""What `--set work=…` chooses from; `all` is all of these, `none` is to wait for a while."""
+"""The parts that `--set work=…` can name. `all` is all of these, `none` only waits for a while."""
 EXTRA = ("rolling",)
-"""Only where it is named, as in `all,rolling`."""
+"""Parts that must be named, as in `all,rolling`."""
 STAGES = ("two", "joined", "restarted")
-"""zk3 is not there yet; it is; the leader was restarted."""
+"""Before zk3 joins; after it has joined; after the leader was restarted."""
 LATE = "zk3"
 ROUNDS = 4
-"""Of each client in each stage."""
+"""The rounds of each client in each stage."""
 THINK_S = 0.02
 WORKLOAD_S = 6.0
 STAGE_S = 2.0
@@ -33,7 +33,7 @@ def parts(work: str) -> set[str]:
 
 
 class Course:
-    """How far the workload is: stages follow each other, and nobody begins anything when time is over."""
+    """The progress of the workload. Stages follow each other, and no client begins a round when time is over."""
 
     def __init__(self, late: bool) -> None:
         self._until = time.monotonic() + WORKLOAD_S
@@ -51,11 +51,11 @@ class Course:
         self._begun[stage].set()
 
     def wait_until_half_way(self, stage: str) -> None:
-        """Until some client is, or for a while: with a server down nobody may come that far."""
+        """Wait until a client is half way. The wait is limited, because with a server down no client may get that far."""
         self._half_way[stage].wait(self.left_s(STAGE_S))
 
     def rounds(self, node: str = "") -> Iterator[int]:
-        """The numbers of the rounds that a client does, some in each stage; one that is bound to zk3 waits for it."""
+        """Yield the number of each round of a client, some in each stage. A client of zk3 waits until zk3 has joined."""
         for index, stage in enumerate(STAGES):
             if not index and self._late and node == LATE:
                 continue
@@ -71,7 +71,7 @@ class Course:
 
     @contextlib.contextmanager
     def _round(self) -> Iterator[None]:
-        """A client is at something, as soon as nobody wants rest."""
+        """Mark a client as busy. Waits first while a pause is requested."""
         with self._changed:
             self._changed.wait_for(lambda: not self._resting, self.left_s())
             self._busy += 1
@@ -84,7 +84,7 @@ class Course:
 
     @contextlib.contextmanager
     def rest(self) -> Iterator[None]:
-        """No client is at anything meanwhile; one that takes long is not waited for for ever."""
+        """Pause all clients meanwhile. The wait for busy clients is limited."""
         with self._changed:
             self._resting = True
             self._changed.wait_for(lambda: not self._busy, self.left_s(REST_S))

@@ -1,7 +1,8 @@
-"""What Undermine does with three ZooKeeper servers: clients that use most of what it offers, and what they may rely on.
+"""The workload for three ZooKeeper servers: clients that use most of its functions, and the promises made to them.
 
-Every server has a client that writes, updates, queues and fences, and one whose sessions end; two more roam and want one lock.
-zk3 is started when there is data, so that it needs a snapshot; later the leader is stopped and started again.
+Every server has a client that writes, updates, queues and fences, and one whose sessions end. Two more clients connect to
+any server and compete for one lock. zk3 starts when there is data, so it needs a snapshot. Later the leader is stopped and
+started again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from undermine import ledgers  # noqa: E402
 
 KEYS_PER_CLIENT = 2
 MISSED_MAX = 4
-"""A client that misses its server so often in a row goes home."""
+"""A client that cannot reach its server this many times in a row stops."""
 IDLE_S = 1.0
 AGREE_S = 0.5
 SHORT_SESSION_S = 0.8
@@ -35,7 +36,7 @@ FOLDERS = ("/kv", "/queue", "/acl", "/locks", "/live")
 
 
 class NotSettled(Exception):
-    """The ensemble is not yet as it must be in the end."""
+    """The ensemble has not reached its required final state yet."""
 
 
 def attempt(s: undermine.Session, client: Client, f: str, function: Callable[[], Any], **args: Any) -> Any:
@@ -48,16 +49,16 @@ def need(out: Any) -> Any:
     return out.value
 
 
-# -- what undermine.toml names ---------------------------------------------------------------------------
+# -- functions named in undermine.toml -------------------------------------------------------------------
 
 
 def ready(node: Any) -> bool:
-    """It serves, or was told not to."""
+    """True if the server serves, or if the workload has stopped it."""
     return bool(members.mode(node)) or members.stopped(node)
 
 
 def healthy(node: Any) -> bool:
-    """What operators ask: is it up, and does it take part?"""
+    """True if the server is up and takes part in the ensemble."""
     return members.ask(node, "ruok") == "imok" and bool(members.mode(node))
 
 
@@ -66,7 +67,7 @@ def healthy(node: Any) -> bool:
 
 @undermine.filter
 def not_while_it_is_prepared(fs: undermine.PlanView) -> bool:
-    """Faults hit what ZooKeeper does. What Member.java writes before ZooKeeper starts is ours."""
+    """Drop faults in the files that Member.java writes before ZooKeeper starts: these test only the pack itself."""
     return not any(members.prepares(task["func"]) for task in fs)
 
 
@@ -96,7 +97,7 @@ def workload(s: undermine.Session) -> None:
 
 
 def administrate(s: undermine.Session, work: set[str], course: Course) -> None:
-    """zk3 joins when there is something to join, and the leader is restarted while clients go on."""
+    """Start zk3 when there is data, and restart the leader while clients continue."""
     client = Client("admin", list(s.nodes))
     attempt(s, client, "prepare", lambda: prepare(client))
     course.begin("two")
@@ -117,7 +118,7 @@ def start(s: undermine.Session, node: Any, client: str) -> None:
 
 
 def restart(s: undermine.Session, client: Client, course: Course) -> None:
-    """All servers have the same when the leader stops, so the same one is elected in every run without a fault."""
+    """Stop the leader when all servers have the same data, so that the same server is elected in every fault-free run."""
     leader = find(s, "leader")
     if leader is not None:
         stop_at_rest(s, leader, s.nodes, course)
@@ -127,7 +128,7 @@ def restart(s: undermine.Session, client: Client, course: Course) -> None:
 
 
 def restart_two(s: undermine.Session, client: Client, course: Course) -> None:
-    """A follower stops, then the leader. The follower comes back first, and has to learn from the third what it missed."""
+    """Stop a follower, then the leader. The follower comes back first and must learn the missed writes from the third server."""
     leader, follower = find(s, "leader"), find(s, "follower")
     if leader is not None and follower is not None:
         stop(s, follower)
@@ -139,12 +140,12 @@ def restart_two(s: undermine.Session, client: Client, course: Course) -> None:
 
 
 def find(s: undermine.Session, mode: str) -> Any:
-    """The last server that says so of itself, or None."""
+    """The last server that reports this mode, or None."""
     return next((node for node in reversed(s.nodes) if members.mode(node) == mode), None)
 
 
 def stop_at_rest(s: undermine.Session, node: Any, running: Sequence[Any], course: Course) -> None:
-    """While no client is at anything, and those that run have done the same updates."""
+    """Stop a server while all clients pause and the running servers have applied the same updates."""
     with course.rest():
         wait_until(lambda: members.agree(running), AGREE_S)
         stop(s, node)
@@ -189,7 +190,7 @@ def use(s: undermine.Session, node: Any, work: set[str], course: Course) -> None
 
 
 def prepare(client: Client) -> None:
-    """The nodes below and in which the others work, whoever makes them first."""
+    """Create the nodes that all clients use, unless another client has created them."""
     if client.do("exists", FOLDERS[-1]):
         return
     for path, data in ((COUNTER, b"0"), *((folder, b"") for folder in FOLDERS)):
@@ -230,7 +231,7 @@ def delete(client: Client, key: str) -> None:
 
 
 def use_counter(s: undermine.Session, client: Client, node: Any, number: int) -> None:
-    """The others do the same, so many an update is refused; whether one was is certain."""
+    """Update the counter on condition of its version. Clients compete, so many updates are refused; a refusal is certain."""
     seen = attempt(s, client, "counter", lambda: counter(client))
     if seen.ok:
         value, version = seen.value
@@ -252,12 +253,12 @@ def use_queue(s: undermine.Session, client: Client, node: Any, number: int) -> N
 
 
 def queue(client: Client) -> list[str]:
-    """What is in the queue, in its order."""
+    """The records in the queue, in order."""
     return promises.in_order(client.do("get_children", "/queue"))
 
 
 def use_fence(s: undermine.Session, client: Client, node: Any, number: int) -> None:
-    """A node that its maker may write to and all may read; now and then somebody else tries to write to it."""
+    """Create a node that only its creator may write to and all may read. Sometimes a stranger tries to write to it."""
     path = f"/acl/{node.id}-{number}"
     acl = [security.make_digest_acl(node.id, "secret", all=True), security.make_acl("world", "anyone", read=True)]
     fenced = attempt(s, client, "fence", lambda: fence(client, path, acl), path=path)
@@ -273,7 +274,7 @@ def fence(client: Client, path: str, acl: list[security.ACL]) -> list[list[Any]]
 
 
 def plain(acl: list[security.ACL]) -> list[list[Any]]:
-    """Users without their passwords: to strangers, later releases do not show these."""
+    """Users without their passwords, because later releases do not show passwords to strangers."""
     return [[one.perms, one.id.scheme, one.id.id.partition(":")[0]] for one in acl]
 
 
@@ -290,7 +291,7 @@ def trespass(client: Client, path: str) -> str:
 
 
 def come_and_go(s: undermine.Session, node: Any, course: Course) -> None:
-    """Sessions with an ephemeral node each. Some end without a word, early enough to expire within the workload."""
+    """Open sessions with one ephemeral node each. Some are abandoned early enough to expire within the workload."""
     for number in course.rounds(node.id):
         if number % ROUNDS == 1:
             silent = number < 2 * ROUNDS and (number // ROUNDS + s.nodes.index(node)) % 2
@@ -310,12 +311,13 @@ def join(client: Client, name: str, session: str) -> None:
 
 
 def see(client: Client, name: str, session: str) -> bool:
-    """A session sees what it wrote."""
+    """True if the session sees its own node."""
     return client.do("exists", f"/live/{name}", session=session) is not None
 
 
 def use_lock(s: undermine.Session, name: str, number: int, course: Course) -> None:
-    """After an unknown outcome its session ends, so that nothing of it can come late, and somebody else goes on."""
+    """Use the lock in rounds. After an unknown outcome the session ends, so that no late request can follow, and a new client
+    continues."""
     nodes = [*s.nodes[number:], *s.nodes[:number]]
     client = Client(name, nodes)
     for round_number in course.rounds():
@@ -326,7 +328,7 @@ def use_lock(s: undermine.Session, name: str, number: int, course: Course) -> No
 
 
 def use_lock_once(s: undermine.Session, client: Client) -> bool:
-    """Is all that became of it known?"""
+    """True if the outcome of every operation is known."""
     session = client.name
     got = attempt(s, client, "acquire", lambda: acquire(client, session), lock=LOCK)
     if got.ok and got.value:
@@ -348,10 +350,10 @@ def acquire(client: Client, session: str) -> bool:
 
 @undermine.final
 def final(s: undermine.Session) -> None:
-    """Every server takes a write, gives every answer, and holds what the others hold. Whatever does not work ends this try."""
+    """Every server accepts a write, answers every read, and holds the same tree. The first failure ends this attempt."""
     for node in s.nodes:
         if members.wished(node) != "start" and not members.mode(node):
-            start(s, node, "final")  # the workload did not come to that
+            start(s, node, "final")  # the workload did not get that far
     clients = [Client(f"final-{node.id}", [node]) for node in s.nodes]
     mark = f"final-{time.monotonic_ns()}"
     try:
@@ -372,7 +374,7 @@ def write_in_the_end(s: undermine.Session, client: Client, mark: str) -> None:
 
 
 def read_all(s: undermine.Session, client: Client) -> None:
-    """The server first asks the leader for all that was committed before."""
+    """Read everything. The server first fetches all earlier commits from the leader."""
     need(attempt(s, client, "sync", lambda: client.do("sync", "/")))
     own = [f"{node.id}-{number}" for node in s.nodes for number in range(KEYS_PER_CLIENT)]
     for key in ("admin", *(node.id for node in s.nodes), *own):
@@ -383,7 +385,7 @@ def read_all(s: undermine.Session, client: Client) -> None:
 
 
 def tree(client: Client) -> promises.Tree:
-    """All that a server holds, but for what ZooKeeper keeps for itself."""
+    """All nodes of a server, except for ZooKeeper's own."""
     client.do("sync", "/")
     paths, found = ["/"], ["/"]
     while paths:

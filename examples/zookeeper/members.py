@@ -1,4 +1,4 @@
-"""How the workload talks to one member beside its clients: by four-letter words, and by wishes to `Member.java`."""
+"""How the workload controls one member: by four-letter words, and by request files for `Member.java`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORD_S = 1.0
 
 
 def prepares(function: str) -> bool:
-    """Is that a function of Member.java, which writes what ZooKeeper needs before it starts?"""
+    """True for a function of Member.java, which writes ZooKeeper's files before it starts."""
     return function.startswith(":Member.")
 
 
@@ -22,7 +22,7 @@ def prepares(function: str) -> bool:
 
 
 def ask(node: Any, word: str) -> str:
-    """What a server answers to a four-letter word; "" if it does not."""
+    """A server's answer to a four-letter word; "" if there is none."""
     try:
         with socket.create_connection((node.host, node.ports["client"]), WORD_S) as connection:
             connection.settimeout(WORD_S)
@@ -34,26 +34,26 @@ def ask(node: Any, word: str) -> str:
 
 def mode(node: Any) -> str:
     """`leader` or `follower`; "" while it does not serve."""
-    return said_of("Mode", ask(node, "srvr"))
+    return field_of("Mode", ask(node, "srvr"))
 
 
 def agree(nodes: Iterable[Any]) -> bool:
-    """Have all these servers done the same updates?"""
-    zxids = {said_of("Zxid", ask(node, "srvr")) for node in nodes}
+    """True if all these servers have applied the same updates."""
+    zxids = {field_of("Zxid", ask(node, "srvr")) for node in nodes}
     return len(zxids) == 1 and zxids != {""}
 
 
-def said_of(what: str, answer: str) -> str:
-    """What `srvr` says of this; "" if nothing."""
+def field_of(key: str, answer: str) -> str:
+    """The value of a key in the answer to `srvr`; "" if it is missing."""
     lines = (line.partition(":") for line in answer.splitlines())
-    return next((value.strip() for key, _, value in lines if key == what), "")
+    return next((value.strip() for name, _, value in lines if name == key), "")
 
 
 # -- wishes ----------------------------------------------------------------------------------------------
 
 
 def wish(node: Any, word: str) -> str:
-    """Let the member `start` or `stop`. It stands until another wish, also for a process that is started anew."""
+    """Ask the member to `start` or `stop`. The request holds until the next one, also after the process was restarted."""
     number = str(time.monotonic_ns())
     part = Path(f"{node.dir}.wish.part")
     part.write_text(f"{number} {word}\n")
@@ -67,18 +67,18 @@ def wish(node: Any, word: str) -> str:
 
 
 def wished(node: Any) -> str:
-    """The last wish, `start` or `stop`; "" if there was none."""
+    """The last request, `start` or `stop`; "" if there was none."""
     return (words_in(f"{node.dir}.wish") or ["", ""])[1]
 
 
 def stopped(node: Any) -> bool:
-    """Does the member do nothing, as it was told to?"""
+    """True if the member has stopped on request."""
     number = (words_in(f"{node.dir}.wish") or ["0"])[0]
     return words_in(f"{node.dir}.state") == [number, "stopped"]
 
 
 def words_in(path: str) -> list[str]:
-    """The two words of such a file, or nothing."""
+    """The two words of a request or state file, or an empty list."""
     try:
         words = Path(path).read_text().split()
     except OSError:

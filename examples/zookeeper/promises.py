@@ -1,4 +1,4 @@
-"""What ZooKeeper promises and the ready-made ledgers do not cover, as functions of what clients were told."""
+"""Checks for ZooKeeper's promises that the built-in ledgers do not cover."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ KINDS = {"data": "the data", "version": "the version", "owner": "the owner", "ac
 
 
 def last_look(history: Iterable[Any], read: str) -> dict[str, Any]:
-    """By node: what it said in the last look at all of them; None if it did not answer."""
+    """Each node's answer in the last read of all nodes; None if it did not answer."""
     reads = [op for op in history if op.f == read and op.phase == "final" and op.status != "pending"]
     count = len({op.node for op in reads})
     return {op.node: op.value if op.status == "ok" else None for op in reads[-count:]} if count else {}
 
 
 def in_order(names: list[str]) -> list[str]:
-    """What stands before the numbers that ZooKeeper gave, by these numbers."""
+    """The names without the numbers that ZooKeeper appended, in the order of these numbers."""
     return [name.rpartition("-")[0] for name in sorted(names, key=lambda name: name.rpartition("-")[2])]
 
 
@@ -30,7 +30,7 @@ def in_order(names: list[str]) -> list[str]:
 
 
 def differences(one: Tree, other: Tree) -> dict[str, list[str]]:
-    """What two servers disagree about: a kind of difference, and the paths."""
+    """The differences between two servers: each kind with its paths."""
     found: dict[str, list[str]] = {}
     for path in sorted(one.keys() | other.keys()):
         if path not in one or path not in other:
@@ -57,8 +57,8 @@ def _same_tree(run: RunView) -> Verdict:
     if found := _disagreements(run.history):
         kind = found[0][0]
         said = [f"{one} and {other}: {what}: {', '.join(paths[:SHOWN])}" for what, one, other, paths in found]
-        told = [f"{node} has {path}: {look[node].get(path)}" for path in found[0][3][:2] for node in found[0][1:3]]
-        return Verdict.fail(f"servers disagree on {kind}", f"servers disagree on {kind}", [*said, *told][:SHOWN])
+        shown = [f"{node} has {path}: {look[node].get(path)}" for path in found[0][3][:2] for node in found[0][1:3]]
+        return Verdict.fail(f"servers disagree on {kind}", f"servers disagree on {kind}", [*said, *shown][:SHOWN])
     silent = sorted(node for node, tree in look.items() if tree is None)
     if silent or len(look) < 2:
         return Verdict.unknown(f"not read in the end: {', '.join(silent) or 'the tree of two servers'}")
@@ -77,7 +77,7 @@ servers_hold_the_same_tree = Ledger("servers_hold_the_same_tree", _same_tree, _s
 
 
 def wrong_modes(modes: dict[str, Any]) -> str:
-    """What is wrong with who leads and who follows; "" if nothing is."""
+    """A description of the wrong modes; "" if one server leads and all others follow."""
     leaders = sum(mode == "leader" for mode in modes.values())
     if leaders != 1:
         return "no leader" if leaders == 0 else f"{leaders} leaders"
@@ -87,7 +87,7 @@ def wrong_modes(modes: dict[str, Any]) -> str:
 def _one_leader(run: RunView) -> Verdict:
     modes = last_look(run.history, "mode")
     if not modes:
-        return Verdict.unknown("nobody was asked who leads")
+        return Verdict.unknown("no server was asked for its mode")
     wrong = wrong_modes(modes)
     said = [f"{node}: {mode or 'does not serve'}" for node, mode in modes.items()]
     return Verdict.fail(f"in the end there is {wrong}", f"{wrong} in the end", said) if wrong else Verdict.ok()
@@ -104,7 +104,7 @@ one_leader_in_the_end = Ledger("one_leader_in_the_end", _one_leader, _one_leader
 
 
 def _left_behind(history: Iterable[Any]) -> dict[str, list[str]]:
-    """By server: ephemeral nodes that are there although every session that made some has ended."""
+    """The ephemeral nodes on each server that exist although all their sessions have ended."""
     return {node: names for node, names in last_look(history, "live").items() if names}
 
 
@@ -135,7 +135,7 @@ ephemeral_nodes_live_as_their_sessions = Ledger("ephemeral_nodes_live_as_their_s
 
 
 def conditional_updates_count_once(run: RunView) -> Verdict:
-    """The counter's value is its version: each conditional update adds one to both, and none is lost or done twice."""
+    """The counter's value equals its version: each conditional update adds one to both, and none is lost or applied twice."""
     updates = [op for op in run.history if op.f == "cas" and op.status != "fail"]
     sure = [op for op in updates if op.status == "ok"]
     reads = [op for op in run.history if op.f == "counter" and op.status == "ok"]
@@ -154,7 +154,7 @@ def conditional_updates_count_once(run: RunView) -> Verdict:
 
 
 def _wrong_update(sure: list[Any]) -> Verdict | None:
-    """Two updates of one version, or one that led to another version than the next."""
+    """Fail if a version was updated twice, or if an update did not lead to the next version."""
     by_version: dict[int, list[Any]] = {}
     for op in sure:
         by_version.setdefault(op.args["version"], []).append(op)
@@ -171,7 +171,7 @@ def _wrong_reads(reads: list[Any]) -> Verdict | None:
     for op in reads:
         if op.value[0] != op.value[1]:
             said = [f"{op.client} read value {op.value[0]} with version {op.value[1]}"]
-            return Verdict.fail("value and version do not fit", "value and version of a node do not fit", said)
+            return Verdict.fail("value and version differ", "value and version of a node do not fit", said)
     return None
 
 
@@ -179,7 +179,7 @@ def _wrong_reads(reads: list[Any]) -> Verdict | None:
 
 
 def access_is_kept(run: RunView) -> Verdict:
-    """Nobody writes to a node of another user, and in the end each such node has the ACL that it was made with."""
+    """Nobody writes to a node of another user, and at the end each such node has its original ACL."""
     made = {op.args["path"]: op for op in run.history if op.f == "fence" and op.status == "ok"}
     if not made:
         return Verdict.unknown("no node with an ACL was made")

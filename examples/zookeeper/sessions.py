@@ -1,4 +1,4 @@
-"""Clients of the ensemble: sessions, by kazoo."""
+"""Clients of the ensemble: kazoo sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ try:
     from kazoo.client import KazooClient
     from kazoo.retry import KazooRetry
 except ImportError:
-    raise ImportError("kazoo is not there: run `python setup.py` where undermine.toml is") from None
+    raise ImportError("kazoo is missing: run `python setup.py` in the folder of undermine.toml") from None
 
 __all__ = ["NEVER_HAPPENED", "SESSION_S", "Client", "exceptions", "security"]
 
@@ -21,7 +21,7 @@ SESSION_S = 3.0
 """Longer than an election takes; at most twenty ticks."""
 OPERATION_S = 3.5
 CONNECT_S = 0.5
-"""A client that has no connection waits so long for one before it gives an operation up."""
+"""The time that a client waits for a connection before it gives an operation up."""
 NEVER_HAPPENED = (
     undermine.Refused,
     exceptions.BadVersionError,
@@ -31,15 +31,15 @@ NEVER_HAPPENED = (
     exceptions.NotEmptyError,
     exceptions.InvalidACLError,
 )
-"""What the servers answer instead of doing it. Kazoo sends an operation once, so nothing was done before either."""
+"""Errors after which the operation certainly did not happen. Kazoo sends an operation only once."""
 
 logging.getLogger("kazoo").setLevel(logging.ERROR)
 
 
 class Client:
-    """One client: a session at one server, or at the first of several that answers, and a new one when it has expired.
+    """One client: a session at one server, or at the first of several that answers. It gets a new session when this one expires.
 
-    Its name says which session it is in, since promises to a client are promises to a session.
+    Its name identifies the session, because promises to a client are promises to a session.
     """
 
     def __init__(self, name: str, nodes: list[Any], session_s: float = SESSION_S, user: str = "") -> None:
@@ -63,14 +63,14 @@ class Client:
         return f"{self._name}.{self._expired}" if self._expired else self._name
 
     def do(self, operation: str, *args: Any, session: str = "", **more: Any) -> Any:
-        """One operation of kazoo; only in this session if one is named. Refused if it was not sent."""
+        """Do one operation of kazoo, only in the named session if there is a name. Raises Refused if it was not sent."""
         self.reach()
         if session not in ("", self.name):
             raise undermine.Refused("not sent: the session has expired")
         return self._send(operation, *args, **more).get(True, OPERATION_S)
 
     def do_all(self, operation: str, paths: list[str]) -> dict[str, Any]:
-        """The same for many paths, sent together."""
+        """Do one operation for many paths, sent together."""
         self.reach()
         until = time.monotonic() + OPERATION_S
         sent = {path: self._send(operation, path) for path in paths}
@@ -80,7 +80,7 @@ class Client:
         return getattr(self._kazoo, f"{operation}_async")(*args, **more)
 
     def reach(self) -> None:
-        """Wait for a connection for a while."""
+        """Wait for a connection. Raises Refused if there is none in time."""
         until = time.monotonic() + CONNECT_S
         while not self._kazoo.connected:
             if time.monotonic() > until:
@@ -88,12 +88,12 @@ class Client:
             time.sleep(0.005)
 
     def close(self) -> None:
-        """End the session, and say so to the server if it can be reached."""
+        """End the session, and tell the server if it can be reached."""
         self._kazoo.stop()
         self._kazoo.close()
 
     def abandon(self) -> None:
-        """Be gone without a word, as a client that is killed: the session lasts until it expires. Kazoo offers no such call."""
+        """Disappear like a killed client, so that the session lasts until it expires. Kazoo has no such call."""
         self._kazoo._stopped.set()
         self._kazoo._connection._write_sock.send(b"\0")
         self._kazoo._connection.stop(5)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from undermine.agent_protocol import FAMILIES
+
 PROGRAM = """
     import asyncio, os, queue, select, subprocess, sys, threading, time
 
@@ -48,5 +50,8 @@ def test_only_wanted_families_are_observed(tool: Any, wanted: list[str]) -> None
     tool.more_config = {"observe": wanted}
     seen = {event.op for event in tool.run(PROGRAM).ok().trace}
     assert seen >= ALWAYS
+    families = [family for name, family in FAMILIES.items() if family.always or name in wanted]
+    thread_starts = {"handover.take"}  # the Python agent records them with the threads
+    assert seen - thread_starts <= {op for family in families for op in family.operations}
     for family, ops in OF_FAMILY.items():
         assert (ops <= seen) if family in wanted else not ops & seen, (family, sorted(seen))

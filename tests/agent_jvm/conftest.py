@@ -13,7 +13,7 @@ from undermine.runtimes import jvm_agent
 
 HERE = Path(__file__).resolve().parent
 VERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+BytecodeVerificationLocal")
-"""The JVM does not look at the JDK's own classes otherwise, and what was woven into them must be right."""
+"""By default the JVM does not verify the JDK's own classes, but the code that is woven into them must be valid."""
 
 
 @pytest.fixture(scope="session")
@@ -36,17 +36,17 @@ def java(request: pytest.FixtureRequest) -> Path:
 
 
 class Target:
-    """Runs scenarios of Target.java, or of another program of the kind, under the agent."""
+    """Runs scenarios of Target.java, or of a similar program, under the agent."""
 
     def __init__(self, tool: FakeTool, java: Path, classes: Path, main: str = "Target") -> None:
         self.tool, self.java, self.classes, self.main = tool, java, classes, main
 
     def run(self, *scenarios: str, options: tuple[str, ...] = VERIFIED, **more: str) -> Outcome:
-        """With these options of the JVM, and this in its environment too."""
+        """Run the scenarios with these JVM options, and with `more` in the environment."""
         return run_java(self.tool, self.java, self.classes, self.main, *scenarios, options=options, **more)
 
     def seen(self, *scenarios: str, options: tuple[str, ...] = VERIFIED) -> Outcome:
-        """All went well, and the program and the agent have nothing to say."""
+        """Run the scenarios; fail if the program fails, or if the program or the agent reports anything."""
         outcome = self.run(*scenarios, options=options).ok()
         assert (outcome.out, self.troubles()) == ("", "")
         return outcome
@@ -69,7 +69,7 @@ def causal_classes(tmp_path_factory: pytest.TempPathFactory, jar: Path) -> Path:
 
 @pytest.fixture
 def causal(java: Path, causal_classes: Path) -> Iterator[Callable[[Path], Target]]:
-    """Makes a Target for the program Causal.java in a folder."""
+    """A function that creates a Target for the program Causal.java in a folder."""
     tools = []
 
     def make(folder: Path) -> Target:

@@ -1,4 +1,4 @@
-"""Injected errors and delays are answered as the JDK itself answers them, at every kind of operation."""
+"""Injected errors and delays look to the program like those of the JDK itself, at every kind of operation."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ REFUSED = {
     "nioDelete": ("file.unlink", "nioDelete -> FileSystemException: nioDelete: Input/output error"),
     "nioMove -> nioMoved": ("file.rename", "nioMove -> FileSystemException: nioMove -> nioMoved: Input/output error"),
 }
-"""The target that the error is asked for, the operation, and what the program is told."""
+"""The target of the error, its operation, and the line that the program prints."""
 AS_EVER = {"write again -> written", "valid -> false", "nioClosed -> false"}
 EARLIER = {"write": 1, "nioWrite": 1, "sync": 0, "close": 1, "nioClose": 1, "ioOpen": 0, "nioOpen": 0}
-"""How many such operations are done to prepare the file."""
+"""The number of such operations that prepare the file."""
 
 
 def _refuse_all(tool: Any, place: str) -> None:
@@ -45,7 +45,7 @@ def _refuse_all(tool: Any, place: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_errors_of_files(target: Any, place: str) -> None:
+def test_errors_of_files_are_those_of_the_jdk(target: Any, place: str) -> None:
     _refuse_all(target.tool, place)
     outcome = target.run("refusals").ok()
     assert target.troubles() == ""
@@ -61,7 +61,7 @@ def test_errors_of_files(target: Any, place: str) -> None:
 
 @pytest.fixture
 def echo() -> Iterator[int]:
-    """Somebody who sends back what he is told."""
+    """The port of a server that sends back everything it receives."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -92,7 +92,7 @@ CALLS = [
 ]
 
 
-def test_errors_of_sockets(target: Any, echo: int) -> None:
+def test_errors_of_sockets_are_those_of_the_jdk(target: Any, echo: int) -> None:
     target.tool.addresses = {f"127.0.0.1:{echo}": "s2"}
     for op, nth, error, _ in CALLS:
         fault = {"fault": "error", "error": error, "scope": "once"}
@@ -107,7 +107,7 @@ def test_errors_of_sockets(target: Any, echo: int) -> None:
     assert sorted(event.error for event in outcome.trace if event.error) == sorted(error for _, _, error, _ in CALLS)
 
 
-def test_what_could_not_be_connected_is_closed(target: Any, echo: int) -> None:
+def test_a_channel_that_could_not_connect_is_closed(target: Any, echo: int) -> None:
     target.tool.addresses = {f"127.0.0.1:{echo}": "s2"}
     for nth in (1, 2):
         target.tool.step({"fault": "error", "error": "ECONNREFUSED", "scope": "once"}, {"op": "net.connect", "nth": nth})
@@ -120,7 +120,7 @@ def test_what_could_not_be_connected_is_closed(target: Any, echo: int) -> None:
     assert outcome.of("net.close") == []
 
 
-def test_an_error_after_what_was_delayed_without_blocking_is_raised(target: Any, echo: int) -> None:
+def test_an_error_after_a_non_blocking_delay_is_raised(target: Any, echo: int) -> None:
     target.tool.addresses = {f"127.0.0.1:{echo}": "s2"}
     target.tool.step({"fault": "delay", "delay_s": 0.1, "mode": "operation"}, {"op": "net.recv", "nth": 3})
     reset = {"fault": "error", "error": "ECONNRESET", "scope": "once"}
@@ -149,7 +149,7 @@ def test_delays_hold_operations_of_files_and_sockets(target: Any, echo: int) -> 
     assert all(ns >= 300_000_000 for ns in held.values())
 
 
-def test_a_lasting_error_meets_all_of_a_file(target: Any) -> None:
+def test_a_lasting_error_hits_all_operations_on_a_file(target: Any) -> None:
     target.tool.step({"fault": "error", "error": "EIO", "scope": "disk"}, {"op": "file.write"})
     outcome = target.run("streams", "paths").ok()
     assert outcome.out.splitlines()[0] == "java.io.IOException: Input/output error"

@@ -1,4 +1,4 @@
-"""Hand-overs, waits, clocks and the names of connections, as the JVM agent records them of a program that is known."""
+"""Hand-overs, waits, clocks and names of connections, as the JVM agent records them for a known program."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _of(outcome: Outcome, family: str, thread: str = "") -> list[str]:
 
 
 def _takers(outcome: Outcome) -> dict[str, list[str]]:
-    """By resource of what was given: what was done where it was taken, in the same thread and before its end."""
+    """For each resource that was handed over: the operations of the taking thread, up to the end of the task."""
     found: dict[str, list[str]] = {}
     for take in outcome.of("handover.take"):
         inside = [
@@ -50,7 +50,7 @@ def _given(outcome: Outcome) -> dict[str, str]:
     return {event.resource: event.loc for event in outcome.of("handover.give")}
 
 
-def test_a_thread_takes_what_its_start_gives(program: Any) -> None:
+def test_a_threads_operations_are_caused_by_its_start(program: Any) -> None:
     outcome = program.seen("threads")
     start, join, end = (outcome.of(op)[0] for op in ("thread.start", "join", "thread.end"))
     takes = outcome.of("handover.take")
@@ -60,8 +60,8 @@ def test_a_thread_takes_what_its_start_gives(program: Any) -> None:
     assert join.result == 1
 
 
-def test_threads_without_names_are_told_apart_and_end(program: Any) -> None:
-    """Virtual threads are as others, and what the JDK gives its own pool to run them is no hand-over."""
+def test_threads_without_names_are_distinguished_and_end(program: Any) -> None:
+    """Virtual threads behave like others. The JDK runs them in its own pool, which must not count as a hand-over."""
     outcome = program.seen("nameless")
     threads = {event.thread for event in outcome.of("file.stat")}
     assert len(threads) == 2
@@ -71,14 +71,14 @@ def test_threads_without_names_are_told_apart_and_end(program: Any) -> None:
     assert outcome.of("handover.give") == []
 
 
-def test_methods_that_a_class_of_the_program_inherits(program: Any) -> None:
+def test_inherited_methods_are_observed(program: Any) -> None:
     outcome = program.seen("inherited")
     assert [event.resource for event in outcome.of("join")] == [outcome.of("thread.start")[0].resource]
     assert _of(outcome, "queue.") == ["queue.put queue 0 1", "queue.get queue 0 1"]
     assert len(outcome.of("handover.give")) == 1
 
 
-def test_a_call_belongs_to_who_gave_it_to_a_pool(program: Any) -> None:
+def test_a_pool_runs_a_call_because_of_its_submitter(program: Any) -> None:
     outcome = program.seen("pool")
     given, takers = _given(outcome), _takers(outcome)
     done = {given[resource]: inside for resource, inside in takers.items() if resource in given}
@@ -88,7 +88,7 @@ def test_a_call_belongs_to_who_gave_it_to_a_pool(program: Any) -> None:
     assert {event.resource for event in sets} <= {event.resource for event in waits}
 
 
-def test_timers_take_what_they_were_given_each_time(program: Any) -> None:
+def test_each_execution_of_a_timer_is_caused_by_its_scheduling(program: Any) -> None:
     outcome = program.seen("timers")
     given, takers = _given(outcome), _takers(outcome)
     done = {given[resource]: inside for resource, inside in takers.items() if resource in given}
@@ -99,7 +99,7 @@ def test_timers_take_what_they_were_given_each_time(program: Any) -> None:
     assert [event.thread for event in outcome.of("event.set")][-1] == "timer"
 
 
-def test_futures_and_their_callbacks(program: Any) -> None:
+def test_callbacks_of_futures_are_caused_by_their_registration(program: Any) -> None:
     outcome = program.seen("futures")
     inside = [name for each in _takers(outcome).values() for name in each]
     assert {"supplied", "called-back", "forked"} <= set(inside)
@@ -108,7 +108,7 @@ def test_futures_and_their_callbacks(program: Any) -> None:
     assert wait.t_ns < set_by.t_ns < wait.end_ns
 
 
-def test_stages_of_two_futures_belong_to_who_has_registered_them(program: Any) -> None:
+def test_stages_of_two_futures_are_caused_by_their_registration(program: Any) -> None:
     outcome = program.seen("stages")
     given, takers = _given(outcome), _takers(outcome)
     assert sorted(given.values()) == [":Causal.stages#3", ":Causal.stages#5"], "what only passes a result on is not given"
@@ -117,7 +117,7 @@ def test_stages_of_two_futures_belong_to_who_has_registered_them(program: Any) -
     }  # fmt: skip
 
 
-def test_what_is_published_belongs_to_who_has_published_it(program: Any) -> None:
+def test_a_published_item_is_caused_by_its_publisher(program: Any) -> None:
     outcome = program.seen("published")
     gives = [e for e in outcome.of("handover.give") if e.target == "String"]
     assert len({e.loc for e in gives}) == 2
@@ -125,7 +125,7 @@ def test_what_is_published_belongs_to_who_has_published_it(program: Any) -> None
     assert [inside[e.resource] for e in gives] == [["one"], ["two"]]
 
 
-def test_what_is_refused_was_not_given(program: Any) -> None:
+def test_a_refused_item_is_not_handed_over(program: Any) -> None:
     outcome = program.seen("refused")
     given = _given(outcome)
     taken = [(given[resource], inside) for resource, inside in _takers(outcome).items() if resource in given]
@@ -138,13 +138,13 @@ def test_items_of_queues_are_followed(program: Any) -> None:
     gives, takes = outcome.of("handover.give"), outcome.of("handover.take")
     assert [e.loc for e in gives] == [f":Causal.queues#{n}" for n in (4, 5, 8, 12, 13)]
     items = [take for take in takes if take.target == "queue"]
-    assert [e.resource for e in items] == [gives[n].resource for n in (0, 1, 2, 3)]  # there was no room for the last
+    assert [e.resource for e in items] == [gives[n].resource for n in (0, 1, 2, 3)]  # the queue had no room for the last
     assert _of(outcome, "queue.put") == ["queue.put queue 0 1", *["queue.put queue 1 1"] * 3, "queue.put queue 1 0"]
     assert [e.size for e in outcome.of("queue.get")] == [0, 10_000_000_000, 1, 1]
 
 
 def _blocking(program: Any, op: str) -> list[tuple[str, str, str]]:
-    """Who ended waits of this kind: the kind of the edge, the operation that ended it, and its thread."""
+    """The ends of waits of this kind: the kind of the edge, the operation that ended the wait, and its thread."""
     columns = read_columns(program.tool.trace_dir)
     edges = analyse(columns).blocking
     rows = zip(edges.kind.tolist(), edges.source.tolist(), edges.target.tolist(), strict=True)
@@ -156,10 +156,10 @@ def _blocking(program: Any, op: str) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_items_of_deques_are_followed_also_where_time_is_limited(program: Any) -> None:
+def test_items_of_deques_are_followed_also_with_time_limits(program: Any) -> None:
     outcome = program.seen("deques")
     gives, items = outcome.of("handover.give"), [e for e in outcome.of("handover.take") if e.target == "queue"]
-    assert [e.resource for e in items] == [gives[n].resource for n in (0, 1, 2)]  # nobody fetched the others
+    assert [e.resource for e in items] == [gives[n].resource for n in (0, 1, 2)]  # the others were not taken
     assert [e.size for e in outcome.of("queue.get")] == [10_000_000_000, 10_000_000_000, 1_000_000, 1]
     assert [(e.size, e.result) for e in outcome.of("queue.put")] == [
         (10_000_000_000, 1), (10_000_000_000, 1), (1, 1), (1_000_000, 0), (1_000_000, 0),
@@ -167,7 +167,7 @@ def test_items_of_deques_are_followed_also_where_time_is_limited(program: Any) -
     assert _blocking(program, "queue.get")[0] == ("item", "queue.put", "main")
 
 
-def test_who_invokes_calls_waits_for_each_of_them(program: Any) -> None:
+def test_invoking_calls_waits_for_each_of_them(program: Any) -> None:
     outcome = program.seen("invoked")
     waits, sets = outcome.of("future.wait"), outcome.of("future.set")
     assert {e.loc for e in waits} == {":Causal.invoked#4", ":Causal.invoked#7"}
@@ -182,7 +182,7 @@ def test_who_invokes_calls_waits_for_each_of_them(program: Any) -> None:
     assert taken.resource in _given(outcome)
 
 
-def test_what_a_completion_service_is_done_with_is_handed_over(program: Any) -> None:
+def test_a_completion_service_hands_over_finished_tasks(program: Any) -> None:
     outcome = program.seen("completed")
     assert [e.size for e in outcome.of("queue.get")] == [0, 10_000_000_000]
     assert [kind for kind, _, _ in _blocking(program, "queue.get")] == ["item", "item"]
@@ -200,7 +200,7 @@ def test_the_last_thread_of_a_pool_ends_the_wait_for_it(program: Any) -> None:
     assert all(thread != "main" for _, _, thread in ended)
 
 
-def test_who_ends_a_wait_for_a_forked_task(program: Any) -> None:
+def test_the_thread_that_ends_a_wait_for_a_forked_task_is_found(program: Any) -> None:
     outcome = program.seen("forked")
     waits, sets = outcome.of("future.wait"), outcome.of("future.set")
     assert [e.loc.partition("#")[0] for e in waits] == 2 * [":Causal.forked"]
@@ -211,7 +211,7 @@ def test_who_ends_a_wait_for_a_forked_task(program: Any) -> None:
     assert [(kind, op) for kind, op, _ in _blocking(program, "future.wait")] == [("result", "future.set")]
 
 
-def test_two_who_exchange_something_wait_for_each_other(program: Any) -> None:
+def test_two_threads_that_exchange_items_wait_for_each_other(program: Any) -> None:
     outcome = program.seen("exchanged")
     assert [e.size for e in outcome.of("barrier.wait")] == [10_000_000_000, 0, 1_000_000]
     assert _blocking(program, "barrier.wait") == [("barrier", "barrier.wait", "other")]
@@ -220,14 +220,14 @@ def test_two_who_exchange_something_wait_for_each_other(program: Any) -> None:
     assert items == {"main": "other", "other": "main"}
 
 
-def test_who_ends_a_wait_at_a_phaser_and_of_a_thread_that_parks(program: Any) -> None:
+def test_the_threads_that_end_waits_of_phasers_and_parked_threads_are_found(program: Any) -> None:
     outcome = program.seen("parked", "phased")
     assert {e.target for e in outcome.of("event.wait")} == {"permit"}
     assert _blocking(program, "event.wait")[0] == ("set", "event.set", "waker")
     assert len(outcome.of("event.set")) == 1
     assert _blocking(program, "barrier.wait") == [("barrier", "barrier.wait", "other")]
     assert sorted(e.size for e in outcome.of("barrier.wait")) == [0, 10_000_000_000]
-    assert any(0 < e.size <= 5_000_000 for e in outcome.of("sleep"))  # until a time that came soon
+    assert any(0 < e.size <= 5_000_000 for e in outcome.of("sleep"))  # until a time in the near future
 
 
 def test_an_accept_has_the_time_limit_of_its_socket(program: Any) -> None:
@@ -241,7 +241,7 @@ def test_an_accept_has_the_time_limit_of_its_socket(program: Any) -> None:
     assert [row >= 0 for row in by] == [True, False]
 
 
-def test_where_something_is_missing_it_is_raised_as_without_us(program: Any) -> None:
+def test_null_arguments_raise_the_same_exceptions_as_without_the_agent(program: Any) -> None:
     outcome = program.seen("nothing")
     assert [e.resource.rpartition("/")[2] for e in outcome.of("file.stat")] == ["23 of 23", "still"]
     (wait,) = outcome.of("future.wait")
@@ -253,14 +253,14 @@ def test_monitors_are_entered_and_left(program: Any) -> None:
     seen = [(e.op, e.resource.partition("@")[0], e.loc) for e in outcome.of("lock.acquire", "lock.release")]
     block, method = ":Causal.monitors#1", ":Causal.guarded#0"
     places = [block, method, method, block, method, method, method, method]
-    places += [":Causal.Kept.kept#0"] * 2  # nothing is done in `counted`
+    places += [":Causal.Kept.kept#0"] * 2  # `counted` has no operations
     assert [loc for _, _, loc in seen] == places
     assert {kind for _, kind, _ in seen} == {"monitor"}
     assert [op for op, _, _ in seen].count("lock.release") == len(seen) / 2
     assert all(event.result == 1 for event in outcome.of("lock.acquire"))
 
 
-def test_who_waits_for_a_monitor_and_who_is_woken(program: Any) -> None:
+def test_waits_for_monitors_and_notifications_are_linked(program: Any) -> None:
     outcome = program.seen("contended", "notified")
     wait = next(e for e in outcome.of("lock.acquire") if e.thread == "main")
     release = next(e for e in outcome.of("lock.release") if e.thread == "holder")
@@ -272,7 +272,7 @@ def test_who_waits_for_a_monitor_and_who_is_woken(program: Any) -> None:
     assert waited.t_ns < told.t_ns < waited.end_ns
 
 
-def test_a_monitor_in_which_nothing_is_done_is_no_event_unless_somebody_waits(program: Any) -> None:
+def test_an_idle_monitor_is_recorded_only_if_a_thread_waits_for_it(program: Any) -> None:
     outcome = program.seen("idle")
     seen = [e for e in outcome.of("lock.acquire", "lock.release") if "entered" not in e.loc]
     held = [e for e in seen if e.thread == "holder"]
@@ -285,17 +285,17 @@ def test_a_monitor_in_which_nothing_is_done_is_no_event_unless_somebody_waits(pr
     assert [BLOCKS[kind] for kind in edges.kind.tolist()].count("lock") == 1
 
 
-def test_monitors_are_recorded_when_something_is_done_in_them(program: Any) -> None:
+def test_monitors_are_recorded_if_an_operation_happens_in_them(program: Any) -> None:
     outcome = program.seen("idle")
     inside = next(e for e in outcome.of("file.stat") if e.target == "deepest")
     taken = [e for e in outcome.of("lock.acquire") if ".entered#" in e.loc]
-    assert [len(e.stack) for e in taken] == [3, 4, 5]  # one was entered again; the method calls itself, so the outermost count
+    assert [len(e.stack) for e in taken] == [3, 4, 5]  # one was entered again; of a recursive method the outermost count
     assert [e.stack[1:] for e in taken] == [inside.stack[-n:] for n in (2, 3, 4)]
     assert len({e.resource for e in taken}) == 3
     assert all(e.t_ns <= e.end_ns <= inside.t_ns for e in taken)
 
 
-def test_a_monitor_that_is_never_left_is_recorded_when_stacks_are_asked_for(program: Any) -> None:
+def test_a_monitor_that_is_never_left_is_recorded_when_the_tool_asks_for_stacks(program: Any) -> None:
     ready, go_on = program.tool.data / "ready", program.tool.data / "go-on"
 
     def ask() -> None:
@@ -313,17 +313,17 @@ def test_a_monitor_that_is_never_left_is_recorded_when_stacks_are_asked_for(prog
     assert outcome.of("lock.release") == []
 
 
-def test_where_a_stack_is_cut_a_monitor_has_its_place_alone(program: Any) -> None:
+def test_a_monitor_below_a_cut_stack_has_only_its_call_site(program: Any) -> None:
     outcome = program.seen("deep")
-    (taken,) = outcome.of("lock.acquire")  # if it had to wait, it is recorded at once, with its whole stack
+    (taken,) = outcome.of("lock.acquire")  # if it had waited, it would be recorded at once, with its whole stack
     assert taken.loc == ":Causal.deep#1"
     assert not any(".down#" in loc for loc in taken.stack)
     bottom = next(e for e in outcome.of("file.stat") if e.target == "bottom")
     assert len(bottom.stack) == 30
 
 
-def test_many_threads_in_monitors_that_others_are_in(program: Any) -> None:
-    """Virtual threads of JDK 25 that wait for a monitor lose what woven code has on the stack, and the JVM crashes."""
+def test_many_threads_in_contended_monitors_keep_running(program: Any) -> None:
+    """In JDK 25, virtual threads that wait for a monitor lose the stack values of woven code, and the JVM crashes."""
     program.tool.more_config["observe"] = FAMILIES
     outcome = program.run("crowded", options=()).ok()
     held: Counter[tuple[str, str]] = Counter()
@@ -333,7 +333,7 @@ def test_many_threads_in_monitors_that_others_are_in(program: Any) -> None:
     assert not +held
 
 
-def test_entering_again_is_no_event(program: Any) -> None:
+def test_entering_a_monitor_again_is_not_recorded(program: Any) -> None:
     outcome = program.seen("reentered")
     seen = outcome.of("lock.acquire", "lock.release", "cond.wait", "file.stat")
     mine = [(e.op, e.loc.partition(".")[2]) for e in seen if e.thread == "main"]
@@ -347,10 +347,10 @@ def test_entering_again_is_no_event(program: Any) -> None:
     assert waited.t_ns < theirs[0].end_ns <= theirs[1].t_ns < waited.end_ns < held.t_ns
 
 
-def test_locks_semaphores_and_barriers(program: Any) -> None:
+def test_locks_semaphores_and_barriers_are_recorded(program: Any) -> None:
     outcome = program.seen("locks")
     assert _of(outcome, "lock.") == [
-        "lock.acquire rlock 0 1", "lock.release rlock 0 1",  # what was got again in between is no event
+        "lock.acquire rlock 0 1", "lock.release rlock 0 1",  # the nested acquire is not recorded
         "lock.acquire rlock 1 1", "lock.release rlock 0 1", "lock.acquire readlock 0 1", "lock.release readlock 0 1",
         "lock.acquire rlock 0 1", "lock.release rlock 0 1",
     ]  # fmt: skip
@@ -361,7 +361,7 @@ def test_locks_semaphores_and_barriers(program: Any) -> None:
     assert _of(outcome, "barrier.") == ["barrier.wait barrier 0 0"]
 
 
-def test_both_sides_of_a_lock_have_one_name_and_who_writes_keeps_readers_waiting(program: Any) -> None:
+def test_both_sides_of_a_lock_have_one_name_and_a_writer_blocks_readers(program: Any) -> None:
     outcome = program.seen("sides")
     stamped = {e.resource for e in outcome.of("lock.acquire") if e.target == "stamped"}
     sides = [e for e in outcome.of("lock.acquire", "lock.release") if e.resource not in stamped]
@@ -376,7 +376,7 @@ def test_both_sides_of_a_lock_have_one_name_and_who_writes_keeps_readers_waiting
     ]  # fmt: skip
 
 
-def test_clocks_sleeps_and_time_limits(program: Any) -> None:
+def test_clocks_sleeps_and_time_limits_are_recorded(program: Any) -> None:
     outcome = program.seen("times")
     assert _of(outcome, "clock") == ["clock currentTimeMillis 0 0", "clock nanoTime 0 0", "clock Instant 0 0"]
     assert [event.size for event in outcome.of("sleep")] == [2_000_000, 3_000_000]
@@ -388,7 +388,7 @@ def test_clocks_sleeps_and_time_limits(program: Any) -> None:
     assert limits[2].resource == limits[3].resource == outcome.of("net.send")[0].resource
 
 
-def test_of_a_clock_the_place_alone_is_recorded_and_it_is_nothing_that_is_done_in_a_monitor(program: Any) -> None:
+def test_clock_reads_record_only_their_call_site_and_do_not_count_as_operations_in_a_monitor(program: Any) -> None:
     outcome = program.seen("clocks")
     assert [e.stack for e in outcome.of("clock")[:2]] == 2 * [(":Causal.looked#0",)]
     assert outcome.of("clock")[2].loc.startswith(":Causal.clocks")
@@ -398,14 +398,14 @@ def test_of_a_clock_the_place_alone_is_recorded_and_it_is_nothing_that_is_done_i
     assert taken.stack[1:] == inside.stack[2:]
 
 
-def test_waits_for_channels(program: Any) -> None:
+def test_waits_for_channels_are_recorded(program: Any) -> None:
     outcome = program.seen("poll")
     assert _of(outcome, "poll") == [
         "poll select 1 0", "poll select 5000000 0", "poll select 0 1", "poll select 0 1",
     ]  # fmt: skip
 
 
-def test_both_ends_of_a_connection_name_it_and_all_bytes_are_paired(program: Any) -> None:
+def test_both_ends_of_a_connection_have_its_name_and_all_bytes_are_paired(program: Any) -> None:
     outcome = program.seen("poll", "sendfile")
     sent = outcome.of("net.send")
     local, _, rest = sent[-1].resource.partition(">")
@@ -417,7 +417,7 @@ def test_both_ends_of_a_connection_name_it_and_all_bytes_are_paired(program: Any
     assert (found.received, found.paired) == (5000, 5000)
 
 
-def test_bytes_below_a_logical_operation(program: Any) -> None:
+def test_bytes_below_a_logical_operation_are_recorded(program: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     program.tool.addresses = {f"127.0.0.1:{port}": "s2"}
@@ -434,10 +434,10 @@ def test_bytes_below_a_logical_operation(program: Any) -> None:
 
 
 @pytest.mark.parametrize("families", [[name] for name in FAMILIES[:3]] + [FAMILIES], ids="-".join)
-def test_places_are_the_same_whatever_is_observed(
+def test_call_sites_do_not_depend_on_the_observed_families(
     causal: Callable[[Path], Any], tmp_path: Path, families: list[str]
 ) -> None:
-    """What is woven in moves no place of an operation at which faults can be asked for."""
+    """Woven code does not change the call sites of operations that faults can hit."""
     seen = []
     for observe in ([], families):
         program = causal(tmp_path / f"observe{len(observe)}")

@@ -1,4 +1,4 @@
-"""Times are those of the one clock that all processes of a run share, also where a library fakes the clock for the program."""
+"""Events have times of the clock that all processes of a run share, even if a library fakes the clock for the program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAKERS = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 
 
 @pytest.mark.skipif(not FAKERS, reason="no libfaketime here")
-def test_times_are_real_where_the_clock_is_faked(target: Any, jar: Path) -> None:
+def test_times_are_real_even_if_the_clock_is_faked(target: Any, jar: Path) -> None:
     if not (jar.parent / jvm_agent.HELPER).exists():
         pytest.skip("the native helper was not built: there is no C compiler")
     target.tool.accelerators = jvm_agent.helper_dir(jar)

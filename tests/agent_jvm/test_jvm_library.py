@@ -70,7 +70,7 @@ def random_value(chance: random.Random, depth: int = 0) -> Any:
     return items if kind == 5 else {random_text(chance): item for item in items}
 
 
-def test_digests_are_those_of_hashlib(driver: list[str]) -> None:
+def test_digests_equal_those_of_hashlib(driver: list[str]) -> None:
     chance = random.Random(7)
     sizes = [0, 1, 127, 128, 129, 255, 256, 257, *(chance.randrange(2000) for _ in range(200))]
     cases = [(chance.randrange(1, 65), chance.randbytes(size)) for size in sizes]
@@ -79,14 +79,14 @@ def test_digests_are_those_of_hashlib(driver: list[str]) -> None:
 
 
 @pytest.mark.parametrize("spaces", [None, 2])
-def test_values_are_read_and_written_as_by_json(driver: list[str], spaces: int | None) -> None:
+def test_values_are_read_and_written_like_pythons_json(driver: list[str], spaces: int | None) -> None:
     chance = random.Random(11)
     values = [random_value(chance) for _ in range(1000)]
     lines = [json_line(json.dumps(value, ensure_ascii=chance.random() < 0.5, indent=spaces)) for value in values]
     assert [json.loads(text) for text in answers(driver, lines)] == values
 
 
-def test_texts_are_written_as_by_json(driver: list[str]) -> None:
+def test_strings_are_written_like_pythons_json(driver: list[str]) -> None:
     chance = random.Random(13)
     values = [{random_text(chance): [random_text(chance), chance.randrange(-(2**63), 2**63), None]} for _ in range(500)]
     expected = [json.dumps(value, separators=(",", ":")).replace("\x7f", "\\u007f") for value in values]

@@ -56,7 +56,7 @@ def netty(tmp_path_factory: pytest.TempPathFactory, jar: Path) -> str:
 
 
 class Program:
-    """NettyTarget, until it is told that its lines are over."""
+    """A running NettyTarget, until its input ends."""
 
     def __init__(self, tool: FakeTool, java: Path, jar: Path, class_path: str, transport: str) -> None:
         self.tool = tool
@@ -85,7 +85,7 @@ class Program:
         return self._answers.get(timeout=WAIT_S)
 
     def answers_within(self, seconds: float) -> bool:
-        """True if something was said; it is not taken."""
+        """True if an answer arrives in time. The answer stays in the queue."""
         try:
             self._answers.queue.appendleft(self._answers.get(timeout=seconds))
         except queue.Empty:
@@ -105,7 +105,7 @@ class Program:
 
 
 class Setting:
-    """A tool, a node `s2` that answers what it is told, and where the program itself is to listen."""
+    """A tool, a node `s2` that answers requests, and the port on which the program listens."""
 
     def __init__(self, folder: Path, start: Any) -> None:
         self.tool = FakeTool(folder)
@@ -133,14 +133,14 @@ class Setting:
         return self.keep(made)
 
     def mailbox(self) -> socket.socket:
-        """For datagrams to the other node."""
+        """The socket that receives datagrams to the other node."""
         made = self.keep(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         made.bind(("127.0.0.1", self.other_port))
         made.settimeout(WAIT_S)
         return made
 
     def call(self, as_node: int = 0) -> socket.socket:
-        """A caller; a node's agent puts its number into the shared state."""
+        """Connect to the program. With `as_node`, write that node's number to the shared state as its agent would."""
         made = socket.socket()
         self.keep(made).settimeout(WAIT_S)
         made.bind(("127.0.0.1", 0))
@@ -167,7 +167,7 @@ class Setting:
 
 
 def _kinds() -> list[str]:
-    """The native transport on every JDK; NIO is the JDK's own, and tested elsewhere too."""
+    """The native transport on every JDK. NIO is part of the JDK and is tested elsewhere too."""
     majors = sorted(jdks())
     return [*(f"epoll-{major}" for major in majors), *(f"nio-{major}" for major in majors[-1:])] or ["no JDK"]
 
@@ -186,7 +186,7 @@ def _seen(outcome: Outcome, *targets: str) -> list[str]:
     return [" ".join(filter(None, (e.op, e.target, str(e.result), e.error))) for e in found]
 
 
-def test_connections_and_datagrams_are_seen_with_their_peers(setting: Setting) -> None:
+def test_connections_and_datagrams_are_recorded_with_their_peers(setting: Setting) -> None:
     program = setting.start()
     assert program.do("loaded") in ("true", "nio")
     assert program.do(f"connect {setting.other_port}") == "connected"
@@ -221,8 +221,8 @@ def test_connections_and_datagrams_are_seen_with_their_peers(setting: Setting) -
 
 
 @pytest.mark.parametrize("packages", [["NettyTarget"], []])
-def test_a_place_is_the_same_whether_a_step_waits_there_or_not(setting: Setting, packages: list[str]) -> None:
-    """What does not block is recorded when it is done, unless a step waits before it."""
+def test_a_call_site_is_the_same_whether_a_step_waits_there_or_not(setting: Setting, packages: list[str]) -> None:
+    """A non-blocking operation is recorded after it is done, unless a step waits before it."""
     setting.tool.packages = packages
     for incarnation in (1, 2):
         setting.tool.incarnation = incarnation
@@ -234,7 +234,7 @@ def test_a_place_is_the_same_whether_a_step_waits_there_or_not(setting: Setting,
         peer.sendall(b"hi")
         assert program.do("recv") == "hi"
         outcome = program.end().ok()
-        for op in ("net.send", "net.recv"):  # for the second time
+        for op in ("net.send", "net.recv"):  # the second occurrence
             setting.tool.step({"fault": "crash", "nodes": []}, {"op": op, "nth": 99})
     for op in ("net.send", "net.recv"):
         events = outcome.of(op)
@@ -244,7 +244,7 @@ def test_a_place_is_the_same_whether_a_step_waits_there_or_not(setting: Setting,
 
 
 @pytest.mark.parametrize("packages", [["NettyTarget"], ["NettyTarget", "io.netty"]], ids=["without", "with Netty"])
-def test_hand_over_to_event_loops_and_names_of_connections(setting: Setting, packages: list[str]) -> None:
+def test_hand_overs_to_event_loops_and_names_of_connections_are_recorded(setting: Setting, packages: list[str]) -> None:
     setting.tool.packages = packages
     program = setting.start()
     assert program.do(f"connect {setting.other_port}") == "connected"
@@ -289,7 +289,7 @@ def test_errors_are_answered_as_netty_raises_them(setting: Setting) -> None:
         peer.sendall(b"hi")
     assert "Connection reset" in program.do("recv")
     assert program.do(f"listen {setting.port}") == "listens"
-    assert setting.call().recv(100) == b""  # accepted, then given up
+    assert setting.call().recv(100) == b""  # accepted, then closed
     caller = setting.call()
     caller.sendall(b"abc")
     assert caller.recv(100) == b"abc"
@@ -300,7 +300,7 @@ def test_errors_are_answered_as_netty_raises_them(setting: Setting) -> None:
     assert {receipt.step for receipt in outcome.receipts} == {0, 1, 2, 3}
 
 
-def test_delays_hold_the_thread_or_the_operation_alone(setting: Setting) -> None:
+def test_delays_hold_either_the_thread_or_only_the_operation(setting: Setting) -> None:
     setting.tool.step({"fault": "delay", "delay_s": 0.3, "mode": "thread"}, {"op": "net.connect"})
     for op in ("net.send", "net.recv"):
         setting.tool.step({"fault": "delay", "delay_s": 0.5, "mode": "operation"}, {"op": op, "target": "peer:s2"})
@@ -312,7 +312,7 @@ def test_delays_hold_the_thread_or_the_operation_alone(setting: Setting) -> None
     assert not program.answers_within(0.2)
     other = setting.call()
     other.sendall(b"abc")
-    assert other.recv(100) == b"abc"  # the event loop goes on
+    assert other.recv(100) == b"abc"  # the event loop continues
     assert peer.recv(100) == b"hello"
     assert program.answer() == "sent"
     peer.sendall(b"hi")
@@ -325,7 +325,7 @@ def test_delays_hold_the_thread_or_the_operation_alone(setting: Setting) -> None
     assert min(held[1], held[2]) >= 500_000_000
 
 
-def test_a_partition_keeps_what_is_sent_until_it_is_healed(setting: Setting) -> None:
+def test_a_partition_holds_sent_data_until_it_is_healed(setting: Setting) -> None:
     program = setting.start()
     assert program.do(f"connect {setting.other_port}") == "connected"
     peer = setting.called()
@@ -367,7 +367,7 @@ def test_a_partition_loses_datagrams(setting: Setting) -> None:
     assert setting.troubles() == ""
 
 
-def test_a_crash_at_an_operation_of_netty(setting: Setting) -> None:
+def test_a_crash_at_a_netty_operation_fires(setting: Setting) -> None:
     setting.tool.step({"fault": "crash", "nodes": []}, {"op": "net.send", "target": "peer:s2"})
     program = setting.start()
     assert program.do(f"connect {setting.other_port}") == "connected"

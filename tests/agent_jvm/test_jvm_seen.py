@@ -1,4 +1,4 @@
-"""Every operation of files, sockets and threads is seen exactly once, through whichever part of the JDK it is done."""
+"""Every operation on files, sockets and threads is recorded exactly once, whichever API of the JDK the program uses."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _results(outcome: Any, family: str, thread: str = "") -> list[str]:
     return [f"{event.op} {event.target} {event.result}" for event in found]
 
 
-def test_files_are_seen_once(target: Any) -> None:
+def test_file_operations_are_recorded_once(target: Any) -> None:
     outcome = target.run("streams", "random", "channel", "channelOfStream", "file", "paths", "outside").ok()
     assert outcome.out == ""
     assert target.troubles() == ""
@@ -68,14 +68,14 @@ def test_only_bytes_are_counted(target: Any) -> None:
     assert [event.error for event in outcome.of("file.read")] == ["EOFException"]
 
 
-def test_the_place_is_that_of_the_call_in_the_target(target: Any) -> None:
+def test_the_call_site_is_in_the_targets_code(target: Any) -> None:
     outcome = target.run("random").ok()
     places = [event.loc for event in outcome.of("file.truncate", "file.fsync", "file.close")]
     assert places == [":Target.random#6", ":Target.random#8", ":Target.random#9"]
 
 
 @pytest.mark.parametrize("scenario", ["sockets", "adaptors"])
-def test_sockets_are_seen_once(target: Any, scenario: str) -> None:
+def test_socket_operations_are_recorded_once(target: Any, scenario: str) -> None:
     outcome = target.run(scenario).ok()
     assert outcome.out == ""
     assert target.troubles() == ""
@@ -83,7 +83,7 @@ def test_sockets_are_seen_once(target: Any, scenario: str) -> None:
     assert _results(outcome, "net.", "main") == SERVER
 
 
-def test_what_a_channel_that_does_not_block_is_asked_in_vain_is_not_seen(target: Any) -> None:
+def test_unsuccessful_non_blocking_calls_are_not_recorded(target: Any) -> None:
     outcome = target.run("selector").ok()
     assert outcome.out == ""
     assert target.troubles() == ""
@@ -97,7 +97,7 @@ def test_what_a_channel_that_does_not_block_is_asked_in_vain_is_not_seen(target:
     ])  # fmt: skip
 
 
-def test_datagrams_and_errors(target: Any) -> None:
+def test_datagrams_and_errors_are_recorded(target: Any) -> None:
     outcome = target.run("datagrams", "refused").ok()
     assert target.troubles() == ""
     assert _results(outcome, "net.send") == ["net.send other 4"]
@@ -106,7 +106,7 @@ def test_datagrams_and_errors(target: Any) -> None:
 
 
 def test_only_one_thread_loads_classes_before_they_can_be_woven(target: Any, tmp_path: Path) -> None:
-    """What another thread is loading while the weaver is put in place would be left as it is."""
+    """Classes that another thread loads while the weaver is installed would not be woven."""
     log = tmp_path / "loaded"
     target.run("streams", options=(f"-Xlog:class+load:file={log}:tid",)).ok()
     lines = [line.split() for line in log.read_text().splitlines()]  # [THREAD] CLASS source: …
@@ -115,7 +115,7 @@ def test_only_one_thread_loads_classes_before_they_can_be_woven(target: Any, tmp
     assert len({thread for thread, *_ in unwoven}) == 1
 
 
-def test_the_payload_of_encrypted_connections(target: Any, tmp_path: Path) -> None:
+def test_the_payload_of_encrypted_connections_is_recorded(target: Any, tmp_path: Path) -> None:
     keys, keytool = tmp_path / "keys.p12", target.java.parent / "keytool"
     named = ["-alias", "a", "-keyalg", "EC", "-dname", "CN=localhost", "-storetype", "PKCS12", "-validity", "2"]
     command = [keytool, "-genkeypair", *named, "-keystore", keys, "-storepass", "secret"]
@@ -138,7 +138,7 @@ def test_threads_start_die_and_end(target: Any) -> None:
     assert outcome.of("thread.die")[0].resource == "no more"
 
 
-def test_virtual_threads(target: Any) -> None:
+def test_virtual_threads_are_observed(target: Any) -> None:
     if (
         int(subprocess.run([target.java, "--version"], capture_output=True, text=True).stdout.split()[1].split(".")[0])
         < 21
@@ -151,7 +151,7 @@ def test_virtual_threads(target: Any) -> None:
     assert sorted(_results(outcome, "net.")) == sorted(CLIENT + SERVER)
 
 
-def test_logical_operations(target: Any) -> None:
+def test_logical_operations_are_recorded(target: Any) -> None:
     target.tool.more_config["operations"] = [
         {
             "function": ":Target.Channel.send",
@@ -186,7 +186,7 @@ def test_methods_of_the_jdk_may_be_named_too(target: Any) -> None:
     assert "the agent itself needs java.lang" in target.troubles()
 
 
-def test_what_must_be_new_is_created_or_fails(target: Any) -> None:
+def test_opening_a_file_that_must_be_new_creates_it_or_fails(target: Any) -> None:
     outcome = target.run("exclusive").ok()
     assert outcome.out == "there\n"
     seen = [(event.op, event.target, event.error) for event in outcome.of("file.create", "file.open")]
@@ -200,7 +200,7 @@ def test_several_buffers_are_one_datagram(target: Any) -> None:
     assert _results(outcome, "net.recv") == ["net.recv other 5"]
 
 
-def test_what_accepts_is_known_by_its_address(target: Any) -> None:
+def test_an_accepting_socket_is_known_by_its_address(target: Any) -> None:
     outcome = target.run("sockets", "adaptors").ok()
     places = [event.resource for event in outcome.of("net.accept")]
     assert len(set(places)) == len(places)
@@ -214,7 +214,7 @@ def test_reading_a_variable_initialises_no_class(target: Any) -> None:
     assert target.tool.slot(0) == "8"
 
 
-def test_nobody_else_may_read_what_the_agent_writes(target: Any) -> None:
+def test_only_the_owner_can_read_the_agents_files(target: Any) -> None:
     target.tool.more_config["operations"] = [{"function": ":Target.nothing", "op": "msg.recv"}]
     before = os.umask(0)
     try:

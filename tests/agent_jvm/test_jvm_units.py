@@ -12,7 +12,7 @@ AGENT = Path(__file__).resolve().parents[2] / "agents" / "jvm"
 
 
 @pytest.mark.skipif(bool(why_no_jvm()), reason=why_no_jvm())
-def test_the_units_of_the_agent() -> None:
+def test_the_agents_unit_tests_pass() -> None:
     command = ["mvn", "-B", "-Dstyle.color=never", "test"]
     done = subprocess.run(command, cwd=AGENT, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout[-4000:]

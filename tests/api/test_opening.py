@@ -30,6 +30,6 @@ def test_other_isolation_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     store.set_meta("identity", opening.identity(config))
     opening.refuse_changes(store, config)
     choice = IsolationChoice("ports", "no namespaces: not root")
-    with pytest.raises(UserError, match=r"kept apart by namespaces and would be by ports \(no namespaces: not root\)"):
+    with pytest.raises(UserError, match=r"isolated by namespaces and now would be by ports \(no namespaces: not root\)"):
         opening.refuse_changes(store, config)
     store.close()

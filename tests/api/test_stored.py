@@ -104,7 +104,7 @@ def test_findings_can_be_read_while_somebody_hunts(config: Config, folder: Path)
 
 
 def test_nothing_is_suppressed_by_mistake(config: Config, folder: Path) -> None:
-    with pytest.raises(UserError, match="there is no finding 'F2' in this campaign; there are: F1"):
+    with pytest.raises(UserError, match="there is no finding 'F2' in this campaign; its findings are: F1"):
         api.suppress(config, "F2", "r")
     with pytest.raises(UserError, match="needs a reason"):
         api.suppress(config, "F1", "")

@@ -56,9 +56,9 @@ def test_each_node_that_ended_is_said_with_its_code_and_time() -> None:
         NodeExit("n1", 3, -11, at(3), at(3.5), False),
     )
     assert said(exits=exits) == (
-        "n1 ended by itself with exit code 7 at 1.250 s: it said nothing",
+        "n1 ended by itself with exit code 7 at 1.250 s: it logged nothing",
         "n1 ended by itself with exit code 1 at 2.500 s: ValueError: bad record",
-        "n1 ended by itself with signal 11 at 3.500 s: it said nothing",
+        "n1 ended by itself with signal 11 at 3.500 s: it logged nothing",
     )
     assert said(exits=exits, off=("exits",)) == ()
     assert said(exits=exits, receipts=(Receipt(0, "n2", "crash", at(1)),)) == (), "a fault may have led to it"
@@ -98,7 +98,7 @@ def test_a_workload_that_hung_or_was_cut_says_after_how_long_and_what_was_open()
         "2 operations were open",
     )
     assert said(workload=WorkloadResult("cut", "", 3.04)) == (
-        "the workload was cut off after 3.0 s, though its clients had answers; give it a longer workload.timeout_s",
+        "the workload was cut off after 3.0 s, though its clients got answers; raise workload.timeout_s",
     )
 
 

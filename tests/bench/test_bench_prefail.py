@@ -1,4 +1,4 @@
-"""The benchmark of policies: what it counts, and that it says of every number whether it was run."""
+"""The benchmark of policies: its counts, and that it marks every number that was not run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def past(number: int, *steps: Step, status: Any = "fired", failed: bool = False)
         (None, "not reached"),
     ],
 )
-def test_what_was_not_run_says_so(cell: Cell | None, text: str) -> None:
+def test_experiments_that_did_not_run_are_marked(cell: Cell | None, text: str) -> None:
     assert tables.experiments(cell, 10_000) == text
 
 
@@ -108,7 +108,7 @@ def test_table_3_marks_bugs_that_fewer_failures_show() -> None:
     ]
 
 
-def test_bugs_by_policy_say_where_runs_are_missing() -> None:
+def test_bugs_by_policy_show_missing_runs() -> None:
     cells = (
         Cell("CC", 2, 5, exact=True, ran=5, failed=1, bugs=("a",)),
         Cell("BF", 2, 9, exact=True, ran=8, failed=3),
@@ -120,12 +120,12 @@ def test_bugs_by_policy_say_where_runs_are_missing() -> None:
     assert re.split(r"\s{2,}", text.splitlines()[-1])[-5:] == ["1/1/5", "0/3 of 8 run", "–", "0/0/0", "–"]
 
 
-def test_table_3_has_no_number_of_bugs_where_nothing_was_run() -> None:
+def test_table_3_has_no_number_of_bugs_for_a_level_without_runs() -> None:
     text = tables.table_3([row(Cell("R-L", 2, 50, exact=True, ran=0))], (2,))
     assert text.splitlines()[-1].split()[2:] == ["2", "–", "–", "–", "0", "of", "50", "–"]
 
 
-def test_table_4_has_nothing_where_a_failure_never_occurs() -> None:
+def test_table_4_is_empty_for_a_failure_that_never_occurs() -> None:
     assert tables.table_4([row(crash=(2, 42), disk=(1, 4), net=(4, 17))]).splitlines()[-1].split() == [
         "system", "log", "2/42", "1/4", "4/17", "N.A.",
     ]  # fmt: skip
@@ -134,7 +134,7 @@ def test_table_4_has_nothing_where_a_failure_never_occurs() -> None:
 # --- counting
 
 
-def test_single_failures_are_counted_once_for_each_moment() -> None:
+def test_single_failures_are_counted_once_for_each_point() -> None:
     read, going_on, write = (point(op, target=op, loc=f"app:{n}#1") for n, op in enumerate(
         ("file.read", "file.read", "file.write")))  # fmt: skip
     plans = [Plan((Step(At(at), fault),)) for at in (read, going_on) for fault in (Error("EIO"), Error("EIO", "disk"))]
@@ -148,8 +148,8 @@ def test_single_failures_are_counted_once_for_each_moment() -> None:
     assert pruned_singles(plans, "net", ("first_reads_only(net)",), profiles) == (0, 0)
 
 
-def test_a_flush_is_no_change() -> None:
-    """The process is killed, not the machine: what it wrote is there."""
+def test_a_flush_does_not_count_as_a_change() -> None:
+    """Only the process is killed, not the machine, so its writes survive."""
     ops = ("file.write", "file.rename", "net.send", "file.fsync", "file.open", "file.read", "client.begin")
     before = [Plan((Step(At(point(op)), Crash()),)) for op in ops]
     after = Plan((Step(At(point("file.write"), "after"), Crash()),))
@@ -182,7 +182,7 @@ def test_random_plans_are_different_and_drawn_by_seed() -> None:
     moments = [cast(At, step.trigger) for plan in plans for step in plan.steps]
     assert {at.nth for at in moments} == {1, 2, 3}
     assert all(len(plan.steps) == 2 for plan in plans)
-    assert len(drawn(steps, counts, 1, 20, seed=1)) == 6  # there are no more
+    assert len(drawn(steps, counts, 1, 20, seed=1)) == 6  # there are only six plans
     assert drawn([], {}, 2, 5, seed=1) == ()
 
 
@@ -190,7 +190,7 @@ def test_random_plans_are_different_and_drawn_by_seed() -> None:
 
 
 class FakePool:
-    """Leaves as many experiments as it is told, and runs some of them."""
+    """Keeps a given number of experiments, and runs some of them."""
 
     def __init__(self, counts: Sequence[int], most: int = 1000) -> None:
         self.asked: list[tuple[int, bool]] = []
@@ -228,7 +228,7 @@ def test_a_policy_extends_its_own_runs() -> None:
     assert pool.asked == [(0, True), (3, True), (7, True)]
 
 
-def test_what_follows_from_some_of_the_runs_is_a_lower_bound() -> None:
+def test_extensions_of_an_incomplete_level_are_a_lower_bound() -> None:
     cells = levels(FakePool([3, 40, 50], most=10))
     assert [(cell.experiments, cell.exact, cell.ran) for cell in cells] == [
         (3, True, 3),
@@ -237,19 +237,19 @@ def test_what_follows_from_some_of_the_runs_is_a_lower_bound() -> None:
     ]
 
 
-def test_above_the_cap_it_is_stopped() -> None:
+def test_nothing_runs_above_the_cap() -> None:
     second, third = levels(FakePool([3, 400, 50]))[1:]
     assert (second.experiments, second.ran, second.all_run) == (400, 97, False)
     assert not third.exact
 
 
-def test_where_nothing_was_left_there_is_no_further_level() -> None:
+def test_an_empty_level_has_no_further_level() -> None:
     assert [(cell.experiments, cell.exact) for cell in levels(FakePool([3, 0]))][1:] == [(0, True), (0, True)]
     assert [(cell.experiments, cell.exact) for cell in levels(FakePool([3], most=0))][1:] == [(0, False), (0, False)]
 
 
 def test_policies_share_runs_and_see_only_their_own(tmp_path: Path) -> None:
-    """With the tool's own loop around runs that show one operation of a client each, and fail if two reboots hit them."""
+    """Uses the tool's own loop with fake runs. Each shows one operation of a client, and fails if two reboots hit it."""
     engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["reboot"]\n'))
     store = CampaignStore(tmp_path / "pool")
     running = campaign(engine, store, [], lambda plan: len(plan.steps) == 2 and hurts(plan))
@@ -258,19 +258,19 @@ def test_policies_share_runs_and_see_only_their_own(tmp_path: Path) -> None:
     cells, doubted = measure(pool, msgspec.structs.replace(OPTIONS, failures=2, base=()))
     store.close()
     counts = {(cell.policy, cell.failures): (cell.experiments, cell.failed, len(cell.bugs)) for cell in cells}
-    assert (counts["CC", 1], counts["CC", 2]) == ((1, 0, 0), (0, 0, 0))  # all code is covered by the first crash
+    assert (counts["CC", 1], counts["CC", 2]) == ((1, 0, 0), (0, 0, 0))  # the first crash covers all code
     assert (counts["BF", 1], counts["BF", 2]) == ((2, 0, 0), (4, 4, 1))  # before and after a client's operation
-    for policy in ("R-L", "R-LN", "R-All"):  # all recoveries do the same
+    for policy in ("R-L", "R-LN", "R-All"):  # all recoveries behave alike
         assert (counts[policy, 1], counts[policy, 2]) == ((2, 0, 0), (2, 2, 1))
     assert counts["random", 2] == (2, 2, 1)
     assert all(cell.all_run for cell in cells)
     assert doubted == []
     experiments = [plan.id for plan in engine.runner.executed if hurts(plan)]
-    assert len(experiments) == len(set(experiments)) + 2  # the failing one was run twice more, to believe it
+    assert len(experiments) == len(set(experiments)) + 2  # the failing plan was run twice more to confirm it
     assert len(set(experiments)) == 2 + 4
 
 
-def test_what_idle_nodes_do_is_not_hit(tmp_path: Path) -> None:
+def test_no_fault_hits_an_operation_of_idle_nodes(tmp_path: Path) -> None:
     engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["crash"]\n'))
     store = CampaignStore(tmp_path / "pool")
     running = campaign(engine, store, [])
@@ -284,8 +284,8 @@ def test_what_idle_nodes_do_is_not_hit(tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_idle_nodes_do_is_not_counted_as_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There may be more where as many as can be looked at were proposed; what is left out beforehand is not of those."""
+def test_operations_of_idle_nodes_do_not_count_as_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the maximum was proposed there may be more sequences. Points of idle nodes are removed before, so they do not count."""
     engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["crash"]\n'))
     store = CampaignStore(tmp_path / "pool")
     running = campaign(engine, store, [])
@@ -298,8 +298,8 @@ def test_what_idle_nodes_do_is_not_counted_as_looked_at(tmp_path: Path, monkeypa
     assert [(len(level.plans), level.exact) for level in levels] == [(0, False), (0, True)]
 
 
-def test_a_column_counts_the_runs_that_are_first_in_its_order() -> None:
-    """What others have run further on would make it look better or worse than it is."""
+def test_a_column_counts_the_first_runs_in_its_own_order() -> None:
+    """Runs of other columns further on would change the result of this one."""
     plans = [Plan((crash(name),)) for name in "abcd"]
     pool = object.__new__(Pool)
     pool._runs = {plans[n].id: past(n, *plans[n].steps) for n in (0, 1, 3)}
@@ -324,7 +324,7 @@ def test_policies_run_in_the_strategys_order(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("last", [1, 2, 3, 4])
 def test_every_level_leaves_time_for_the_next_one(last: int) -> None:
-    """And with two failures brute force has a part of its own: that is where it can be complete."""
+    """With two failures brute force has its own share of the time, because there it can be complete."""
     for failures in range(1, last + 1):
         policies, force, at_random = shares(failures, last)
         assert 0 < policies <= force <= at_random
@@ -332,7 +332,7 @@ def test_every_level_leaves_time_for_the_next_one(last: int) -> None:
         assert failures == 1 or policies < force < at_random
 
 
-def test_a_level_shares_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_level_shares_the_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(prefail_pool.time, "monotonic", lambda: now[0])
     clock = Clock(60)
@@ -346,7 +346,7 @@ def test_a_level_shares_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert clock.rest().over(0.1)
 
 
-# --- what it is run on
+# --- targets and options
 
 
 def test_the_command_line_has_defaults_for_everything(tmp_path: Path) -> None:
@@ -379,7 +379,7 @@ def test_workloads_are_parts_of_the_packs_own(workload: str) -> None:
     target, _, work = workload.partition(":")
     config = configuration(target, work, seed=3)
     assert (config.params["work"], config.faults.kinds, config.hunt.seed) == (work, ("crash",), 3)
-    assert config.faults.groups == ()  # a crash is that of one node
+    assert config.faults.groups == ()  # a crash hits one node
 
 
 @pytest.fixture(params=["granary", "pysyncobj"])
@@ -389,7 +389,7 @@ def parts(request: pytest.FixtureRequest) -> Iterator[Any]:
         kind.clear()
 
 
-def test_a_workload_is_chosen_in_parts(parts: Any) -> None:
+def test_a_workload_is_selected_by_its_parts(parts: Any) -> None:
     everything = parts("all")
     assert len(everything) > 3
     assert parts("none") == set()

@@ -1,4 +1,4 @@
-"""The benchmark of slow operations: what it counts, and that it says what was not run, not reported or not finished."""
+"""The benchmark of slow operations: its counts, and that it marks everything not run, not reported or not finished."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def finding(symptom: str, **more: Any) -> Finding:
     return Finding("F1", symptom, symptom, delay("a"), (1,), ("sieve",), (), **more)
 
 
-# --- how long a delay was in force
+# --- the time that delays were in force
 
 
 def record(*receipts: Receipt, plan: Plan = Plan(), healed_ns: int = 100) -> RunRecord:  # noqa: B008 - frozen
@@ -60,7 +60,7 @@ def record(*receipts: Receipt, plan: Plan = Plan(), healed_ns: int = 100) -> Run
 
 
 def held(step: int, begun_ns: int, ended_ns: int = 0) -> list[Receipt]:
-    """As an agent writes it: when it begins, and when it has ended."""
+    """The two receipts of an agent: at the begin and at the end."""
     begun = Receipt(step, "n1", "delay", begun_ns, pid=1, seq=step)
     ended = Receipt(step, "n1", "delay", ended_ns, pid=1, seq=step, held_ns=ended_ns - begun_ns)
     return [begun, ended] if ended_ns else [begun]
@@ -77,20 +77,20 @@ def held(step: int, begun_ns: int, ended_ns: int = 0) -> list[Receipt]:
         ([Receipt(0, "n1", "pause", 60, held_ns=50)], 0),
     ],
 )
-def test_delays_side_by_side_count_once(receipts: Sequence[Receipt], ns: int) -> None:
+def test_overlapping_delays_count_once(receipts: Sequence[Receipt], ns: int) -> None:
     assert bench.in_force_s(record(*receipts)) == pytest.approx(ns / 1e9)
 
 
-# --- when a symptom was first met
+# --- the first run that showed a symptom
 
 
-def test_a_report_says_with_which_run_it_was_met_and_what_they_had_taken() -> None:
+def test_a_report_names_its_first_run_and_the_time_until_then() -> None:
     own = [ran(7), ran(8, total_s=3.0, status="broken"), ran(9, "it hangs"), ran(12, "it hangs")]
     found = bench.report_of(finding("it hangs", hits=2, tries=2), own)
     assert (found.state, found.run, found.seconds) == ("found", 2, 7.0)
 
 
-def test_what_only_a_fault_at_rest_met_is_no_run_of_the_mode() -> None:
+def test_a_symptom_of_a_fault_at_rest_counts_for_no_run_of_the_mode() -> None:
     found = bench.report_of(finding("it hangs", hits=2, tries=2), [ran(7)])
     assert (found.run, found.seconds) == (0, 0.0)
 
@@ -108,11 +108,11 @@ def test_what_only_a_fault_at_rest_met_is_no_run_of_the_mode() -> None:
         ({"hits": 2, "tries": 2, "suppressed": "known"}, "suppressed"),
     ],
 )
-def test_what_became_of_a_report(more: dict[str, Any], state: str) -> None:
+def test_the_state_of_a_report(more: dict[str, Any], state: str) -> None:
     assert bench.state_of(finding("it hangs", **more)) == state
 
 
-def test_a_cell_has_only_the_modes_own_runs_and_the_fault_free_ones() -> None:
+def test_a_cell_has_only_the_modes_own_runs_and_the_fault_free_runs() -> None:
     rows = [
         ran(1, total_s=1.0, strategy="", kind=RoundKind.BASELINE),
         ran(2, total_s=9.0, strategy="", kind=RoundKind.BASELINE, status="broken"),
@@ -134,7 +134,7 @@ def test_a_cell_has_only_the_modes_own_runs_and_the_fault_free_ones() -> None:
 
 
 class Proposes:
-    """A strategy that proposes these plans if nothing was run."""
+    """A strategy that proposes these plans if nothing has run."""
 
     name, summary = "sieve", ""
 
@@ -151,7 +151,7 @@ def told(*plans: Plan) -> History:
 
 
 def counted(to_come: Sequence[Plan]) -> Points:
-    """Two of three were tried, one of them was hit; a run has shown one more."""
+    """The count after two of three plans were tried and one of them hit its point. `to_come` are the plans left to run."""
     strategy = Proposes(*map(delay, "abc"))
     hit = record(*held(0, 10, 20), plan=delay("a"))
     missed = record(plan=delay("b"))
@@ -162,24 +162,24 @@ def test_points_are_counted_as_far_as_they_are_known() -> None:
     assert counted([delay("c"), delay("d"), delay("a", Delay(9.0))]) == Points(3, 4, 2, 1, complete=False)
 
 
-def test_a_mode_is_complete_if_nothing_is_to_come() -> None:
+def test_a_mode_is_complete_if_no_plans_are_left() -> None:
     assert counted([]) == Points(3, 2, 2, 1, complete=True)
 
 
-def test_other_faults_are_no_slow_operations() -> None:
+def test_other_faults_do_not_count_as_slow_operations() -> None:
     assert bench.spots_of([delay("a", Crash())]) == set()
     crashed = record(Receipt(0, "n1", "crash", 5), plan=delay("a", Crash()))
     assert bench.spots_hit(crashed) == []
 
 
 def test_without_contexts_an_operation_counts_once() -> None:
-    """As the plan names it, whatever led there in the run."""
+    """The spot as the plan names it, whatever led there in the run."""
     place = Spot("server", "file.write", "app:a#1", "")
     plan = Plan((Step(At(place.point), Delay(5.0)),))
     assert set(bench.spots_hit(record(*held(0, 10, 20), plan=plan))) == {place}
 
 
-def test_what_is_drawn_from_is_what_can_be_delayed() -> None:
+def test_only_operations_that_can_be_delayed_are_drawn() -> None:
     events = [
         event(
             "timeout", loc="app:wait#1", t_ns=1, end_ns=50, seq=1, size=2_000_000_000, stack=("app:wait#1",), thread="T"
@@ -203,19 +203,19 @@ def test_what_is_drawn_from_is_what_can_be_delayed() -> None:
         ([], {}, (60.0, -1)),
         ([ran(1, total_s=20.0)], {}, (40.0, -1)),
         ([ran(1, total_s=20.0)], {"jobs": 2}, (50.0, -1)),
-        ([ran(1, total_s=28.0), ran(2, total_s=28.0)], {}, (0.0, -1)),  # too little for one more
+        ([ran(1, total_s=28.0), ran(2, total_s=28.0)], {}, (0.0, -1)),  # too little time for another run
         ([ran(1, total_s=0.0, status="broken"), ran(2, total_s=10.0)], {"runs_max": 3}, (50.0, 2)),
         ([ran(1, total_s=1.0)] * 4, {"runs_max": 3}, (56.0, 0)),
     ],
 )
-def test_a_mode_has_what_its_own_runs_have_left(
+def test_a_mode_gets_the_rest_of_its_budget(
     runs: bench.Runs, more: dict[str, Any], expected: tuple[float, int]
 ) -> None:
     assert bench.left(runs, msgspec.structs.replace(OPTIONS, **more)) == expected
 
 
 class Sessions:
-    """Hunts of which each has so many runs of ten seconds."""
+    """Fake hunts, each with the given number of runs of ten seconds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
         self.rows: bench.Runs = [ran(0, total_s=50.0, strategy="", kind=RoundKind.CONFIRM)]
@@ -230,8 +230,8 @@ class Sessions:
         self.rows = self.rows + [ran(1, total_s=10.0)] * self._counts.pop(0)
 
 
-def test_sessions_go_on_until_the_mode_has_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each some has gone into re-runs of suspects."""
+def test_sessions_continue_until_the_modes_time_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each session spends a part of its time on re-runs of suspicions."""
     sessions = Sessions(monkeypatch, 3, 2, 1)
     bench.hunt(None, "fate", OPTIONS)  # type: ignore[arg-type]
     assert [budget for budget, _, _ in sessions.asked] == [60.0, 30.0, 10.0]
@@ -243,27 +243,27 @@ def test_a_session_without_a_run_is_the_last_one(monkeypatch: pytest.MonkeyPatch
     assert [runs for _, runs, _ in sessions.asked] == [5, 4]
 
 
-def test_one_that_has_had_its_time_is_not_hunted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mode_without_time_left_is_not_hunted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = Sessions(monkeypatch)
     sessions.rows = [ran(1, total_s=59.0)]
     bench.hunt(None, "fate", OPTIONS)  # type: ignore[arg-type]
     assert not sessions.asked
 
 
-def test_what_cannot_go_on_shows_what_it_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_mode_that_cannot_continue_shows_its_earlier_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refuse(*_: Any) -> None:
         raise UserError("the plug-in file has changed")
 
     options = msgspec.structs.replace(OPTIONS, folder=tmp_path)
     monkeypatch.setattr(bench, "hunt", refuse)
-    cell, static = bench.cell_for("granary", "sieve", options)  # there is no campaign at all
+    cell, static = bench.cell_for("granary", "sieve", options)  # no campaign exists
     assert (cell.runs, cell.trouble, static) == (0, "the plug-in file has changed", Static())
     monkeypatch.setattr(bench, "measure", lambda config, mode: (Cell(mode, runs=3), Static(9, 8, 7)))
     cell, static = bench.cell_for("granary", "sieve", options)
     assert (cell.runs, cell.trouble, static.all) == (3, "the plug-in file has changed", 9)
 
 
-def test_what_was_read_is_kept_while_runs_and_tool_are_the_same(
+def test_figures_are_cached_while_runs_and_tool_are_the_same(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = bench.configuration("granary", "sieve", msgspec.structs.replace(OPTIONS, folder=tmp_path))
@@ -273,7 +273,7 @@ def test_what_was_read_is_kept_while_runs_and_tool_are_the_same(
     monkeypatch.setattr(bench, "stored_rows", lambda _: [ran(1), ran(2)])
     assert bench.measure(config, "sieve") == (Cell("sieve", runs=3), Static(9, 8, 7))
     monkeypatch.setattr(bench, "newest_source", lambda: 8)
-    with pytest.raises(UserError, match="there is no campaign"):  # it looks there again
+    with pytest.raises(UserError, match="there is no campaign"):  # the cached result is ignored
         bench.measure(config, "sieve")
 
 
@@ -289,7 +289,7 @@ def one(mode: str, *reports: Report, **more: Any) -> Cell:
     return Cell(mode, **{"runs": 9, "seconds": 30.0, "reports": reports, **more})
 
 
-def test_table_6_says_who_met_it_when() -> None:
+def test_table_6_shows_which_run_of_which_mode_found_a_bug() -> None:
     hangs = Report("it hangs", "found", 4, 12.0, "2/2", realism="realistic")
     lost = Report("a write is lost", "found")
     cells = (
@@ -314,13 +314,13 @@ def test_table_6_says_who_met_it_when() -> None:
     ]
 
 
-def test_nothing_found_is_said() -> None:
+def test_the_table_says_that_nothing_was_found() -> None:
     rows = [Row("system", (one("sieve"),))]
     assert "none" in tables.table_6(rows)
     assert tables.others(rows) == tables.realism(rows) == ""
 
 
-def test_table_8_says_what_is_complete() -> None:
+def test_table_8_marks_complete_modes() -> None:
     cells = (
         one("sieve", points=Points(4, 5, 5, 5, complete=True), injected=9),
         one("fate", points=Points(40, 50, 10, 9), injected=8),
@@ -344,7 +344,7 @@ def test_table_9_compares_with_and_without_the_delay() -> None:
     assert list(without.values()) == [1.0, 2.4, None, None]
 
 
-# --- what it is run on
+# --- targets and options
 
 
 def test_the_command_line_has_defaults_for_everything(tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_the_command_line_has_defaults_for_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", ["--targets nobody", "--modes best", "--budget long", "--runs -1", "--jobs 0"])
-def test_what_makes_no_sense_is_refused(words: str) -> None:
+def test_invalid_arguments_are_refused(words: str) -> None:
     with pytest.raises(SystemExit):
         bench.parse(words.split())
 

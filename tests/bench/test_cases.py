@@ -1,4 +1,4 @@
-"""The released bugs that must be found: the file is well-formed and says what comes out, never where to look."""
+"""The released bugs that must be found: the file is valid and names the expected symptom, never the place."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from undermine.testing import event, run_view
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CODE = re.compile(r"[a-z][A-Z]|_|\w\(|\.py\b|#\d|\w:\w|\b[a-z]+\.[a-z]+\b")
-"""What names of functions, variables and places look like."""
+"""Matches names of functions, variables and places."""
 
 every_case = pytest.mark.parametrize("case", cases().values(), ids=lambda case: case.id)
 
 
-def test_every_case_has_an_id_of_its_own() -> None:
+def test_every_case_has_a_unique_id() -> None:
     text = (Path(__file__).resolve().parents[2] / "bench" / "cases.toml").read_text()
     assert text.count("[[case]]") == len(cases()) > 0
 
@@ -40,9 +40,9 @@ def test_a_case_can_be_run(case: Case) -> None:
 
 
 @every_case
-def test_a_case_names_no_place_of_the_target(case: Case) -> None:
+def test_a_case_names_no_code_of_the_target(case: Case) -> None:
     assert not CODE.search(case.finding)
-    assert not CODE.search(re.sub(r"\b[A-Z]\w+Error\b", "", case.symptom))  # what is raised is a symptom
+    assert not CODE.search(re.sub(r"\b[A-Z]\w+Error\b", "", case.symptom))  # a raised error is part of a symptom
     assert " at " not in case.symptom.partition("dies with")[2]
 
 
@@ -55,7 +55,7 @@ def test_names_of_code_are_recognised(text: str) -> None:
 
 @every_case
 def test_a_pack_names_no_module_of_its_target(case: Case) -> None:
-    """Beyond what it uses: no operation, place or variable to look at is configured."""
+    """The pack configures no operation, place or variable that would give the bug away."""
     pack = EXAMPLES / case.pack
     config = configuration(case, case.bad)
     assert not any(role.operations or role.variables for role in config.roles.values())
@@ -65,9 +65,8 @@ def test_a_pack_names_no_module_of_its_target(case: Case) -> None:
 
 
 @every_case
-def test_what_a_case_waits_for_is_what_the_checker_says(case: Case) -> None:
-    """Of those that end a thread its process lives on: a task, or a process that ends, is something else. The others are what
-    checkers of the pack say."""
+def test_a_case_expects_a_symptom_that_a_checker_reports(case: Case) -> None:
+    """The symptom is a dead thread whose process lives on, not a dead task or process, or it is one of the pack's checkers."""
     assert not re.search(case.symptom, "final reads fail after healing: TimeoutError")
     if not case.symptom.startswith("^thread"):
         said_by_pack = re.findall(r"[a-z][a-z ]+[a-z]", case.symptom)
@@ -112,7 +111,7 @@ def test_the_expected_finding_ends_a_hunt_and_is_dated_by_its_first_failing_run(
     assert (watch.hunt.found, watch.hunt.runs, watch.hunt.runs_all, watch.hunt.plan) == (True, 2, 5, "plan 3")
 
 
-def test_another_finding_does_not() -> None:
+def test_another_finding_does_not_end_a_hunt() -> None:
     watch = watcher()
     watch(done(1, symptom="something else"))
     watch(confirmed("something else"))
@@ -120,7 +119,7 @@ def test_another_finding_does_not() -> None:
     assert watch.hunt.others == ["something else (plan 1, 2/2)"]
 
 
-def test_a_lesser_finding_of_its_kind_does_not() -> None:
+def test_a_lesser_finding_of_the_same_kind_does_not_end_a_hunt() -> None:
     watch = Watcher(Hunt("exhaustive", {"version": "1"}, 0), SYMPTOM, "^serves nobody$")
     watch(done(1, "exhaustive", f"{SYMPTOM} while it stops", "stays"))
     watch(confirmed(f"{SYMPTOM} while it stops"))

@@ -1,4 +1,4 @@
-"""The strategies that the benchmark compares with: which operations they make slow, and for how long."""
+"""The strategies that the benchmark compares with: the operations that they delay, and the durations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def modes(mode: str, trace: Trace, runs: Sequence[PastRun] = ()) -> list[Plan]:
     return list(RIVALS[mode]().propose(told(trace, runs)))
 
 
-def test_a_rival_signs_its_plans(trace: Trace) -> None:
+def test_a_rivals_plans_carry_its_name(trace: Trace) -> None:
     assert {plan.strategy for mode in RIVALS for plan in modes(mode, trace)} == {
         "random-delays",
         "fate",
@@ -35,7 +35,7 @@ def test_a_rival_signs_its_plans(trace: Trace) -> None:
     }
 
 
-def test_comparison_all_operations(trace: Trace) -> None:
+def test_the_comparison_delays_all_operations(trace: Trace) -> None:
     found = modes("fate", trace)
     assert places(found) == [("app:save#1", 60.0), ("app:ask#1", 60.0), ("app:load#1", 60.0)]
     assert modes("fate", trace, ran(found)) == []
@@ -43,7 +43,7 @@ def test_comparison_all_operations(trace: Trace) -> None:
     assert modes("random", trace) == modes("random", trace) != []
 
 
-def test_comparison_states_take_turns() -> None:
+def test_states_take_turns_in_the_comparison() -> None:
     trace = Trace()
     for number in range(5):
         trace.did("file.write", f"w{number}", "serve", "thread_a")
@@ -52,7 +52,7 @@ def test_comparison_states_take_turns() -> None:
     assert found == [*(f"app:w{n}#1" for n in range(3)), "app:r#1", "app:w3#1", "app:w4#1"]
 
 
-def test_comparison_several_limits_at_once() -> None:
+def test_the_comparison_tries_several_limits_at_once() -> None:
     trace = Trace()
     for number in range(8):
         trace.limited("net.recv", f"r{number}", "call", limit_s=1.0)
@@ -63,7 +63,7 @@ def test_comparison_several_limits_at_once() -> None:
     assert order == sorted(order), "a step is armed when the one before it has fired"
 
 
-def test_comparison_deeper_ones_on_top_and_never_the_same_again() -> None:
+def test_the_comparison_adds_deeper_plans_and_never_repeats_one() -> None:
     trace, later = Trace(), Trace()
     for number in range(3):
         for one in (trace, later):

@@ -27,7 +27,7 @@ def engine(tmp_path: Path) -> FakeEngine:
     return FakeEngine(configured(tmp_path))
 
 
-def test_everything_proposed_is_run_and_then_it_ends(engine, store) -> None:
+def test_a_campaign_runs_all_proposed_plans_and_ends(engine, store) -> None:
     campaign(engine, store, [Scripted("a"), Scripted("b")]).run(ENDLESS)
     names = engine.runner.strategies
     assert names.count("baseline") == 2
@@ -35,20 +35,20 @@ def test_everything_proposed_is_run_and_then_it_ends(engine, store) -> None:
     assert store.open_slots() == []
 
 
-def test_many_plans_at_once_are_told(engine, store) -> None:
+def test_a_round_of_many_plans_is_announced(engine, store) -> None:
     said: list[Notice] = []
     steps = [(Step(At(point(loc=f"app:f{n}#1")), Crash()),) for n in range(9)]
     campaign(engine, store, [Scripted("a"), Whole("b", *steps)], listener=said.append).run(ENDLESS)
     assert [news.text for news in said if news.kind == "round"] == ["b: 9 plans to run"]
 
 
-def test_every_strategy_is_sure_of_a_run_even_without_budget(engine, store) -> None:
+def test_every_strategy_gets_a_run_even_without_budget(engine, store) -> None:
     campaign(engine, store, [Scripted("a"), Scripted("b"), Scripted("c")]).run(Limits(budget_s=0.0))
     names = engine.runner.strategies
     assert [names.count(n) for n in "abc"] == [1, 1, 1]
 
 
-def test_a_strategy_is_told_of_points_that_later_fault_free_runs_show(engine, store) -> None:
+def test_a_strategy_sees_points_of_later_fault_free_runs(engine, store) -> None:
     scripted = Scripted("a")
     over = campaign(engine, store, [scripted])
     over.run(Limits(budget_s=0.0))
@@ -63,7 +63,7 @@ def test_a_strategy_is_told_of_points_that_later_fault_free_runs_show(engine, st
     assert second.baseline_runs == first.baseline_runs + 1
 
 
-def test_the_number_of_runs_is_a_limit(engine, store) -> None:
+def test_a_campaign_stops_at_the_number_of_runs(engine, store) -> None:
     campaign(engine, store, [Scripted("a", 50)]).run(Limits(budget_s=1000, runs_max=5))
     assert engine.runner.strategies.count("a") == 5
 
@@ -82,7 +82,7 @@ def test_a_baseline_that_fails_ends_the_campaign(engine, store) -> None:
         campaign(engine, store, [Scripted("a")], picks=lambda plan: True).run(ENDLESS)
 
 
-def test_a_baseline_that_failed_before_does_not_count_on_resume_and_is_told(engine, store) -> None:
+def test_a_resumed_campaign_ignores_a_failed_baseline_and_says_so(engine, store) -> None:
     with pytest.raises(ClusterError):
         campaign(engine, store, [Scripted("a")], picks=lambda plan: True).run(ENDLESS)
     heard: list[Notice] = []
@@ -91,7 +91,7 @@ def test_a_baseline_that_failed_before_does_not_count_on_resume_and_is_told(engi
     assert any("flaky" in news.text for news in heard if news.kind == "warning")
 
 
-def test_a_broken_run_is_tried_three_times_and_then_left(engine, store) -> None:
+def test_a_broken_run_is_tried_three_times_and_then_given_up(engine, store) -> None:
     engine.runner.broken = lambda count: count in (3, 4, 5)
     campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
     assert engine.runner.strategies.count("a") == 4
@@ -104,7 +104,7 @@ def test_a_run_that_breaks_once_is_run_again(engine, store) -> None:
     assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
 
 
-def test_a_receipt_of_a_step_that_is_not_there_stops_nothing(engine, store) -> None:
+def test_a_receipt_of_a_missing_step_stops_nothing(engine, store) -> None:
     engine.runner.damaged = (Receipt(99, "n1", "?", 5), Receipt(-1, "n1", "?", 5))
     campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
     assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
@@ -144,21 +144,21 @@ def test_the_third_noisy_run_counts_and_says_so(engine, store) -> None:
     assert [row["symptom"] for row in rows] == ["", "", "it breaks", "it breaks"]
 
 
-def test_a_baseline_whose_port_is_taken_is_run_again(engine, store) -> None:
+def test_a_baseline_run_whose_port_is_taken_is_repeated(engine, store) -> None:
     engine.runner.broken, engine.runner.port_taken = lambda count: count == 1, True
     campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
     assert [run.status for run in store.past_runs(kind=RoundKind.BASELINE)] == ["fired", "fired"]
     assert engine.runner.strategies.count("baseline") == 3
 
 
-def test_a_baseline_that_fails_on_a_late_machine_is_run_again(engine, store) -> None:
+def test_a_baseline_run_that_fails_on_a_late_machine_is_repeated(engine, store) -> None:
     engine.runner.late_ms = lambda count: 800.0 if count == 1 else 0.0
     campaign(engine, store, [Scripted("a", 1)], picks=lambda plan: len(engine.runner.executed) == 1).run(ENDLESS)
     assert [run.status for run in store.past_runs(kind=RoundKind.BASELINE)] == ["fired", "fired"]
     assert engine.runner.strategies.count("baseline") == 3
 
 
-def test_runs_side_by_side_and_noisy_ones_again_alone(engine, store) -> None:
+def test_runs_are_parallel_but_noisy_ones_are_repeated_alone(engine, store) -> None:
     both = threading.Barrier(2)
     engine.runner.meets = lambda count: both.wait(timeout=60) if count in (3, 4) else None
     engine.runner.late_ms = lambda count: 800.0 if count in (3, 4) else 0.0
@@ -176,7 +176,7 @@ def test_runs_side_by_side_and_noisy_ones_again_alone(engine, store) -> None:
 
 
 @pytest.mark.parametrize("moment", range(1, 18))
-def test_interrupted_anywhere_it_resumes_without_repeating(engine, store, moment) -> None:
+def test_an_interrupted_campaign_resumes_without_repeating_runs(engine, store, moment) -> None:
     engine.runner.dies_at = moment
     with pytest.raises(KeyboardInterrupt):
         campaign(engine, store, [Scripted("a"), Scripted("b")], picks=hurts).run(ENDLESS)
@@ -194,7 +194,7 @@ def test_interrupted_anywhere_it_resumes_without_repeating(engine, store, moment
     assert store.open_slots() == []
 
 
-def test_runs_side_by_side_are_all_stored(engine, store) -> None:
+def test_parallel_runs_are_all_stored(engine, store) -> None:
     campaign(engine, store, [Scripted("a", 5)]).run(Limits(budget_s=1000, jobs=4))
     assert len(store.past_runs("a")) == 10
 
@@ -221,7 +221,7 @@ def test_a_plan_that_another_strategy_ran_is_dropped_with_its_reason(engine, sto
     assert engine.runner.strategies.count("b") == 0
 
 
-def test_recheck_stores_what_the_checkers_say_now(engine, store) -> None:
+def test_recheck_stores_the_new_verdicts(engine, store) -> None:
     campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
     assert store.findings() == ()
     again = campaign(engine, store, [], picks=hurts)
@@ -229,7 +229,7 @@ def test_recheck_stores_what_the_checkers_say_now(engine, store) -> None:
     assert len(again.findings()) == 1
 
 
-def test_the_listener_hears_of_every_run(engine, store) -> None:
+def test_the_listener_gets_a_notice_of_every_run(engine, store) -> None:
     heard: list[Notice] = []
     campaign(engine, store, [Scripted("a", 1)], listener=heard.append).run(ENDLESS)
     assert [n.kind for n in heard].count("done") == 4

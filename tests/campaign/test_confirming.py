@@ -30,12 +30,12 @@ UNSEEN = (Step(FirstUnseen(("op", "loc")), Crash()),)
 
 
 def breaks(run: RunView) -> str:
-    """With any fault."""
+    """Fails with any fault."""
     return "it breaks" if hurts(run.plan) else ""
 
 
 def lands_at(*points: Point):
-    """The runs that fire do so at these points, one after the other; then at the last."""
+    """Let runs fire at these points, one after the other; all later runs fire at the last point."""
     left = list(points)
 
     def moments(count: int, plan) -> tuple[Moment, ...]:
@@ -47,10 +47,10 @@ def lands_at(*points: Point):
 
 A, B = point(loc="app:a#1"), point(loc="app:b#1")
 FREE = [A, A]
-"""What the two fault-free runs take from the list."""
+"""The two fault-free runs consume these entries of the list."""
 
 
-def test_what_fails_with_the_fault_and_not_without_is_believed(engine, store) -> None:
+def test_a_symptom_that_appears_only_with_the_fault_is_believed(engine, store) -> None:
     (finding,) = observed(engine, store, [Fixed("a", crash())], breaks).run(ENDLESS)
     assert (finding.rate, finding.confirmed, finding.believed) == ("2/2, 0/2 without the fault", True, True)
     assert engine.runner.strategies == [*["baseline"] * 2, "a", *["confirm"] * 2, *["control"] * 2]
@@ -59,19 +59,19 @@ def test_what_fails_with_the_fault_and_not_without_is_believed(engine, store) ->
     assert [step.trigger for step in controls[0].steps] == [step.trigger for step in crash()]
 
 
-def test_a_new_symptom_is_decided_on_before_more_is_run_and_a_known_one_at_the_end_of_the_turn(engine, store) -> None:
+def test_a_new_symptom_is_confirmed_at_once_and_a_known_one_at_the_end_of_the_turn(engine, store) -> None:
     observed(engine, store, [Whole("a", *(crash(f"app:f{n}#1") for n in range(3)))], breaks).run(ENDLESS)
     again = [*["confirm"] * 2, *["control"] * 2]
     assert engine.runner.strategies == [*["baseline"] * 2, "a", *again, "a", "a"]
 
 
-def test_re_runs_and_controls_have_the_long_wait_and_see_everything(engine, store) -> None:
+def test_re_runs_and_controls_wait_longer_and_observe_everything(engine, store) -> None:
     observed(engine, store, [Fixed("a", crash())], breaks).run(ENDLESS)
     patient = Conditions(patience_s=engine.config.run.patience_s, observe_all=True)
     assert engine.runner.conditions == [*[Conditions()] * 3, *[patient] * 4]
 
 
-def test_what_fails_without_the_fault_too_is_flaky(engine, store) -> None:
+def test_a_symptom_that_appears_without_the_fault_too_is_flaky(engine, store) -> None:
     (finding,) = observed(engine, store, [Scripted("a")], lambda run: "it breaks" if run.plan.steps else "").run(
         ENDLESS
     )
@@ -79,7 +79,7 @@ def test_what_fails_without_the_fault_too_is_flaky(engine, store) -> None:
     assert len(store.findings()) == 1, "a control is no finding"
 
 
-def test_a_control_that_fails_on_a_late_machine_says_nothing(engine, store) -> None:
+def test_a_control_that_fails_on_a_late_machine_does_not_count(engine, store) -> None:
     late_ms = 2000 * engine.config.run.late_s_max
     engine.runner.late_ms = lambda count: late_ms if engine.runner.strategies[-1] == "control" else 0.0
     (finding,) = observed(engine, store, [Fixed("a", crash())], lambda run: "it breaks" if run.plan.steps else "").run(
@@ -88,7 +88,7 @@ def test_a_control_that_fails_on_a_late_machine_says_nothing(engine, store) -> N
     assert (finding.rate, finding.flaky, finding.believed) == ("2/2, no control", False, True)
 
 
-def test_a_control_that_fails_otherwise_makes_it_flaky_too(engine, store) -> None:
+def test_a_control_that_fails_with_another_symptom_makes_a_finding_flaky_too(engine, store) -> None:
     def says(run: RunView) -> str:
         return breaks(run) or ("it hangs" if run.plan.strategy == "control" else "")
 
@@ -96,7 +96,7 @@ def test_a_control_that_fails_otherwise_makes_it_flaky_too(engine, store) -> Non
     assert finding.flaky
 
 
-def test_what_recovers_with_patience_is_not_believed_and_has_no_control(engine, store) -> None:
+def test_a_symptom_that_recovers_with_patience_is_not_believed_and_gets_no_control(engine, store) -> None:
     def impatient(run: RunView) -> str:
         return breaks(run) if not run.record.conditions.patience_s else ""
 
@@ -106,7 +106,7 @@ def test_what_recovers_with_patience_is_not_believed_and_has_no_control(engine, 
 
 
 def test_a_symptom_that_recovered_at_one_place_is_confirmed_at_another(engine, store) -> None:
-    """Else the one that recovers would hide the one that does not."""
+    """Otherwise a symptom that recovers would hide one that does not."""
     sync = point(loc="app:sync#1")
 
     def says(run: RunView) -> str:
@@ -120,8 +120,8 @@ def test_a_symptom_that_recovered_at_one_place_is_confirmed_at_another(engine, s
     assert store.verdicts(finding.shown_by) == finding.verdicts
 
 
-def test_what_was_broken_for_good_is_tried_more_often(engine, store) -> None:
-    """The second of two nodes that race may win the next times."""
+def test_a_symptom_of_permanent_damage_is_tried_more_often(engine, store) -> None:
+    """In a race of two nodes, the other node may win in the re-runs."""
 
     class Loses(Says):
         def check(self, run: RunView) -> Verdict:
@@ -146,14 +146,14 @@ def test_a_symptom_that_always_recovers_is_given_up(engine, store) -> None:
     assert len(finding.variants) == 7
 
 
-def test_re_runs_that_fired_elsewhere_do_not_count(engine, store) -> None:
+def test_re_runs_that_fired_elsewhere_are_not_counted(engine, store) -> None:
     engine.runner.moments = lands_at(*FREE, A, B, A, B, A, A)
     (finding,) = observed(engine, store, [Fixed("a", UNSEEN)], breaks).run(ENDLESS)
     assert (finding.rate, finding.elsewhere) == ("2/2, 0/2 without the fault", 2)
     assert engine.runner.strategies.count("confirm") == 4
 
 
-def test_plans_that_never_fire_alike_again_are_given_up_too(engine, store) -> None:
+def test_a_plan_that_never_fires_at_the_same_point_again_is_given_up(engine, store) -> None:
     places = [crash(f"app:f{n}#1") for n in range(8)]
     engine.runner.broken = lambda count: engine.runner.strategies[-1] == "confirm"
     (finding,) = observed(engine, store, [Fixed("a", *places)], breaks).run(ENDLESS)
@@ -161,7 +161,7 @@ def test_plans_that_never_fire_alike_again_are_given_up_too(engine, store) -> No
     assert not finding.believed
 
 
-def test_where_a_plan_cannot_be_met_again_another_one_of_the_same_place_is_tried(engine, store) -> None:
+def test_if_a_plan_cannot_be_repeated_another_plan_at_the_same_call_site_is_tried(engine, store) -> None:
     twice = (Step(At(point(loc="app:a#1"), nth=2), Crash()),)
 
     def moments(count: int, plan) -> tuple[Moment, ...]:
@@ -175,7 +175,7 @@ def test_where_a_plan_cannot_be_met_again_another_one_of_the_same_place_is_tried
     assert (finding.rate, finding.plan.steps) == ("2/2, 0/2 without the fault", twice)
 
 
-def test_if_all_fired_elsewhere_it_is_not_believed(engine, store) -> None:
+def test_a_finding_whose_re_runs_all_fired_elsewhere_is_not_believed(engine, store) -> None:
     engine.runner.moments = lands_at(*FREE, A, B)
     (finding,) = observed(engine, store, [Fixed("a", UNSEEN)], breaks).run(ENDLESS)
     assert (finding.tries, finding.elsewhere, finding.believed) == (0, 4, False)
@@ -197,7 +197,7 @@ def test_another_symptom_of_a_re_run_is_the_same_finding(engine, store) -> None:
     assert finding.title == "run 4: it hangs"
 
 
-def test_a_re_run_that_shows_the_symptom_of_another_finding_is_no_hit(engine, store) -> None:
+def test_a_re_run_with_the_symptom_of_another_finding_does_not_count(engine, store) -> None:
     def symptom(run: RunView) -> str:
         if not hurts(run.plan):
             return ""
@@ -210,12 +210,12 @@ def test_a_re_run_that_shows_the_symptom_of_another_finding_is_no_hit(engine, st
     assert (breaks_once.symptom, breaks_once.hits, breaks_once.believed) == ("it breaks", 0, False)
 
 
-def test_the_finding_is_shown_by_a_run_with_the_long_wait(engine, store) -> None:
+def test_a_run_with_the_longer_wait_represents_the_finding(engine, store) -> None:
     (finding,) = observed(engine, store, [Fixed("a", crash())], breaks).run(ENDLESS)
     assert (finding.runs, finding.shown_by, finding.title) == ((3, 4, 5), 4, "run 4: it breaks")
 
 
-def test_two_strategies_that_find_the_same_make_one_finding_that_names_both(engine, store) -> None:
+def test_two_strategies_with_the_same_symptom_share_one_finding_that_names_both(engine, store) -> None:
     delay = (Step(At(point(loc="app:read#1")), Delay()),)
     found = observed(engine, store, [Fixed("a", crash()), Fixed("b", delay)], breaks).run(ENDLESS)
     (finding,) = found
@@ -225,9 +225,9 @@ def test_two_strategies_that_find_the_same_make_one_finding_that_names_both(engi
     assert engine.runner.strategies.count("confirm") == 2, "a variant is not confirmed by itself"
 
 
-def test_where_no_control_can_run_the_rate_says_so(engine, store) -> None:
+def test_the_rate_says_that_no_control_could_run(engine, store) -> None:
     store.set_meta("capabilities", {"n1": []})
-    until = (Step(At(A), Crash(), until=At(A)),)  # an agent that does not offer it would not see the end of the hold
+    until = (Step(At(A), Crash(), until=At(A)),)  # the agent lacks the capability to see the end of the hold
     (finding,) = observed(engine, store, [Fixed("a", until)], breaks).run(ENDLESS)
     assert (finding.rate, finding.believed) == ("2/2, no control", True)
     assert "control" not in engine.runner.strategies
@@ -243,14 +243,14 @@ def test_a_symptom_that_fault_free_runs_showed_is_flaky_without_more_runs(engine
     assert "confirm" not in engine.runner.strategies
 
 
-def test_what_fails_with_a_fault_at_rest_is_a_finding(tmp_path, store) -> None:
+def test_a_failure_of_a_benign_run_is_a_finding(tmp_path, store) -> None:
     engine = FakeEngine(configured(tmp_path, TOML.replace("benign_runs = 0", "benign_runs = 1")))
     (finding,) = observed(engine, store, [], breaks).run(ENDLESS)
     assert finding.strategies == ("benign",)
     assert finding.rate == "2/2, 0/2 without the fault"
 
 
-def test_what_the_user_knows_is_a_finding_but_is_not_re_run(engine, store) -> None:
+def test_a_suppressed_finding_is_kept_but_not_re_run(engine, store) -> None:
     made = observed(engine, store, [Fixed("a", crash())], breaks, suppression_of=lambda finding: "we know")
     (finding,) = made.run(ENDLESS)
     assert (finding.suppressed, finding.believed) == ("we know", False)
@@ -276,7 +276,7 @@ def kill_and_resume(engine, store, run: int, says=breaks) -> None:
 
 
 @pytest.mark.parametrize("run", [4, 5, 6, 7])
-def test_killed_in_any_re_run_the_next_session_finishes_it(engine, store, run) -> None:
+def test_the_next_session_finishes_a_killed_re_run(engine, store, run) -> None:
     kill_and_resume(engine, store, run)
     (finding,) = store.findings()
     assert finding.rate == "2/2, 0/2 without the fault"
@@ -286,8 +286,8 @@ def test_killed_in_any_re_run_the_next_session_finishes_it(engine, store, run) -
 
 
 @pytest.mark.parametrize("rounds", range(5))
-def test_killed_between_re_runs_the_next_session_makes_the_missing_ones(engine, store, monkeypatch, rounds) -> None:
-    """The tool dies when it is about to store the next round, so nothing of it is there."""
+def test_the_next_session_makes_the_missing_re_runs(engine, store, monkeypatch, rounds) -> None:
+    """The tool dies when it is about to store the next round, so no part of that round is stored."""
     write, special = store.write_round_of, []
 
     def dying(kind, plans):
@@ -316,7 +316,7 @@ def test_a_flaky_finding_is_still_flaky_after_a_resume(engine, store) -> None:
     assert finding.rate == "2/2, 2/2 without the fault"
 
 
-def test_a_number_stays_when_a_checker_takes_another_finding_back(engine, store) -> None:
+def test_a_finding_keeps_its_number_when_a_checker_withdraws_another(engine, store) -> None:
     def both(run: RunView) -> str:
         return breaks(run) and ("one" if run.plan.steps[0].trigger.point["loc"] == "app:a#1" else "two")
 
@@ -331,7 +331,7 @@ def test_a_number_stays_when_a_checker_takes_another_finding_back(engine, store)
     assert [(f.id, f.symptom) for f in again.findings()] == [("F1", "one"), ("F2", "two")]
 
 
-# --- what is told
+# --- notices
 
 
 def told(engine, store, says) -> list[tuple[str, str]]:
@@ -340,7 +340,7 @@ def told(engine, store, says) -> list[tuple[str, str]]:
     return [(n.kind, n.text) for n in heard if n.kind not in ("run", "done", "warning", "baseline")]
 
 
-def test_every_step_to_a_finding_is_told(engine, store) -> None:
+def test_every_step_to_a_finding_is_announced(engine, store) -> None:
     assert told(engine, store, breaks) == [
         ("suspect", "confirming: it breaks"),
         ("confirming", "confirming 1/2: it breaks"),
@@ -351,13 +351,13 @@ def test_every_step_to_a_finding_is_told(engine, store) -> None:
     ]
 
 
-def test_what_is_not_believed_is_told_too(engine, store) -> None:
+def test_a_finding_that_is_not_believed_is_announced_too(engine, store) -> None:
     assert told(engine, store, lambda run: "it breaks" if run.plan.steps else "")[-1] == (
         "flaky",
         "flaky, it fails without the fault too (2/2, 2/2 without the fault): it breaks",
     )
 
 
-def test_what_recovers_is_told(engine, store) -> None:
+def test_a_symptom_that_recovers_is_announced(engine, store) -> None:
     last = told(engine, store, lambda run: breaks(run) if not run.record.conditions.patience_s else "")[-1]
     assert last == ("not confirmed", "not confirmed, it recovers by itself or was chance (0/2): it breaks")

@@ -22,7 +22,7 @@ def delay(at=WRITE) -> tuple[Step, ...]:
 
 
 def breaks(run: RunView) -> str:
-    """With any fault, and with a slow device too."""
+    """Fails with any fault, and with a slow device too."""
     return "it breaks" if hurts(run.plan) or run.record.conditions.slow_s else ""
 
 
@@ -53,50 +53,50 @@ def test_a_delay_that_a_slow_disk_causes_is_believed(engine, store) -> None:
     assert store.findings() == (finding,)
 
 
-def test_a_delay_that_none_causes_is_kept_with_its_reason_and_is_no_bug(engine, store) -> None:
+def test_a_delay_that_no_device_causes_is_kept_with_its_reason_but_not_believed(engine, store) -> None:
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
     assert (finding.confirmed, finding.dropped, finding.believed) == (True, True, False)
     assert "took 0.4 ms: written data waits in memory" in finding.realism.text
     assert len(finding.runs) == 3, "the run with the slow device is none that failed"
 
 
-def test_what_no_device_causes_does_not_hide_what_one_does(engine, store) -> None:
+def test_an_unrealistic_finding_does_not_hide_a_realistic_one(engine, store) -> None:
     (finding,) = observed(engine, store, [Fixed("a", delay(), delay(SYNC))], breaks).run(ENDLESS)
     assert engine.runner.strategies.count("realism") == 2
     assert (finding.plan.steps, finding.realism.answer, finding.believed) == (delay(SYNC), "realistic", True)
 
 
-def test_other_faults_need_no_device(engine, store) -> None:
+def test_other_faults_need_no_slow_device(engine, store) -> None:
     (finding,) = observed(engine, store, [Fixed("a", (Step(At(WRITE), Crash()),))], breaks).run(ENDLESS)
     assert (engine.runner.strategies, finding.realism.answer) == (ALL, "")
 
 
-def test_what_is_flaky_or_does_not_come_back_needs_no_device(engine, store) -> None:
+def test_a_flaky_or_unconfirmed_finding_needs_no_slow_device(engine, store) -> None:
     observed(engine, store, [Fixed("a", delay())], lambda run: "it breaks" if run.plan.steps else "").run(ENDLESS)
     assert "realism" not in engine.runner.strategies
 
 
-def test_where_no_device_can_be_slow_it_stays_a_bug_and_says_why(engine, store) -> None:
+def test_without_slow_devices_a_finding_stays_believed_and_says_why(engine, store) -> None:
     engine.runner.lacking_devices = {"disk": "a slow disk needs Linux", "network": ""}
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
     assert (engine.runner.strategies, finding.believed) == (ALL, True)
     assert str(finding.realism) == "not checked: a slow disk needs Linux"
 
 
-def test_what_was_dropped_stays_so_where_the_next_session_cannot_ask(engine, store) -> None:
+def test_a_dropped_finding_stays_dropped_if_the_next_session_cannot_check(engine, store) -> None:
     observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
     engine.runner.lacking_devices = {"disk": "a slow disk needs Linux", "network": ""}
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
     assert (engine.runner.strategies, finding.dropped) == ([*ALL, "realism"], True)
 
 
-def test_nobody_needs_to_ask(tmp_path, engine, store) -> None:
+def test_the_realism_check_can_be_turned_off(tmp_path, engine, store) -> None:
     engine.config = configured(tmp_path, TOML + "realism_s = 0\n")
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
     assert (engine.runner.strategies, finding.realism.answer, finding.believed) == (ALL, "", True)
 
 
-def test_a_run_that_did_not_fire_there_is_made_once_more(engine, store) -> None:
+def test_a_realism_check_that_did_not_fire_there_is_repeated_once(engine, store) -> None:
     seen = []
 
     def moments(count: int, plan: Plan) -> tuple[Moment, ...]:
@@ -111,7 +111,7 @@ def test_a_run_that_did_not_fire_there_is_made_once_more(engine, store) -> None:
     assert finding.dropped
 
 
-def test_killed_in_it_the_next_session_finishes_it(engine, store) -> None:
+def test_the_next_session_finishes_a_killed_realism_check(engine, store) -> None:
     engine.runner.dies_at = len(ALL) + 1
     with pytest.raises(KeyboardInterrupt):
         observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
@@ -124,7 +124,7 @@ def test_killed_in_it_the_next_session_finishes_it(engine, store) -> None:
     assert len(engine.runner.strategies) == len(ALL) + 2, "what is stored is not run again"
 
 
-def test_it_is_told(engine, store) -> None:
+def test_the_realism_check_is_announced(engine, store) -> None:
     heard: list[Notice] = []
     observed(engine, store, [Fixed("a", delay())], breaks, heard.append).run(ENDLESS)
     told = [(news.kind, news.text) for news in heard if news.kind in ("confirming", "confirmed", "dropped")]

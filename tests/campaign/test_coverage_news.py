@@ -1,4 +1,4 @@
-"""Coverage is told with every experiment that is over, and goes on where an earlier session stopped."""
+"""Every finished experiment announces the coverage, which continues from where an earlier session stopped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def counts(news: list[Notice]) -> list[int]:
     return [item.data["coverage"].runs for item in news if "coverage" in item.data]
 
 
-def test_every_experiment_and_no_other_run_tells_of_coverage(engine, store) -> None:
+def test_every_experiment_and_no_other_run_announces_coverage(engine, store) -> None:
     news = heard(engine, store, [Scripted("a"), Scripted("b", 1)], picks=hurts)
     done = [item for item in news if item.kind == "done"]
     assert {item.data["strategy"] for item in done} > {"a", "b", "baseline", "confirm"}
@@ -38,17 +38,17 @@ def test_every_experiment_and_no_other_run_tells_of_coverage(engine, store) -> N
     assert (last.pairs_fired, last.by_strategy["a"].runs, last.by_strategy["b"].runs) == (1, 6, 2)
 
 
-def test_a_broken_run_is_no_experiment(engine, store) -> None:
+def test_a_broken_run_does_not_count_as_an_experiment(engine, store) -> None:
     engine.runner.broken = lambda count: count == 4
     assert counts(heard(engine, store, [Scripted("a", 1)])) == [1, 2]
 
 
-def test_side_by_side_none_is_lost(engine, store) -> None:
+def test_parallel_experiments_are_all_counted(engine, store) -> None:
     news = heard(engine, store, [Scripted("a", 6)], Limits(budget_s=1000, jobs=4))
     assert sorted(counts(news)) == list(range(1, 13))
 
 
-def test_what_an_earlier_session_reached_is_told_once_and_counted_on(engine, store) -> None:
+def test_coverage_of_an_earlier_session_is_announced_once_and_continued(engine, store) -> None:
     heard(engine, store, [Scripted("a")], Limits(budget_s=1000, runs_max=2))
     news = heard(engine, store, [Scripted("a")], Limits(budget_s=1000, runs_max=2))
     assert counts(news) == [2, 3, 4]

@@ -1,4 +1,4 @@
-"""Before the hunt, against a fake engine: fault-free runs, flakiness, benign runs, what is learnt, resuming."""
+"""Preparing a hunt, against a fake engine: fault-free runs, flakiness, benign runs, the learnt baseline, resuming."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ THREE = TOML.replace("baseline_runs = 2", "baseline_runs = 3").replace("benign_r
 
 
 class TalkingRunner(FakeRunner):
-    """Nodes write a line each run; settling takes as long as the number of the run says."""
+    """In each run, nodes write a log line, and settling takes as many seconds as the number of the run."""
 
     def execute(self, folder: Path, run_id: int, plan: Plan, *rest) -> RunView:
         view = super().execute(folder, run_id, plan, *rest)
@@ -41,7 +41,7 @@ class TalkingRunner(FakeRunner):
 
 
 class FailsNth:
-    """Fails the runs that are picked by how many were executed, and by their plan."""
+    """Fails the runs that `picks` selects by their count and plan."""
 
     name = "exits"
 
@@ -55,7 +55,7 @@ class FailsNth:
 
 
 class Stage:
-    """One session of preparing over a store that stays."""
+    """One session of preparing, with a store that outlives it."""
 
     def __init__(self, folder: Path, store: CampaignStore, toml: str = THREE) -> None:
         self.engine = FakeEngine(configured(folder, toml))
@@ -82,14 +82,14 @@ def stage(tmp_path: Path, store: CampaignStore) -> Stage:
     return Stage(tmp_path, store)
 
 
-def test_fault_free_runs_come_first_then_faults_at_rest(stage) -> None:
+def test_fault_free_runs_come_before_benign_runs(stage) -> None:
     assert stage.run() == []
     assert stage.runner.strategies == [*[BASELINE] * 3, *[BENIGN] * 2]
     assert [fault_kind(plan.steps[0].fault) for plan in stage.runner.executed[3:]] == ["crash", "reboot"]
     assert stage.warnings == []
 
 
-def test_what_passed_is_learnt_and_stored_for_checkers(stage, store) -> None:
+def test_the_baseline_is_learnt_from_passed_runs_and_stored_for_checkers(stage, store) -> None:
     stage.run()
     learnt = load_baseline(store.folder)
     assert learnt.templates == ("INFO ready", "WARN connection refused", "line of run <n>")
@@ -102,7 +102,7 @@ def test_what_passed_is_learnt_and_stored_for_checkers(stage, store) -> None:
     assert stat.S_IMODE((store.folder / "baseline.json").stat().st_mode) == 0o600
 
 
-def test_fault_free_alone_needs_no_fault_and_can_be_learnt_from(stage, store) -> None:
+def test_the_baseline_can_be_learnt_from_fault_free_runs_alone(stage, store) -> None:
     preparing = stage.prepare()
     preparing.fault_free()
     assert stage.runner.strategies == [BASELINE] * 3
@@ -111,7 +111,7 @@ def test_fault_free_alone_needs_no_fault_and_can_be_learnt_from(stage, store) ->
     assert preparing.learn().templates == ("INFO ready", "line of run <n>")
 
 
-def test_without_faults_at_rest_the_rest_is_learnt(tmp_path, store) -> None:
+def test_without_benign_runs_the_baseline_is_learnt_from_fault_free_runs(tmp_path, store) -> None:
     stage = Stage(tmp_path, store, THREE.replace("benign_runs = 2", "benign_runs = 0"))
     stage.run()
     assert stage.runner.strategies == [BASELINE] * 3
@@ -121,7 +121,7 @@ def test_without_faults_at_rest_the_rest_is_learnt(tmp_path, store) -> None:
 # --- flakiness
 
 
-def test_if_none_passes_it_ends_with_the_reason(stage, store) -> None:
+def test_preparing_ends_with_the_reason_if_no_run_passes(stage, store) -> None:
     with pytest.raises(ClusterError, match="the cluster fails without any fault: exits: it broke 7 times"):
         stage.run(lambda count, plan: True)
     assert stage.runner.strategies == [BASELINE] * 3
@@ -129,14 +129,14 @@ def test_if_none_passes_it_ends_with_the_reason(stage, store) -> None:
     assert load_baseline(store.folder) == Baseline()
 
 
-def test_a_cluster_that_does_not_start_is_said_at_once(stage) -> None:
+def test_a_cluster_that_does_not_start_is_reported_at_once(stage) -> None:
     stage.runner.broken = lambda count: True
     with pytest.raises(ClusterError, match="without any fault: no luck"):
         stage.run()
     assert len(stage.runner.executed) == 1
 
 
-def test_if_some_fail_more_are_run_and_the_rate_is_told_and_kept(stage, store) -> None:
+def test_if_some_runs_fail_more_are_run_and_the_rate_is_announced_and_stored(stage, store) -> None:
     stage.run(lambda count, plan: count in (1, 3))
     assert stage.runner.strategies == [*[BASELINE] * 5, *[BENIGN] * 2]
     assert stage.warnings == ["the workload is flaky: 2 of 5 fault-free runs failed: it breaks"]
@@ -145,14 +145,14 @@ def test_if_some_fail_more_are_run_and_the_rate_is_told_and_kept(stage, store) -
     assert learnt.settle_s == 5.0
 
 
-def test_as_many_failures_as_were_wanted_to_pass_are_enough(stage, store) -> None:
+def test_preparing_stops_after_as_many_failures_as_wanted_passes(stage, store) -> None:
     stage.run(lambda count, plan: not plan.steps and count != 2)
     assert stage.runner.strategies == [*[BASELINE] * 4, *[BENIGN] * 2]
     assert stage.warnings == ["the workload is flaky: 3 of 4 fault-free runs failed: it breaks"]
     assert load_baseline(store.folder).runs == 1
 
 
-def test_one_that_broke_after_others_passed_is_made_up_for(stage, store) -> None:
+def test_a_run_that_broke_after_others_passed_is_replaced(stage, store) -> None:
     stage.runner.broken = lambda count: count == 2
     stage.run()
     assert stage.runner.strategies == [*[BASELINE] * 4, *[BENIGN] * 2]
@@ -160,7 +160,7 @@ def test_one_that_broke_after_others_passed_is_made_up_for(stage, store) -> None
     assert (load_baseline(store.folder).runs, load_baseline(store.folder).failed) == (3, 0)
 
 
-def test_flakiness_that_is_known_is_not_measured_again(tmp_path, stage, store) -> None:
+def test_known_flakiness_is_not_measured_again(tmp_path, stage, store) -> None:
     stage.run(lambda count, plan: not plan.steps and count != 2)
     again = Stage(tmp_path, store)
     again.run()
@@ -168,7 +168,7 @@ def test_flakiness_that_is_known_is_not_measured_again(tmp_path, stage, store) -
     assert again.warnings == stage.warnings
 
 
-def test_after_none_passed_another_session_tries_anew(tmp_path, stage, store) -> None:
+def test_another_session_tries_again_after_no_run_passed(tmp_path, stage, store) -> None:
     with pytest.raises(ClusterError):
         stage.run(lambda count, plan: True)
     again = Stage(tmp_path, store)
@@ -180,7 +180,7 @@ def test_after_none_passed_another_session_tries_anew(tmp_path, stage, store) ->
 # --- benign runs
 
 
-def test_a_fault_at_rest_that_makes_a_run_fail_is_a_suspect_and_not_learnt_from(stage, store) -> None:
+def test_a_failing_benign_run_is_a_suspicion_and_is_not_learnt_from(stage, store) -> None:
     (suspect,) = stage.run(lambda count, plan: count == 4)
     assert (suspect.slot.kind, suspect.slot.strategy, suspect.symptom) == (BENIGN, "", "it breaks")
     assert stage.warnings == [f"the benign run 4 failed ({suspect.slot.plan}): it breaks"]
@@ -190,16 +190,16 @@ def test_a_fault_at_rest_that_makes_a_run_fail_is_a_suspect_and_not_learnt_from(
     assert "WARN connection refused" in learnt.templates, "the reboot said it too"
 
 
-def test_a_fault_at_rest_that_breaks_the_run_is_skipped(stage, store) -> None:
+def test_a_broken_benign_run_is_skipped(stage, store) -> None:
     stage.runner.broken = lambda count: count in (4, 5, 6)
     assert stage.run() == []
     assert len(stage.warnings) == 1
-    assert stage.warnings[0].startswith("nothing is learnt from run 6 (crash n1")
+    assert stage.warnings[0].startswith("the tool learns nothing from run 6 (crash n1")
     assert stage.warnings[0].endswith("no luck")
     assert load_baseline(store.folder).benign == 1
 
 
-def test_a_fault_at_rest_that_does_not_fire_is_skipped(stage, store) -> None:
+def test_a_benign_run_that_does_not_fire_is_skipped(stage, store) -> None:
     stage.runner.fires = False
     assert stage.run() == []
     assert len(stage.warnings) == 2
@@ -208,7 +208,7 @@ def test_a_fault_at_rest_that_does_not_fire_is_skipped(stage, store) -> None:
     assert "WARN connection refused" not in learnt.templates
 
 
-def test_only_roles_that_may_be_hit_are(tmp_path, store) -> None:
+def test_benign_runs_hit_only_the_configured_roles(tmp_path, store) -> None:
     toml = THREE.replace("[workload]", '[roles.gate]\nnodes = ["g1"]\ncommand = "true {port}"\n[workload]')
     engine = FakeEngine(configured(tmp_path, toml + '[faults]\nroles = ["gate"]\n'))
     made = campaign(engine, store, [])
@@ -219,7 +219,7 @@ def test_only_roles_that_may_be_hit_are(tmp_path, store) -> None:
 # --- resuming
 
 
-def test_what_is_done_is_not_repeated(tmp_path, stage, store) -> None:
+def test_finished_runs_are_not_repeated(tmp_path, stage, store) -> None:
     stage.run()
     written = (store.folder / "baseline.json").stat().st_mtime_ns
     again = Stage(tmp_path, store)
@@ -229,7 +229,7 @@ def test_what_is_done_is_not_repeated(tmp_path, stage, store) -> None:
 
 
 @pytest.mark.parametrize("moment", range(1, 6))
-def test_interrupted_anywhere_it_goes_on_where_it_was(tmp_path, stage, store, moment) -> None:
+def test_interrupted_preparing_resumes_at_the_same_place(tmp_path, stage, store, moment) -> None:
     stage.runner.dies_at = moment
     with pytest.raises(KeyboardInterrupt):
         stage.run()
@@ -243,7 +243,7 @@ def test_interrupted_anywhere_it_goes_on_where_it_was(tmp_path, stage, store, mo
 
 
 @pytest.mark.parametrize("left", [None, b"", b"{}", b"[1]", b"\xff"])
-def test_a_baseline_that_cannot_be_read_is_learnt_again(tmp_path, stage, store, left) -> None:
+def test_an_unreadable_baseline_is_learnt_again(tmp_path, stage, store, left) -> None:
     stage.run()
     path = store.folder / "baseline.json"
     whole = path.read_bytes()
@@ -254,7 +254,7 @@ def test_a_baseline_that_cannot_be_read_is_learnt_again(tmp_path, stage, store, 
     assert path.read_bytes() == whole
 
 
-def test_more_faults_at_rest_are_added_when_more_are_wanted(tmp_path, stage, store) -> None:
+def test_benign_runs_are_added_when_more_are_wanted(tmp_path, stage, store) -> None:
     stage.run()
     again = Stage(tmp_path, store, THREE.replace("benign_runs = 2", "benign_runs = 4"))
     again.run()
@@ -262,9 +262,9 @@ def test_more_faults_at_rest_are_added_when_more_are_wanted(tmp_path, stage, sto
     assert load_baseline(store.folder).benign == 4
 
 
-def test_a_checker_that_cannot_tell_even_without_a_fault_is_named_once(tmp_path: Path, store: CampaignStore) -> None:
+def test_a_checker_that_is_unknown_even_without_a_fault_is_named_once(tmp_path: Path, store: CampaignStore) -> None:
     stage = Stage(tmp_path, store)
     stage.engine.user_checks = lambda folder: [Verdict("unknown", "the history has no operation 'put'", checker="mine")]  # type: ignore[method-assign]
     stage.run()
     stage.run()
-    assert stage.warnings == ["the checker mine cannot tell even without a fault: the history has no operation 'put'"]
+    assert stage.warnings == ["the checker mine answers unknown even without a fault: the history has no operation 'put'"]

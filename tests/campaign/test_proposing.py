@@ -1,4 +1,4 @@
-"""From what a strategy proposes to what is run: policies in their order, here and in the user's process, and the cap."""
+"""From proposed plans to the plans that are run: policies in order, here and in the user's process, and the cap."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Lists:
 
 
 class Engine(FakeEngine):
-    """A user who declared two filters; each call into their process is noted."""
+    """An engine whose user declared two filters; it notes each call into the user's process."""
 
     def __init__(self, config) -> None:
         super().__init__(config)
@@ -60,14 +60,14 @@ def ask(engine, store, strategy, runs: Sequence[PastRun] = (), seed: int = 0):
     return Proposing(engine, store).ask(strategy, history([READ, WRITE, SEND], runs, seed=seed))
 
 
-def test_a_strategy_without_policies_has_those_that_the_user_declared(engine, store) -> None:
+def test_a_strategy_without_policies_uses_the_users_policies(engine, store) -> None:
     proposal = ask(engine, store, Lists(READ, WRITE, SEND))
     assert kept(proposal) == ["file.read", "file.write"]
     assert engine.asked == [(3, [])]
     assert [one.rule for one in proposal.dropped] == ["policy mine"]
 
 
-def test_policies_are_applied_in_their_order_and_from_the_first_of_the_users_on_there(engine, store) -> None:
+def test_policies_are_applied_in_order_and_from_the_users_first_on_in_the_users_process(engine, store) -> None:
     strategy = Lists(READ, WRITE, SEND, policies=("crash_before_writes", "mine", "any_nodes"))
     proposal = ask(engine, store, strategy)
     assert kept(proposal) == ["file.write"]
@@ -75,24 +75,24 @@ def test_policies_are_applied_in_their_order_and_from_the_first_of_the_users_on_
     assert [one.rule for one in proposal.dropped] == ["policy crash_before_writes", "policy mine"]
 
 
-def test_a_strategy_that_names_none_of_its_policies_has_the_default_ones(engine, store) -> None:
+def test_a_strategy_that_names_no_policies_has_the_default_ones(engine, store) -> None:
     proposal = ask(engine, store, Lists(READ, WRITE, policies=()))
     assert kept(proposal) == ["file.write"], "a crash before a read is not worth it by default"
 
 
-def test_an_unknown_policy_is_told_with_its_place(engine, store) -> None:
+def test_an_unknown_policy_is_reported_with_its_position(engine, store) -> None:
     with pytest.raises(UserError, match="no_such_policy"):
         ask(engine, store, Lists(READ, policies=("no_such_policy",)))
 
 
 class Arranges(Lists):
-    """Puts what policies leave in another order."""
+    """Puts the plans that policies leave in another order."""
 
     def arrange(self, plans, history):
         return list(reversed(plans))
 
 
-def test_above_the_cap_the_first_in_the_strategys_order_are_left(engine, store) -> None:
+def test_the_cap_keeps_the_first_plans_in_the_strategys_order(engine, store) -> None:
     points = [point("file.write", loc=f"app:f{n}#1") for n in range(50)]
     for kind, wanted in ((Lists, points[:10]), (Arranges, points[:-11:-1])):
         proposal = ask(engine, store, kind(*points, cap=10))
@@ -100,7 +100,7 @@ def test_above_the_cap_the_first_in_the_strategys_order_are_left(engine, store) 
         assert [one.rule for one in proposal.dropped] == ["above the cap of 10 experiments"] * 40
 
 
-def test_where_the_cap_is_used_up_nothing_is_thought_about(engine, store) -> None:
+def test_a_strategy_with_a_used_up_cap_is_not_asked(engine, store) -> None:
     class Tired(Lists):
         def propose(self, history):
             raise AssertionError("a level can be very large")
@@ -110,7 +110,7 @@ def test_where_the_cap_is_used_up_nothing_is_thought_about(engine, store) -> Non
     assert (proposal.kept, proposal.dropped) == ((), ())
 
 
-def test_what_was_run_counts_for_the_cap(engine, store) -> None:
+def test_earlier_runs_count_towards_the_cap(engine, store) -> None:
     def done(strategy: str) -> list[PastRun]:
         plans = [Plan((Step(At(READ, nth=n + 1), Crash()),), 0, strategy) for n in range(3)]
         return [PastRun(n, 1, n, plan, "fired", False) for n, plan in enumerate(plans)]

@@ -1,4 +1,4 @@
-"""Which checker noticed what: real runs first, then altered copies, and a clear word for those that noticed nothing."""
+"""Proofs that checkers can fail: by real runs first, then by altered copies; unproved checkers are named."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def last_value(run: RunView) -> Verdict:
 
 
 class FakeRunner:
-    """Sabotage of the first kind ends a node; of the others nothing comes."""
+    """The first kind of sabotage ends a node; the others have no effect."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Conditions, Plan]] = []
@@ -78,7 +78,7 @@ def write_history(run: RunDir, history: tuple[Op, ...]) -> None:
 
 
 class FakeEngine:
-    """The user's checkers read a folder, as in their own process."""
+    """Runs the user's checkers on a folder, as their own process does."""
 
     def __init__(self, **checks: Check) -> None:
         self.stages: list[Stage] = []
@@ -108,7 +108,7 @@ def prove(tmp_path: Path, engine: FakeEngine, news: list[Notice] | None = None) 
     return {proof.checker: proof for proof in prover.prove(tmp_path / "check" / "prove")}
 
 
-def test_every_checker_is_proved_and_by_a_real_run_where_there_is_one(tmp_path: Path) -> None:
+def test_every_checker_is_proved_by_a_real_run_if_possible(tmp_path: Path) -> None:
     proofs = prove(tmp_path, FakeEngine(last_value=last_value))
     assert list(proofs) == [*(checker.name for checker in BUILTIN), "last_value"]
     assert all(proof.proved for proof in proofs.values())
@@ -128,7 +128,7 @@ def test_each_sabotage_is_one_run_without_patience_under_the_same_seed(tmp_path:
     assert {(plan.seed, plan.steps) for *_, plan in engine.runner.asked} == {(5, ())}
 
 
-def test_a_checker_that_cannot_fail_is_named_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_a_checker_that_cannot_fail_is_named_and_no_files_are_left(tmp_path: Path) -> None:
     engine = FakeEngine(blind=lambda _: Verdict.ok())
     proof = prove(tmp_path, engine)["blind"]
     assert not proof.proved
@@ -137,23 +137,23 @@ def test_a_checker_that_cannot_fail_is_named_and_nothing_is_left_behind(tmp_path
     assert [path.name for path in (tmp_path / "check").iterdir()] == ["runs"]
 
 
-def test_copies_end_when_all_is_shown(tmp_path: Path) -> None:
+def test_copies_stop_when_all_checkers_are_proved(tmp_path: Path) -> None:
     engine = FakeEngine(last_value=last_value)
     prove(tmp_path, engine)
     assert len(engine.judged) < 1 + len(SABOTAGES) + len(plants(passing(), 5))
 
 
-def test_a_checker_that_never_knows_says_why(tmp_path: Path) -> None:
+def test_a_checker_that_is_always_unknown_says_why(tmp_path: Path) -> None:
     proof = prove(tmp_path, FakeEngine(puzzled=lambda _: Verdict.unknown("no reads")))["puzzled"]
-    assert (proof.proved, proof.text) == (False, "it says unknown to everything: no reads")
+    assert (proof.proved, proof.text) == (False, "it always answers unknown: no reads")
 
 
-def test_a_checker_that_always_fails_is_proved_by_nothing(tmp_path: Path) -> None:
+def test_a_checker_that_always_fails_is_not_proved(tmp_path: Path) -> None:
     proof = prove(tmp_path, FakeEngine(angry=lambda _: Verdict.fail("no")))["angry"]
-    assert (proof.proved, proof.text) == (False, "it fails where nothing is wrong: no")
+    assert (proof.proved, proof.text) == (False, "it also fails on a correct run: no")
 
 
-def test_the_scratch_folder_goes_also_when_a_run_breaks_the_tool(tmp_path: Path) -> None:
+def test_the_scratch_folder_is_removed_also_when_a_run_raises(tmp_path: Path) -> None:
     engine = FakeEngine()
 
     def broken(folder: Path, *_: Any) -> RunView:
@@ -180,7 +180,7 @@ def test_a_broken_real_run_proves_nothing_and_says_why(tmp_path: Path) -> None:
     assert f"{SABOTAGES['hang']}: no port is free" in [item.text for item in news]
 
 
-def test_there_is_news_of_each_run(tmp_path: Path) -> None:
+def test_each_run_is_announced(tmp_path: Path) -> None:
     news: list[Notice] = []
     prove(tmp_path, FakeEngine(), news)
     done = [item for item in news if item.kind == "done"]
@@ -189,7 +189,7 @@ def test_there_is_news_of_each_run(tmp_path: Path) -> None:
     assert done[1].text == f"{SABOTAGES['hang']}: noticed by no checker"
 
 
-def test_a_plant_is_written_like_a_run_and_the_run_is_left_alone(tmp_path: Path) -> None:
+def test_an_altered_copy_is_written_like_a_run_and_the_run_is_unchanged(tmp_path: Path) -> None:
     base = passing()
     source = RunDir(tmp_path / "runs" / "1")
     source.create()
@@ -203,7 +203,7 @@ def test_a_plant_is_written_like_a_run_and_the_run_is_left_alone(tmp_path: Path)
     assert (source.logs / "n1.1.err").read_text() == "ready\n"
 
 
-def test_the_first_plant_that_a_checker_fails_on_is_named() -> None:
+def test_the_first_altered_copy_that_a_checker_fails_on_is_named() -> None:
     tally = Tally(["a", "b"])
     tally.take("first", True, [Verdict("pass", checker="a"), Verdict("fail", "x", checker="b")])
     assert tally.open() == ["a"]
@@ -211,10 +211,10 @@ def test_the_first_plant_that_a_checker_fails_on_is_named() -> None:
     assert tally.proofs() == (Proof("a", "second", "y", False), Proof("b", "first", "x", True))
 
 
-# --- what nodes say, and what a person sees
+# --- health answers and the screen
 
 
-def test_what_nodes_said_of_their_health_is_told_of_those_that_are_asked(tmp_path: Path) -> None:
+def test_health_answers_are_shown_for_nodes_with_a_health_check(tmp_path: Path) -> None:
     role = '[roles.{}]\nnodes = ["{}"]\ncommand = "true {{port}}"\nagent = "none"\n'
     toml = (
         role.format("a", "n1") + 'health = {http = "/"}\n' + role.format("b", "n2") + '[workload]\ncommand = "true"\n'
@@ -240,7 +240,7 @@ def shown(result: CheckResult, monkeypatch: pytest.MonkeyPatch) -> str:
     return out.getvalue()
 
 
-def test_the_table_of_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_of_proofs_names_unproved_checkers(monkeypatch: pytest.MonkeyPatch) -> None:
     proofs = (Proof("exits", "a node dies", "x", True), Proof("[b]mine[/b]", text="it passed all"))
     result = checked(proofs=proofs)
     text = shown(result, monkeypatch)
@@ -252,10 +252,10 @@ def test_the_table_of_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_proofs_there_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "checkers" not in shown(checked(), monkeypatch)
+    assert "checkers" not in shown(checked(), monkeypatch).lower()
 
 
-def test_what_is_normal_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_learnt_baseline_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = Baseline(
         runs=3, failed=2, failed_as=("stale read",), templates=("a <*>",), slowest_s={"put": 0.5, "get": 2}
     )
@@ -264,4 +264,4 @@ def test_what_is_normal_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "slowest operations without a fault: get 2.00 s, put 0.50 s" in text
     assert "log templates learnt: 1" in text
     assert "n1 reports that it is not healthy: disk [b]full[/b]?" in text
-    assert "health: not asked of n2" in text
+    assert "health: not asked of n2; set `health` in their role" in text

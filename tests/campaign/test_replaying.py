@@ -1,4 +1,4 @@
-"""Replays: which runs count, under which name they are stored, and what they add up to."""
+"""Replays: which runs count, under which name they are stored, and the resulting rates."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ STEP = Step(At(HERE), Crash())
 PLAN = Plan((STEP,), 3, "random")
 TWICE = Wanted(2)
 Ends = Callable[[Plan], tuple[RunStatus, str, tuple[tuple[int, Point], ...]]]
-"""How a run of this plan ends: status, symptom, where which step fired."""
+"""Returns how a run of this plan ends: its status, its symptom, and where each step fired."""
 
 
 class FakeCampaign:
-    """Runs nothing; says how each run would have ended."""
+    """Runs nothing; reports each run as ended in the given way."""
 
     def __init__(self, store: CampaignStore, ends: Ends) -> None:
         self.plan_runner = self
@@ -89,7 +89,7 @@ def finding(*variants: Variant, shown_by: int = 100) -> Finding:
     return Finding("F1", "lost", "lost", PLAN, (99,), ("random",), (), variants=variants, shown_by=shown_by)
 
 
-def test_with_the_fault_and_without(store: CampaignStore) -> None:
+def test_a_replay_compares_runs_with_and_without_the_fault(store: CampaignStore) -> None:
     replaying, campaign = replay(store, only_with_the_fault)
     result = replaying.plan(PLAN)
     assert rates(result) == (2, 2, 2, 0, 2, 2)
@@ -101,7 +101,7 @@ def test_with_the_fault_and_without(store: CampaignStore) -> None:
     assert result.runs[2].verdicts == ()
 
 
-def test_under_another_configuration_runs_say_nothing_about_the_finding(store: CampaignStore) -> None:
+def test_runs_under_another_configuration_do_not_change_the_finding(store: CampaignStore) -> None:
     replaying, campaign = replay(store, only_with_the_fault, same=False)
     replaying.finding(finding())
     assert {kind for kind, _ in campaign.rounds} == {"replay"}
@@ -128,10 +128,10 @@ def test_a_fault_that_fired_elsewhere_than_when_it_was_found_does_not_count(stor
     result = replaying.finding(finding())
     assert rates(result) == (0, 0, 1, 0, 0, 0)
     assert not result.came_back
-    assert result.runs[0].reason == "the fault fired elsewhere than when it was found"
+    assert result.runs[0].reason == "the fault did not fire where it fired when the finding was found"
 
 
-def test_a_finding_whose_first_run_fired_only_its_first_step_comes_back_like_that(store: CampaignStore) -> None:
+def test_a_finding_that_needed_only_its_first_step_is_reproduced_with_it(store: CampaignStore) -> None:
     plan = Plan((STEP, STEP))
     ends: Ends = lambda _: ("not_fired", "lost", ((0, HERE),))  # noqa: E731
     replaying, campaign = replay(store, ends, Wanted(1, control=False))
@@ -140,7 +140,7 @@ def test_a_finding_whose_first_run_fired_only_its_first_step_comes_back_like_tha
     assert rates(replaying.finding(found)) == (1, 1, 1, 0, 0, 0)
 
 
-def test_a_control_counts_if_its_first_moment_came(store: CampaignStore) -> None:
+def test_a_control_counts_if_its_first_step_was_reached(store: CampaignStore) -> None:
     plan = Plan((STEP, STEP))
 
     def ends(run: Plan) -> tuple[RunStatus, str, tuple[tuple[int, Point], ...]]:
@@ -162,7 +162,7 @@ def test_variants_are_run_on_demand(store: CampaignStore) -> None:
     assert (variant.plan, variant.hits) == (other, 1)
 
 
-def test_numbers_of_another_campaigns_runs_mean_nothing_here(store: CampaignStore) -> None:
+def test_run_numbers_of_another_campaign_are_ignored(store: CampaignStore) -> None:
     other = Plan((Step(At(ELSEWHERE), Crash()),))
     replaying, campaign = replay(store, only_with_the_fault, Wanted(1, control=False, variants=True), same=False)
     campaign.add(100, PLAN, ((0, ELSEWHERE),))
@@ -171,7 +171,7 @@ def test_numbers_of_another_campaigns_runs_mean_nothing_here(store: CampaignStor
     assert (result.hits, result.variants[0].hits) == (1, 1)
 
 
-def test_a_variant_alone_may_come_back(store: CampaignStore) -> None:
+def test_a_variant_may_be_reproduced_alone(store: CampaignStore) -> None:
     other = Plan((Step(At(ELSEWHERE), Crash()),))
 
     def ends(run: Plan) -> tuple[RunStatus, str, tuple[tuple[int, Point], ...]]:
@@ -183,7 +183,7 @@ def test_a_variant_alone_may_come_back(store: CampaignStore) -> None:
     assert result.came_back
 
 
-def test_a_replay_that_is_interrupted_leaves_nothing_to_do_for_a_later_session(store: CampaignStore) -> None:
+def test_an_interrupted_replay_leaves_no_open_slots_for_a_later_session(store: CampaignStore) -> None:
     def ends(_: Plan) -> tuple[RunStatus, str, tuple[tuple[int, Point], ...]]:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""What became of the plans of a stored campaign: run, still to run, or dropped, by which policy and for which other one."""
+"""The state of a stored campaign's plans: run, still to run, or dropped with the policy and the representative."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def only(result: stored_plans.StoredPlans) -> stored_plans.Planned:
 # --- reading
 
 
-def test_what_was_run_and_what_is_still_to_run_is_told_for_each_strategy(store: CampaignStore) -> None:
+def test_run_and_open_plans_are_listed_for_each_strategy(store: CampaignStore) -> None:
     run(store, A)
     store.write_round("some", [B, C, D])
     store.write_round("other", [A2])
@@ -61,7 +61,7 @@ def test_what_was_run_and_what_is_still_to_run_is_told_for_each_strategy(store: 
     assert (other.strategy, other.run, other.open, other.plans) == ("other", 0, 1, (A2,))
 
 
-def test_re_runs_are_told_only_while_there_are_some_to_make(store: CampaignStore) -> None:
+def test_re_runs_are_listed_only_while_some_are_open(store: CampaignStore) -> None:
     run(store, A)
     run(store, A, strategy="confirm")
     assert [planned.strategy for planned in read(store).predicted] == ["some"]
@@ -73,7 +73,7 @@ def test_re_runs_are_told_only_while_there_are_some_to_make(store: CampaignStore
     ("status", "state"),
     [("fired", "run 1"), ("not_fired", "run 1, which did not fire"), ("exhausted", "run 1, which did not fire")],
 )
-def test_for_a_dropped_plan_stands_one_that_was_run(store: CampaignStore, status: str, state: str) -> None:
+def test_a_dropped_plan_names_the_run_that_represents_it(store: CampaignStore, status: str, state: str) -> None:
     run(store, A, status)
     store.write_dropped([Dropped(A2, RULE, A.id)])
     (rule,) = only(read(store)).dropped
@@ -83,14 +83,14 @@ def test_for_a_dropped_plan_stands_one_that_was_run(store: CampaignStore, status
     assert one.instead == stored_plans.Representative(A.id, str(A), state)
 
 
-def test_or_one_that_is_still_to_run_or_none(store: CampaignStore) -> None:
+def test_a_dropped_plan_may_be_represented_by_an_open_plan_or_by_none(store: CampaignStore) -> None:
     store.write_round("some", [A], [Dropped(A2, RULE, A.id), Dropped(B, "policy writes")])
     same, writes = only(read(store)).dropped
     assert same.examples[0].instead == stored_plans.Representative(A.id, str(A), "still to run")
     assert writes.examples[0].instead is None
 
 
-def test_what_another_strategy_has_run_stands_for_itself(store: CampaignStore) -> None:
+def test_a_plan_that_another_strategy_ran_represents_itself(store: CampaignStore) -> None:
     run(store, A, strategy="other")
     store.write_dropped([Dropped(A, "already run for other", A.id)])
     some = next(planned for planned in read(store).predicted if planned.strategy == "some")
@@ -100,16 +100,16 @@ def test_what_another_strategy_has_run_stands_for_itself(store: CampaignStore) -
     assert instead.state == "run 1"
 
 
-def test_what_a_re_run_has_run_stands_for_nothing(store: CampaignStore) -> None:
+def test_a_re_run_represents_no_plan(store: CampaignStore) -> None:
     run(store, A, strategy="confirm")
     store.write_dropped([Dropped(A2, RULE, A.id)])
     instead = only(read(store)).dropped[0].examples[0].instead
     assert instead is not None
-    assert "not kept" in instead.state
+    assert "dropped too, and not stored" in instead.state
 
 
-def test_a_chain_of_policies_is_followed_to_the_one_that_is_run(store: CampaignStore) -> None:
-    """Shipped policies say what stands for a plan before the user's and the cap have had their say."""
+def test_a_chain_of_representatives_is_followed_to_the_plan_that_is_run(store: CampaignStore) -> None:
+    """Shipped policies choose a representative before the user's policies and the cap are applied."""
     dropped = [
         Dropped(A2, RULE, A.id),
         Dropped(A, "policy mine", B.id),
@@ -126,14 +126,14 @@ def test_a_chain_of_policies_is_followed_to_the_one_that_is_run(store: CampaignS
     assert mine.examples[0].rule == "policy mine"
 
 
-def test_plans_that_stand_for_each_other_are_no_riddle(store: CampaignStore) -> None:
+def test_plans_that_represent_each_other_do_not_loop(store: CampaignStore) -> None:
     store.write_dropped([Dropped(A, RULE, B.id), Dropped(B, RULE, A.id), Dropped(C, RULE, C.id)])
     (rule,) = only(read(store)).dropped
     assert [one.instead for one in rule.examples] == [None, None, None]
 
 
-def test_what_compositions_drop_counts_for_the_first_of_their_policies(store: CampaignStore) -> None:
-    """The rules as `compose` writes them: the one that stood for two others is refused by a filter behind."""
+def test_plans_that_a_composition_drops_count_for_its_first_policy(store: CampaignStore) -> None:
+    """The rules are those of `compose`: a later filter refuses the plan that represented two others."""
     cluster = cluster_policy(lambda fs: fs[0]["loc"], "one_of_each")
     late: Policy = filter_policy(lambda fs: fs[0]["loc"] != "app:a#1", "not_a")
     pruned = prune([A, A2, B], {}, lambda plans: [""] * len(plans), [cluster, late])
@@ -143,7 +143,7 @@ def test_what_compositions_drop_counts_for_the_first_of_their_policies(store: Ca
     assert rules["policy one_of_each"].examples[0].rule == "policy one_of_each, then not_a"
 
 
-def test_a_few_of_many_are_shown_or_all_that_are_stored(store: CampaignStore) -> None:
+def test_a_few_examples_are_shown_or_all_stored_ones(store: CampaignStore) -> None:
     store.write_dropped(Dropped(crash(f"f{n}"), RULE) for n in range(5))
     (few,), (every,) = (only(read(store, most=2, every_dropped=e)).dropped for e in (False, True))
     assert (few.count, few.stored, len(few.examples)) == (5, 5, 2)
@@ -154,11 +154,11 @@ def test_a_strategy_that_proposed_nothing_is_refused(store: CampaignStore) -> No
     store.write_round("some", [A])
     store.write_round("other", [B])
     assert only(read(store, ["other"])).strategy == "other"
-    with pytest.raises(UserError, match="'third' has proposed nothing in this campaign; those that have: some, other"):
+    with pytest.raises(UserError, match="'third' has proposed no plan in this campaign; strategies that have: some, other"):
         read(store, ["third"])
 
 
-# --- those that were counted only
+# --- plans that were only counted
 
 
 def _pruned(names: str, most: int) -> Pruned:
@@ -168,8 +168,8 @@ def _pruned(names: str, most: int) -> Pruned:
     return Pruned((), dropped, {f"policy {name}": count for name, count in composed.counts.items()})
 
 
-def test_those_that_were_counted_only_count(store: CampaignStore) -> None:
-    for pruned in (_pruned("abcde", 2), _pruned("abcde", 2)):  # asked twice before a round: they are the same
+def test_plans_that_were_only_counted_are_included_in_the_count(store: CampaignStore) -> None:
+    for pruned in (_pruned("abcde", 2), _pruned("abcde", 2)):  # asked twice before a round, with the same result
         note_counted_only(store, "some", pruned)
         store.write_dropped(pruned.dropped)
     store.write_round("some", [A2])
@@ -180,12 +180,12 @@ def test_those_that_were_counted_only_count(store: CampaignStore) -> None:
     assert (rule.count, rule.stored, len(rule.examples)) == (10, 5, 5)
 
 
-def test_nothing_is_noted_where_all_are_kept(store: CampaignStore) -> None:
+def test_nothing_is_stored_if_all_plans_are_kept(store: CampaignStore) -> None:
     note_counted_only(store, "some", _pruned("abc", 3))
     assert store.meta("untold") is None
 
 
-def test_a_campaign_notes_what_it_counts_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: CampaignStore) -> None:
+def test_a_campaign_stores_what_it_only_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: CampaignStore) -> None:
     monkeypatch.setattr(proposing, "DROPPED_MAX", 2)
 
     class Capped:
@@ -242,7 +242,7 @@ def test_the_command_explains_a_campaign_and_runs_nothing(
     assert not (hunted.dir / "plan").exists()
 
 
-def test_it_says_how_many_more_there_are(hunted: Config, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_how_many_more_plans_there_are(hunted: Config, capsys: pytest.CaptureFixture[str]) -> None:
     command(hunted, "--campaign", "latest", "-n", "1")
     assert capsys.readouterr().out.splitlines()[-1] == "       … and 1 more"
     with api.open_store(campaign_dirs.campaign_dir(hunted)) as store:
@@ -252,14 +252,14 @@ def test_it_says_how_many_more_there_are(hunted: Config, capsys: pytest.CaptureF
     assert capsys.readouterr().out.splitlines()[-1] == "       … and 1,234 more that were only counted"
 
 
-def test_for_machines_there_are_plans_that_can_be_replayed(hunted: Config, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_plans_that_can_be_replayed(hunted: Config, capsys: pytest.CaptureFixture[str]) -> None:
     command(hunted, "--campaign", "latest", "--json")
     text = capsys.readouterr().out
     assert json.loads(text)["predicted"][0]["dropped"][0]["examples"][0]["instead"]["id"] == A.id
     assert plan_file.parse(text.encode(), "it") == (B,)
 
 
-def test_a_campaign_can_be_read_while_somebody_writes_to_it(hunted: Config) -> None:
+def test_a_campaign_can_be_read_while_another_process_writes_to_it(hunted: Config) -> None:
     folder = campaign_dirs.campaign_dir(hunted)
     with campaign_dirs.locked(folder):
         writer = sqlite3.connect(folder / "campaign.db", isolation_level=None)
@@ -271,6 +271,6 @@ def test_a_campaign_can_be_read_while_somebody_writes_to_it(hunted: Config) -> N
     assert rule.count == 2
 
 
-def test_a_campaign_that_is_not_there_is_told(hunted: Config) -> None:
+def test_a_missing_campaign_is_reported(hunted: Config) -> None:
     with pytest.raises(UserError, match="there is no campaign 'then'"):
         command(hunted, "--campaign", "then")

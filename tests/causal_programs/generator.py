@@ -1,8 +1,8 @@
-"""Small concurrent programs whose causes and waits are known: made at random, from a table of ways to hand something on.
+"""Generates small random concurrent programs whose causes and waits are known.
 
-A program is a tree of functions. Each one marks what it does (`mark`, which the agent sees) and hands work on to others in one
-of the ways of its language (`ways.py`, `java_ways.py`). While the text of the program is written, it is written down with it what
-caused each mark.
+A program is a tree of functions. Each function calls `mark`, which the agent observes, and hands work over to other functions
+in one of the ways of its language (`ways.py`, `java_ways.py`). While the generator writes the program, it notes the cause of
+each mark.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Language:
-    """What programs are written in."""
+    """The language of generated programs."""
 
     head: str
-    """What each of them begins with."""
+    """The beginning of each program."""
     mark: str
-    """A call of `mark` with the name that is put in."""
+    """A call of `mark`, with a placeholder for the name."""
     word: str
-    """What a plain function begins with."""
+    """The first word of a plain function."""
     function: Callable[[str, str, Sequence[str]], str]
     """The text of a function: its first word, its name with its parameters, and its lines."""
     main: Callable[[str], str]
     """The end of a program, which calls the function of this name."""
     ways: Mapping[str, Way]
-    """Those that plain functions can use."""
+    """The ways that plain functions can use."""
     favourites: tuple[str, ...] = ()
-    """Ways that are chosen more often: once more for each time that they are here."""
+    """Ways that are chosen more often: each entry counts once more."""
     others: Callable[[Program, Body, Sequence[str]], None] = lambda program, body, names: None
-    """Uses those of these ways that only other functions can use."""
+    """Uses the named ways that plain functions cannot use, such as those of tasks."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What a mark must be caused by: the mark before the giving, sending or starting, and what leads from there to it."""
+    """The expected cause of a mark: the last mark before the hand-over, and the kinds of edges that lead from there to it."""
 
     kinds: tuple[str, ...]
     giver: str
@@ -45,7 +45,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Wait:
-    """A wait that must be ended: the operations, each the first of its name after a mark of its thread or task."""
+    """An expected edge from a release to a wait: each is the first operation of its name after a mark of its thread or task."""
 
     kind: str
     source: str
@@ -57,7 +57,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Limit:
-    """How long an operation may take at most, the first of its name after a mark of its thread or task; 0: for ever."""
+    """The expected time limit of an operation, the first of its name after a mark of its thread or task; 0: no limit."""
 
     mark: str
     op: str
@@ -76,12 +76,12 @@ class Body:
     lines: list[str] = field(default_factory=list)
     last: str = ""
     locks: int = 0
-    """How many locks and semaphores it holds just now."""
+    """The number of locks and semaphores that it holds at this line."""
     limited: bool = False
-    """Whether it has to be over by some time."""
+    """Whether a time limit is in force at this line."""
 
     def mark(self) -> str:
-        """Do something that is seen, and say what it is caused by."""
+        """Add a call of `mark`, note its expected cause, and return its name."""
         self.last = f"m{self.program.number()}"
         self.program.causes[self.last] = self.cause
         self.program.under[self.last] = self.locks, self.limited
@@ -93,7 +93,7 @@ class Body:
 
 
 class Program:
-    """A program in the making, and in the end its `source`."""
+    """A program under construction; `source` is its text in the end."""
 
     def __init__(self, language: Language, seed: int, steps: int = 2, depth: int = 2) -> None:
         self.language = language
@@ -128,12 +128,12 @@ class Program:
         return Body(f"f{self.number()}({parameters})", self, cause, depth)
 
     def end(self, body: Body, word: str = "") -> str:
-        """The function is written: its name."""
+        """Finish the function and return its name."""
         self.parts.append(self.language.function(word or self.language.word, body.name, body.lines))
         return body.name.partition("(")[0]
 
     def leaf(self, cause: Cause | None, *lines: str, parameters: str = "") -> tuple[str, str]:
-        """A function that hands nothing on: its name, and its last mark."""
+        """Add a function that hands nothing over; return its name and its last mark."""
         body = self.begin(cause, 0, parameters)
         body.mark()
         body.mark()
@@ -144,7 +144,8 @@ class Program:
         self, body: Body, kinds: str, giver: str, *ends: str, before: tuple[str, ...] = (), parameters: str = "",
         ways: Mapping[str, Way] | None = None, word: str = "",
     ) -> tuple[str, str]:  # fmt: skip
-        """A function that may hand on itself: its name, and its last mark. `before` and `ends` are lines around what it does."""
+        """Add a function that may hand work over; return its name and its last mark. `before` and `ends` are lines around
+        its body."""
         child = self.begin(self.cause(kinds, giver), body.depth - 1, parameters)
         child.add(*before)
         child.mark()
@@ -154,7 +155,7 @@ class Program:
         return self.end(child, word), child.last
 
     def fill(self, body: Body, ways: Mapping[str, Way] | None = None) -> None:
-        """Some steps at random, fewer the deeper we are."""
+        """Add random steps to the body, fewer at greater depth."""
         table = self.language.ways if ways is None else ways
         names = [*sorted(table), *(name for name in self.language.favourites if name in table)]
         for _ in range(self.random.randint(1, self.steps) if body.depth > 0 else 0):
@@ -167,18 +168,18 @@ class Program:
         body.mark()
 
     def finish(self, main: Body) -> Program:
-        """All is written but the last mark of the function that is called first."""
+        """Add the last mark of the main function and return the program."""
         main.mark()
         self.parts.append(self.language.main(self.end(main)))
         return self
 
 
 Way = Callable[[Program, Body], None]
-"""Writes how a function hands something on, and what is known of that."""
+"""Adds one kind of hand-over to a function, and notes its expected causes and waits."""
 
 
 def program(language: Language, seed: int, steps: int = 2, depth: int = 2) -> Program:
-    """A program at random; the same for the same numbers."""
+    """A random program; the same numbers give the same program."""
     made = Program(language, seed, steps, depth)
     main = made.begin(None, depth)
     main.mark()

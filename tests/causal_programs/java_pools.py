@@ -1,7 +1,7 @@
-"""Ways of generated Java programs: threads, pools, timers and futures.
+"""Hand-overs of generated Java programs: threads, pools, timers and futures.
 
-Nobody waits in a thread that may run what it waits for itself, as a `ForkJoinPool` lets its threads do, unless nothing is said of
-who ended that wait.
+In a `ForkJoinPool`, a waiting thread may run the task that it waits for. A way that waits in such a thread expects no
+particular end of the wait.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _thread(make: str) -> Way:
 
 
 def _parallel(make: str) -> Way:
-    """Several threads at a time, with one name."""
+    """Several threads at the same time, with one name."""
 
     def way(program: Program, body: Body) -> None:
         giver, n = body.mark(), program.number()
@@ -50,7 +50,7 @@ def join_duration(program: Program, body: Body) -> None:
 
 
 def _joined(program: Program, body: Body, before: str, limit: str) -> None:
-    """A thread that is waited for 99 seconds at most."""
+    """Start a thread and wait for it, at most 99 seconds."""
     giver = body.mark()
     name, last = program.child(body, "start", giver, before=(before,))
     body.add(f"{start(program, body, f'{name}()')}.join({limit});")
@@ -62,7 +62,7 @@ def _joined(program: Program, body: Body, before: str, limit: str) -> None:
 
 
 def _submitted(make: str, submit: str, kind: str = "ExecutorService") -> Way:
-    """Something is given to a pool and waited for."""
+    """Submit a task to a pool and wait for it."""
 
     def way(program: Program, body: Body) -> None:
         pool = made_pool(program, body, make, kind)
@@ -75,7 +75,7 @@ def _submitted(make: str, submit: str, kind: str = "ExecutorService") -> Way:
 
 
 def own_task(program: Program, body: Body) -> None:
-    """A future that the program makes itself."""
+    """A future that the program creates itself."""
     pool, n = made_pool(program, body), program.number()
     giver = body.mark()
     name, last = program.child(body, "handover", giver, before=("later();",))
@@ -85,7 +85,7 @@ def own_task(program: Program, body: Body) -> None:
 
 
 def executed(program: Program, body: Body) -> None:
-    """The end of the pool is waited for."""
+    """Wait for the end of the pool."""
     made = program.random.choice(("Executors.newFixedThreadPool(2)", "Executors.newSingleThreadExecutor()"))
     pool = made_pool(program, body, made)
     giver = body.mark()
@@ -96,7 +96,7 @@ def executed(program: Program, body: Body) -> None:
 
 
 def _closed(make: str) -> Way:
-    """A pool that is closed waits for what it runs."""
+    """Closing a pool waits for its tasks."""
 
     def way(program: Program, body: Body) -> None:
         pool = made_pool(program, body, make)
@@ -124,7 +124,7 @@ def queued(program: Program, body: Body) -> None:
 
 
 def caller_runs(program: Program, body: Body) -> None:
-    """A pool with no room left lets its caller run what it is given: it was handed to nobody."""
+    """A full pool lets its caller run the task, so nothing is handed over."""
     n = program.number()
     policy = "new SynchronousQueue<>(), new ThreadPoolExecutor.CallerRunsPolicy()"
     pool = made_pool(program, body, f"new ThreadPoolExecutor(1, 1, 1, TimeUnit.SECONDS, {policy})")
@@ -146,7 +146,7 @@ def invoke_all(program: Program, body: Body) -> None:
 
 
 def invoke_any(program: Program, body: Body) -> None:
-    """Who gets what was done first goes on because of it."""
+    """The first finished call ends the wait."""
     pool = made_pool(program, body)
     giver = body.mark()
     name, last = program.child(body, "handover", giver, before=("later();",))
@@ -169,7 +169,7 @@ def completion(program: Program, body: Body) -> None:
 
 
 def _timed(lines: str, times: int = 1) -> Way:
-    """What is run at some time, in the end `times` times: only then it does something."""
+    """A timed task that runs `times` times; only the last execution calls the function."""
 
     def way(program: Program, body: Body) -> None:
         giver, n = body.mark(), program.number()
@@ -195,7 +195,7 @@ p{{n}}.shutdown();"""
 
 
 def fork(program: Program, body: Body) -> None:
-    """A task forks another one and does a third itself."""
+    """A task forks another one and runs a third itself."""
     pool = made_pool(program, body, "new ForkJoinPool(2)", "ForkJoinPool")
     outer = program.begin(program.cause("handover", body.mark()), 0)
     giver = outer.mark()
@@ -212,7 +212,7 @@ def fork(program: Program, body: Body) -> None:
 
 
 def common(program: Program, body: Body) -> None:
-    """In the pool that all share: nothing in there may wait for something else that runs in there."""
+    """Uses the common pool, where no task may wait for another task of the pool."""
     giver = body.mark()
     name, _ = program.leaf(program.cause("handover", giver))
     other, _ = program.leaf(program.cause("handover", giver))
@@ -221,7 +221,7 @@ def common(program: Program, body: Body) -> None:
 
 
 def _completed(make: str) -> Way:
-    """A future is completed by another thread."""
+    """Another thread completes a future."""
 
     def way(program: Program, body: Body) -> None:
         n = program.number()
@@ -241,7 +241,7 @@ _UNASKED_FUTURE = """new CompletableFuture<>() {
 
 
 def _stage(register: str, complete: str = "complete(1)") -> Way:
-    """A future does something when another one is complete: because of who has registered it."""
+    """A callback that runs when a future is complete; its cause is the function that registered it."""
 
     def way(program: Program, body: Body) -> None:
         n = program.number()
@@ -260,7 +260,7 @@ def _stage(register: str, complete: str = "complete(1)") -> Way:
 
 
 def stage_at_once(program: Program, body: Body) -> None:
-    """It is complete already: who registers something does it."""
+    """The future is already complete, so the registering thread runs the callback."""
     body.mark()
     name, _ = program.leaf(body.cause)
     body.add(f"CompletableFuture.completedFuture(1).thenAccept(it -> part(Program::{name}).run());")

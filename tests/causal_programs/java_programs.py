@@ -28,7 +28,7 @@ class JavaPrograms:
         compile_java(self.classes, *files, release=major)
 
     def run(self, made: Program, tool: FakeTool) -> Outcome:
-        """One of them."""
+        """Run one of the programs under the agent."""
         tool.more_config["observe"] = OBSERVED
         number = next(number for number, one in enumerate(self.programs) if one is made)
         return run_java(tool, self.java, self.classes, f"p{number}.Program", options=OPTIONS)

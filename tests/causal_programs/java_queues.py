@@ -1,4 +1,4 @@
-"""Ways of generated Java programs: items that are handed on by queues, publishers and exchangers."""
+"""Hand-overs of generated Java programs: items of queues, publishers and exchangers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from java_text import made_pool, start
 
 
 def _item(made: str, kind: str = "BlockingQueue<Runnable>", get: str = "", items: int = 2) -> Way:
-    """Items are handed to a thread that waits for them; one only where the second could come first."""
+    """Hand items to a thread that waits for them. `items` is 1 for queues that may reorder them."""
 
     def way(program: Program, body: Body) -> None:
         n = program.number()
@@ -35,7 +35,7 @@ def _item(made: str, kind: str = "BlockingQueue<Runnable>", get: str = "", items
 
 
 def item_polled(program: Program, body: Body) -> None:
-    """A queue that nobody can wait at is asked again and again."""
+    """Poll a queue that has no blocking operation."""
     n = program.number()
     queue = f"Queue<Runnable> q{n}"
     worker = program.begin(program.cause("start", body.mark()), 0, queue)
@@ -49,7 +49,7 @@ def item_polled(program: Program, body: Body) -> None:
 
 
 def item_limit(program: Program, body: Body) -> None:
-    """What is done when no item has come in time has nothing to do with the one before."""
+    """A poll that times out ends the extent of the item before."""
     n, starter = program.number(), body.mark()
     queue = f"BlockingQueue<Runnable> q{n}"
     worker = program.begin(program.cause("start", starter), 0, queue)
@@ -66,7 +66,7 @@ def item_limit(program: Program, body: Body) -> None:
 
 
 def publisher(program: Program, body: Body) -> None:
-    """What is published while a subscriber is still busy with what came before."""
+    """Publish an item while a subscriber still handles the previous one."""
     n = program.number()
     pool = made_pool(program, body, "new ForkJoinPool(2)")
     body.add(f"SubmissionPublisher<Runnable> s{n} = new SubmissionPublisher<>({pool}, 8);", f"s{n}.subscribe(new Taker());")
@@ -81,7 +81,7 @@ def publisher(program: Program, body: Body) -> None:
 
 
 def drained(program: Program, body: Body) -> None:
-    """All that is in a queue is taken at once: one item here, for nobody can tell what is done because of which."""
+    """Drain a queue. It holds only one item, since with several the cause of the later operations would be ambiguous."""
     n = program.number()
     queue = f"BlockingQueue<Runnable> q{n}"
     worker = program.begin(program.cause("start", body.mark()), 0, queue)
@@ -114,7 +114,7 @@ def workers(program: Program, body: Body) -> None:
 
 
 def room(program: Program, body: Body) -> None:
-    """A queue is full until somebody takes something out of it."""
+    """A put waits for room until another thread takes an item."""
     n = program.number()
     queue = f"ArrayBlockingQueue<Object> q{n}"
     body.add(f"{queue} = new ArrayBlockingQueue<>(1);")
@@ -133,7 +133,7 @@ def room(program: Program, body: Body) -> None:
 
 
 def exchange(program: Program, body: Body) -> None:
-    """Two give each other something."""
+    """Two threads exchange items."""
     n = program.number()
     meeting = f"Exchanger<Object> x{n}"
     other = program.begin(program.cause("start", body.mark()), 0, meeting)

@@ -1,4 +1,4 @@
-"""Ways of generated Java programs: bytes on connections and datagrams, files that are mail, and time limits of sockets."""
+"""Hand-overs of generated Java programs: connections, datagrams, files as mailboxes, and time limits of sockets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from java_text import start
 
 
 def _served(accept: str, listen: str, connect: str, read: str, write: str) -> Way:
-    """A question and its answer. `{}` is the connection."""
+    """A request and its answer. `{}` is the connection."""
 
     def way(program: Program, body: Body) -> None:
         n, giver = program.number(), body.mark()
@@ -38,7 +38,7 @@ _SOCKETS = "{}.accept()", "new ServerSocket(0, 5, LOCAL)", "new Socket(LOCAL, {}
 
 
 def batch(program: Program, body: Body) -> None:
-    """Two messages come with one receive: it goes on because of the last one."""
+    """One receive returns two messages; the last one is the cause of the operations after it."""
     n = program.number()
     child = program.begin(program.cause("start", body.mark()), 0, f"ServerSocket s{n}")
     child.mark()
@@ -57,7 +57,7 @@ def batch(program: Program, body: Body) -> None:
 
 
 def polled(program: Program, body: Body) -> None:
-    """A thread that handles what a selector says: between two messages it does nothing that one of them caused."""
+    """A thread that handles messages of a selector. Between two messages, no message is the cause of its operations."""
     giver, n = body.mark(), program.number()
     server = program.begin(program.cause("start", giver), body.depth - 1, f"ServerSocketChannel s{n}")
     server.mark()
@@ -134,7 +134,7 @@ def _mailbox(rename: str, read: str) -> Way:
 
 
 def socket_limit(program: Program, body: Body) -> None:
-    """A socket's time limit holds for what it receives, until it is taken away."""
+    """A socket's time limit applies to its receives until it is removed."""
     n = program.number()
     server = program.begin(program.cause("start", body.mark()), 0, f"ServerSocket s{n}")
     server.add(f"s{n}.setSoTimeout(97_000);")

@@ -1,7 +1,7 @@
-"""The text of generated Java programs: what they all begin with, their functions, and what many ways to hand something on need.
+"""The text of generated Java programs: their common beginning, their functions, and helpers of many hand-overs.
 
-All that is handed on is made by `part`, so that one place says what becomes of an exception, and can make all of it late. A
-function's parameters have the names that they have where it is handed on.
+All handed-over work is created by `part`, so that one place handles exceptions and can delay all of it. A function's
+parameters have the same names as the variables of its caller.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ public class Program {
         Files.exists(HERE.resolve("mark-" + name));
     }
 
-    /** Time for somebody else to begin waiting. */
+    /** Gives another thread time to begin waiting. */
     static void later() throws Exception {
         Thread.sleep(LATE_MS > 0 ? 0 : 20);
     }
@@ -111,14 +111,14 @@ def main(name: str) -> str:
 
 
 def start(program: Program, body: Body, call: str, make: str = "new Thread(part(() -> {}))") -> str:
-    """The body starts a thread that makes this call: its name."""
+    """Let the body start a thread that makes this call; return the thread's name."""
     name = f"t{program.number()}"
     body.add(f"Thread {name} = {make.format(call)};", f"{name}.start();")
     return name
 
 
 def started(program: Program, body: Body, *ends: str, parameters: str = "", call: str = "") -> tuple[str, str]:
-    """A thread that does something later and then ends a wait: its name, and its last mark."""
+    """Start a thread that does something later and then ends a wait; return its name and its last mark."""
     name, last = program.child(body, "start", body.mark(), *ends, before=("later();",), parameters=parameters)
     return start(program, body, f"{name}({call})"), last
 

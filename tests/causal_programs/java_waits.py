@@ -1,4 +1,4 @@
-"""Ways of generated Java programs: waits that somebody ends, and locks that are held."""
+"""Waits and locks of generated Java programs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from java_text import start, started
 
 
 def _named(text: str, number: int) -> str:
-    """What is called `x` in there has a name of its own."""
+    """Replace the variable `x` in this text by one with a unique name."""
     return re.sub(r"(\b|_)x\b", rf"\1x{number}", text)
 
 
 def _wait(made: str, wait: str, release: str, names: str, seconds: float = 0) -> Way:
-    """We wait for what another thread does; `names` are those of the edge, of what ends the wait, and of the wait."""
+    """The function waits for another thread. `names` are the kind of the edge, the releasing operation and the wait."""
 
     def way(program: Program, body: Body) -> None:
         n, (kind, release_op, wait_op) = program.number(), names.split()
@@ -29,7 +29,7 @@ def _wait(made: str, wait: str, release: str, names: str, seconds: float = 0) ->
 
 
 def _notified(kind: str, held: tuple[str, str], wait: str, notify: str, seconds: float = 0) -> Way:
-    """Nobody can notify before we wait: until then we hold the lock."""
+    """The function holds the lock until it waits, so that no thread can notify before."""
 
     def way(program: Program, body: Body) -> None:
         n = program.number()
@@ -58,7 +58,7 @@ _LOCK = "lock lock.release lock.acquire"
 
 
 def _contended(made: str, held: _Pair, other: _Pair = ("", ""), seconds: float = 0, names: str = _LOCK) -> Way:
-    """We hold what another thread wants, which takes and gives it back as we do, or in an `other` way."""
+    """The function holds a lock that another thread acquires in the same way, or in an `other` way."""
 
     def way(program: Program, body: Body) -> None:
         n, (kind, release, acquire) = program.number(), names.split()
@@ -105,7 +105,7 @@ def guarded(program: Program, body: Body) -> None:
 
 
 def reentered(program: Program, body: Body) -> None:
-    """What is taken twice is held until it was given back twice."""
+    """A lock that was acquired twice is held until it is released twice."""
     n = program.number()
     body.add(f"ReentrantLock x{n} = new ReentrantLock();", f"x{n}.lock();", f"synchronized (x{n}) {{")
     body.locks += 2
@@ -123,7 +123,7 @@ def reentered(program: Program, body: Body) -> None:
 
 
 def parked(program: Program, body: Body) -> None:
-    """A thread that has just begun has no permit that was left over."""
+    """Park a new thread, which has no permit left over from before."""
     n = program.number()
     child = program.begin(program.cause("start", body.mark()), 0, f"AtomicBoolean k{n}")
     waiter = child.mark()

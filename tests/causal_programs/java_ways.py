@@ -1,4 +1,4 @@
-"""The ways in which a generated Java program hands something on, in all and by the version of the JDK."""
+"""All kinds of hand-over in generated Java programs, by the version of the JDK."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from java_waits import LOCKS, WAITS
 
 WAYS: dict[str, Way] = {**THREADS, **POOLS, **STAGES, **QUEUES, **WAITS, **LOCKS, **STREAMS, **FILES}
 NEWER: dict[int, dict[str, Way]] = {21: VIRTUAL, 25: FORKED}
-"""Ways that only JVMs from this version on have."""
+"""The ways that need at least this version of the JVM."""
 _OLD = Language(head=HEAD, mark='mark("{}");', word="static void", function=function, main=main, ways=WAYS)
 
 
 def java(major: int) -> Language:
-    """As JVMs of this version know it."""
+    """Java as JVMs of this version support it."""
     ways = dict(WAYS)
     for since, newer in NEWER.items():
         ways |= newer if major >= since else {}
@@ -27,12 +27,12 @@ def java(major: int) -> Language:
 
 
 def late(language: Language) -> Language:
-    """The same where all that is handed on begins late, and nobody gives it time."""
+    """The same language, but handed-over work begins late and nobody waits for it to begin."""
     return replace(language, head=language.head.replace("LATE_MS = 0", "LATE_MS = 40"))
 
 
 def late_starters(language: Language) -> Language:
-    """The same where whoever starts a thread goes on late."""
+    """The same language, but a thread that starts another one continues late."""
 
     def slow(word: str, name: str, lines: Sequence[str]) -> str:
         return function(word, name, lines).replace(".start();", ".start(); Thread.sleep(40);")

@@ -1,4 +1,4 @@
-"""What the analysis found of a generated program, beside what is known of it."""
+"""Compares the analysis of a generated program with its known causes, waits and limits."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from undermine.model.codec import read_columns
 
 NS = 1_000_000_000
 TOLERANCE_S = 2
-"""A limit around an operation began before it, on a slow machine by so much at most."""
+"""On a slow machine, a time limit may begin at most this long before the operation that it surrounds."""
 
 
 @dataclass
 class Verdict:
-    """How many edges of each kind there are, and how many were found; and what is wrong."""
+    """The number of expected and found edges of each kind, and the errors."""
 
     wanted: Counter[str] = field(default_factory=Counter)
     found: Counter[str] = field(default_factory=Counter)
@@ -44,7 +44,7 @@ class Verdict:
         return "\n".join([*lines, f"edges that are wrong: {len(self.false)}"])
 
     def figures(self) -> dict[str, object]:
-        """The recall for each kind of edge, whatever way leads to it."""
+        """The recall for each kind of edge, over all ways."""
         wanted, found = Counter[str](), Counter[str]()
         for kind, number in self.wanted.items():
             wanted[kind.partition(" ")[0]] += number
@@ -59,7 +59,7 @@ def judge(program: Program, trace_dir: Path) -> Verdict:
 
 
 def check(program: Program, trace_dir: Path) -> None:
-    """Every cause and wait is found, and nothing else."""
+    """Assert that the analysis finds every cause and wait, and no others."""
     verdict = judge(program, trace_dir)
     print(verdict.table())
     wrong = [*verdict.false, *verdict.missing, *verdict.problems]
@@ -93,7 +93,7 @@ class _Judge:
         return verdict
 
     def _limit(self, verdict: Verdict, limit: Limit, under: LocksAndLimits) -> None:
-        """How long an operation might have taken, counted from its beginning."""
+        """Check the time limit of an operation, counted from its beginning."""
         label, row = f"limit {limit.way}", self._after(limit.mark, limit.op)
         deadline = int(under.deadline[row]) if row >= 0 else 0
         seconds = (deadline - int(self.columns.t[row])) / NS if deadline else 0
@@ -105,7 +105,7 @@ class _Judge:
             verdict.missing.append(f"{label}: {limit.op} after {limit.mark} may take {limit.seconds}, {found}")
 
     def _held(self, verdict: Verdict, under: LocksAndLimits) -> None:
-        """The locks that were held at each mark, and whether there was a time limit."""
+        """Check at each mark the number of held locks, and whether a time limit was in force."""
         knows_limits = len(self.columns.find("timeout")) > 0
         for name, (locks, limited) in self.program.under.items():
             row = self.rows.get(name, -1)
@@ -134,7 +134,7 @@ class _Judge:
             verdict.missing.append(f"{name} ({label}): {wanted.giver} caused it")
 
     def _caused_by(self, row: int) -> tuple[list[str], str]:
-        """The mark before the nearest operation of another one that led to it, and by what."""
+        """The kinds of edges that lead to this row from the nearest other thread or task, and that one's last mark."""
         kinds: list[str] = []
         for later, earlier in zip(chain := self.found.chain(row), chain[1:], strict=False):
             if self.found.cause_kind[later] != EXTENT:
@@ -149,7 +149,7 @@ class _Judge:
         return next((name for name in reversed(marks) if self.rows[name] < row), "")
 
     def _wait(self, verdict: Verdict, wait: Wait) -> None:
-        """A wait that began too late was no wait: nobody ended it. Of several at a time only those that were needed are seen."""
+        """Check the edge of a wait. A wait that began after its release did not block, so it needs no edge."""
         label = f"{wait.kind} {wait.way}"
         source = self._after(wait.source, wait.release)
         target = self._after(wait.target, wait.wait, -1 if wait.kind == "child" else source)
@@ -176,8 +176,8 @@ class _Judge:
             verdict.missing.append(f"{label}: {source} ended {target}, found {others}")
 
     def _after(self, mark: str, op: str, same: int = -1) -> int:
-        """The first of this name that the thread or task of a mark did after it, with what another row is about if one is given;
-        the mark itself for no name.
+        """The first operation of this name after a mark, in its thread or task; the mark itself without a name. With `same`,
+        it must use the same resource as that row.
         """
         row = self.rows.get(mark, -1)
         if row < 0 or not op:

@@ -1,4 +1,4 @@
-"""Many generated programs, and the recall for each kind of edge; the last line is JSON: `many.py 200`, `many.py 60 --java 17`."""
+"""Runs many generated programs and prints the recall for each kind of edge, last as JSON: `many.py 60 --java 17`."""
 
 from __future__ import annotations
 

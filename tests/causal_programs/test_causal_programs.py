@@ -1,4 +1,4 @@
-"""Generated concurrent programs, run under the real agent: every cause that is there is found, and no other."""
+"""Generated concurrent programs, run under the real agent: the analysis finds every cause, and no others."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ways import ASYNC, HEAD, PYTHON, SYNC
 from undermine.runtimes import accelerator
 
 SLOW = ("spawned", "pool", "process_pool")
-"""Ways that take a second each: once is enough."""
+"""Ways that take a second each, so they are tested once."""
 LIMITED = ("limited_item", "limited_stream", "twice_limited_stream", "joined_stream")
-"""Ways that are not the same for the agent in all versions of Python."""
+"""Ways that look different to the agent in different versions of Python."""
 
 
 @pytest.fixture
@@ -29,23 +29,23 @@ def tool(tmp_path: Path) -> Iterator[FakeTool]:
 
 
 def run(made: Program, tool: FakeTool, change: str = "") -> None:
-    """Every cause and wait is found; `change` are lines more behind the program's head."""
+    """Run the program and check its causes and waits. `change` is code that is added after the program's head."""
     tool.run(made.source.replace(HEAD, HEAD + change)).ok()
     check(made, tool.trace_dir)
 
 
-def test_every_way_to_hand_something_on(tool: FakeTool) -> None:
+def test_every_kind_of_hand_over_is_found(tool: FakeTool) -> None:
     run(every_way(PYTHON, [*SYNC, *ASYNC]), tool)
 
 
-def test_every_way_with_the_accelerator(tool: FakeTool) -> None:
+def test_every_kind_of_hand_over_is_found_with_the_accelerator(tool: FakeTool) -> None:
     assert accelerator.ensure(tool.python).file is not None
     tool.accelerators = str(accelerator.folder())
     run(every_way(PYTHON, [way for way in (*SYNC, *ASYNC) if way not in SLOW]), tool)
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_limited_waits_lead_on_in_every_python(tool: FakeTool, minor: str) -> None:
+def test_limited_waits_are_followed_in_every_python(tool: FakeTool, minor: str) -> None:
     python = interpreters().get(minor)
     if python is None:
         pytest.skip(f"no Python {minor} on this machine")
@@ -54,7 +54,7 @@ def test_limited_waits_lead_on_in_every_python(tool: FakeTool, minor: str) -> No
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_programs_at_random(tool: FakeTool, seed: int) -> None:
+def test_causes_of_random_programs_are_found(tool: FakeTool, seed: int) -> None:
     run(program(PYTHON, seed), tool)
 
 
@@ -101,7 +101,7 @@ threading.Thread.start = start
 
 
 def run_changed(folder: Path, ways: list[str], change: str) -> None:
-    """A program that uses these ways, with some lines more behind its head, without an agent."""
+    """Run a program that uses these ways, without an agent. `change` is code that is added after its head."""
     script = folder / "program.py"
     script.write_text(every_way(PYTHON, ways).source.replace(HEAD, HEAD + change))
     subprocess.run([sys.executable, str(script)], cwd=folder, timeout=250, check=True)
@@ -112,9 +112,9 @@ def test_programs_import_nothing_once_they_may_fork(tmp_path: Path) -> None:
     assert (tmp_path / "imports").read_text() == ""
 
 
-def test_programs_end_also_where_their_threads_are_late(tmp_path: Path) -> None:
+def test_programs_end_even_if_their_threads_are_late(tmp_path: Path) -> None:
     run_changed(tmp_path, [way for way in (*SYNC, *ASYNC) if way not in SLOW], LATE)
 
 
-def test_every_way_where_those_who_start_threads_are_late(tool: FakeTool) -> None:
+def test_every_kind_of_hand_over_is_found_if_thread_starters_are_late(tool: FakeTool) -> None:
     run(every_way(PYTHON, [way for way in (*SYNC, *ASYNC) if way not in SLOW]), tool, LATE_STARTERS)

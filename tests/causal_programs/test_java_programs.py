@@ -1,4 +1,4 @@
-"""Generated concurrent Java programs, run under the real JVM agent: every cause that is there is found, and no other."""
+"""Generated concurrent Java programs, run under the real JVM agent: the analysis finds every cause, and no others."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from judging import check
 MAJORS = sorted(jdks()) or [0]
 SEEDS = range(2)
 ALONE = {"closed_own"}
-"""Ways that are tried where nothing else has used the JDK's classes before: those that have classes made from them."""
+"""Ways that subclass classes of the JDK. They run alone, in a JVM where nothing else has used those classes before."""
 
 pytestmark = pytest.mark.skipif(bool(why_no_jvm()), reason=why_no_jvm())
 
 
 class Programs:
-    """All that is run here with one JDK, compiled at once."""
+    """All programs of this module for one JDK, compiled together."""
 
     def __init__(self, folder: Path, major: int) -> None:
         language = java(major)
@@ -48,39 +48,39 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Progra
 
 @pytest.fixture
 def run(tmp_path: Path, programs: Callable[[int], Programs]) -> Iterator[Callable[[int, str], None]]:
-    """Runs one of them, and looks whether all is found."""
+    """A function that runs one of the programs and checks its causes and waits."""
     tool = FakeTool(tmp_path)
     yield lambda major, name: programs(major).check(name, tool)
     tool.close()
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_every_way_to_hand_something_on(run: Callable[[int, str], None], major: int) -> None:
+def test_every_kind_of_hand_over_is_found(run: Callable[[int, str], None], major: int) -> None:
     run(major, "every way")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("major", MAJORS)
-def test_programs_at_random(run: Callable[[int, str], None], major: int, seed: int) -> None:
+def test_causes_of_random_programs_are_found(run: Callable[[int, str], None], major: int, seed: int) -> None:
     run(major, f"seed {seed}")
 
 
 @pytest.mark.parametrize("name", ALONE)
-def test_what_is_made_from_a_class_of_the_jdk_leaves_that_to_the_agent(run: Callable[[int, str], None], name: str) -> None:
+def test_an_anonymous_subclass_of_a_jdk_class_is_observed(run: Callable[[int, str], None], name: str) -> None:
     if name not in java(MAJORS[-1]).ways:
         pytest.skip("the JDK here is too old")
     run(MAJORS[-1], name)
 
 
-def test_programs_end_also_where_all_that_is_handed_on_is_late(run: Callable[[int, str], None]) -> None:
+def test_programs_end_even_if_all_handed_over_work_is_late(run: Callable[[int, str], None]) -> None:
     run(MAJORS[-1], "late")
 
 
-def test_every_way_where_those_who_start_threads_are_late(run: Callable[[int, str], None]) -> None:
+def test_every_kind_of_hand_over_is_found_if_thread_starters_are_late(run: Callable[[int, str], None]) -> None:
     run(MAJORS[-1], "late_starters")
 
 
 @pytest.mark.parametrize("since", NEWER)
-def test_ways_of_newer_jvms_are_used_where_there_are_any(since: int) -> None:
+def test_hand_overs_of_newer_jvms_are_tested_if_installed(since: int) -> None:
     assert not java(since - 1).ways.keys() & NEWER[since].keys()
     assert java(since).ways.keys() >= NEWER[since].keys()

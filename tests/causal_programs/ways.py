@@ -1,7 +1,7 @@
-"""The ways in which a generated Python program hands something on, and what each one lets us know.
+"""All kinds of hand-over in generated Python programs, and the causes and waits that each one implies.
 
-Whatever a way needs is imported before there is a thread: some programs fork in one thread while others run, and a child that is
-forked while another thread imports a module waits for ever where it imports that module itself.
+Programs import all modules before they start a thread: some programs fork in one thread while others run. A child that is
+forked while another thread imports a module would hang when it imports that module itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def mark(name):
 
 
 def later():
-    """Time for somebody else to begin waiting."""
+    """Give another thread time to begin waiting."""
     time.sleep(0.02)
 
 '''
@@ -64,7 +64,7 @@ def timer(program: Program, body: Body) -> None:
 
 
 def parallel(program: Program, body: Body) -> None:
-    """Several threads at a time."""
+    """Several threads at the same time."""
     giver, n = body.mark(), program.number()
     children = [_child(program, body, "start", giver) for _ in range(3)]
     names = ", ".join(name for name, _ in children)
@@ -103,7 +103,7 @@ def waited_calls(program: Program, body: Body) -> None:
 
 
 def waited_call(program: Program, body: Body) -> None:
-    """The first one that is done ends the wait: the other one has not begun."""
+    """The first finished call ends the wait; the other one has not begun."""
     _calls(program, body, "concurrent.futures.wait({}, None, concurrent.futures.FIRST_COMPLETED)", 1)
 
 
@@ -155,7 +155,7 @@ def item(program: Program, body: Body) -> None:
 
 
 def joined_queue(program: Program, body: Body) -> None:
-    """Who joins a queue waits until all its items are done."""
+    """Joining a queue waits until all its items are done."""
     n = program.number()
     body.add(f"globals()['q{n}'] = queue.Queue()", f"q{n}.put(1)", f"q{n}.put(2)")
     giver = body.mark()
@@ -168,7 +168,7 @@ def joined_queue(program: Program, body: Body) -> None:
 
 
 def _started(program: Program, body: Body, *ends: str) -> tuple[str, str]:
-    """A thread that does something later and then ends a wait: the mark before its start, and its last."""
+    """Start a thread that does something later and then ends a wait; return its name and its last mark."""
     giver, n = body.mark(), program.number()
     name, last = _child(program, body, "start", giver, *ends, before=("later()",))
     body.add(f"t{n} = threading.Thread(target={name})", f"t{n}.start()")
@@ -185,7 +185,7 @@ def event(program: Program, body: Body) -> None:
 
 
 def condition(program: Program, body: Body) -> None:
-    """Nobody can notify before we wait: until then we hold the lock."""
+    """The function holds the lock until it waits, so that no thread can notify before."""
     n = program.number()
     body.add(f"globals()['c{n}'], globals()['d{n}'] = threading.Condition(), []", f"c{n}.acquire()")
     body.locks += 1
@@ -216,7 +216,7 @@ def lock(program: Program, body: Body) -> None:
 
 
 def stacked(program: Program, body: Body) -> None:
-    """A lock that `contextlib` takes and gives back for us."""
+    """A lock that `contextlib` acquires and releases."""
     n = program.number()
     body.add(f"with contextlib.ExitStack() as x{n}:", f"    x{n}.enter_context(threading.Lock())")
     _held_within(body)
@@ -371,9 +371,9 @@ def tcp(program: Program, body: Body) -> None:
 
 
 def polled(program: Program, body: Body) -> None:
-    """A thread that handles what a selector says: between two messages it does nothing that one of them caused.
+    """A thread that handles messages of a selector. Between two messages, no message is the cause of its operations.
 
-    It takes one message at a time, also where it is so late that both are there: the selector would wait for ever.
+    It receives one message at a time, even if it is late and both have arrived: otherwise the selector would hang.
     """
     giver, n = body.mark(), program.number()
     server = program.begin(program.cause("start", giver), 0, "end")
@@ -465,7 +465,7 @@ def waited(program: Program, body: Body) -> None:
 
 
 def group(program: Program, body: Body) -> None:
-    """Before Python 3.11 there are no groups."""
+    """Uses `gather` before Python 3.11, which has no groups."""
     lines = "async with asyncio.TaskGroup() as g:", "    g.create_task({})", "    g.create_task({})"
     _several(program, body, *(lines if sys.version_info >= (3, 11) else ("await asyncio.gather({}, {})",)))
 
@@ -485,7 +485,7 @@ def completed(program: Program, body: Body) -> None:
 
 
 def waited_first(program: Program, body: Body) -> None:
-    """The first one ends the wait; the other one goes on."""
+    """The first task ends the wait; the other one continues."""
     giver, n = body.mark(), program.number()
     name, last = _coroutine(program, body, "start", giver, "await asyncio.sleep(0.005)")
     body.add(f"u{n} = asyncio.get_running_loop().create_future()")
@@ -571,7 +571,7 @@ def _item(program: Program, body: Body, get: str) -> None:
 
 
 def limited_item(program: Program, body: Body) -> None:
-    """A task waits for an item only so long; what it does when none has come has nothing to do with the one before."""
+    """A task waits for an item with a time limit. A timeout ends the extent of the item before."""
     started, n = body.mark(), program.number()
     worker = program.begin(program.cause("start", started), body.depth - 1, "items")
     worker.mark()
@@ -595,7 +595,8 @@ _Names = tuple[str, str, str]
 def _awaited(
     program: Program, body: Body, made: str, wait: str, release: tuple[str, ...], names: _Names, locks: int = 0, after: str = ""
 ) -> None:
-    """A task waits for what we do later, with `locks` held; then it has the lock itself if it has to do something `after`."""
+    """A task waits for a release by the function, which holds `locks` locks. `after` is the line with which the task itself
+    releases the lock."""
     giver, n = body.mark(), program.number()
     worker = program.begin(program.cause("start", giver), 0, "x")
     waiter = worker.mark()
@@ -700,7 +701,7 @@ def twice_limited_stream(program: Program, body: Body) -> None:
 
 
 def joined_stream(program: Program, body: Body) -> None:
-    """A task that reads is another one, however it is waited for."""
+    """The reader is a task of its own, however the function waits for it."""
     handler, n = program.begin(None, 0, "reader, writer"), program.number()
     handler.add("await reader.readexactly(1)")
     name = handler.name.partition("(")[0]
@@ -738,7 +739,7 @@ def _stream(program: Program, body: Body, reading: str) -> None:
 
 
 def protocol(program: Program, body: Body) -> None:
-    """The event loop itself receives, and calls the program."""
+    """The event loop itself receives, and calls a function of the program."""
     n = program.number()
     handler = program.begin(None, 0, "self, data")
     body.add(f"k{n} = type('K{n}', (asyncio.Protocol,), dict(data_received={handler.name.partition('(')[0]}))")

@@ -58,17 +58,17 @@ def failing(checker: str) -> Verdict:
     return Verdict("fail", "text", f"symptom of {checker}", checker=checker)
 
 
-RANKING = ["exits", "deaths", "some_user_checker", "hang", "gray", "liveness", "workload", "logs"]
+NAMING_ORDER = ["exits", "deaths", "some_user_checker", "hang", "gray", "liveness", "workload", "logs"]
 
 
-@for_each(("higher", "lower"), list(itertools.combinations(RANKING, 2)))
+@for_each(("higher", "lower"), list(itertools.combinations(NAMING_ORDER, 2)))
 def test_what_explains_the_other_names_the_run(higher: str, lower: str) -> None:
     for verdicts in ([failing(higher), failing(lower)], [failing(lower), failing(higher)]):
         assert symptom_of(verdicts) == f"symptom of {higher}"
 
 
 def test_every_builtin_checker_has_its_rank_in_these_tests() -> None:
-    assert {*(checker.name for checker in BUILTIN), "some_user_checker"} == set(RANKING)
+    assert {*(checker.name for checker in BUILTIN), "some_user_checker"} == set(NAMING_ORDER)
 
 
 def test_of_two_checkers_of_the_user_the_first_names_the_run() -> None:

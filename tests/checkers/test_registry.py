@@ -64,5 +64,5 @@ def test_a_checker_passes_a_run_without_a_fault_and_fails_on_a_plant(kind: type[
     assert checker.check(passing).answer == "pass"
     wrong = [plant.view(passing) for plant in plants(passing)]
     assert any(checker.check(view).answer == "fail" for view in wrong), (
-        "undermine check --prove-checkers can't prove it"
+        f"no altered run makes {kind.name} fail; add one to undermine/findings/planting.py"
     )

@@ -12,7 +12,7 @@ from undermine.cli.console import plain
 
 
 def shown(text: str) -> str:
-    """What a console makes of it."""
+    """The text as a console prints it."""
     out = io.StringIO()
     Console(file=out, width=500, color_system=None).print(text)
     return out.getvalue()
@@ -30,7 +30,7 @@ def test_markup_is_shown_as_it_was_written(text: str) -> None:
     assert Text.from_markup(plain(text)).spans == []
 
 
-def test_text_that_ends_with_a_backslash_does_not_eat_the_markup_behind_it() -> None:
+def test_text_that_ends_with_a_backslash_keeps_the_markup_after_it() -> None:
     assert "[/bold]" not in shown(f"[bold]{plain('C:' + chr(92))}[/bold]")
 
 

@@ -49,7 +49,7 @@ def test_coverage_in_words(given: Reached, end: str) -> None:
     assert coverage_words(given).endswith(end)
 
 
-def test_the_last_line_of_a_hunt_has_coverage_and_what_each_strategy_gave(
+def test_a_hunt_ends_with_its_coverage_in_total_and_by_strategy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     out = io.StringIO()

@@ -40,7 +40,7 @@ def said(capsys: pytest.CaptureFixture[str], *findings: Finding, **more: Any) ->
     return capsys.readouterr().out
 
 
-def test_findings_are_shown_with_plan_rate_evidence_and_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_are_shown_with_plan_rate_evidence_and_next_commands(capsys: pytest.CaptureFixture[str]) -> None:
     verdict = Verdict("fail", "x", "lost 4 writes", ("evidence one", "evidence two"), "ledger")
     other = Verdict("fail", "y", "another", ("evidence of another",), "hang")
     found = finding(verdicts=(other, verdict), strategies=("random", "exhaustive"), faults=("crash", "delay"))
@@ -60,7 +60,7 @@ def test_findings_are_shown_with_plan_rate_evidence_and_how_to_go_on(capsys: pyt
     assert "new 3" not in text
 
 
-def test_text_of_a_target_is_text_in_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
+def test_markup_of_a_target_is_text_in_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
     verdict = Verdict("fail", HOSTILE, "s", (HOSTILE,), "ledger")
     plan = Plan((Step(At(point(target=HOSTILE)), Crash()),))
     hostile = finding(title=HOSTILE, symptom="s", plan=plan, verdicts=(verdict,), variants=(Variant("", plan, 2),))
@@ -81,7 +81,9 @@ def test_text_of_a_target_is_text_in_a_finding(capsys: pytest.CaptureFixture[str
         ({"runs": (1,)}, "in 1 run, by random"),
     ],
 )
-def test_doubts_are_said(capsys: pytest.CaptureFixture[str], more: dict[str, Any], part: str) -> None:
+def test_a_finding_is_shown_with_its_doubts(
+    capsys: pytest.CaptureFixture[str], more: dict[str, Any], part: str
+) -> None:
     text = said(capsys, finding(**more))
     assert part in text
     assert "reproduced not" not in text
@@ -96,7 +98,7 @@ def test_variants_are_shown_but_not_all(capsys: pytest.CaptureFixture[str]) -> N
     assert "also by   faults at 2 other places" in text
 
 
-def test_what_no_device_causes_has_a_section_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_dropped_findings_have_their_own_section(capsys: pytest.CaptureFixture[str]) -> None:
     unreal = finding(realism=Realism("dropped", f"the disk was slow and {HOSTILE}"))
     text = said(capsys, unreal)
     assert text.startswith(
@@ -113,7 +115,9 @@ def test_what_no_device_causes_has_a_section_of_its_own(capsys: pytest.CaptureFi
         (Realism("unchecked", "not root"), "device    not checked: not root\n"),
     ],
 )
-def test_what_a_slow_device_showed_is_said(capsys: pytest.CaptureFixture[str], realism: Realism, part: str) -> None:
+def test_a_finding_shows_the_result_of_its_realism_check(
+    capsys: pytest.CaptureFixture[str], realism: Realism, part: str
+) -> None:
     assert part in said(capsys, finding(realism=realism))
     assert "device" not in said(capsys, finding(realism=realism, hits=0))
 
@@ -123,7 +127,7 @@ def test_a_suppressed_finding_is_two_lines(capsys: pytest.CaptureFixture[str]) -
     assert text == "\nF1 title 1\n   suppressed until 2027-01-31: issue 12\n"
 
 
-def test_a_suppression_that_is_over_is_remembered(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finding_shows_its_ended_suppression(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, finding(), remarks={"F1": "was suppressed until 2026-01-31: issue 12"})
     assert "note      was suppressed until 2026-01-31: issue 12" in text
 
@@ -147,5 +151,5 @@ def test_options_that_find_the_campaign_are_in_the_commands(capsys: pytest.Captu
     assert "undermine bundle F1 -c [x] --campaign y\n" in text
 
 
-def test_no_findings_are_said_to_be_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_says_no_findings(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no findings" in said(capsys)

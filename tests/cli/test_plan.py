@@ -17,7 +17,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold red]x[/bold red] \u202e\x00"
 PLAN = Plan((Step(At(point()), Crash()),))
 
 
-def test_a_prediction_that_explains_says_how_many_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_shows_how_many_dropped_plans_are_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
     rules = (
         Explanation("policy a", 12_345, (Example("one", "x two"),)),
         Explanation("policy b", 1, (Example("three"),)),
@@ -36,7 +36,7 @@ def test_a_prediction_that_explains_says_how_many_it_leaves_out(capsys: pytest.C
     assert "more" not in capsys.readouterr().out
 
 
-def test_text_of_a_target_is_text_in_stored_plans(capsys: pytest.CaptureFixture[str]) -> None:
+def test_markup_of_a_target_is_text_in_stored_plans(capsys: pytest.CaptureFixture[str]) -> None:
     stands = Representative("id", HOSTILE, HOSTILE)
     rule = DroppedBy(HOSTILE, 2, 2, (DroppedPlan("id", HOSTILE, "other " + HOSTILE, stands),))
     plan = Plan((Step(At(point(target=HOSTILE)), Crash()),))

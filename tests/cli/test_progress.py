@@ -19,7 +19,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold red]x[/bold red] \u202e\x00"
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """The lines that the listener prints for some news, on a console that is no terminal."""
+    """A function that returns the lines printed for some news without a terminal."""
 
     def run(*news: Notice) -> list[str]:
         out = io.StringIO()
@@ -80,7 +80,7 @@ def test_without_a_terminal_every_finished_run_is_a_line(lines: Callable[..., li
 
 
 @pytest.mark.parametrize("kind", ["broken", "resume"])
-def test_without_a_terminal_what_went_wrong_is_a_line(lines: Callable[..., list[str]], kind: str) -> None:
+def test_without_a_terminal_a_problem_is_a_line(lines: Callable[..., list[str]], kind: str) -> None:
     (line,) = lines(Notice(kind, "run 3 broke: port in use", {"run": 3}))
     assert line.endswith("run 3 broke: port in use")
 
@@ -103,7 +103,7 @@ def test_a_long_symptom_stays_on_its_line(lines: Callable[..., list[str]]) -> No
     assert len(lines(done("word " * 60))) == 1
 
 
-def test_without_a_terminal_a_run_says_what_it_brought_and_others_say_nothing(lines: Callable[..., list[str]]) -> None:
+def test_without_a_terminal_only_runs_that_add_coverage_show_it(lines: Callable[..., list[str]]) -> None:
     said = lines(
         done(coverage=reached(1, 1, 0)),
         done(coverage=reached(2, 1, 1)),
@@ -118,13 +118,13 @@ def test_without_a_terminal_a_run_says_what_it_brought_and_others_say_nothing(li
     ]
 
 
-def test_a_campaign_that_goes_on_says_once_where_it_stands(lines: Callable[..., list[str]]) -> None:
+def test_a_resumed_campaign_shows_its_coverage_once(lines: Callable[..., list[str]]) -> None:
     said = lines(Notice("coverage", "9 experiments so far", {"coverage": reached()}), done(coverage=reached(10)), done())
     assert said[0].endswith(f"9 experiments so far: {COVERAGE}")
     assert not any("new:" in line for line in said[1:])
 
 
-def test_coverage_that_is_told_late_takes_nothing_back() -> None:
+def test_coverage_that_is_reported_late_does_not_replace_newer_coverage() -> None:
     assert "23 of 40 source locations" in board(done(coverage=reached(9)), done(coverage=reached(8, 22)))
 
 
@@ -141,7 +141,7 @@ def test_the_board_counts_runs_statuses_and_symptoms() -> None:
     assert "FAIL ×2  lost" in drawn
 
 
-def test_the_board_shows_what_runs_now_until_it_is_done() -> None:
+def test_the_board_shows_a_run_until_it_is_done() -> None:
     running = Notice("run", "crash before x", {"run": 7, "strategy": "random"})
     assert "now  random: crash before x" in board(running)
     assert "now" not in board(running, done(run=7))
@@ -152,7 +152,7 @@ def test_hostile_text_reaches_the_board_as_text() -> None:
     assert drawn.replace("\n", "").isprintable()
 
 
-def test_the_board_shows_what_is_thought_of_a_symptom() -> None:
+def test_the_board_shows_the_decision_about_a_symptom() -> None:
     first = done("lost 3 writes")
     assert "lost 3 writes (being confirmed)" in board(first, decided("suspect", "confirming"))
     confirming = decided("confirming", "confirming 2/3")

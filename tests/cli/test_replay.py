@@ -44,11 +44,11 @@ def result(**more: Any) -> ReplayResult:
         ({"plan": Plan(), "hits": 0}, "failed in 0 of 5 runs without a fault"),
     ],
 )
-def test_a_replay_says_how_often_with_and_without(more: dict[str, Any], words: str) -> None:
+def test_a_replay_shows_both_failure_rates(more: dict[str, Any], words: str) -> None:
     assert replay_words(result(**more)) == words
 
 
-def test_runs_that_do_not_count_say_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_that_do_not_count_show_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     runs = (
         replayed(symptom="lost"),
         replayed(counted=False, status="not_fired", reason="skipped: there is no node n7", run=2),
@@ -63,7 +63,7 @@ def test_runs_that_do_not_count_say_why(capsys: pytest.CaptureFixture[str]) -> N
     assert "the runs are in /x" in text
 
 
-def test_a_plan_of_ones_own_is_shown_with_what_the_checkers_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_of_a_file_is_shown_with_its_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     verdicts = (Verdict("fail", "gone", "lost", ("line",), "mine"), Verdict("unknown", HOSTILE, "", (), "other"))
     own = result(finding="", runs=(replayed(symptom="lost", verdicts=verdicts),))
     show_replays([own, own, result(finding=HOSTILE)])
@@ -76,7 +76,7 @@ def test_a_plan_of_ones_own_is_shown_with_what_the_checkers_said(capsys: pytest.
     assert "mine" not in capsys.readouterr().out
 
 
-def test_a_control_that_fails_shows_how(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_control_shows_its_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     run = replayed("control", "lost", verdicts=(Verdict("fail", "gone", "lost", (), "mine"),), run=9)
     show_replays([result(runs=(run,), control_tries=1, control_fired=1, control_hits=1)])
     text = capsys.readouterr().out

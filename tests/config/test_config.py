@@ -37,7 +37,7 @@ from undermine.config.schema import (
 from undermine.config.tables import TABLES
 from undermine.config.templates import render, render_command
 from undermine.model.errors import UserError
-from undermine.model.faults import DISK_ERRORS, FAULT_NAMES, NETWORK_ERRORS, Fault
+from undermine.model.faults import DEFAULT_KINDS, DISK_ERRORS, FAULT_NAMES, NETWORK_ERRORS, Fault
 from undermine.model.run import NodeInfo, Op, Phase
 from undermine.testing import run_view
 from undermine.userland import registry
@@ -244,7 +244,7 @@ def test_bad_duration(text: str) -> None:
         parse_duration(text)
 
 
-def test_groups_are_what_the_file_names_and_those_that_exist_by_themselves(project: Path) -> None:
+def test_groups_of_the_file_and_built_in_groups(project: Path) -> None:
     text = MINIMAL + "[groups]\nrack = ['store2', 'store1']\n[faults]\ngroups = ['rack', 'all', 'store']\n"
     (project / "undermine.toml").write_text(text)
     config = load(project)
@@ -779,6 +779,12 @@ def test_init_mentions_every_key(section: str) -> None:
     )
     missing = {key for key in keys if not re.search(rf"^(# )?{key} = ", part, re.MULTILINE)}
     assert missing <= {"paths"}
+
+
+def test_init_lists_the_default_kinds_of_faults() -> None:
+    kinds = re.search(r"^kinds = (\[.*?\])", init.TEMPLATE, re.MULTILINE)
+    assert kinds is not None
+    assert set(json.loads(kinds[1])) == set(DEFAULT_KINDS), "change the line `kinds` in undermine/cli/init.py"
 
 
 def documented(section: str) -> dict[str, str]:

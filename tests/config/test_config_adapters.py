@@ -128,7 +128,7 @@ def test_an_adapter_of_the_project(tmp_path: Path) -> None:
     ]
 
 
-def test_an_adapter_of_somebody_elses_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_adapter_of_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "other_package"
     package.mkdir()
     (package / "__init__.py").write_text("")

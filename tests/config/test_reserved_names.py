@@ -25,7 +25,7 @@ from undermine.model.errors import UserError
         ),
     ],
 )
-def test_clients_of_the_workload_have_their_name_to_themselves(tmp_path: Path, role: str, node: str, said: str) -> None:
+def test_the_name_client_is_reserved(tmp_path: Path, role: str, node: str, said: str) -> None:
     (tmp_path / "undermine.toml").write_text(f'[roles.{role}]\nnodes = ["{node}"]\ncommand = "x"\n')
     with pytest.raises(UserError) as refused:
         load(tmp_path)

@@ -1,4 +1,4 @@
-"""What drivers are run on: the tool's own controller, server and shared state, and a peer that has no agent."""
+"""The bench that drivers run on: the tool's own controller, server and shared state, and a peer without an agent."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Kind:
     accelerator: str = ""
     woven: str = ""
     agent: str = ""
-    """How its agent's name begins."""
+    """The beginning of its agent's name."""
 
     @property
     def is_jvm(self) -> bool:
@@ -86,7 +86,7 @@ def jvm_kind(major: int, classes: Path, jar: Path) -> Kind:
 
 
 class Noted:
-    """What the tool would do to nodes and network, as far as it was asked."""
+    """Notes the actions on nodes and network that the tool was asked to carry out."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -125,7 +125,7 @@ class Outcome:
 
 
 class Target:
-    """A driver that runs. Answers of its threads are kept apart."""
+    """A running driver. The answers of each of its threads are kept separately."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -153,7 +153,7 @@ class Target:
             return answers
 
     def do(self, line: str) -> str:
-        """Have a line done, and wait for its answer."""
+        """Send a line to the driver and return its answer."""
         self.tell(line)
         return self.answer(line[1:].split()[0] if line.startswith("@") else "main")
 
@@ -170,7 +170,7 @@ class Target:
         return self._of(name).get(timeout=timeout_s)
 
     def silent(self, name: str, for_s: float = 0.25) -> bool:
-        """True if this thread says nothing for so long."""
+        """Assert that this thread gives no answer for `for_s`; return true."""
         try:
             said = self._of(name).get(timeout=for_s)
         except queue.Empty:
@@ -192,7 +192,7 @@ class Bench:
         self.data, self.trace_dir = self.folder / "data", self.folder / "trace"
         self.data.mkdir()
         self.trace_dir.mkdir()
-        self.socket_path = Path(f"/tmp/conformance-{os.getpid()}-{id(self):x}.sock")  # such paths must be short
+        self.socket_path = Path(f"/tmp/conformance-{os.getpid()}-{id(self):x}.sock")  # paths of Unix sockets must be short
         self.actions = Noted()
         self._servers: list[socket.socket] = []
         self.own_port = free_port()
@@ -207,7 +207,7 @@ class Bench:
         return listener
 
     def plan(self, *steps: Step, **variables: str) -> None:
-        """What is to happen, with the members of the driver that triggers name; before the driver starts."""
+        """Set the plan, and the members of the driver that its triggers name. Call this before the driver starts."""
         self._slots = {f"s1.{name}": slot for slot, name in enumerate(variables)}
         self._variables = [
             {"slot": slot, "node": "s1", "name": name, "path": f"{self.kind.driver}.{variables[name]}"}
@@ -229,7 +229,7 @@ class Bench:
         self.socket_path.unlink(missing_ok=True)
 
     def hang_up(self) -> None:
-        """The tool goes away."""
+        """Close the tool's socket, as if the tool had died."""
         self._close_server()
 
     def heal(self) -> None:
@@ -269,7 +269,7 @@ class Bench:
 
     @contextlib.contextmanager
     def start(self, way: str = "plain") -> Iterator[Target]:
-        """A driver, until its lines are over; whatever happens, it is gone afterwards."""
+        """Start a driver. However the `with` block ends, the driver is ended."""
         path = self.folder / "agent.json"
         path.write_text(json.dumps(self.config))
         hidden = ("UNDERMINE", "PYTHON", "COV", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
@@ -297,24 +297,24 @@ class Bench:
             self.code = process.wait()
 
     def outcome(self) -> Outcome:
-        """After the driver has ended."""
+        """How the driver ended. Call this after its end."""
         self._err.seek(0)
         return Outcome(self.code, *read_trace(self.trace_dir), self._err.read())
 
     def run(self, *lines: str, way: str = "plain") -> tuple[list[str], Outcome]:
-        """Have lines done by a driver of their own."""
+        """Run these lines in a new driver; return its answers and its outcome."""
         with self.start(way) as target:
             answers = target.all(*lines)
         return answers, self.outcome()
 
     def caller(self) -> socket.socket:
-        """A client of the driver's listener that is no node."""
+        """Connect to the driver's listener as a client that isn't a node."""
         made = socket.create_connection(("127.0.0.1", self.own_port), timeout=WAIT_S)
         self._servers.append(made)
         return made
 
     def called(self) -> socket.socket:
-        """The peer's end of the connection that the driver has made."""
+        """The peer's end of the connection that the driver has opened."""
         made, _ = self.peer.accept()
         made.settimeout(WAIT_S)
         self._servers.append(made)
@@ -328,7 +328,7 @@ class Bench:
 
 
 def run_together(benches: Sequence[Bench], *lines: str, way: str = "plain") -> list[list[str]]:
-    """Have the same lines done by a driver on each bench; they start at the same time."""
+    """Run the same lines in a driver on each bench; the drivers start at the same time."""
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(bench.start(way)) for bench in benches]
         return [target.all(*lines) for target in targets]
@@ -340,7 +340,7 @@ def free_port() -> int:
 
 
 def at(op: str, target: str = "", place: Place = "before", nth: int = 1, **keys: str) -> At:
-    """An occurrence of an operation."""
+    """A trigger at an occurrence of an operation."""
     named = {"op": op, **({"target": target} if target else {}), **keys}
     return At(Point.of(named), place, nth)
 

@@ -1,4 +1,4 @@
-"""The agents that the suite runs on, each as often as there are runtimes for it here."""
+"""The agents that the suite runs on, each with all its runtimes on this machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = ["python-pure", "python-fast", *([f"jvm-{major}" for major in sorted(jdk
 
 @pytest.fixture(scope="session")
 def jar() -> Path:
-    """The agent's jar, built if it is not there. Not a reason to skip if it cannot be built."""
+    """The agent's jar, built if it is missing. The tests fail, not skip, if it cannot be built."""
     if why := why_no_jvm():
         pytest.skip(why)
     return jvm_agent.agent_jar()

@@ -1,8 +1,8 @@
-"""A target that does what it is told, line by line: `Driver.java` speaks the same language.
+"""A target that runs commands, one per line. `Driver.java` understands the same commands.
 
-A line is a verb and its words; `@NAME` before it lets the thread of that name do it, which is started for that. Every line is
-answered by one: the thread (`main`), then `ok` and what there is to say, or `error` and the name of the error.
-The argument chooses between two ways to do each thing: `plain` and `other`.
+A line is a verb and its arguments. With `@NAME` before it, the thread of that name runs it, and is started if necessary. Every
+line has an answer of one line: the name of the thread (such as `main`), then `ok` and the result, or `error` and the name of
+the error. The program's argument chooses between two APIs for each command: `plain` and `other`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OTHER = sys.argv[1:] == ["other"]
 
 
 class Plain:
-    """A file by Python's own object, without a buffer."""
+    """A file through Python's file object, without a buffer."""
 
     def __init__(self, path: str, mode: str) -> None:
         self.file = open(path, mode + "b", buffering=0)  # noqa: SIM115 - closed by a line of its own
@@ -42,7 +42,7 @@ class Plain:
 
 
 class Descriptor:
-    """A file by the functions of the operating system."""
+    """A file through the functions of `os`."""
 
     def __init__(self, path: str, mode: str) -> None:
         flags = {"x": os.O_RDWR | os.O_CREAT | os.O_EXCL, "r+": os.O_RDWR, "r": os.O_RDONLY}
@@ -68,11 +68,11 @@ File = Descriptor if OTHER else Plain
 
 
 class Gone(Exception):
-    """What threads die of."""
+    """The exception that a thread dies of."""
 
 
 class Driver:
-    """Does the lines, and knows what they have opened by name."""
+    """Runs lines, and keeps the files and sockets that they have opened, by name."""
 
     def __init__(self) -> None:
         self.open_ones: dict[str, Any] = {}
@@ -154,7 +154,7 @@ class Driver:
             self.open_ones[name].send(text.encode())
 
     def recv(self, name: str, size: str) -> Any:
-        """At most so many bytes; `end` at the end."""
+        """Receive at most `size` bytes; `end` at the end of the stream."""
         if not OTHER:
             return self.open_ones[name].recv(int(size)).decode() or "end"
         room = bytearray(int(size))
@@ -164,13 +164,13 @@ class Driver:
         self.open_ones[name].setblocking(False)
 
     def tls(self, name: str, port: str) -> None:
-        """Whoever the other one is."""
+        """Connect with TLS; accept any certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         self.open_ones[name] = context.wrap_socket(socket.create_connection(("127.0.0.1", int(port))))
 
     def say(self, name: str, text: str) -> None:
-        """Where `sendmsg` is no choice."""
+        """Send on a TLS connection, which has no `sendmsg`."""
         self.open_ones[name].send(text.encode())
 
     def hear(self, name: str, size: str) -> Any:
@@ -189,7 +189,7 @@ class Driver:
         room = bytearray(int(size))
         return room[: self.open_ones[name].recvfrom_into(room)[0]].decode()
 
-    # --- what triggers and configurations name
+    # --- methods and variables that triggers and configurations name
 
     def feel(self, mood: str) -> None:
         self.mood = mood
@@ -213,7 +213,7 @@ class Driver:
         thread.join()
 
     def another(self, name: str) -> None:
-        """A thread of a name that may be taken; it ends at once."""
+        """Start a thread that ends at once. Another thread may have the same name."""
         thread = threading.Thread(target=self.stat, args=(".",), name=name)
         thread.start()
         thread.join()

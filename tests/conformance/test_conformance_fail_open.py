@@ -1,4 +1,4 @@
-"""Whatever is wrong with the agent or the tool, the program goes on as if neither were there."""
+"""Whatever is wrong with the agent or the tool, the program continues as if neither existed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINES = ("mkdir d", "create f d/x", "write f hello", "close f", "stat d/x")
 ANSWERS = ["ok", "ok", "ok 5", "ok", "ok 5"]
 
 
-def test_a_refused_handshake(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_handshake_does_not_affect_the_program(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = {"type": "refused", "why": "not today"}
     monkeypatch.setattr(Controller, "hello", lambda self, hello: refusal)
     bench.plan(step(Crash(), at("file.write")))
@@ -22,10 +22,10 @@ def test_a_refused_handshake(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> N
     assert answers == ANSWERS
     assert outcome.code == 0
     assert outcome.receipts == ()
-    assert [event.error for event in outcome.of("file.write")] in ([], [""])  # whether it still watches is its own choice
+    assert [event.error for event in outcome.of("file.write")] in ([], [""])  # the agent may stop observing or continue
 
 
-def test_a_tool_that_is_not_there(bench: Bench) -> None:
+def test_a_missing_tool_does_not_affect_the_program(bench: Bench) -> None:
     bench.plan(step(Crash(), at("file.write")))
     bench.hang_up()
     answers, outcome = bench.run(*LINES)
@@ -34,7 +34,7 @@ def test_a_tool_that_is_not_there(bench: Bench) -> None:
     assert outcome.receipts == ()
 
 
-def test_a_tool_that_goes_away(bench: Bench) -> None:
+def test_a_tool_that_dies_does_not_affect_the_program(bench: Bench) -> None:
     bench.plan(step(Crash(), at("file.write")))
     with bench.start() as target:
         assert target.do("mkdir d") == "ok"
@@ -46,7 +46,7 @@ def test_a_tool_that_goes_away(bench: Bench) -> None:
     assert [event.error for event in outcome.of("file.write")] == [""]
 
 
-def test_a_tool_that_answers_nonsense(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_answers_nonsense_does_not_affect_the_program(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Controller, "claim", lambda self, claim: ([1, 2], []))
     bench.plan(step(Error("EIO"), at("file.write")))
     answers, outcome = bench.run(*LINES)
@@ -87,7 +87,7 @@ def _wrong_types(bench: Bench) -> None:
 SPOILED = (_no_file, _no_json, _nothing, _other_version, _no_folder, _no_state, _wrong_types)
 
 
-def test_a_configuration_that_cannot_be_used(make_bench: Callable[[], Bench]) -> None:
+def test_an_unusable_configuration_does_not_affect_the_program(make_bench: Callable[[], Bench]) -> None:
     benches = {spoil.__name__: make_bench() for spoil in SPOILED}
     for spoil in SPOILED:
         benches[spoil.__name__].plan(step(Crash(), at("file.write")))
@@ -98,7 +98,7 @@ def test_a_configuration_that_cannot_be_used(make_bench: Callable[[], Bench]) ->
     assert [receipt for bench in benches.values() for receipt in bench.outcome().receipts] == []
 
 
-def test_a_trace_that_cannot_be_written_to_is_no_trouble_of_the_program(bench: Bench) -> None:
+def test_an_unwritable_trace_does_not_affect_the_program(bench: Bench) -> None:
     with bench.start() as target:
         assert target.do("mkdir d") == "ok"
         for path in bench.trace_dir.iterdir():

@@ -1,4 +1,4 @@
-"""What agents do when a step is reached: each kind of fault before and after an operation, and those that last."""
+"""Agents carry out each kind of fault, before and after an operation, and lasting faults."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_crash_kills_the_cgroup_of_the_node_first(bench: Bench) -> None:
     assert not (bench.data / "d").exists()
 
 
-def test_what_the_tool_does_is_left_to_it(bench: Bench) -> None:
+def test_the_agent_leaves_the_tools_faults_to_the_tool(bench: Bench) -> None:
     faults = (Crash(("s2",)), Reboot(0.1, ("s1", "s2")), Pause(1.0), Partition(("s2",), level="network"), Hold())
     bench.plan(*(step(fault, at("file.stat", "here")) for fault in faults))
     (bench.data / "here").touch()
@@ -92,7 +92,7 @@ FILE_ERRORS = {
 
 
 @WAYS
-def test_an_error_instead_of_an_operation_on_files(bench: Bench, way: str) -> None:
+def test_an_error_replaces_a_file_operation(bench: Bench, way: str) -> None:
     bench.plan(*(step(Error(error), at(op)) for op, (_, error) in FILE_ERRORS.items()))
     (bench.data / "d").mkdir()
     (bench.data / "x").write_text("old")
@@ -111,7 +111,7 @@ def test_an_error_instead_of_an_operation_on_files(bench: Bench, way: str) -> No
 
 
 @WAYS
-def test_an_error_after_an_operation_on_files(bench: Bench, way: str) -> None:
+def test_an_error_follows_a_file_operation(bench: Bench, way: str) -> None:
     bench.plan(
         step(Error("EIO"), at("file.create", "x", "after")),
         step(Error("ENOSPC"), at("file.write", "y", "after")),
@@ -128,12 +128,12 @@ def test_an_error_after_an_operation_on_files(bench: Bench, way: str) -> None:
     assert (bench.data / "x").read_text() == ""
     assert (bench.data / "z").read_text() == "text"
     assert (bench.data / "d").is_dir()
-    assert [event.error for event in outcome.of("file.create", "file.write")] == ["", "", ""]  # they were done
+    assert [event.error for event in outcome.of("file.create", "file.write")] == ["", "", ""]  # the operations succeeded
     assert len(outcome.receipts) == 4
 
 
 @WAYS
-def test_errors_at_connections(bench: Bench, way: str) -> None:
+def test_errors_hit_connections(bench: Bench, way: str) -> None:
     bench.plan(
         step(Error("ECONNREFUSED"), at("net.connect", PEER)),
         step(Error("ECONNRESET"), at("net.send", PEER)),
@@ -166,7 +166,7 @@ def receive(sock: Any, size: int) -> bytes:
     return data
 
 
-def test_what_was_accepted_before_an_error_is_closed(bench: Bench) -> None:
+def test_a_connection_accepted_before_an_error_is_closed(bench: Bench) -> None:
     bench.plan(step(Error("ECONNRESET"), at("net.accept", "listen", "after")))
     with bench.start() as target:
         assert target.do(f"listen l {bench.own_port}") == "ok"
@@ -191,7 +191,7 @@ def test_an_error_lasts_for_a_file(bench: Bench) -> None:
 
 
 @WAYS
-def test_a_full_disk_meets_what_needs_room_and_ends_with_the_healing(bench: Bench, way: str) -> None:
+def test_a_full_disk_hits_operations_that_need_space_until_healing(bench: Bench, way: str) -> None:
     bench.plan(step(Error("ENOSPC", "disk"), at("file.write", "one")))
     (bench.data / "old").write_text("old")
     outside = bench.folder / "outside"
@@ -220,7 +220,7 @@ def test_an_error_lasts_for_a_peer_until_its_end(bench: Bench) -> None:
 
 
 @PLACES
-def test_a_delay_holds_its_thread_alone(bench: Bench, place: Any) -> None:
+def test_a_delay_holds_only_its_own_thread(bench: Bench, place: Any) -> None:
     bench.plan(step(Delay(3600.0), at("file.create", "slow", place)))
     with bench.start() as target:
         target.tell("@t create f slow")
@@ -249,7 +249,7 @@ def test_a_delay_ends_by_itself(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("end", ["heal", "until"])
-def test_a_delay_ends_with_the_healing_or_its_own_end(bench: Bench, end: str) -> None:
+def test_a_delay_ends_with_healing_or_its_until(bench: Bench, end: str) -> None:
     bench.plan(step(Delay(3600.0), at("net.send", PEER), until=at("file.mkdir", "d", "after")))
     with bench.start() as target:
         assert target.do(f"connect c {bench.peer_port}") == "ok"
@@ -268,7 +268,7 @@ def test_a_delay_ends_with_the_healing_or_its_own_end(bench: Bench, end: str) ->
 
 
 @pytest.mark.parametrize("op", ["send", "recv"])
-def test_a_delay_of_an_operation_does_not_hold_who_would_not_wait(bench: Bench, op: str) -> None:
+def test_a_delay_of_an_operation_does_not_block_a_non_blocking_caller(bench: Bench, op: str) -> None:
     bench.plan(step(Delay(3600.0, "operation"), at(f"net.{op}", PEER)))
     with bench.start("other") as target:
         assert target.all(f"connect c {bench.peer_port}", "nonblocking c") == ["ok", "ok"]
@@ -289,7 +289,7 @@ def test_a_delay_of_an_operation_does_not_hold_who_would_not_wait(bench: Bench, 
 
 
 def until_done(target: Any, line: str, done: Any) -> str:
-    """The first answer after which it is done."""
+    """Repeat the line until the condition `done` holds; return the last answer."""
     while True:
         answer = str(target.do(line))
         if done():
@@ -299,7 +299,7 @@ def until_done(target: Any, line: str, done: Any) -> str:
 # --- partitions
 
 
-def test_a_partition_with_errors(bench: Bench) -> None:
+def test_a_partition_with_errors_fails_operations(bench: Bench) -> None:
     bench.plan(step(Partition(loss="error"), at("net.send", PEER, "after")))
     with bench.start() as target:
         assert target.all(f"connect c {bench.peer_port}", "send c one") == ["ok", "ok"]
@@ -338,7 +338,7 @@ def test_a_silent_partition_loses_nothing_for_good(bench: Bench, way: str) -> No
 
 
 @pytest.mark.parametrize("direction", ["out", "in"])
-def test_a_partition_of_one_direction(bench: Bench, direction: Any) -> None:
+def test_a_partition_may_have_one_direction(bench: Bench, direction: Any) -> None:
     bench.plan(step(Partition(loss="error", direction=direction), at("net.connect", PEER, "after")))
     with bench.start() as target:
         assert target.do(f"connect c {bench.peer_port}") == "ok"

@@ -1,4 +1,4 @@
-"""Both writers give the golden file for the same calls, and the reader gives its decoding."""
+"""Both writers produce the golden file from the same calls, and the reader decodes it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def written_by_java(path: Path, kind: Kind, process: str, folder: Path) -> None:
 
 
 def used(data: bytes) -> list[bytes]:
-    """The chunks as far as records go: whether room is taken beforehand is a writer's own choice."""
+    """The used part of each chunk: a writer may or may not reserve space behind it."""
     chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
     return [records for chunk in chunks if (records := chunk.rstrip(b"\0")) not in (b"", MAGIC)]
 
@@ -72,14 +72,14 @@ def test_the_writer_gives_the_golden_file(kind: Kind, tmp_path: Path, generate: 
     assert used(path.read_bytes()) == used(expected.read_bytes())
 
 
-# --- the accelerator's writer, against that of the same agent without it
+# --- the accelerator's writer, compared with that of the plain agent
 
 PROCESS, STRING, FRAME, STACK, BEGIN, END, RECEIPT = range(1, 8)
 FORMATS = {FRAME: "<III", BEGIN: "<IqIIIIIq", END: "<IqqI", RECEIPT: "<IqHqII"}
 
 
 def payloads(trace_dir: Path) -> Iterator[tuple[int, bytes]]:
-    """The type and payload of each record, as the protocol has them."""
+    """The type and payload of each record, as the protocol defines them."""
     for path in trace_dir.glob("*.events"):
         data = path.read_bytes()
         for start in range(0, len(data), CHUNK):
@@ -90,7 +90,7 @@ def payloads(trace_dir: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def written(bench: Bench) -> list[tuple[Any, ...]]:
-    """All that was written, with texts instead of ids, and without times, the own pid and the own folder."""
+    """All records, with texts in place of ids, and without times, the process's pid and its folder."""
     records = list(payloads(bench.trace_dir))
     assert {kind for kind, _ in records} == set(range(1, 8))
     texts = {0: ""} | {
@@ -122,7 +122,7 @@ def written(bench: Bench) -> list[tuple[Any, ...]]:
     return sorted(found, key=repr)
 
 
-def test_the_accelerators_writer_writes_what_the_agent_writes_without_it(tmp_path: Path) -> None:
+def test_the_accelerator_writes_the_same_records_as_the_plain_agent(tmp_path: Path) -> None:
     seen = []
     for each in (python_kind(fast=True), python_kind(fast=False)):
         folder = tmp_path / each.name

@@ -1,4 +1,4 @@
-"""Variables of the target, messages that the user named, TLS, datagrams, and a tool that does not answer. Both alike."""
+"""Both agents treat variables of the target, logical operations, TLS, datagrams and a silent tool alike."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAYS = pytest.mark.parametrize("way", ["plain", "other"])
 PEER = "peer:s2"
 RESET = Error("ECONNRESET")
 ANSWER_S = 10
-"""How long an agent waits for an answer, as the protocol says."""
+"""The protocol's limit for an agent's wait for an answer."""
 
 
 # --- variables
@@ -39,7 +39,7 @@ def test_a_step_waits_for_a_variable(bench: Bench) -> None:
     assert [event.error for event in outcome.ok().of("net.send")] == ["", "ECONNRESET", ""]
 
 
-def test_what_is_not_there_is_equal_to_nothing(bench: Bench) -> None:
+def test_a_missing_variable_equals_no_value(bench: Bench) -> None:
     bench.plan(step(RESET, When((Compare("s1.mood", "==", "calm"),))), mood="humour")
     answers, _ = bench.run(f"connect c {bench.peer_port}", "send c one")
     assert answers == ["ok", "ok"]
@@ -53,7 +53,7 @@ def _named(bench: Bench) -> None:
     bench.more["operations"] = [{"function": f"{bench.kind.driver}.message", "op": "msg.send", **argument}]
 
 
-def test_a_message_is_one_operation_and_what_it_sends_is_part_of_it(bench: Bench) -> None:
+def test_a_message_is_one_operation_that_includes_its_sends(bench: Bench) -> None:
     _named(bench)
     with bench.start() as target:
         assert target.all(f"connect c {bench.peer_port}", "report c hello s2", "send c x") == ["ok", "ok", "ok"]
@@ -65,7 +65,7 @@ def test_a_message_is_one_operation_and_what_it_sends_is_part_of_it(bench: Bench
     assert message.loc.partition(":")[2].startswith("Driver.report")
 
 
-def test_an_error_instead_of_a_message(bench: Bench) -> None:
+def test_an_error_replaces_a_message(bench: Bench) -> None:
     bench.plan(step(RESET, at("msg.send", f"two {PEER}")))
     _named(bench)
     lines = ("report c one s2", "report c two s2", "report c three s2")
@@ -84,7 +84,7 @@ def test_an_error_instead_of_a_message(bench: Bench) -> None:
 
 @pytest.fixture(scope="session")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key and certificate of nobody, made anew."""
+    """A new key with a self-signed certificate."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl here")
     path = tmp_path_factory.mktemp("tls") / "both.pem"
@@ -98,7 +98,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextlib.contextmanager
 def secured(bench: Bench, key: Path) -> Iterator[queue.Queue[ssl.SSLSocket]]:
-    """Gives the peer's end of the next connection, once its handshake is done."""
+    """A queue that holds the peer's end of the next connection after its handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(key)
     done: queue.Queue[ssl.SSLSocket] = queue.Queue()
@@ -108,7 +108,7 @@ def secured(bench: Bench, key: Path) -> Iterator[queue.Queue[ssl.SSLSocket]]:
     thread.join(WAIT_S)
 
 
-def test_the_payload_of_tls_is_seen(bench: Bench, key: Path) -> None:
+def test_the_payload_of_tls_is_recorded(bench: Bench, key: Path) -> None:
     with bench.start() as target, secured(bench, key) as done:
         assert target.do(f"tls c {bench.peer_port}") == "ok"
         assert target.all("mkdir begin", "say c hello") == ["ok", "ok"]
@@ -126,7 +126,7 @@ def test_the_payload_of_tls_is_seen(bench: Bench, key: Path) -> None:
     assert [event.result for event in payload[:2]] == [5, 6]
 
 
-def test_an_error_at_the_payload_of_tls(bench: Bench, key: Path) -> None:
+def test_an_error_hits_the_payload_of_tls(bench: Bench, key: Path) -> None:
     bench.plan(step(RESET, Then(at("file.mkdir", "begin"), at("net.send", PEER))))
     with bench.start() as target, secured(bench, key) as done:
         assert target.do(f"tls c {bench.peer_port}") == "ok"
@@ -140,7 +140,7 @@ def test_an_error_at_the_payload_of_tls(bench: Bench, key: Path) -> None:
 
 @pytest.fixture
 def mailbox(bench: Bench) -> Iterator[socket.socket]:
-    """The peer's own, at the port of its listener."""
+    """The peer's datagram socket, at the port of its listener."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
         made.bind(("127.0.0.1", bench.peer_port))
         made.settimeout(WAIT_S)
@@ -148,7 +148,7 @@ def mailbox(bench: Bench) -> Iterator[socket.socket]:
 
 
 @WAYS
-def test_datagrams(bench: Bench, mailbox: socket.socket, way: str) -> None:
+def test_datagrams_are_recorded(bench: Bench, mailbox: socket.socket, way: str) -> None:
     with bench.start(way) as target:
         assert target.all("datagram d", f"sendto d {bench.peer_port} ping") == ["ok", "ok"]
         data, sender = mailbox.recvfrom(99)
@@ -161,7 +161,7 @@ def test_datagrams(bench: Bench, mailbox: socket.socket, way: str) -> None:
 
 
 @WAYS
-def test_errors_and_partitions_meet_datagrams(bench: Bench, mailbox: socket.socket, way: str) -> None:
+def test_errors_and_partitions_hit_datagrams(bench: Bench, mailbox: socket.socket, way: str) -> None:
     bench.plan(step(Error("ENETUNREACH"), at("net.send", PEER)), step(Partition(loss="silent"), at("file.mkdir", "d")))
     line = f"sendto d {bench.peer_port}"
     with bench.start(way) as target:
@@ -170,7 +170,7 @@ def test_errors_and_partitions_meet_datagrams(bench: Bench, mailbox: socket.sock
         assert target.all(f"{line} two", "mkdir d", f"{line} three") == ["ok", "ok", "ok"]
         bench.heal()
         assert target.do(f"{line} four") == "ok"
-        assert [mailbox.recv(9), mailbox.recv(9)] == [b"two", b"four"]  # what was sent meanwhile is lost
+        assert [mailbox.recv(9), mailbox.recv(9)] == [b"two", b"four"]  # those during the faults are lost
     errors = [event.error for event in bench.outcome().ok().of("net.send")]
     assert errors == ["ENETUNREACH", "", "LOST", ""]
 
@@ -178,7 +178,7 @@ def test_errors_and_partitions_meet_datagrams(bench: Bench, mailbox: socket.sock
 # --- a tool that does not answer
 
 
-def test_an_answer_that_does_not_come_means_no(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_answer_means_no(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     if bench.kind.name not in ("python-pure", "jvm-17"):
         pytest.skip("the same code as in the other runtimes of this agent, and it takes ten seconds")
     asked = threading.Event()

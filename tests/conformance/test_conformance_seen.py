@@ -1,4 +1,4 @@
-"""What agents see: every operation on files and sockets of the protocol's table, threads, call sites, names. Both alike."""
+"""Both agents record every file and socket operation of the protocol's table, threads, call sites and names alike."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from pathlib import Path
 import pytest
 from conformance_bench import Bench
 
+from undermine.agent_protocol import AGENTS, CAPABILITIES, FAMILIES
 from undermine.deployments.stacks import gather
 from undermine.model.event import Event
-from undermine.model.point import point_of
+from undermine.model.point import MAPPED, point_of
 
-PROTOCOL = Path(__file__).resolve().parents[2] / "protocol" / "README.md"
 WAYS = pytest.mark.parametrize("way", ["plain", "other"])
-CAPABILITIES = {"crash", "reboot", "delay", "error", "pause", "partition", "unseen", "until"}
-MAPPED = {"file.map_read", "file.map_write"}
-"""Seen by the Python agent alone (tests/agent): others declare the gap."""
 
 FILES = {
     "mkdir d": ["file.mkdir d"],
@@ -39,7 +36,7 @@ FILES = {
     "unlink d/new": ["file.unlink d/new"],
     "rmdir d": ["file.rmdir d"],
 }
-"""Lines, and what is seen of each."""
+"""Lines, and the events that each one causes."""
 
 
 def functions(event: Event) -> list[str]:
@@ -51,20 +48,15 @@ def ordinal(event: Event) -> int:
     return int(event.loc.rpartition("#")[2])
 
 
-def table_of_operations() -> set[str]:
-    rows = [line for line in PROTOCOL.read_text().splitlines() if line.startswith("| `") and "bytes" not in line[:3]]
-    first_cells = [row.split("|")[1] for row in rows]
-    return {op for cell in first_cells for op in re.findall(r"`((?:file|net)\.[a-z_]+)`", cell)}
-
-
 def test_the_suite_has_every_operation_on_files_and_sockets() -> None:
+    """Only the Python agent sees accesses to mapped files (tests/agent); others declare the gap."""
     seen = {shown.split()[0] for lines in FILES.values() for shown in lines}
     network = {"net.connect", "net.accept", "net.send", "net.recv", "net.close"}
-    assert seen | network | MAPPED == table_of_operations()
+    assert seen | network | MAPPED == FAMILIES["file"].operations.keys() | FAMILIES["net"].operations.keys()
 
 
 @WAYS
-def test_files(bench: Bench, way: str) -> None:
+def test_file_operations_are_recorded(bench: Bench, way: str) -> None:
     with bench.start(way) as target:
         answers = {line: target.do(" ".join(line.split())) for line in FILES}
     outcome = bench.outcome().ok()
@@ -82,7 +74,7 @@ def test_files(bench: Bench, way: str) -> None:
 
 
 @WAYS
-def test_files_elsewhere_do_not_count_and_errors_are_named(bench: Bench, way: str) -> None:
+def test_files_outside_do_not_count_and_errors_are_named(bench: Bench, way: str) -> None:
     outside = bench.folder / "outside"
     answers, outcome = bench.run(
         f"create o {outside}", "write o x", "close o", "input f nowhere/x", f"rename {outside} in", way=way
@@ -92,7 +84,7 @@ def test_files_elsewhere_do_not_count_and_errors_are_named(bench: Bench, way: st
     assert outcome.short("file.") == ["file.open nowhere/x ENOENT", "file.rename <outside> -> in"]
 
 
-def test_names_are_masked_alike(bench: Bench) -> None:
+def test_all_agents_mask_names_alike(bench: Bench) -> None:
     names = {
         "log-17.txt": "log-<n>.txt",
         "tmpab12cd34": "tmp<x>",
@@ -113,7 +105,7 @@ def test_names_are_masked_alike(bench: Bench) -> None:
 
 
 @WAYS
-def test_connections(bench: Bench, way: str) -> None:
+def test_connections_are_recorded(bench: Bench, way: str) -> None:
     with bench.start(way) as target:
         assert target.all(f"connect c {bench.peer_port}", "send c hello") == ["ok", "ok"]
         peer = bench.called()
@@ -182,7 +174,7 @@ def test_a_connection_between_nodes_is_known_on_both_sides(bench: Bench, way: st
 
 
 def told_ports(bench: Bench) -> dict[tuple[int, int], int]:
-    """The node (its index and one) that has opened each connection to the peer, by the ports of both ends."""
+    """The node that opened each connection to the peer (its index plus 1), by the ports of both ends."""
     state = (bench.folder / "state").read_bytes()
     (ports,) = struct.unpack_from("<I", state, 16)
     slots = [slot for slot in range(65536) if state[ports + slot]]
@@ -192,7 +184,7 @@ def told_ports(bench: Bench) -> dict[tuple[int, int], int]:
 
 
 def tell_port(bench: Bench, caller: int, called: int, node: int) -> None:
-    """As the agent of another node does it."""
+    """Write the node of a connection to the shared state, as the agent of another node does."""
     with (bench.folder / "state").open("r+b") as file:
         file.seek(16)
         (ports,) = struct.unpack("<I", file.read(4))
@@ -210,7 +202,7 @@ def test_a_refused_connection_has_its_name(bench: Bench) -> None:
     assert outcome.short("net.connect") == ["net.connect peer:s2 ECONNREFUSED"]
 
 
-def test_what_must_wait_is_no_event(bench: Bench) -> None:
+def test_a_call_that_would_block_is_not_recorded(bench: Bench) -> None:
     with bench.start("other") as target:
         assert target.all(f"connect c {bench.peer_port}", "nonblocking c", "recv c 5") == ["ok", "ok", "again"]
         bench.called().sendall(b"hello")
@@ -220,7 +212,7 @@ def test_what_must_wait_is_no_event(bench: Bench) -> None:
     assert len(bench.outcome().ok().of("net.recv")) == 1
 
 
-def test_threads(bench: Bench) -> None:
+def test_threads_are_recorded(bench: Bench) -> None:
     with bench.start() as target:
         assert target.all("@worker-12 create f x", "@worker-12 close f") == ["ok", "ok"]
         assert target.do("another worker-12") == "ok"
@@ -261,12 +253,13 @@ def test_call_sites_recur_and_differ(bench: Bench, way: str) -> None:
     assert point_of(deep).get("stack") == digest
 
 
-def test_a_process_says_what_it_is_and_can_do(bench: Bench) -> None:
+def test_a_process_reports_its_agent_and_capabilities(bench: Bench) -> None:
     _, outcome = bench.run("stat .")
     agent = outcome.ok().agent
     assert (agent.node, agent.incarnation, agent.version) == ("s1", 1, 2)
     assert agent.agent.startswith(bench.kind.agent)
-    assert set(agent.capabilities) >= CAPABILITIES
+    lacks = AGENTS["jvm" if bench.kind.is_jvm else "python"]
+    assert set(agent.capabilities) == set(CAPABILITIES) - set(lacks.capabilities_missing)
     assert agent.runtime
     assert agent.executable
     assert Path(agent.executable).exists()
@@ -277,7 +270,7 @@ def test_a_process_says_what_it_is_and_can_do(bench: Bench) -> None:
 
 
 
-def test_stacks_are_told_when_they_are_asked_for(bench: Bench) -> None:
+def test_an_agent_writes_stacks_on_request(bench: Bench) -> None:
     with bench.start() as target:
         assert target.do(f"connect c {bench.peer_port}") == "ok"
         target.tell("@waiter deep recv c 1")

@@ -1,4 +1,4 @@
-"""When steps fire: the nth, one after the other, places not seen before; and when they do not."""
+"""Steps fire at the nth occurrence, one after the other, and at unseen points, and at no other time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def failures(answers: list[str]) -> list[int]:
     return [index for index, answer in enumerate(answers) if answer == "error EIO"]
 
 
-def test_the_nth_and_then_the_nth_from_there(bench: Bench) -> None:
+def test_a_later_step_counts_from_where_the_earlier_one_fired(bench: Bench) -> None:
     bench.plan(step(FAIL, at("file.mkdir", "d<n>", nth=2)), step(FAIL, at("file.mkdir", nth=3)))
     answers, outcome = bench.run(*MAKE)
     assert failures(answers) == [1, 4]
     assert [receipt.step for receipt in outcome.ok().receipts] == [0, 1]
 
 
-def test_a_second_half_counts_from_when_the_first_was_seen(bench: Bench) -> None:
+def test_a_second_half_counts_after_the_first(bench: Bench) -> None:
     bench.plan(step(FAIL, Then(at("file.stat", place="after"), at("file.mkdir", nth=2))))
     answers, _ = bench.run("mkdir a", "mkdir b", "stat a", "mkdir c", "mkdir d", "mkdir e")
     assert failures(answers) == [4]
@@ -37,14 +37,14 @@ def test_one_occurrence_is_never_both_halves(bench: Bench) -> None:
     assert failures(bench.run("mkdir a", "mkdir b", "mkdir c")[0]) == [1]
 
 
-def test_an_end_counts_from_when_the_step_has_fired(bench: Bench) -> None:
+def test_an_until_counts_after_its_step_has_fired(bench: Bench) -> None:
     end = Then(at("file.stat"), at("file.mkdir", nth=2))
     bench.plan(step(Error("EIO", "disk"), at("file.unlink"), until=end))
     (bench.data / "x").touch()
     answers, _ = bench.run(
         "stat x", "mkdir a", "mkdir b", "unlink x", "mkdir c", "stat x", "mkdir c", "mkdir d", "mkdir e"
     )
-    # The one that ends it is met before it is done: it is done already.
+    # The operation that ends the fault claims the end before it runs, so it succeeds itself.
     assert failures(answers) == [3, 4, 6]
     assert bench.state_byte(64) == 3
     assert bench.actions.asked == ["end"]
@@ -63,7 +63,7 @@ def test_every_key_of_a_point_is_compared(make_bench: Callable[[], Bench]) -> No
     assert failed == {"": [1]} | {key: [] for key in KEYS}
 
 
-def test_the_first_that_was_not_seen(make_bench: Callable[[], Bench]) -> None:
+def test_a_step_fires_at_the_first_unseen_point(make_bench: Callable[[], Bench]) -> None:
     lines = ("mkdir a", "mkdir b", "deep mkdir a", "mkdir c")
     _, outcome = make_bench().run(*lines, way="other")
     points = [point_of(event) for event in outcome.of("file.mkdir")]
@@ -76,7 +76,7 @@ def test_the_first_that_was_not_seen(make_bench: Callable[[], Bench]) -> None:
     assert first == {("target",): [3], ("loc", "stack"): [2], KEYS: [2]}
 
 
-def test_steps_that_wait_or_are_healed_do_nothing(bench: Bench) -> None:
+def test_steps_do_nothing_before_they_are_armed_or_after_healing(bench: Bench) -> None:
     bench.plan(step(FAIL, at("file.unlink")), step(FAIL, at("file.mkdir")))
     with bench.start() as target:
         assert target.do("mkdir a") == "ok"

@@ -1,4 +1,4 @@
-"""A cluster of JVMs under the whole tool: what `check` sees, and faults that a plan asks for."""
+"""A cluster of JVMs under the whole tool: `check` shows its agents, and faults of a plan fire."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_check_shows_the_agent_of_each_node(project: Config) -> None:
     assert result.recurrence.share == 1.0
     reasons = set(result.skipped)
     assert all("does not offer" in reason or "faults.kinds" in reason for reason in reasons), reasons
-    assert not [news for news in told if news.kind == "building"]  # the fixture has
+    assert not [news for news in told if news.kind == "building"]  # the fixture has built the agent
 
 
 def test_faults_in_a_jvm_fire_and_leave_receipts(project: Config) -> None:

@@ -108,7 +108,7 @@ def test_a_bundle_holds_manifest_project_and_evidence(made: Path) -> None:
     assert stat.S_IMODE(made.stat().st_mode) == 0o600
 
 
-def test_the_manifest_says_what_was_found_and_where(config: Config, made: Path) -> None:
+def test_the_manifest_has_the_finding_and_its_circumstances(config: Config, made: Path) -> None:
     manifest = unpacking.read_manifest(made)
     assert manifest.finding.plan == PLAN
     assert manifest.finding.hits == 3
@@ -121,7 +121,7 @@ def test_the_manifest_says_what_was_found_and_where(config: Config, made: Path) 
     assert manifest.run == 4
 
 
-def test_no_path_of_the_machine_is_in_it(made: Path, config: Config) -> None:
+def test_a_bundle_has_no_path_of_this_machine(made: Path, config: Config) -> None:
     files = read(made)
     for name, data in files.items():
         assert config.project.encode() not in data, name
@@ -145,7 +145,7 @@ def test_parameters_are_those_of_the_campaign(config: Config, seen: Seen, tmp_pa
     assert load(Path(config.project), manifests.param_texts(manifest)).params == hunted.params
 
 
-def test_what_changed_since_the_campaign_is_said(config: Config, seen: Seen, tmp_path: Path) -> None:
+def test_changes_since_the_campaign_are_warnings(config: Config, seen: Seen, tmp_path: Path) -> None:
     before = identity(config)
     Path(config.project, "undermine.toml").write_text(TOML + "[run]\nhang_s = 3\n")
     written = bundle.write(load(Path(config.project)), before, seen, tmp_path / "b.undermine")
@@ -172,14 +172,14 @@ def test_logs_keep_their_end_and_evidence_its_limit(
     assert unpacking.read_manifest(tmp_path / "b.undermine").left_out == written.warnings
 
 
-def test_a_run_that_is_gone_leaves_a_bundle_without_evidence(config: Config, seen: Seen, tmp_path: Path) -> None:
+def test_a_bundle_of_a_removed_run_has_only_verdicts(config: Config, seen: Seen, tmp_path: Path) -> None:
     gone = msgspec.structs.replace(seen, run=seen.run.parent / "000099")
     written = write(config, gone, tmp_path / "b.undermine")
     assert "the run that shows the finding was removed" in written.warnings[0]
     assert unpacking.read_manifest(tmp_path / "b.undermine").finding.id == "F1"
 
 
-def test_something_else_is_not_overwritten(config: Config, seen: Seen, made: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_bundle_is_not_overwritten(config: Config, seen: Seen, made: Path, tmp_path: Path) -> None:
     write(config, seen, made)
     other = tmp_path / "notes.txt"
     other.write_text("mine")
@@ -191,7 +191,7 @@ def test_something_else_is_not_overwritten(config: Config, seen: Seen, made: Pat
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_the_commit_is_noted_and_whether_all_was_committed(config: Config, seen: Seen, tmp_path: Path) -> None:
+def test_the_manifest_has_the_commit_and_marks_uncommitted_changes(config: Config, seen: Seen, tmp_path: Path) -> None:
     def git(*words: str) -> None:
         who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
         subprocess.run(["git", *who, "-C", config.project, *words], check=True, capture_output=True)
@@ -213,7 +213,7 @@ def test_the_commit_is_noted_and_whether_all_was_committed(config: Config, seen:
 # --- unpacking
 
 
-def test_what_was_packed_is_unpacked_for_its_owner_only(made: Path, tmp_path: Path) -> None:
+def test_only_the_owner_can_read_unpacked_files(made: Path, tmp_path: Path) -> None:
     unpacked = unpacking.unpack(made, tmp_path / "there")
     there = tmp_path / "there"
     assert {p.relative_to(there).as_posix(): p.read_bytes() for p in there.rglob("*") if p.is_file()} == read(made)
@@ -233,7 +233,7 @@ def test_a_bundle_is_unpacked_once_and_an_empty_folder_will_do(made: Path, tmp_p
     assert (there / "project/.undermine/result").read_text() == "kept"
 
 
-def test_nothing_that_is_there_is_overwritten(made: Path, tmp_path: Path) -> None:
+def test_unpacking_overwrites_nothing(made: Path, tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
     (there / "mine").write_text("mine")
@@ -256,7 +256,7 @@ def test_a_link_is_not_followed(made: Path, tmp_path: Path) -> None:
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_what_lies_where_it_is_unpacked_first_is_left_alone(made: Path, tmp_path: Path) -> None:
+def test_a_leftover_temporary_folder_is_not_changed(made: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").write_text("mine")
     (tmp_path / f".there.{os.getpid()}").symlink_to(tmp_path / "mine")
@@ -345,7 +345,7 @@ def test_too_many_or_too_large_files_are_refused(made: Path, tmp_path: Path, mon
     assert not (tmp_path / "there").exists()
 
 
-def test_not_even_the_list_of_a_bomb_is_read(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_list_of_members_is_not_read(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unpacking, "_DIRECTORY_BYTES_MAX", 2000)
     assert unpacking.read_manifest(made)
     monkeypatch.setattr(zipfile, "ZipFile", None)
@@ -374,7 +374,7 @@ def test_a_member_that_lies_about_its_size_is_refused(made: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("cut", [3, 50, 400, -1, -10, -200])
-def test_a_bundle_that_was_cut_is_said_to_be_damaged(made: Path, tmp_path: Path, cut: int) -> None:
+def test_a_truncated_bundle_is_refused(made: Path, tmp_path: Path, cut: int) -> None:
     path = tmp_path / "cut.undermine"
     path.write_bytes(made.read_bytes()[:cut])
     with pytest.raises(UserError, match="is not a valid bundle"):
@@ -399,7 +399,7 @@ def test_a_changed_byte_does_no_harm(made: Path, tmp_path: Path) -> None:
     assert {p.name[:5] for p in tmp_path.iterdir()} <= {"there", "proje", "F1.un", "flipp"}
 
 
-def test_a_newer_format_is_told_from_a_damaged_file(made: Path, tmp_path: Path) -> None:
+def test_a_newer_format_has_its_own_error(made: Path, tmp_path: Path) -> None:
     newer = forged(made, manifest=lambda said: said.update(format=FORMAT + 1, finding="of another shape"))
     with pytest.raises(
         UserError, match=f"has format {FORMAT + 1}, but this version reads formats up to {FORMAT}; install a newer"
@@ -424,7 +424,7 @@ def test_a_wrong_manifest_is_refused(
     assert not (tmp_path / "there").exists()
 
 
-def test_another_zip_file_is_no_bundle(tmp_path: Path) -> None:
+def test_another_zip_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.zip"
     with zipfile.ZipFile(path, "w") as out:
         out.writestr("project/x", "")
@@ -439,7 +439,7 @@ def test_another_zip_file_is_no_bundle(tmp_path: Path) -> None:
 # --- here and there
 
 
-def test_what_is_different_here_is_said() -> None:
+def test_differences_to_this_machine_are_listed() -> None:
     finding = Finding("F1", "s", "t", PLAN, (1,), (), ())
     manifest = Manifest(FORMAT, "0.0.1", finding, "undermine.toml", isolation="namespaces", python="2.7.18")
     manifest = msgspec.structs.replace(manifest, agents={"n1": "CPython 3.9", "n2": "CPython 3.9", "n3": "CPython 3.9"})
@@ -453,14 +453,14 @@ def test_what_is_different_here_is_said() -> None:
     ]
 
 
-def test_a_bundle_made_here_differs_in_nothing(made: Path) -> None:
+def test_a_bundle_of_this_machine_has_no_differences(made: Path) -> None:
     manifest = unpacking.read_manifest(made)
     same = msgspec.structs.replace(manifest, python="")
     assert manifests.differences(same, "ports") == []
     assert manifests.other_runtimes(same, {"n1": "CPython 3.11.2"}) == []
 
 
-def test_no_time_is_in_it(made: Path) -> None:
+def test_a_bundle_has_no_time(made: Path) -> None:
     with zipfile.ZipFile(made) as archive:
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     assert str(datetime.date.today()) not in read(made)["manifest.json"].decode()

@@ -41,7 +41,7 @@ def parse(document: Any) -> tuple[Plan, ...]:
         lambda plan: {"predicted": [{"strategy": "random", "summary": "", "plans": [plan]}], "points": 3},
     ],
 )
-def test_a_plan_is_found_wherever_it_may_stand(wrap: Callable[[Any], Any]) -> None:
+def test_a_plan_is_found_at_every_allowed_place(wrap: Callable[[Any], Any]) -> None:
     assert parse(wrap(BY_HAND)) == (MEANT,)
 
 
@@ -50,7 +50,7 @@ def test_a_list_keeps_its_order() -> None:
     assert [plan.seed for plan in parse([BY_HAND, other, BY_HAND])] == [0, 7, 0]
 
 
-def test_a_plan_of_the_tool_is_read_back_to_the_letter() -> None:
+def test_a_plan_of_the_tool_is_read_back_unchanged() -> None:
     at = At(point(), "after", 3)
     plan = Plan(
         (
@@ -142,7 +142,7 @@ AT = BY_HAND["steps"][0]["trigger"]
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_place(document: Any, said: str) -> None:
+def test_an_error_names_the_place_of_the_mistake(document: Any, said: str) -> None:
     with pytest.raises(UserError, match=said):
         parse(document)
 
@@ -157,7 +157,7 @@ def test_a_mistake_is_told_with_its_place(document: Any, said: str) -> None:
         (b'{"steps":' + b'{"a":' * 900 + b"1" + b"}" * 901, "plan"),
     ],
 )
-def test_what_is_no_json_or_no_text_is_refused(data: bytes, said: str) -> None:
+def test_text_that_is_not_json_is_refused(data: bytes, said: str) -> None:
     with pytest.raises(UserError, match=said):
         plan_file.parse(data, "plan.json")
 
@@ -173,7 +173,7 @@ def test_a_file_that_is_too_large_or_not_there_is_refused(tmp_path: Path, monkey
         plan_file.read(path)
 
 
-def test_the_plan_of_the_documentation_is_one() -> None:
+def test_the_example_in_the_documentation_is_valid() -> None:
     text = Path(__file__).parents[2].joinpath("docs/replay.md").read_text()
     (block,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
     (plan,) = plan_file.parse(block.encode(), "docs")

@@ -1,4 +1,4 @@
-"""What of a project goes into a bundle: what is named and imported, nothing from outside, and a word on the rest."""
+"""The files of a project that a bundle takes: named and imported ones, none from outside, and warnings about the rest."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_results_are_never_taken(project: Project) -> None:
     assert names(project.collect("**/*.json")) == ["data.json"]
 
 
-def test_hidden_files_are_taken_only_where_they_are_named_so(project: Project) -> None:
+def test_hidden_files_are_taken_only_if_they_are_named(project: Project) -> None:
     for name in ("app/.env", "app/.secrets/key", "app/.conf.d/a", "app/b"):
         project.write(name)
     files = project.collect("app/**")
@@ -124,13 +124,13 @@ def test_hidden_files_are_taken_only_where_they_are_named_so(project: Project) -
     assert names(project.collect("app/.env", "app/.conf*/*")) == ["app/.conf.d/a", "app/.env"]
 
 
-def test_bundles_and_what_they_were_unpacked_to_are_not_taken(project: Project) -> None:
+def test_bundles_and_unpacked_bundles_are_not_taken(project: Project) -> None:
     for name in ("F1.undermine", "F1.undermine.d/project/a.py", "a.py"):
         project.write(name)
     assert names(project.collect("**/*")) == ["a.py"]
 
 
-def test_a_pattern_that_matches_nothing_is_said(project: Project) -> None:
+def test_a_pattern_without_a_match_is_a_warning(project: Project) -> None:
     assert project.collect("no*").warnings == ("--include: no file matches 'no*'",)
 
 
@@ -158,7 +158,7 @@ def test_a_plug_in_file_outside_of_the_project_is_refused(project: Project, tmp_
         collect(load(project.folder, programs=False))
 
 
-def test_paths_of_this_machine_are_said(project: Project) -> None:
+def test_absolute_paths_are_warnings(project: Project) -> None:
     role = 'env = {LIB = "/opt/lib:{project}/x", OK = "/dev/null", URL = "http://h/p"}'
     warnings = project.collect(command="/opt/server/bin/run --in {dir}/data -x/y", role=role).warnings
     assert warnings == (
@@ -167,7 +167,7 @@ def test_paths_of_this_machine_are_said(project: Project) -> None:
     )
 
 
-def test_code_of_the_project_that_is_run_and_not_taken_is_said(project: Project) -> None:
+def test_code_that_is_run_and_not_taken_is_a_warning(project: Project) -> None:
     project.write("app/__init__.py")
     project.write("app/main.py")
     project.write("conf/a.json")
@@ -180,7 +180,7 @@ def test_code_of_the_project_that_is_run_and_not_taken_is_said(project: Project)
     assert project.collect("app/*", "conf/*", command="{python} -m app.main --conf {project}/conf").warnings == ()
 
 
-def test_there_is_a_limit(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_files_are_refused(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(project_files, "FILES_MAX", 3)
     for number in range(4):
         project.write(f"d/{number}")

@@ -1,4 +1,4 @@
-"""Suppressions: what they match, when they end, and that the file keeps what people wrote into it."""
+"""Suppressions: which findings they match, when they end, and that the commands keep comments in the file."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def test_numbers_do_not_matter_but_everything_else_does(symptom: str, same: bool
     assert entry("s3 lost 4 writes").matches(finding(symptom)) == same
 
 
-def test_an_exit_code_is_no_mere_number() -> None:
+def test_exit_codes_are_compared() -> None:
     assert not entry("s1 ended by itself with exit code 1").matches(finding("s1 ended by itself with exit code 65"))
 
 
 @pytest.mark.parametrize(("fault", "same"), [("", True), ("crash", True), ("reboot", False), ("pause", False)])
-def test_a_fault_may_be_asked_for(fault: str, same: bool) -> None:
+def test_a_suppression_may_name_a_fault(fault: str, same: bool) -> None:
     assert entry(fault=fault).matches(finding()) == same
 
 
-def test_what_another_fault_leads_to_as_well_is_not_hidden_by_a_suppression_for_one() -> None:
+def test_a_suppression_for_one_fault_does_not_hide_a_finding_with_two() -> None:
     both = finding(faults=("crash", "partition"))
     assert not entry(fault="crash").matches(both)
     assert entry().matches(both)
@@ -98,14 +98,14 @@ def test_marks_are_made_anew_each_time(path: Path) -> None:
     assert again.believed
 
 
-def test_a_project_without_the_file_suppresses_nothing(path: Path) -> None:
+def test_without_the_file_nothing_is_suppressed(path: Path) -> None:
     assert suppressions.matcher(config(path), DAY)(finding()) == ""
 
 
 # --- the file
 
 
-def test_what_is_written_is_read_back(path: Path) -> None:
+def test_written_entries_are_read_back(path: Path) -> None:
     hostile = 'a "quoted" \\ back\nslash \x00\x07 \u202e [x] = 世界 # no comment'
     entries = [entry(hostile.replace("\x00", ""), None), entry("b", DAY, "crash", 'say "why"'), entry("c")]
     for one in entries:
@@ -113,7 +113,7 @@ def test_what_is_written_is_read_back(path: Path) -> None:
     assert suppressions.read(path) == tuple(entries)
 
 
-def test_any_text_survives(path: Path) -> None:
+def test_any_symptom_is_read_back_unchanged(path: Path) -> None:
     rng = random.Random(3)
     for _ in range(200):
         symptom = "x" + "".join(chr(rng.choice([rng.randrange(1, 128), rng.randrange(160, 0xD800)])) for _ in range(8))
@@ -151,7 +151,7 @@ def test_an_entry_that_is_not_there_cannot_be_removed(path: Path) -> None:
         suppressions.remove(path, "zz")
 
 
-def test_a_file_laid_out_otherwise_is_left_alone(path: Path) -> None:
+def test_a_file_with_another_layout_is_not_changed(path: Path) -> None:
     text = 'suppression = [{symptom = "a", reason = "r", until = 2026-11-16}]\n'
     path.write_text(text)
     assert suppressions.read(path)[0].symptom == "a"
@@ -189,7 +189,7 @@ def test_a_file_laid_out_otherwise_is_left_alone(path: Path) -> None:
         ("symptom = 'a", "toml:2: this is not valid TOML"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(path: Path, body: str, said: str) -> None:
+def test_an_error_names_the_line_of_the_mistake(path: Path, body: str, said: str) -> None:
     path.write_text(f"[[suppression]]\n{body}\n")
     with pytest.raises(UserError, match=said):
         suppressions.read(path)
@@ -221,7 +221,7 @@ def test_a_table_with_the_old_name_is_refused_with_what_to_do(path: Path) -> Non
         suppressions.read(path)
 
 
-# --- what the user says
+# --- from the command line
 
 
 def test_by_default_it_lasts_90_days() -> None:
@@ -248,19 +248,19 @@ def test_until_and_for_say_when_it_ends() -> None:
         ({"fault": "pause"}, "--fault pause does not match F1, which these faults led to: crash; remove --fault"),
     ],
 )
-def test_what_makes_no_sense_is_refused(options: dict[str, object], said: str) -> None:
+def test_options_that_make_no_sense_are_refused(options: dict[str, object], said: str) -> None:
     given = {"reason": "r", "until": "", "lasts_s": None, "today": DAY, **options}
     with pytest.raises(UserError, match=said):
         suppressions.new_entry(finding(), **given)  # type: ignore[arg-type]
 
 
-def test_an_entry_is_known_by_the_same_name_after_it_was_written(path: Path) -> None:
+def test_the_id_of_an_entry_does_not_change_when_it_is_written(path: Path) -> None:
     made = suppressions.new_entry(finding("lost 3 writes"), "r", "", None, DAY)
     suppressions.add(path, made)
     assert suppressions.read(path)[0].id == msgspec.structs.replace(made, symptom="lost 99 writes").id
 
 
-def test_the_file_of_the_documentation_is_one(path: Path) -> None:
+def test_the_example_in_the_documentation_is_valid(path: Path) -> None:
     text = Path(__file__).parents[2].joinpath("docs/replay.md").read_text()
     (block,) = [b for b in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if "[[suppression]]" in b]
     path.write_text(block)

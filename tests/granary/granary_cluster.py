@@ -42,7 +42,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def wait_until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
-    """The first true value of the condition; errors count as false."""
+    """Poll until the condition is true and return its value; errors count as false."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -133,7 +133,7 @@ class Cluster:
         )
 
     def ready(self, client: Client) -> str:
-        """Wait until the shard serves; its leader."""
+        """Wait until the shard serves; return its leader."""
 
         def serves() -> str:
             leader = client.leader()

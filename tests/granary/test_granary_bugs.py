@@ -135,7 +135,7 @@ def test_a_recovery_can_be_superseded(tmp_path: pathlib.Path, fixes: Fixes) -> N
 
 
 class CrashInRecovery(Client):
-    """Kills a store just before it is told to finish the recovery."""
+    """Kills a store just before the request that finishes the recovery."""
 
     def __init__(self, cluster: Cluster, victim: str) -> None:
         plain = cluster.client()
@@ -195,7 +195,7 @@ def test_a_dead_committer_does_not_block_its_task(tmp_path: pathlib.Path, fixes:
     [(store, order)] = jobs._next_orders()
     assert (store.node, order["attempt"]) == ("s1", 0)
     assert jobs.can_commit("job", "t", 0)
-    beat(registry, "s1", 2)  # it has crashed and is back
+    beat(registry, "s1", 2)  # it has crashed and restarted
     [(_, order)] = jobs._next_orders()
     assert order["attempt"] == 1
     assert jobs.can_commit("job", "t", 1) == ("commit-lease" in fixes)
@@ -228,7 +228,7 @@ def test_a_store_may_die_while_it_opens_the_shard(tmp_path: pathlib.Path, fixes:
     if "open-watch" in fixes:
         with dead_while_opening(tmp_path, fixes) as cluster:
             assert cluster.ready(cluster.client()) != "s1"
-    else:  # on a busy machine it may come back so late that it was given up before
+    else:  # on a busy machine it may restart so late that the master has already given it up
         assert any(has_no_leader(tmp_path / str(number), fixes) for number in range(4))
 
 

@@ -19,13 +19,13 @@ def cluster(tmp_path: pathlib.Path) -> Iterator[Cluster]:
         yield started
 
 
-def test_it_gets_ready(tmp_path: pathlib.Path) -> None:
+def test_the_cluster_becomes_ready(tmp_path: pathlib.Path) -> None:
     with Cluster(tmp_path, first=S1_LEADS) as cluster:
         cluster.ready(cluster.client())
         assert re.findall(r"epoch \d+ goes to (\w+)", cluster.log("m1"))[0] == "s1"
 
 
-def test_writes_go_on_when_the_leader_dies(cluster: Cluster) -> None:
+def test_writes_continue_when_the_leader_dies(cluster: Cluster) -> None:
     client = cluster.client()
     leader = cluster.ready(client)
     for number in range(50):

@@ -1,4 +1,4 @@
-"""Files survive what a crash leaves behind."""
+"""Files are readable or refused, whatever state a crash leaves them in."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_document_is_replaced_or_not(tmp_path: pathlib.Path, monkeypatch: pyte
     assert os.listdir(tmp_path) == ["d.json"]
 
 
-def test_a_disk_operation_under_way_is_seen() -> None:
+def test_a_disk_operation_in_progress_is_reported() -> None:
     assert durable.stalled_s() == 0.0
     with durable.disk_operation("test", "x"):
         assert durable.stalled_s() >= 0.0

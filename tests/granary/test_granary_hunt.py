@@ -1,4 +1,4 @@
-"""The example's plug-in file: what it declares, and how it asks a node for its health."""
+"""The example's plug-in file: its declarations, and its health check of a node."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_it_declares_ledgers_beside_checks_of_its_own(declared: registry.Declare
 
 
 def appended(replicas: dict[str, list[str]], fault: Fault = Crash(), function: str = "Replica.append") -> RunView:  # noqa: B008
-    """Three stores took a record of the log, one of them was hit meanwhile, and in the end these replicas were read."""
+    """A run in which three stores appended a record while one of them was hit, and the final reads returned `replicas`."""
     stack = (f"granary.replicas:{function}#1",)
     wrote = [event("file.write", node, stack[0], "logs/orders.data", stack=stack, t_ns=5) for node in ("s1", "s2", "s3")]
     ops = [

@@ -146,7 +146,7 @@ def test_a_plan_for_an_unknown_node_does_not_fire(hunted: tuple[Project, str]) -
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["replay", "F99"], "there is no finding 'F99' in this campaign; there are: F1"),
+        (["replay", "F99"], "there is no finding 'F99' in this campaign; its findings are: F1"),
         (["replay", "nothing.undermine"], "there is no file nothing.undermine"),
         (["replay", "hunt.py"], "not a plan file, because this is not JSON"),
         (["replay", "F1", "--dir", "there"], "--dir is only for a bundle"),

@@ -1,4 +1,4 @@
-"""The packs for RQ and Dask: what they fetch, how they read what was done, and that their own checkers can fail."""
+"""The packs for RQ, Dask and PySyncObj: their setup, how they read recorded runs, and that their checkers can fail."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def module(pack: str, name: str) -> ModuleType:
 
 
 def hunt_of(pack: str, folder: Path) -> ModuleType:
-    """The plug-in file as the tool loads it, in a folder into which nothing was fetched."""
+    """The plug-in file as the tool loads it, in a folder without a fetched release."""
     path = list(sys.path)
     for name in (EXAMPLES / pack).glob("*.[pt][yo]*"):
         shutil.copy(name, folder)
@@ -55,12 +55,12 @@ def dask_hunt(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return hunt_of("dask", tmp_path_factory.mktemp("dask"))
 
 
-# --- what is fetched
+# --- fetching
 
 
 @pytest.mark.parametrize("pack", ["rq", "dask", "pysyncobj"])
 @pytest.mark.parametrize("version", ["latest", "1.16; rm", "../1.16", ""])
-def test_what_is_no_version_is_refused(pack: str, version: str) -> None:
+def test_an_invalid_version_is_refused(pack: str, version: str) -> None:
     with pytest.raises(SystemExit, match="is not a version"):
         module(pack, "setup").ensure(version)
 
@@ -158,7 +158,7 @@ def answers(hunt: Any, view: Any) -> dict[str, str]:
     return {verdict.symptom or verdict.answer: verdict.text for verdict in verdicts}
 
 
-def test_jobs_that_ran_once_are_as_promised(rq_hunt: Any) -> None:
+def test_jobs_that_ran_once_pass(rq_hunt: Any) -> None:
     assert set(answers(rq_hunt, rq_view([ran("a", 1, 2), ran("b", 1, 0)], ["b"]))) == {"pass"}
 
 
@@ -174,12 +174,12 @@ def test_a_job_that_was_done_twice(rq_hunt: Any) -> None:
     assert set(answers(rq_hunt, rq_view([ran("a", 1, 0), ran("a", 3, 4)], []))) == {"pass"}
 
 
-def test_a_job_that_two_workers_are_at(rq_hunt: Any) -> None:
+def test_a_job_that_two_workers_run_at_once(rq_hunt: Any) -> None:
     both = [ran("a", 1, 5), ran("a", 3, 9, "w2")]
     assert "job run by two workers at a time" in answers(rq_hunt, rq_view(both, [], crashed=True))
 
 
-def test_what_a_worker_wrote_down(rq_hunt: Any, tmp_path: Path) -> None:
+def test_the_file_of_a_worker_is_read(rq_hunt: Any, tmp_path: Path) -> None:
     lines = [("a", "begin", 1, 7), ("a", "end", 2, 7), ("b", "begin", 3, 8), ("c", "begin", 4, 7), ("d", "begin", 5, 7)]
     text = "".join(json.dumps({"job": j, "what": w, "t_ns": t, "pid": p}) + "\n" for j, w, t, p in lines)
     (tmp_path / "w1.ran").write_text(text)
@@ -195,7 +195,7 @@ def test_what_a_worker_wrote_down(rq_hunt: Any, tmp_path: Path) -> None:
     ]
 
 
-def test_each_run_of_a_job_is_written_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_run_of_a_job_is_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     jobs = module("rq", "jobs")
     monkeypatch.setenv(jobs.LOG, str(tmp_path / "log"))
     assert jobs.work("a", 0) == "a"

@@ -1,4 +1,4 @@
-"""The ZooKeeper pack: what it fetches, how its workload goes, and that its own checkers can fail. No server is started."""
+"""The ZooKeeper pack: its setup, the order of its workload, and that its checkers can fail. No server is started."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def module(name: str) -> ModuleType:
 course, members, promises, setup = (module(name) for name in ("course", "members", "promises", "setup"))
 
 
-# -- what is fetched
+# -- fetching
 
 
 def dependencies(text: str, where: str) -> list[dict[str, str]]:
@@ -60,7 +60,7 @@ def test_versions_are_compared_as_numbers() -> None:
 
 
 @pytest.mark.parametrize("version", ["latest", "3.6.3; rm", "../3.6.3", ""])
-def test_what_is_no_version_is_refused(version: str) -> None:
+def test_an_invalid_version_is_refused(version: str) -> None:
     with pytest.raises(SystemExit, match="is not a version"):
         setup.ensure(version)
 
@@ -158,7 +158,7 @@ def test_nobody_is_at_anything_while_there_is_rest(all_begun: Any) -> None:
     assert len(done) == len(course.STAGES) * course.ROUNDS
 
 
-def test_a_client_that_goes_home_is_not_waited_for(all_begun: Any) -> None:
+def test_a_client_that_stops_is_not_waited_for(all_begun: Any) -> None:
     made = all_begun(late=False)
     for _ in made.rounds("zk1"):
         break
@@ -167,7 +167,7 @@ def test_a_client_that_goes_home_is_not_waited_for(all_begun: Any) -> None:
         assert time.monotonic() - begun < course.REST_S
 
 
-def test_what_prepares_a_server_is_told_from_the_server() -> None:
+def test_functions_that_prepare_a_server_are_recognised() -> None:
     assert members.prepares(":Member.replace")
     assert not members.prepares("org.apache.zookeeper.server.quorum:Leader.lead")
     assert not members.prepares("")
@@ -179,9 +179,9 @@ def test_nobody_begins_anything_when_time_is_over(all_begun: Any, monkeypatch: p
 
 
 def test_the_mode_of_a_server() -> None:
-    assert members.said_of("Mode", "Zookeeper version: 3.6.3\nMode: leader\nNode count: 5\n") == "leader"
-    assert members.said_of("Mode", "This ZooKeeper instance is not currently serving requests\n") == ""
-    assert members.said_of("Mode", "") == ""
+    assert members.field_of("Mode", "Zookeeper version: 3.6.3\nMode: leader\nNode count: 5\n") == "leader"
+    assert members.field_of("Mode", "This ZooKeeper instance is not currently serving requests\n") == ""
+    assert members.field_of("Mode", "") == ""
 
 
 def test_servers_agree_if_all_answer_with_the_same_zxid(monkeypatch: pytest.MonkeyPatch) -> None:

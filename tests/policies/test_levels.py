@@ -1,4 +1,4 @@
-"""The strategy of sequences in the campaign's own loop: levels, what others have run, interruptions."""
+"""The strategy of sequences in the campaign's own loop: levels, runs of other strategies, interruptions."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ def test_a_level_is_run_whole_before_the_next_begins(engine, store) -> None:
     assert lengths(ran(engine, "prefail")) == [1] * BOTH + [2] * BOTH**2 + [3] * BOTH**3
 
 
-def test_what_another_strategy_has_run_is_extended_and_not_run_again(engine, store) -> None:
+def test_a_plan_that_another_strategy_ran_is_extended_and_not_run_again(engine, store) -> None:
     campaign(engine, store, [Exhaustive()]).run(ENDLESS)
     campaign(engine, store, [sequences()]).run(ENDLESS)
     assert lengths(ran(engine, "exhaustive")) == [1] * BOTH
     assert lengths(ran(engine, "prefail")) == [2] * BOTH**2
 
 
-def test_what_policies_refuse_is_not_extended_though_another_strategy_has_run_it(engine, store) -> None:
+def test_a_refused_plan_is_not_extended_even_if_another_strategy_ran_it(engine, store) -> None:
     campaign(engine, store, [Exhaustive()]).run(ENDLESS)
     campaign(engine, store, [sequences("same_location", failures=3)]).run(ENDLESS)
     assert lengths(ran(engine, "prefail")) == [2, 3], "of two that are alike one was taken over"
 
 
-def test_what_its_policies_refuse_is_run_by_other_strategies(engine, store) -> None:
+def test_other_strategies_may_run_a_plan_that_its_policies_refuse(engine, store) -> None:
     campaign(engine, store, [sequences("same_location", failures=1)]).run(ENDLESS)
     campaign(engine, store, [Exhaustive()]).run(ENDLESS)
     (mine,), (other,) = (ran(engine, name) for name in ("prefail", "exhaustive"))
     assert mine.steps != other.steps
 
 
-def test_for_what_did_not_fire_another_one_of_its_class_is_run_once(engine, store) -> None:
+def test_another_plan_of_the_class_runs_once_if_the_representative_did_not_fire(engine, store) -> None:
     def misses(plan: Plan) -> bool:
-        """The first of every level."""
+        """Selects the first plan of every level."""
         return len(plan.steps) not in lengths(ran(engine, "prefail")[:-1])
 
     engine.runner.misses = misses
@@ -70,20 +70,20 @@ def test_for_what_did_not_fire_another_one_of_its_class_is_run_once(engine, stor
     assert {plan.steps[:1] for plan in plans[2:]} == {plans[1].steps}, "what did not fire is not extended"
 
 
-def test_where_none_of_a_class_fires_it_is_given_up(engine, store) -> None:
+def test_a_class_is_given_up_if_none_of_its_plans_fires(engine, store) -> None:
     engine.runner.misses = lambda plan: True
     campaign(engine, store, [sequences("same_location")]).run(ENDLESS)
     assert lengths(ran(engine, "prefail")) == [1, 1]
 
 
-def test_second_chances_are_experiments_too(engine, store) -> None:
+def test_second_attempts_count_as_experiments_too(engine, store) -> None:
     engine.runner.misses = lambda plan: True
     campaign(engine, store, [Prefail(Prefail.Options(policies=("same_location",), cap=1))]).run(ENDLESS)
     assert lengths(ran(engine, "prefail")) == [1]
 
 
 @pytest.mark.parametrize("dies_at", range(3, 9))
-def test_whenever_it_is_killed_every_sequence_is_run_and_only_the_interrupted_one_twice(engine, store, dies_at) -> None:
+def test_after_a_kill_every_sequence_is_run_and_only_the_interrupted_one_twice(engine, store, dies_at) -> None:
     engine.runner.dies_at = dies_at
     with pytest.raises(KeyboardInterrupt):
         campaign(engine, store, [sequences()]).run(ENDLESS)
@@ -95,8 +95,8 @@ def test_whenever_it_is_killed_every_sequence_is_run_and_only_the_interrupted_on
     assert lengths(plans) == sorted(lengths(plans))
 
 
-def test_killed_while_a_level_is_stored_nothing_of_it_is_lost(engine, store, monkeypatch) -> None:
-    """Else what others have run would be taken for the whole level."""
+def test_a_kill_while_a_level_is_stored_loses_no_plan(engine, store, monkeypatch) -> None:
+    """Otherwise the runs of other strategies would be mistaken for the whole level."""
     campaign(engine, store, [Exhaustive()]).run(ENDLESS)
     first, *_ = ran(engine, "exhaustive")
     mine = sequences(failures=3)

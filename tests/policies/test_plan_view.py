@@ -1,4 +1,4 @@
-"""What policies look at: tasks, sequences, abstractions and what experiments showed."""
+"""The view of plans that policies get: tasks, sequences, abstractions and results of experiments."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def seq(*steps: Step) -> PlanView:
 # --- tasks
 
 
-def test_a_task_has_the_keys_of_its_point_and_what_follows_from_them() -> None:
+def test_a_task_has_the_keys_of_its_point_and_derived_ones() -> None:
     found = task(WRITE, Crash(), place="after", nth=3)
     assert {key: found[key] for key in ("op", "loc", "node", "role", "target")} == {
         "op": "file.write",
@@ -91,7 +91,7 @@ def test_a_task_has_the_keys_of_its_point_and_what_follows_from_them() -> None:
         (WRITE, "", ""),
     ],
 )
-def test_who_sends_and_who_receives_follows_from_the_direction(at: Point, sender: str, receiver: str) -> None:
+def test_sender_and_receiver_follow_from_the_direction(at: Point, sender: str, receiver: str) -> None:
     found = task(at)
     assert (found["sender"], found["receiver"]) == (sender, receiver)
 
@@ -117,23 +117,23 @@ def test_every_fault_is_a_failure(fault: Fault, failure: str) -> None:
     assert failure in FAILURES
 
 
-def test_an_error_without_a_known_name_is_what_its_operation_is() -> None:
+def test_an_error_without_a_known_name_has_the_failure_of_its_operation() -> None:
     assert (task(WRITE, Error("E?"))["failure"], task(SEND, Error("E?"))["failure"]) == ("disk", "net")
 
 
-def test_content_and_scope() -> None:
+def test_tasks_have_content_and_scope() -> None:
     assert task(MESSAGE)["content"] == "vote"
     assert task(WRITE, Error("EIO", "file"))["scope"] == "file"
 
 
-def test_a_key_that_is_not_there_is_told_with_those_that_are() -> None:
+def test_an_unknown_key_is_reported_with_the_known_ones() -> None:
     with pytest.raises(KeyError, match=r"no key 'lok'.*loc"):
         task(WRITE)["lok"]
     with pytest.raises(KeyError, match="no key 'failure'"):
         abstract_in(WRITE, "failure")
 
 
-def test_tasks_are_equal_by_moment_and_fault_whatever_comes_before() -> None:
+def test_tasks_are_equal_by_trigger_and_fault_whatever_comes_before() -> None:
     first, second = seq(step(WRITE), step(SEND)), seq(step(RECV), step(SEND))
     assert first.last == second.last
     assert len({first.last, second.last}) == 1
@@ -186,7 +186,7 @@ def test_sequences_are_equal_and_hashed_by_their_tasks() -> None:
 # --- abstraction
 
 
-def test_keys_are_kept_or_left_out_of_points_tasks_and_all_that_holds_them() -> None:
+def test_keys_can_be_kept_or_removed_in_points_tasks_and_their_containers() -> None:
     other = point("file.write", "n2", "app:Log.write#2", "wal")
     assert abstract_in(WRITE, "loc") == abstract_in(other, "loc") == Point.of({"loc": "app:Log.write#2"})
     assert abstract_in(WRITE, "func", "node") == Point.of({"func": "app:Log.write", "node": "n1"})
@@ -207,7 +207,7 @@ def test_without_its_node_a_task_still_has_its_fault_and_place() -> None:
     assert len({abstract_out(seq(step(p)), "node") for p in (here, there)}) == 1
 
 
-def test_functions_of_recovery_are_those_that_no_fault_free_run_went_through() -> None:
+def test_recovery_functions_are_those_that_no_fault_free_run_executed() -> None:
     frames = {SEND: ("app:send", "app:main"), RECV: ("app:repair", "app:main"), WRITE: ("app:send", "app:main")}
     runs = {CRASHED.steps_id: Profile(frozenset({SEND, RECV, WRITE}))}
     told = CampaignProfiles(Profile(frozenset({SEND})), runs, frames=lambda at: frames.get(at, ()))
@@ -217,7 +217,7 @@ def test_functions_of_recovery_are_those_that_no_fault_free_run_went_through() -
     assert recovery_functions(CRASHED) == frozenset()
 
 
-def test_what_cannot_be_abstracted_is_told() -> None:
+def test_an_argument_that_cannot_be_abstracted_is_reported() -> None:
     with pytest.raises(TypeError, match="not a point, step or plan"):
         abstract_in("loc", "loc")
     with pytest.raises(KeyError, match="cannot be left out"):
@@ -226,7 +226,7 @@ def test_what_cannot_be_abstracted_is_told() -> None:
         abstract_out(WRITE, "place")
 
 
-# --- what experiments showed
+# --- results of experiments
 
 BASE = Profile(frozenset({WRITE, SEND}), frozenset({WRITE, SEND}), frozenset({WRITE, SEND}))
 AFTER_CRASH = Profile(frozenset({WRITE, SEND, RECV}), frozenset({RECV}), frozenset({WRITE, SEND}))
@@ -241,7 +241,7 @@ def profiles() -> CampaignProfiles:
     return CampaignProfiles(BASE, {CRASHED.steps_id: AFTER_CRASH}, [WRITE], frames)
 
 
-def test_policies_ask_what_experiments_showed(profiles: CampaignProfiles) -> None:
+def test_policies_can_ask_for_the_results_of_experiments(profiles: CampaignProfiles) -> None:
     with using(profiles):
         assert all_points() == all_points([]) == all_points(seq()) == BASE.points
         assert post_injection_points(()) == BASE.after
@@ -255,7 +255,7 @@ def test_policies_ask_what_experiments_showed(profiles: CampaignProfiles) -> Non
         assert all_points(seq(step(SEND))) == frozenset()
 
 
-def test_where_nothing_is_bound_nothing_is_known(profiles: CampaignProfiles) -> None:
+def test_without_bound_profiles_nothing_is_known(profiles: CampaignProfiles) -> None:
     with using(profiles):
         pass
     assert all_points() == recovery_path(CRASHED) == frozenset()
@@ -264,7 +264,7 @@ def test_where_nothing_is_bound_nothing_is_known(profiles: CampaignProfiles) -> 
     assert first_read(task(RECV))
 
 
-def test_a_point_is_explored_if_one_that_is_equal_on_the_keys_was_hit(profiles: CampaignProfiles) -> None:
+def test_a_point_is_explored_if_a_point_with_equal_keys_was_hit(profiles: CampaignProfiles) -> None:
     elsewhere = point("file.write", "n2", "app:Log.write#2", "wal")
     with using(profiles):
         assert explored(WRITE)
@@ -276,7 +276,7 @@ def test_a_point_is_explored_if_one_that_is_equal_on_the_keys_was_hit(profiles: 
         assert not explored(SEND, "loc")
 
 
-def test_a_first_read_is_looked_for_in_the_experiment_that_the_task_extends(profiles: CampaignProfiles) -> None:
+def test_first_reads_are_those_of_the_experiment_that_the_task_extends(profiles: CampaignProfiles) -> None:
     with using(profiles):
         assert not first_read(seq(step(WRITE), step(RECV)).last)
         assert first_read(seq(step(WRITE), step(SEND)).last)
@@ -290,7 +290,7 @@ def test_frames_are_those_of_the_stack_or_else_the_function_itself(profiles: Cam
         assert task(SEND).frames == ("app:send",)
 
 
-def test_the_dead_are_those_that_were_crashed_and_not_started_again() -> None:
+def test_dead_nodes_were_crashed_and_not_started_again() -> None:
     fs = seq(step(WRITE), step(RECV, Reboot()), step(SEND, Crash(("n4", "n5"))))
     assert [node for node in ("n1", "n2", "n3", "n4", "n5", "") if crashed(fs, node)] == ["n1", "n4", "n5"]
     assert crashed(fs.plan, "n1")
@@ -300,7 +300,7 @@ def past(run: int, plan: Plan, status: str = "fired") -> PastRun:
     return PastRun(run, 1, run, plan, status, False)  # type: ignore[arg-type]
 
 
-def test_of_several_runs_the_first_that_took_its_faults_speaks_and_controls_never_do() -> None:
+def test_a_plans_profile_is_from_its_first_fired_run_and_never_from_a_control() -> None:
     loaded: list[int] = []
 
     def load(run: int) -> Profile:
@@ -341,7 +341,7 @@ def stored(folder: Path) -> CampaignStore:
     return store
 
 
-def test_a_stored_campaign_answers_when_it_is_first_asked(tmp_path: Path) -> None:
+def test_a_stored_campaign_is_read_at_the_first_question(tmp_path: Path) -> None:
     stored(tmp_path).close()
     opened: list[CampaignStore] = []
 

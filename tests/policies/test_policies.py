@@ -1,4 +1,4 @@
-"""Which plans are worth running, and which rule says that one is not."""
+"""Policies decide which plans are run, and name the rule that drops a plan."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_fresh_plans_are_kept_in_their_order() -> None:
     assert pair(plans, {}, keep_all) == (plans, [])
 
 
-def test_a_plan_that_was_run_for_whichever_strategy_is_dropped_and_says_for_whom() -> None:
+def test_a_plan_that_any_strategy_ran_is_dropped_and_names_the_strategy() -> None:
     kept, dropped = pair([plan(1), plan(2)], {plan(1, "exhaustive").id: "exhaustive"}, keep_all)
     assert kept == [plan(2)]
     assert [(d.plan, d.rule) for d in dropped] == [(plan(1), "already run for exhaustive")]
@@ -73,18 +73,18 @@ def test_the_users_policies_are_asked_only_about_fresh_plans_and_name_themselves
     assert [d.rule for d in dropped] == ["already run for random", "policy no_twos"]
 
 
-def test_the_callers_table_of_what_was_taken_is_not_changed() -> None:
+def test_the_callers_table_of_taken_plans_is_not_changed() -> None:
     taken: dict[str, str] = {}
     pair([plan(1)], taken, keep_all)
     assert taken == {}
 
 
-def test_policies_that_answer_for_too_few_plans_are_a_defect() -> None:
+def test_too_few_answers_of_policies_raise_an_error() -> None:
     with pytest.raises(ValueError, match="shorter"):
         pair([plan(1), plan(2)], {}, lambda plans: [""])
 
 
-def test_nothing_proposed_is_nothing_kept() -> None:
+def test_no_proposed_plans_means_no_kept_plans() -> None:
     assert pair([], {}, keep_all) == ([], [])
 
 
@@ -96,7 +96,7 @@ def at(name: str, node: str = "n1", fault: Fault | None = None) -> Step:
 
 
 def many(count: int, classes: int) -> list[Plan]:
-    """Plans of two steps; the last step says which class they are of."""
+    """Plans of two steps; the last step decides their class."""
     return [Plan((at(f"first{i}"), at(f"last{i % classes}"))) for i in range(count)]
 
 
@@ -116,12 +116,12 @@ def refuses(*names: str) -> Policy:
     return filter_policy(lambda fs: fs.last["func"].removeprefix("app:") not in names, f"not {'/'.join(names)}")
 
 
-def test_without_policies_all_is_kept() -> None:
+def test_without_policies_all_plans_are_kept() -> None:
     plans = many(3, 1)
     assert compose([], plans, 0) == Pruned(tuple(plans))
 
 
-def test_a_filter_refuses_one_by_one_and_is_named() -> None:
+def test_a_filter_refuses_plans_one_by_one_and_is_named() -> None:
     plans = [Plan((at("a"),)), Plan((at("a", fault=Reboot()),)), Plan((at("b"),))]
     pruned = compose([filter_policy(no_reboots)], plans, 0)
     assert pruned.kept == (plans[0], plans[2])
@@ -130,7 +130,7 @@ def test_a_filter_refuses_one_by_one_and_is_named() -> None:
 
 
 @pytest.mark.parametrize("function", [by_last, alike])
-def test_a_cluster_keeps_one_of_each_class_and_says_who_stands_for_the_others(function) -> None:
+def test_a_cluster_keeps_one_plan_of_each_class_and_names_the_representative(function) -> None:
     plans = many(12, 3)
     pruned = compose([cluster_policy(function)], plans, 0)
     assert sorted(plan_view(p).last["loc"] for p in pruned.kept) == ["app:last0#1", "app:last1#1", "app:last2#1"]
@@ -143,7 +143,7 @@ def test_a_cluster_keeps_one_of_each_class_and_says_who_stands_for_the_others(fu
 
 
 @pytest.mark.parametrize("function", [by_last, alike])
-def test_the_one_of_a_class_does_not_depend_on_the_order_but_on_the_seed(function) -> None:
+def test_the_representative_depends_on_the_seed_and_not_on_the_order(function) -> None:
     plans = many(40, 4)
     shuffled = random.Random(1).sample(plans, len(plans))
     policy = cluster_policy(function)
@@ -155,7 +155,7 @@ def test_the_one_of_a_class_does_not_depend_on_the_order_but_on_the_seed(functio
 
 
 def test_classes_are_in_the_order_of_their_first_members() -> None:
-    """The order in which sequences are proposed says what is worth most; whichever stands for a class has its first place."""
+    """Sequences are proposed in order of value, so the representative takes the place of its class's first member."""
     plans = many(30, 7)
     left = compose([cluster_policy(by_last)], plans, 3).kept
     assert [by_last(plan_view(p)) for p in left] == list(dict.fromkeys(by_last(plan_view(p)) for p in plans))
@@ -178,7 +178,7 @@ def test_policies_are_applied_in_order_and_the_order_matters() -> None:
     assert rules == {plans[0]: ("by_last, then no_reboots", ""), plans[1]: ("no_reboots", "")}
 
 
-def test_one_who_stands_for_others_is_followed_to_the_one_who_stands_for_it() -> None:
+def test_a_dropped_representative_is_followed_to_its_own_representative() -> None:
     def by_first_letter(fs: PlanView) -> str:
         return fs.last["func"][: len("app:x")]
 
@@ -190,14 +190,14 @@ def test_one_who_stands_for_others_is_followed_to_the_one_who_stands_for_it() ->
     assert {d.rule for d in pruned.dropped} == {"by_last", "by_last, then by_first_letter", "by_first_letter"}
 
 
-def test_a_policy_may_bring_others_along() -> None:
+def test_a_policy_may_consist_of_others() -> None:
     policy = msgspec.structs.replace(filter_policy(no_reboots), then=(cluster_policy(by_last),))
     plans = [*many(4, 1), Plan((at("a", fault=Reboot()), at("last0")))]
     assert compose([policy], plans, 0).counts == {"no_reboots": 1, "by_last": 3}
 
 
 @pytest.mark.parametrize("function", [by_last, alike])
-def test_what_was_run_earlier_stands_for_its_class(function) -> None:
+def test_an_earlier_run_represents_its_class(function) -> None:
     before, again, new = many(3, 1)[:2], many(3, 1)[2], Plan((at("p"), at("q")))
     pruned = compose([cluster_policy(function)], [again, new], 0, before)
     assert pruned.kept == (new,)
@@ -205,12 +205,12 @@ def test_what_was_run_earlier_stands_for_its_class(function) -> None:
     assert pruned.stands == {before[0].id: str(before[0])}
 
 
-def test_plans_are_taken_one_by_one_and_only_one_of_a_class_is_held() -> None:
+def test_plans_are_consumed_one_by_one_and_only_one_per_class_is_kept_in_memory() -> None:
     alive: set[int] = set()
     most = 0
 
     class Watched(str):
-        """Part of a plan that says when the plan is gone."""
+        """Part of a plan that notes when the plan is garbage-collected."""
 
         def __del__(self) -> None:
             alive.discard(id(self))
@@ -268,18 +268,18 @@ def not_hashable(fs: PlanView) -> list[str]:
         (filter_policy(raises), r"policy raises raised ValueError: my mistake \(line \d+\) for \"crash before"),
         (cluster_policy(raises), "policy raises raised ValueError"),
         (filter_policy(asks_for_what_is_not_there), "KeyError: a step has no key 'colour'; its keys are op, loc"),
-        (filter_policy(forgets), "policy forgets answered nothing"),
-        (cluster_policy(forgets), "policy forgets answered nothing"),
-        (cluster_policy(forgets_both), "policy forgets_both answered nothing"),
-        (cluster_policy(not_hashable), r"answered \['app:last0#1'\], which cannot be compared in a table"),
+        (filter_policy(forgets), "policy forgets returned nothing"),
+        (cluster_policy(forgets), "policy forgets returned nothing"),
+        (cluster_policy(forgets_both), "policy forgets_both returned nothing"),
+        (cluster_policy(not_hashable), r"returned \['app:last0#1'\], which is not hashable"),
     ],
 )
-def test_a_policy_that_goes_wrong_is_told_by_name(policy: Policy, why: str) -> None:
+def test_a_failing_policy_is_reported_by_name(policy: Policy, why: str) -> None:
     with pytest.raises(UserError, match=why):
         compose([policy], many(3, 1), 0)
 
 
-def test_a_policy_cannot_say_much_nor_anything_unprintable() -> None:
+def test_a_policys_answer_is_shortened_and_made_printable() -> None:
     def loud(fs: PlanView) -> bool:
         raise ValueError("\x1b[31m" + "x" * 10_000)
 
@@ -295,7 +295,7 @@ def test_a_cluster_takes_one_sequence_or_two(function) -> None:
         cluster_policy(function)
 
 
-def test_a_cluster_may_have_settings_of_its_own() -> None:
+def test_a_cluster_may_have_its_own_settings() -> None:
     def key(fs: PlanView, *, depth: int = 2) -> int:
         return depth
 
@@ -305,7 +305,7 @@ def test_a_cluster_may_have_settings_of_its_own() -> None:
     assert (cluster_policy(key).kind, cluster_policy(pair).kind) == ("key", "cluster")
 
 
-# --- what a campaign and a person are told
+# --- answers and explanations
 
 
 def test_shipped_policies_come_before_the_users() -> None:
@@ -326,8 +326,8 @@ def test_shipped_policies_come_before_the_users() -> None:
     ]
 
 
-def test_what_was_run_already_is_refused_by_policies_all_the_same() -> None:
-    """Else the run of a plan that no policy would have kept would be taken for one of this strategy, and extended."""
+def test_policies_also_refuse_plans_that_were_already_run() -> None:
+    """Otherwise the strategy would extend the run of a plan that no policy would have kept."""
     plans = [Plan((at(name),)) for name in "ab"]
     kept, dropped = pair(iter(plans), {p.id: "random" for p in plans}, keep_all, [refuses("b")])
     assert kept == []
@@ -335,7 +335,7 @@ def test_what_was_run_already_is_refused_by_policies_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_of_a_class_one_that_was_run_already_stands_for_the_others(seed: int) -> None:
+def test_a_plan_that_was_already_run_represents_its_class(seed: int) -> None:
     plans = [Plan((at("a", node),)) for node in ("n1", "n2", "n3")]
     kept, dropped = pair(iter(plans), {plans[1].id: "random"}, keep_all, [cluster_policy(by_loc)], seed)
     assert kept == []
@@ -376,7 +376,7 @@ def test_pruning_is_explained_by_policy_with_examples() -> None:
     assert {one.instead for one in told[1].examples} == {f"{left.id} {left}"}
 
 
-def test_all_that_a_campaign_drops_can_be_explained() -> None:
+def test_every_dropped_plan_of_a_campaign_can_be_explained() -> None:
     plans = [*many(6, 2), Plan((at("x"), at("b"))), Plan((at("y"), at("mine")))]
 
     def user(given):

@@ -1,4 +1,4 @@
-"""The shipped policies, each on an example made by hand; those of the paper on the paper's own."""
+"""The shipped policies, each on a small example; those of the paper on the paper's own examples."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def on(node: str, loc: str = "app:f#1", op: str = "file.write", target: str = "d
 
 @pytest.fixture
 def in_setup() -> Iterator[Point]:
-    """A point that is met while `setup` is executed."""
+    """A point that is reached while `setup` is executed."""
     inside = on("n1", "app:forward#1")
     frames = {inside: ("app:forward", "app:Pipeline.setup", "app:main")}
     with using(CampaignProfiles(frames=lambda at: frames.get(at, ()))):
@@ -73,7 +73,7 @@ def test_a_function_is_named_by_its_last_words(in_setup: Point, function: str, f
     assert keeps(f"only_in({function})", step(in_setup)) == found
 
 
-def test_only_some_types_of_faults() -> None:
+def test_a_policy_may_keep_only_some_types_of_faults() -> None:
     read = on("n1", op="file.read")
     assert keeps("fault_types(crash, disk)", step(read), step(read, Error("EIO")))
     assert not keeps("fault_types(crash, disk)", step(read), step(read, Delay()))
@@ -93,7 +93,7 @@ def test_figure_7_the_same_failures_on_other_nodes_are_one_class() -> None:
     assert len(kept("any_nodes", pairs[0], other_fault)) == 2
 
 
-def test_any_k_nodes_takes_nodes_for_each_other_but_not_one_for_two() -> None:
+def test_any_k_nodes_treats_nodes_as_equal_but_not_one_node_as_two() -> None:
     def sends(a: str, b: str) -> Plan:
         return plan(step(on(a, op="net.send", target=f"peer:{b}")), step(on(b)))
 
@@ -116,7 +116,7 @@ def test_any_k_nodes_looks_at_the_nodes_that_faults_and_clients_name() -> None:
 # --- figures 8 and 9
 
 
-def test_figure_8_keeps_what_is_new_and_drops_what_was_explored() -> None:
+def test_figure_8_keeps_new_points_and_drops_explored_ones() -> None:
     with using(CampaignProfiles(injected=[on("n1", "app:old#1")])):
         assert not keeps("new_location", step(on("n2", "app:old#1")))
         assert keeps("new_location", step(on("n2", "app:new#1")))
@@ -141,7 +141,7 @@ def io(name: str, node: int, generation: int = 1) -> Point:
 
 
 def ios(names: str, nodes: Iterable[int]) -> set[Point]:
-    """What recovery does again differs in its context from what is done without a fault."""
+    """A point of recovery: an operation that recovery repeats has another context than without a fault."""
     return {io(name, node, 2) for name in names for node in nodes}
 
 
@@ -150,7 +150,7 @@ def others(node: int) -> list[int]:
 
 
 def recovery_of(name: str, node: int) -> set[Point]:
-    """A crash while the pipeline is set up begins all anew with a fourth node; later, the two that are left go on."""
+    """A crash during pipeline setup starts again with a fourth node; after a later crash, the two nodes left continue."""
     if name in "AB":
         return ios("ABCDE", [*others(node), 4])
     extra = {("C", 1): "I", ("C", 2): "J"}.get((name, node), "")
@@ -182,7 +182,7 @@ def then_crash_at_f(at: tuple[str, int]) -> Plan:
         ("recovery_by_everything", 6, 8, 3),
     ],
 )
-def test_the_classes_of_recovery_are_those_of_the_paper(
+def test_the_recovery_classes_equal_those_of_the_paper(
     policy: str, in_table_2: int, in_figure_12: int, after_d_and_e: int
 ) -> None:
     table_2 = [("A", 1), ("B", 2), ("C", 1), ("C", 2), ("D", 1), ("E", 2)]
@@ -192,7 +192,7 @@ def test_the_classes_of_recovery_are_those_of_the_paper(
 
 
 @pytest.mark.usefixtures("writing")
-def test_recovery_classes_never_mix_what_is_injected_last() -> None:
+def test_recovery_classes_never_mix_different_last_faults() -> None:
     plans = [plan(step(io(*at)), step(io(name, 3, 2))) for at in WRITES for name in "FG"]
     assert len(kept("recovery_by_location", *plans)) == 8
 
@@ -244,7 +244,7 @@ def test_same_place_makes_one_class_of_a_place_in_all_recoveries() -> None:
     assert len(kept("same_place", *plans, plan(step(on("n1")), step(on("n1"))))) == 2, "the same node again"
 
 
-def test_in_recovery_wants_later_failures_where_only_recovery_goes() -> None:
+def test_in_recovery_requires_later_failures_in_recovery_code() -> None:
     first, usual, again = step(on("n1")), on("n2", "app:usual#1"), on("n2", "app:again#1")
     runs = {plan(first).steps_id: Profile(frozenset({usual, again}))}
     with using(CampaignProfiles(Profile(frozenset({usual})), runs)):
@@ -254,7 +254,7 @@ def test_in_recovery_wants_later_failures_where_only_recovery_goes() -> None:
         assert not keeps("in_recovery", first, step(again), step(again)), "nobody has seen the recovery from both"
 
 
-def test_more_context_tells_more_recoveries_apart() -> None:
+def test_more_context_distinguishes_more_recoveries() -> None:
     runs = {
         plan(step(on("n1", f"app:{name}#1"))).steps_id: Profile(frozenset({on("n2", "app:again#1", target=name)}))
         for name in "ab"
@@ -265,13 +265,13 @@ def test_more_context_tells_more_recoveries_apart() -> None:
         assert len(kept("recovery_by_everything", *plans)) == 2
 
 
-def test_recovery_that_nobody_has_seen_is_like_no_other() -> None:
+def test_a_recovery_without_a_profile_is_a_class_of_its_own() -> None:
     plans = [plan(step(on("n1", f"app:{name}#1")), step(on("n2"))) for name in "abc"]
     assert kept("recovery_by_location", *plans) == plans
 
 
 def figure_5(fs1: PlanView, fs2: PlanView) -> bool:
-    """As it is printed."""
+    """The policy as the paper prints it."""
 
     def rec(fs: PlanView) -> frozenset[Point]:
         return all_points(fs) - all_points(())
@@ -291,7 +291,7 @@ def test_figure_5_as_printed_and_as_a_key_keep_the_same(seed: int) -> None:
 
 
 def test_crashes_around_clients_operations_are_all_kept() -> None:
-    """What a node without an agent does then is not seen; after an answer is where it has promised something."""
+    """A node without an agent has no other points, and after an answer it has promised something."""
     at = client_point("put", "n1")
     for place in ("before", "after"):
         assert keeps("crash_before_writes", step(at, Crash(("n1",)), place=place))
@@ -333,7 +333,7 @@ def test_figure_16_no_crash_before_sending_to_the_dead() -> None:
         ("net.recv", Corrupt()),
     ],
 )
-def test_figure_17_only_the_first_of_reads_that_go_on_fails(op: str, fault: Fault) -> None:
+def test_figure_17_only_the_first_of_continued_reads_fails(op: str, fault: Fault) -> None:
     first, second = on("n1", "app:header#1", op), on("n1", "app:body#1", op)
     both = frozenset({first, second})
     with using(CampaignProfiles(Profile(both, both, frozenset({first})))):
@@ -343,7 +343,7 @@ def test_figure_17_only_the_first_of_reads_that_go_on_fails(op: str, fault: Faul
         assert keeps("first_reads_only", step(second))
 
 
-def test_whether_a_read_is_a_first_one_is_asked_of_the_run_that_showed_it() -> None:
+def test_the_run_that_showed_a_read_says_whether_it_is_a_first_read() -> None:
     read = on("n1", "app:body#1", "file.read")
     seen, crash = frozenset({read}), step(on("n2"))
     runs = {plan(crash).steps_id: Profile(seen, seen, seen)}
@@ -352,7 +352,7 @@ def test_whether_a_read_is_a_first_one_is_asked_of_the_run_that_showed_it() -> N
         assert keeps("first_reads_only", crash, step(read, Error("EIO")))
 
 
-def test_first_reads_can_be_asked_of_some_failures_only() -> None:
+def test_first_reads_can_be_required_for_some_failures_only() -> None:
     read = on("n1", op="file.read")
     with using(CampaignProfiles(Profile(frozenset({read}), frozenset({read}), frozenset()))):
         assert not keeps("first_reads_only(disk)", step(read, Error("EIO")))
@@ -374,7 +374,7 @@ def test_no_network_failure_with_a_dead_node_at_either_end() -> None:
 # --- probability and racks
 
 
-def test_what_is_likely_depends_on_the_failures_and_on_the_racks() -> None:
+def test_probability_depends_on_the_failures_and_on_the_racks() -> None:
     model = FailureModel(0.1, 0.5, 0.2, tuple(RACKS.values()))
 
     def chance(*steps: Step) -> float:
@@ -389,7 +389,7 @@ def test_what_is_likely_depends_on_the_failures_and_on_the_racks() -> None:
     assert chance(step(on("n1"), Error("EIO")), step(on("n1"), Pause())) == pytest.approx(0.02)
 
 
-def test_only_what_is_likely_is_kept() -> None:
+def test_only_likely_plans_are_kept() -> None:
     together, apart = (step(on("n1")), step(on("n2"))), (step(on("n1")), step(on("n3")))
     assert keeps("likely(0.02)", *together)
     assert not keeps("likely(0.02)", *apart)
@@ -398,7 +398,7 @@ def test_only_what_is_likely_is_kept() -> None:
     assert not keeps("likely(0.1)", step(on("n1"))), "as likely as that is not more likely"
 
 
-def test_failures_of_one_rack() -> None:
+def test_a_policy_may_keep_failures_of_one_rack() -> None:
     assert keeps("same_rack", step(on("n1")), step(on("n2")))
     assert keeps("same_rack", step(on("n3"), Crash(("n3", "n4"))))
     assert not keeps("same_rack", step(on("n1")), step(on("n3")))
@@ -407,7 +407,7 @@ def test_failures_of_one_rack() -> None:
     assert keeps("same_rack(r1, r2)", step(on("n1")))
 
 
-def test_failures_of_whole_racks() -> None:
+def test_a_policy_may_keep_failures_of_whole_racks() -> None:
     assert keeps("whole_racks", step(on("n1"), Crash(("n2", "n1"))))
     assert not keeps("whole_racks", step(on("n1")))
     assert not keeps("whole_racks(r2)", step(on("n1"), Crash(("n1", "n2"))))
@@ -456,32 +456,32 @@ def test_policies_are_written_by_name_with_arguments(text: str, name: str) -> No
         ("only_in(a(b))", "cannot be read"),
         ("only_in(setup", "cannot be read"),
         ("any_nodes(1)", "takes no argument"),
-        ("only_in", "function is missing; it is written only_in"),
+        ("only_in", "function is missing; write it as only_in"),
         ("only_in(a b)", '"a b" is not a name'),
-        ("only_in(setup, crahs)", 'no "crahs"'),
+        ("only_in(setup, crahs)", '"crahs" is unknown'),
         ("fault_types", "at least one"),
         ("fault_types(crash,)", "empty argument"),
         ("any_k_nodes(two)", "k must be a whole number"),
         ("any_k_nodes(0)", "at least 1"),
         ("any_k_nodes(1, 2)", "takes 1 argument"),
         ("any_k_nodes(1, k=2)", "given twice"),
-        ("any_k_nodes(n=2)", "it has no n"),
+        ("any_k_nodes(n=2)", "it has no parameter 'n'"),
         ("likely(node=0.1, 0.2)", "must come before"),
         ("likely(1.5)", "probability from 0 to 1"),
         ("likely(nan)", "probability from 0 to 1"),
         ("likely(node=0.5)", "threshold is missing"),
-        ("first_reads_only(crash)", 'no "crash"'),
+        ("first_reads_only(crash)", '"crash" is unknown'),
         ("same_rack", r"declare some in \[groups\]"),
-        ("likely(0.1, groups=x)", "it has no groups"),
+        ("likely(0.1, groups=x)", "it has no parameter 'groups'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_the_reason(text: str, why: str) -> None:
+def test_an_invalid_policy_text_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(UserError, match=why):
         parse_policy(text)
 
 
-def test_a_rack_that_is_not_there_is_told_with_those_that_are() -> None:
-    with pytest.raises(UserError, match=r'no "r3" \(known are r1, r2\)'):
+def test_an_unknown_rack_is_reported_with_the_known_ones() -> None:
+    with pytest.raises(UserError, match='"r3" is unknown; use one of r1, r2'):
         parse_policy("same_rack(r3)", RACKS)
 
 

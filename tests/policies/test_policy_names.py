@@ -1,4 +1,4 @@
-"""Policies that a configuration names are looked at before anything is run; and how long the user's own may take."""
+"""Policy names in a configuration are checked before anything is run; and the time limit of the user's own policies."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_shipped_policies_and_the_users_own_are_accepted(
         (("mine(3)",), 'there is no policy "mine"'),
     ],
 )
-def test_one_that_cannot_be_used_is_told_with_its_line_wherever_it_stands(
+def test_an_unusable_policy_is_reported_with_its_line_wherever_it_is(
     tmp_path: Path, policies: tuple[str, ...], why: str
 ) -> None:
     with pytest.raises(UserError) as caught:
@@ -77,7 +77,7 @@ def test_one_that_cannot_be_used_is_told_with_its_line_wherever_it_stands(
     assert str(caught.value).endswith("; yours are mine, same")
 
 
-def test_who_has_no_policies_is_not_told_of_theirs(tmp_path: Path) -> None:
+def test_the_error_lists_no_own_policies_if_the_user_has_none(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         proposing(tmp_path, own=()).refuse_unknown([Named("mine")])  # type: ignore[list-item]
     assert "yours" not in str(caught.value)
@@ -87,7 +87,7 @@ def test_who_has_no_policies_is_not_told_of_theirs(tmp_path: Path) -> None:
 
 
 class Patient:
-    """A call that never ends, and how long was waited for it."""
+    """A call that never ends; it notes the time limit of the wait for it."""
 
     code = None
 

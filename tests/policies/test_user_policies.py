@@ -79,7 +79,7 @@ def test_a_key_a_predicate_and_a_filter_are_applied_in_the_order_of_the_file(mak
 
 
 def campaign(folder: Path, shown: dict[Plan, list[Point]]) -> None:
-    """Store a run for each plan, and what it showed."""
+    """Store a run for each plan, with the points that it showed."""
     store = CampaignStore(folder)
     for plan, points in shown.items():
         (slot,) = written(store, plan.strategy, [plan])
@@ -94,14 +94,14 @@ ONE, TWO = point(loc="app:one#1"), point(loc="app:two#1")
 
 @pytest.fixture
 def stored(tmp_path: Path) -> None:
-    """After crashes at a and b recovery does the same, after one at c it does something else."""
+    """A campaign in which recovery is the same after crashes at a and b, and different after a crash at c."""
     first = {name: Plan((at(name),), 0, "some") for name in "abc"}
     new = {"a": ONE, "b": point(node="n2", loc="app:one#1"), "c": TWO}
     campaign(tmp_path, {Plan((), 0, "baseline"): [point()]} | {first[n]: [point(), new[n]] for n in first})
 
 
 @pytest.mark.usefixtures("stored")
-def test_policies_ask_what_the_campaigns_experiments_showed(make: Make) -> None:
+def test_policies_can_ask_for_the_results_of_the_campaigns_experiments(make: Make) -> None:
     engine = make("""
         @undermine.cluster
         def recovery(fs):
@@ -122,7 +122,7 @@ def test_policies_ask_what_the_campaigns_experiments_showed(make: Make) -> None:
 
 
 @pytest.mark.usefixtures("stored")
-def test_what_the_strategy_has_run_stands_for_its_class_but_not_what_others_have(make: Make) -> None:
+def test_only_the_strategys_own_runs_represent_their_class(make: Make) -> None:
     engine = make("""
         @undermine.cluster
         def by_fault(fs): return fs.last["failure"]
@@ -142,7 +142,7 @@ def test_the_helper_cannot_change_the_campaign(tmp_path: Path) -> None:
     store.close()
 
 
-def test_policies_may_be_named_in_an_order_of_their_own_shipped_ones_among_them(make: Make) -> None:
+def test_policies_may_be_named_in_any_order_also_shipped_ones(make: Make) -> None:
     engine = make("""
         @undermine.filter
         def mine(fs): return fs.last["loc"] != "app:x#1"
@@ -157,7 +157,7 @@ def test_policies_may_be_named_in_an_order_of_their_own_shipped_ones_among_them(
         engine.user_policies(plans, ["any_node"])
 
 
-def test_nothing_is_asked_where_there_is_nothing_to_ask(make: Make) -> None:
+def test_the_helper_is_not_asked_without_plans_or_policies(make: Make) -> None:
     engine = make("")
     assert engine.user_policies([pair("a", "b")]) == [Refusal("")]
     assert engine.user_policies([], ["any_nodes"]) == []
@@ -167,13 +167,13 @@ def test_nothing_is_asked_where_there_is_nothing_to_ask(make: Make) -> None:
     ("body", "why"),
     [
         ("return 1 / 0", "the policy bad raised ZeroDivisionError: division by zero"),
-        ("pass", "the policy bad answered nothing"),
-        ("return [1]", r"cannot be compared in a table"),
+        ("pass", "the policy bad returned nothing"),
+        ("return [1]", "which is not hashable"),
         ("import os; os._exit(0)", "ended the process or hung"),
         ("raise SystemExit(0)", "ended the process or hung"),
     ],
 )
-def test_a_policy_that_goes_wrong_ends_the_question_with_one_sentence(make: Make, body: str, why: str) -> None:
+def test_a_failing_policy_is_reported_in_one_sentence(make: Make, body: str, why: str) -> None:
     engine = make(f"""
         @undermine.cluster
         def bad(fs): {body}
@@ -191,12 +191,12 @@ def test_a_policy_that_goes_wrong_ends_the_question_with_one_sentence(make: Make
         ("@undermine.filter\ndef p(a): ...\n@undermine.cluster\ndef p(a): ...", "two policies are called 'p'"),
     ],
 )
-def test_a_policy_that_cannot_be_used_is_told_when_the_file_is_loaded(make: Make, text: str, why: str) -> None:
+def test_an_unusable_policy_is_reported_when_the_file_is_loaded(make: Make, text: str, why: str) -> None:
     with pytest.raises(UserError, match=why):
         make(text)
 
 
-def test_what_policies_need_is_in_the_package_itself() -> None:
+def test_the_package_exports_everything_that_policies_need() -> None:
     for name in undermine.__all__:
         assert getattr(undermine, name) is not None
     assert undermine.abstract_out(plan_view(pair("a", "b")), "node")

@@ -94,7 +94,7 @@ def sample(folder: pathlib.Path) -> pathlib.Path:
         fault = (Crash(), Reboot(), Delay(5.0), Error("EIO", "disk"))[number % 3]
         what = plan(fault, where, strategy="exhaustive", why="every fault at every point, once")
         if number % 5 == 4:
-            late = record(0, what, status="not_fired", reason="step 1 of 1 never met its moment")
+            late = record(0, what, status="not_fired", reason="step 1 of 1 never reached its trigger")
             made.run("exhaustive", what, made=late, verdicts=passing)
         elif number % 7 == 6:
             broken = record(0, what, status="broken", reason="s2 did not get ready: nothing listens on port 20001")

@@ -137,7 +137,7 @@ def test_the_most_certain_finding_comes_first(good: Page) -> None:
         "15 of 21 points",
         "8 of 9 source locations",
         "4 of 4 fault kinds",
-        "step 1 of 1 never met its moment",
+        "step 1 of 1 never reached its trigger",
         "reproduced 5 of 5, 0 of 5 without the fault",
         "5/5 with the fault, 0/5 without",
         "3/5 with the fault, no control was run",

@@ -142,7 +142,7 @@ def test_a_stored_run_that_went_wrong_is_only_drawn(project: Project) -> None:
     campaign.close()
     code, out, err = project.run("--run", str(number))
     assert (code, err) == (0, "")
-    assert "warning: s2 ended by itself with exit code 7 at 1.500 s: it said nothing\n" in out
+    assert "warning: s2 ended by itself with exit code 7 at 1.500 s: it logged nothing\n" in out
 
 
 def test_machines_get_one_document(project: Project) -> None:
@@ -160,11 +160,11 @@ def test_machines_get_one_document(project: Project) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--run", "F9"], "there is no finding 'F9' in this campaign; there are: F1"),
-        (["--run", "77"], "there is no trace of run 77"),
+        (["--run", "F9"], "there is no finding 'F9' in this campaign; its findings are: F1"),
+        (["--run", "77"], "run 77 has no trace"),
         (["--campaign", "2026-01-01"], "--campaign only works with --run"),
         (["--run", "1", "--campaign", "other"], "there is no campaign 'other'"),
-        (["--run", "1", "--out", "undermine.toml"], "cannot be made"),
+        (["--run", "1", "--out", "undermine.toml"], "cannot be created"),
         (["-c", "nowhere", "--run", "1"], "nowhere"),
     ],
 )

@@ -205,9 +205,9 @@ def test_an_operation_that_still_waits_at_healing_took_at_least_that_long() -> N
 
 
 def test_one_without_an_end_says_nothing_if_it_may_have_ended() -> None:
-    assert "not written down" in timed(fsync()).unknown, "nothing waited"
+    assert "did not record" in timed(fsync()).unknown, "nothing waited"
     later = event("file.write", seq=2, t_ns=3 * SECOND, end_ns=4 * SECOND)
-    assert "not written down" in timed(fsync(), later, slowed=(WAITED,)).unknown
+    assert "did not record" in timed(fsync(), later, slowed=(WAITED,)).unknown
     exits = (NodeExit("n1", 1, 0, 0, 5 * SECOND, False),)
     assert "died" in timed(fsync(), slowed=(WAITED,), exits=exits).unknown
     killed = Slowed("fsync", "/run/n1/data", SECOND, SECOND, "killed")

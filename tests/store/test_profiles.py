@@ -1,4 +1,4 @@
-"""What runs showed, from the trace to what a strategy is given."""
+"""Profiles of runs, from the trace to the history that a strategy gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from undermine.store.database import CampaignStore
 from undermine.testing import CAPABILITIES, event, point
 
 USUAL, CALL = point(), client_point("put", "")
-"""What every run of the fake engine shows: an operation at 1 ns and a client's call at 0 ns."""
+"""Every run of the fake engine shows these: an operation at 1 ns and a client's call at 0 ns."""
 EARLY, LATE = (
     event("file.read", loc=f"app:{name}#1", t_ns=t_ns, stack=(f"app:{name}#1", "app:main#2"))
     for name, t_ns in (("early", 4), ("late", 6))
@@ -41,7 +41,7 @@ def engine(tmp_path: Path) -> FakeEngine:
 
 
 def after_one_run(engine: FakeEngine, store: CampaignStore, *fired_at_ns: int) -> tuple[History, Profile]:
-    """The history once a plan of two steps has run, of which as many fired as there are times."""
+    """The history after a run of a plan with two steps, one of which fired at each of these times."""
     moments = tuple(Moment(step, "n1", t_ns, USUAL) for step, t_ns in enumerate(fired_at_ns))
     engine.runner.moments = lambda count, plan: moments[: len(plan.steps)]
     strategy = Fixed("a", (Step(At(USUAL), Delay(0.1)), Step(At(USUAL), Crash())))
@@ -56,7 +56,7 @@ def locs(points) -> set[str]:
     return {found["loc"] for found in points}
 
 
-def test_a_run_without_a_fault_is_all_after_it(engine, store) -> None:
+def test_all_points_of_a_fault_free_run_count_as_after_the_fault(engine, store) -> None:
     history, _ = after_one_run(engine, store, 2, 5)
     assert history.baseline == Profile(*[frozenset({USUAL, CALL})] * 3)
 
@@ -71,13 +71,13 @@ def test_a_run_without_a_fault_is_all_after_it(engine, store) -> None:
         ((), {*RECOVERY, USUAL["loc"], CALL["loc"]}),
     ],
 )
-def test_what_came_after_the_last_step_that_fired_is_told_apart(engine, store, fired_at_ns, after) -> None:
+def test_points_after_the_last_fired_step_are_distinguished(engine, store, fired_at_ns, after) -> None:
     _, profile = after_one_run(engine, store, *fired_at_ns)
     assert locs(profile.points) == {*RECOVERY, USUAL["loc"], CALL["loc"]}
     assert locs(profile.after) == after
 
 
-def test_a_mere_continuation_of_a_read_is_told_apart(engine, store) -> None:
+def test_a_continued_read_is_distinguished(engine, store) -> None:
     _, profile = after_one_run(engine, store, 2)
     assert locs(profile.points - profile.first) == {"app:late#1"}
 
@@ -106,7 +106,7 @@ def test_the_functions_that_led_to_a_point_are_known(engine, store) -> None:
     assert history.frames(CALL) == history.frames(point(loc="never:seen#1")) == ()
 
 
-def test_a_later_history_knows_of_more_fault_free_runs(engine, store) -> None:
+def test_a_later_history_includes_more_fault_free_runs(engine, store) -> None:
     strategy = Fixed("a")
     over = campaign(engine, store, [strategy])
     before = over.history_of(strategy, 4)

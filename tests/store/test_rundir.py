@@ -1,4 +1,4 @@
-"""The folder of one run: what lies where, and how it is read back after whatever happened to it."""
+"""The folder of one run: where its files are, and how they are read back even if they are damaged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_all_folders_are_made_for_their_owner_only(run: RunDir) -> None:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_run_begins_with_an_empty_folder_also_where_one_was_left(run: RunDir) -> None:
+def test_a_run_begins_with_an_empty_folder_even_if_an_old_one_was_left(run: RunDir) -> None:
     (run.nodes / "left").write_text("by a run whose row was lost")
     run.create()
     assert list(run.nodes.iterdir()) == []
@@ -79,7 +79,7 @@ def test_a_run_without_a_record_was_interrupted(run: RunDir) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"id": "three"}', b"[]", b'{"reason": "\xff"}'])
-def test_a_damaged_record_is_told_with_its_path(run: RunDir, content: bytes) -> None:
+def test_a_damaged_record_is_reported_with_its_path(run: RunDir, content: bytes) -> None:
     run.record.write_bytes(content)
     with pytest.raises(UserError, match=r"record\.json cannot be read"):
         load_record(run)
@@ -101,7 +101,7 @@ NESTED = b'{"index": 1, "client": "c1", "f": "put", "value": ' + b"[" * 100_000 
 @pytest.mark.parametrize(
     "garbage", [b"{", b"\n\n", b"\xff\xfe\n", b'{"index": 1}\n', b"null\n", b"\0" * 100, NOT_UTF8, NESTED]
 )
-def test_lines_that_are_no_operations_are_skipped(run: RunDir, garbage: bytes) -> None:
+def test_lines_that_are_not_operations_are_skipped(run: RunDir, garbage: bytes) -> None:
     run.history.write_bytes(line(0, status="ok") + garbage)
     assert [op.index for op in read_history(run.history)] == [0]
     run.history.write_bytes(garbage.rstrip(b"\n") + b"\n" + line(0, status="ok"))
@@ -113,7 +113,7 @@ def test_a_value_with_line_breaks_is_one_line(run: RunDir) -> None:
     assert read_history(run.history)[0].value == "a\nb\r\u2028c"
 
 
-def test_no_history_is_an_empty_one(run: RunDir) -> None:
+def test_a_missing_history_is_empty(run: RunDir) -> None:
     assert read_history(run.history) == ()
 
 
@@ -128,11 +128,11 @@ def test_a_stored_run_is_seen_as_a_checker_would(run: RunDir) -> None:
 
 
 @pytest.mark.parametrize("keep_data", [False, True])
-def test_what_nobody_reads_again_is_removed(run: RunDir, keep_data: bool) -> None:
-    """Stacks are in the record; one may have been half written when its process was killed."""
+def test_files_that_are_not_read_again_are_removed(run: RunDir, keep_data: bool) -> None:
+    """Stacks are in the record. A stack file may be incomplete if its process was killed."""
     (run.trace / "n1.1.7.stacks").write_text("{}")
     (run.trace / "n1.1.8.stacks.123").write_text("{")
-    (run.trace / "n1.1.9.stacks").mkdir()  # whatever the target puts there
+    (run.trace / "n1.1.9.stacks").mkdir()  # the target may put anything there
     (run.node("n1")).mkdir()
     run.log("n1", 1, "err").write_text("kept")
     save_record(run, RECORD)

@@ -1,4 +1,4 @@
-"""Logs of a stored run: whose they are, and that they are short and printable whatever a node wrote."""
+"""Logs of a stored run: each belongs to its node, and is short and printable whatever the node wrote."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_each_file_of_a_node_is_read_in_order(run) -> None:
     )
 
 
-def test_what_the_users_functions_print_is_no_log_of_a_node(run) -> None:
+def test_output_of_the_users_functions_is_not_a_nodes_log(run) -> None:
     for name in ("workload.log", "final.log", "ready.log", "health.log", "n2.1.err", "n1", "stray"):
         (run.logs / name).write_text("x\n")
     assert read_logs(run.logs, ["n1", "workload", "final"]) == (LogLine("n1", "", "x", 0),)
 
 
-def test_a_run_that_has_just_ended_has_its_logs_and_the_trace_at_hand(run) -> None:
+def test_a_run_that_has_just_ended_has_its_logs_and_trace_in_memory(run) -> None:
     run.log("n1", 1, "err").write_text("said\n")
     trace = Trace((event(),))
     view = view_of(run, RECORD, trace)
@@ -58,7 +58,7 @@ def test_a_run_that_has_just_ended_has_its_logs_and_the_trace_at_hand(run) -> No
     assert [line.text for line in view.logs] == ["said"]
 
 
-def test_logs_are_read_when_they_are_asked_for_and_survive_another_record(run) -> None:
+def test_logs_are_read_on_demand_and_survive_another_record(run) -> None:
     view = view_of(run, RECORD, Trace()).with_record(RECORD)
     run.log("n1", 1, "err").write_text("late\n")
     assert [line.text for line in view.logs] == ["late"]
@@ -77,7 +77,7 @@ def test_only_the_end_of_a_large_file_is_read_and_no_torn_line(run) -> None:
     assert 20_000 < len(texts) < 21_000
 
 
-def test_many_files_share_what_may_be_read(run) -> None:
+def test_many_files_share_the_limit_of_bytes_read(run) -> None:
     for incarnation in range(1, 33):
         run.log("n1", incarnation, "err").write_bytes(b"y" * 1023 + b"\n" + (b"x" * 1023 + b"\n") * 1100)
     assert sum(len(line.text) for line in read_logs(run.logs, ["n1"])) <= 16 << 20

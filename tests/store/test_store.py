@@ -1,4 +1,4 @@
-"""The campaign's memory: what is committed stays, in order, whoever is killed when."""
+"""The campaign store: committed rows stay, in order, whichever process is killed at any time."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def again(store: CampaignStore) -> CampaignStore:
 # --- rounds and runs
 
 
-def test_a_round_is_there_before_any_of_its_plans_runs(store: CampaignStore) -> None:
+def test_a_round_is_stored_before_any_of_its_plans_runs(store: CampaignStore) -> None:
     slots = store.write_round("random", [plan(0), plan(1)])
     assert [(s.index, s.plan) for s in slots] == [(0, plan(0)), (1, plan(1))]
     reopened = again(store)
@@ -98,7 +98,7 @@ def test_an_interrupted_run_is_broken_and_its_slot_is_open_for_the_next_session(
     reopened.close()
 
 
-def test_a_broken_run_leaves_its_slot_open_until_it_is_told_to_fill_it(store: CampaignStore) -> None:
+def test_a_broken_run_leaves_its_slot_open_unless_asked_to_fill_it(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     do(store, slot, "broken")
     assert len(store.open_slots()) == 1
@@ -115,7 +115,7 @@ def test_every_status_but_broken_counts(store: CampaignStore, status: RunStatus)
     assert [run.status for run in store.past_runs()] == [status]
 
 
-def test_a_finished_round_has_no_open_slots_even_where_plans_did_not_run(store: CampaignStore) -> None:
+def test_a_finished_round_has_no_open_slots_even_if_plans_did_not_run(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     store.finish_round(slot.round_index, 2.5)
     store.finish_round(slot.round_index, 1.0)
@@ -141,7 +141,7 @@ def test_rounds_and_runs_are_counted_by_strategy(store: CampaignStore) -> None:
         (slot,) = written(store, strategy, [plan(0)])
         do(store, slot, "not_fired" if strategy == "confirm" else "fired")
     (slot,) = written(store, "control", [plan(0)])
-    do(store, slot, "not_fired")  # a later moment did not come
+    do(store, slot, "not_fired")  # a later trigger was not reached
     (slot,) = written(store, "control", [plan(0)])
     do(store, slot, "broken")
     assert (store.rounds_of("random"), store.rounds_of("exhaustive")) == (2, 0)
@@ -165,10 +165,10 @@ def test_run_rows_hold_everything_about_finished_runs_only(store: CampaignStore)
     assert row["ended"] >= row["started"]
 
 
-# --- what need not be proposed again
+# --- plans that need not be proposed again
 
 
-def test_stored_and_dropped_plans_are_settled_but_those_of_no_strategy_are_not(store: CampaignStore) -> None:
+def test_stored_and_dropped_plans_of_strategies_are_settled_and_others_are_not(store: CampaignStore) -> None:
     store.write_round("random", [plan(0)])
     written(store, "baseline", [plan(1)])
     for strategy in ("benign", "confirm", "control", "replay"):
@@ -238,8 +238,8 @@ def test_findings_are_made_of_all_re_runs_that_fill_their_slot(store: CampaignSt
     assert told == [(plan(1).id, "fired", "s"), (plan(1).id, "not_fired", ""), (plan(1).id, "broken", "")]
 
 
-def test_where_the_steps_of_a_run_fired_is_kept(store: CampaignStore) -> None:
-    """At the moment that was recorded, else at the trigger's point; not at all without a receipt."""
+def test_a_run_keeps_where_its_steps_fired(store: CampaignStore) -> None:
+    """A step fired at its recorded moment, or else at its trigger's point. Without a receipt it did not fire."""
     at, unseen = At(point()), FirstUnseen(("op",))
     made = Plan((Step(at, Crash()), Step(unseen, Crash()), Step(unseen, Crash()), Step(at, Crash())))
     elsewhere = point(node="n2", target='ü"\n')
@@ -257,7 +257,7 @@ def test_where_the_steps_of_a_run_fired_is_kept(store: CampaignStore) -> None:
     assert outcome.landed == ((0, point()), (1, elsewhere), (2, Point(())))
 
 
-def test_a_hold_has_fired_where_its_moment_is_known(store: CampaignStore) -> None:
+def test_a_hold_has_fired_if_its_moment_is_known(store: CampaignStore) -> None:
     made = plan(1).control
     (slot,) = written(store, "control", [made])
     record = RunRecord(store.begin_run(slot), made, "fired", moments=(Moment(0, "n1", 5, point()),))
@@ -296,7 +296,7 @@ def baselines(store: CampaignStore, *runs: tuple[PointSeen, ...]) -> None:
         do(store, slot, points=points)
 
 
-def test_baseline_points_are_the_union_of_all_fault_free_runs_by_first_appearance(store: CampaignStore) -> None:
+def test_baseline_points_are_those_of_all_fault_free_runs_by_first_appearance(store: CampaignStore) -> None:
     baselines(store, (seen(B, 0), seen(A, 1, count=2)), (seen(A, 0, count=5), seen(C, 1)))
     points, runs = store.baseline_points()
     assert runs == 2
@@ -320,14 +320,14 @@ def test_the_count_of_a_baseline_point_is_not_raised_by_runs_with_faults(store: 
     assert store.baseline_points()[0][0].count == 2
 
 
-def test_reachable_are_the_points_of_fault_free_runs_that_were_found_so(store: CampaignStore) -> None:
+def test_reachable_points_are_those_of_fault_free_runs_that_were_marked_so(store: CampaignStore) -> None:
     baselines(store, (seen(A, 0), seen(B, 1)))
     assert store.reachable() == (A, B)
     store.set_meta("reachable", [B.id, C.id])
     assert store.reachable() == (B,)
 
 
-def test_experiments_are_what_strategies_ran_with_what_fired_and_what_is_not_usual(store: CampaignStore) -> None:
+def test_experiments_are_the_runs_of_strategies_with_their_landings_and_unusual_points(store: CampaignStore) -> None:
     baselines(store, (seen(A, 0), seen(B, 1)))
     one, two, three = store.write_round("random", [plan(0), plan(1), plan(2)])
     fired = ((0, A.id, "crash", "{}"), (1, B.id, "delay", "5"))
@@ -402,7 +402,7 @@ WRITER = """
         (slot,) = store.write_round("random", [Plan(seed=number)])
         run = store.begin_run(slot)
         store.finish_run(slot, RunRecord(run, slot.plan, "fired"), (), "", (), ())
-        print(run, flush=True)  # only what was committed is said
+        print(run, flush=True)  # printed only after the commit
         number += 1
 """
 
@@ -427,7 +427,7 @@ def test_a_writer_that_is_killed_loses_nothing_that_it_had_committed(tmp_path: P
     store.close()
 
 
-def test_another_schema_version_is_refused_with_what_to_do(store: CampaignStore) -> None:
+def test_another_schema_version_is_refused_with_advice(store: CampaignStore) -> None:
     store.close()
     with sqlite3.connect(store.folder / "campaign.db") as db:
         db.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}")
@@ -435,7 +435,7 @@ def test_another_schema_version_is_refused_with_what_to_do(store: CampaignStore)
         CampaignStore(store.folder)
 
 
-def test_a_campaign_that_knows_nothing_of_slow_devices_is_read(store: CampaignStore) -> None:
+def test_a_campaign_without_columns_for_slow_devices_is_readable(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(1)])
     do(store, slot, symptom="x")
     store.close()
@@ -447,7 +447,7 @@ def test_a_campaign_that_knows_nothing_of_slow_devices_is_read(store: CampaignSt
 
 
 @pytest.mark.parametrize("content", [b"this is no database at all, not even nearly one" * 50, os.urandom(8192)])
-def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_left_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "campaign.db"
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"campaign\.db cannot be opened"):
@@ -463,12 +463,12 @@ def test_an_empty_file_becomes_a_new_store(tmp_path: Path) -> None:
 
 
 def fill_up(store: CampaignStore) -> None:
-    """From now on the database may not grow: SQLite answers as on a full disk."""
+    """Keep the database from growing, so that SQLite fails as on a full disk."""
     (pages,) = store._db.execute("PRAGMA page_count").fetchone()
     store._db.execute(f"PRAGMA max_page_count={pages}")
 
 
-def test_on_a_full_disk_the_user_is_told_and_old_rows_stay(store: CampaignStore) -> None:
+def test_a_full_disk_is_reported_and_old_rows_stay(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     do(store, slot)
     fill_up(store)
@@ -496,7 +496,7 @@ def test_a_run_that_cannot_be_stored_whole_is_not_stored_at_all(store: CampaignS
 
 
 class _Failing:
-    """A connection whose commit fails as on a full disk or a dying one."""
+    """A connection whose commit fails as on a full or dying disk."""
 
     def __init__(self, db: sqlite3.Connection, error: Exception) -> None:
         self._db = db
@@ -525,7 +525,7 @@ def test_a_commit_that_the_disk_refuses_is_rolled_back(
     assert store.meta("k") == "newer"
 
 
-def test_an_error_of_ours_is_not_called_a_full_disk(store: CampaignStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_undermine_is_not_reported_as_a_full_disk(store: CampaignStore, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(store, "_db", _Failing(store._db, sqlite3.OperationalError("no such table: x")))
         with pytest.raises(sqlite3.OperationalError):
@@ -566,7 +566,7 @@ def as_version(folder: Path, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_campaign_of_an_earlier_version_is_read_as_it_was(store: CampaignStore, version: int) -> None:
+def test_a_campaign_of_an_earlier_version_is_readable(store: CampaignStore, version: int) -> None:
     for number, name in enumerate(("baseline", "benign", "random", "confirm", "control", "realism", "replay")):
         (slot,) = written(store, name, [plan(number)])
         do(store, slot, symptom="s" if name in ("benign", "random", "confirm") else "")

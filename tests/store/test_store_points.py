@@ -1,4 +1,4 @@
-"""What runs showed, as it is stored: points once, profiles packed, shared by all who ask."""
+"""Stored profiles of runs: each point is stored once, profiles are packed, and readers share decoded points."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def profiled(store: CampaignStore, *points: PointSeen, status: RunStatus = "fire
     return run
 
 
-def test_a_profile_is_what_its_run_showed_and_no_other(store: CampaignStore) -> None:
+def test_a_profile_has_exactly_the_points_of_its_run(store: CampaignStore) -> None:
     one = profiled(store, shows(C, 0, 2), shows(A, 1, first=False))
     two = profiled(store, shows(B, 0, 1, first=False), shows(A, 1, 300))
     expected = {
@@ -56,7 +56,7 @@ def test_a_profile_is_what_its_run_showed_and_no_other(store: CampaignStore) -> 
 
 
 @pytest.mark.parametrize("fill", [False, True])
-def test_a_broken_run_has_no_profile_nor_has_one_under_way_or_unknown(store: CampaignStore, fill: bool) -> None:
+def test_broken_running_and_unknown_runs_have_no_profile(store: CampaignStore, fill: bool) -> None:
     (slot,) = store.write_round("random", [Plan()])
     broken = store.begin_run(slot)
     finish(store, slot, broken, [shows(A, 0, 1)], "broken", fill=fill)
@@ -77,7 +77,7 @@ def test_the_profile_of_the_fault_free_runs_is_their_union(store: CampaignStore)
     assert store.baseline_profile() == Profile(frozenset({A, B}), frozenset({A, B}), frozenset({A}))
 
 
-def test_what_the_fault_free_runs_say_of_a_point_is_put_together(store: CampaignStore) -> None:
+def test_facts_of_fault_free_runs_about_a_point_are_merged(store: CampaignStore) -> None:
     profiled(store, shows(A, 0, 2, first=False, frames=("m:f",)), strategy="baseline")
     profiled(store, shows(A, 0, 7), strategy="baseline")
     assert store.baseline_points() == ((PointSeen(A, 3, 2, 0, 10, 7, True, ("m:f",)),), 2)
@@ -101,8 +101,8 @@ def test_the_frames_of_a_point_are_those_of_the_run_that_showed_it_first(store: 
     reopened.close()
 
 
-def test_numbers_of_points_that_were_not_stored_after_all_are_free_again(store: CampaignStore) -> None:
-    """What a transaction that failed had added is in no profile, though others get the same numbers."""
+def test_numbers_of_points_of_a_failed_transaction_are_reused(store: CampaignStore) -> None:
+    """Points of a failed transaction are in no profile, even if other points get their numbers."""
     kept = profiled(store, shows(A, 0))
     (slot,) = store.write_round("random", [Plan()])
     run = store.begin_run(slot)
@@ -116,8 +116,8 @@ def test_numbers_of_points_that_were_not_stored_after_all_are_free_again(store: 
     assert [store.profile(n).points for n in (kept, run, later)] == [{A}, {A, C}, {B}]
 
 
-def test_two_sessions_at_once_know_each_others_points(store: CampaignStore) -> None:
-    """As where a report is made while a hunt goes on."""
+def test_two_concurrent_sessions_see_each_others_points(store: CampaignStore) -> None:
+    """For example, a report is created during a hunt."""
     beside = CampaignStore(store.folder)
     one = profiled(store, shows(A, 0), shows(B, 1))
     assert beside.profile(one).points == {A, B}
@@ -127,8 +127,8 @@ def test_two_sessions_at_once_know_each_others_points(store: CampaignStore) -> N
     beside.close()
 
 
-def test_what_many_runs_show_takes_little_room(store: CampaignStore) -> None:
-    """A byte or two for a point of a run: its keys are stored once."""
+def test_profiles_of_many_runs_take_little_space(store: CampaignStore) -> None:
+    """A point of a run takes a byte or two, since its keys are stored only once."""
     points = [point(loc=f"app:function_{n}#1", target=f"some/file/{n}") for n in range(1500)]
     for number in range(20):
         profiled(store, *(shows(at, n, n % 7, first=n % 5 > 0) for n, at in enumerate(points) if n % 50 != number))

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from undermine.analysis.possible_faults import fault_family, injectable
-from undermine.model.faults import Fault
+from undermine.model.faults import FAULT_NAMES, Fault
 from undermine.model.plan import At, Plan
 from undermine.model.point import Point, client_point
 from undermine.protocols import PastRun
-from undermine.strategies.exhaustive import Exhaustive
+from undermine.strategies.exhaustive import FAMILIES, Exhaustive
 from undermine.testing import history, point, simulate
 
 POINTS = [
@@ -26,6 +26,10 @@ POINTS = [
     )
 ]
 ALL = 10_000
+
+
+def test_every_kind_of_fault_has_its_turn() -> None:
+    assert set(FAULT_NAMES) <= set(FAMILIES), "give the new kind a position in FAMILIES of strategies/exhaustive.py"
 
 
 def at(plan: Plan) -> At:

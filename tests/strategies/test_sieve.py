@@ -1,4 +1,4 @@
-"""One slow operation at the worst place: which operations, in which contexts, for how long."""
+"""One slow operation where it hurts most: which operations, in which contexts, for how long."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_the_user_is_told_what_is_not_known(trace: Trace) -> None:
     strategy = Sieve()
     list(strategy.propose(told(trace)))
     said = " ".join(strategy.remarks())
-    assert "no source" in said
+    assert "the target's source was not found" in said
     assert "not observed in full" in said
     assert strategy.remarks() == []
 

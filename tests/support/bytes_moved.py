@@ -1,4 +1,4 @@
-"""Programs that move bytes over connections in every way, and how what both ends have recorded is compared."""
+"""Programs that move bytes over connections in every way, and functions that compare the records of both ends."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def moved(event: Any) -> int:
 
 
 def ledger(outcome: Any) -> tuple[Counter[Any], Counter[Any]]:
-    """What was sent and what was received, by (sender's address, receiver's address, kind)."""
+    """The bytes sent and the bytes received, by (sender's address, receiver's address, kind)."""
     sent: Counter[Any] = Counter()
     received: Counter[Any] = Counter()
     for event in outcome.of(*SENDS, *RECEIVES):
@@ -228,7 +228,7 @@ def ledger(outcome: Any) -> tuple[Counter[Any], Counter[Any]]:
 
 
 def assert_balanced(outcome: Any, total: int, kind: str = "") -> None:
-    """Both ends agree on each direction of each connection; and this much went over those of the kind."""
+    """Assert that both ends agree on each direction of each connection, and that those of `kind` moved `total` bytes."""
     outcome.ok()
     sent, received = ledger(outcome)
     assert sent == received

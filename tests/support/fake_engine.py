@@ -1,4 +1,4 @@
-"""An engine without processes for tests of the loop: what runs do is said by functions."""
+"""An engine without processes for tests of the campaign loop: functions of the test decide how runs end."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Scripted:
 
 
 class Fixed:
-    """A strategy that proposes these plans, one a round."""
+    """A strategy that proposes these plans, one per round."""
 
     summary = "fixed"
 
@@ -80,7 +80,7 @@ class Whole(Fixed):
 
 
 class Says:
-    """A checker that fails with the symptom that the function gives; "" is a pass."""
+    """A checker that fails with the symptom that the function returns; "" is a pass."""
 
     name = "exits"
 
@@ -101,28 +101,28 @@ class FakeRunner:
         self.conditions: list[Conditions] = []
         self.broken: Callable[[int], bool] = lambda count: False
         self.port_taken = False
-        """Do runs break since a port is taken?"""
+        """Do runs break because a port is taken?"""
         self.late_ms: Callable[[int], float] = lambda count: 0.0
         self.moments: Callable[[int, Plan], tuple[Moment, ...]] = lambda count, plan: ()
         self.slow_ops: Callable[[Plan], tuple[SlowOp, ...]] = lambda plan: ()
-        """What operations do above slow devices."""
+        """Returns the slow operations of a run of this plan."""
         self.dies_at = 0
         self.fires = True
         self.misses: Callable[[Plan], bool] = lambda plan: False
         self.damaged: tuple[Receipt, ...] = ()
-        """Receipts that no plan explains."""
+        """Receipts of steps that the plan does not have."""
         self.meets: Callable[[int], object] = lambda count: None
-        """Called while a run is under way."""
+        """Called during each run."""
         self.under_way = 0
         self.beside: list[int] = []
-        """How many runs were under way at the end of each."""
+        """The number of parallel runs at the end of each run."""
 
     def _fires(self, plan: Plan) -> bool:
         return not plan.steps or (self.fires and not self.misses(plan))
 
     @property
     def strategies(self) -> list[str]:
-        """For whom each run was made."""
+        """The strategy, or the kind of round, of each run."""
         return [plan.strategy for plan in self.executed]
 
     def execute(
@@ -184,11 +184,11 @@ class FakeEngine:
 
 
 def campaign(engine, store, strategies, picks=lambda plan: False, listener=lambda news: None) -> Campaign:
-    """Runs of the plans that are picked fail."""
+    """A campaign in which runs of the plans that `picks` selects fail."""
     checker = Says(lambda run: "it breaks" if picks(run.plan) else "")
     return Campaign(engine, store, strategies, [checker], listener)
 
 
 def observed(engine, store, strategies, symptom, listener=lambda news: None, **more) -> Campaign:
-    """Runs fail as the function says."""
+    """A campaign in which runs fail with the symptom that the function returns."""
     return Campaign(engine, store, strategies, [Says(symptom)], listener, **more)

@@ -1,4 +1,4 @@
-"""A fake tool: the state file, the socket and the folders that an agent needs, and real targets run under it."""
+"""A fake tool: provides the state file, the socket and the folders that an agent needs, and runs real targets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from undermine.model.run import Receipt
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 AGENT_DIR = REPOSITORY / "agents" / "python"
-PORTS, VARIABLES, SLOTS = 4096, 4096 + 3 * 65536, 16  # where they are in the state file, and how many
+PORTS, VARIABLES, SLOTS = 4096, 4096 + 3 * 65536, 16  # offsets in the state file, and the number of slots
 MINORS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 
 
@@ -35,12 +35,12 @@ def interpreters() -> dict[str, str]:
 
 
 def minor_of(python: str) -> int:
-    """The minor version of one of these."""
+    """The minor version of this interpreter."""
     return next(int(minor.split(".")[1]) for minor, path in interpreters().items() if path == python)
 
 
 class Outcome:
-    """How a target ended, what it said and what its agents wrote."""
+    """How a target ended, its output, and the events of its agents."""
 
     def __init__(self, process: subprocess.CompletedProcess[str], trace_dir: Path) -> None:
         self.code, self.out, self.err = process.returncode, process.stdout, process.stderr
@@ -62,7 +62,7 @@ class Outcome:
 
 
 class FakeTool:
-    """What the tool's side of the protocol looks like to agents."""
+    """The tool's side of the protocol, as agents see it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -146,7 +146,7 @@ class FakeTool:
         self.put(8, self.byte(8) + 1)
 
     def slot(self, number: int) -> str | None:
-        """What was published of a variable."""
+        """The published value of a variable."""
         at = VARIABLES + 128 * number
         version, length = struct.unpack_from("<IH", self.state.read_bytes(), at)
         assert version % 2 == 0
@@ -240,11 +240,11 @@ def free_port() -> int:
 
 
 def partition(out: bool = True, into: bool = True, loss: str = "silent") -> dict[str, Any]:
-    """A lasting fault, as the tool tells it."""
+    """A lasting partition, in its form on the wire."""
     return {"step": 0, "kind": "partition", "peers": ["s2", "s3"], "out": out, "in": into, "loss": loss}
 
 
 def say(target: Any, word: str = "go") -> None:
-    """Let a target go on that waits for a line."""
+    """Send a line to a target that waits for one."""
     target.stdin.write(word + "\n")
     target.stdin.flush()

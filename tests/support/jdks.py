@@ -1,4 +1,4 @@
-"""The JDKs of this machine, what is missing for the JVM agent if anything is, and small Java programs."""
+"""Finds the JDKs of this machine, says what the JVM agent lacks here, and compiles and runs small Java programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from undermine.runtimes import jvm_agent
 
 @cache
 def jdks() -> dict[int, Path]:
-    """By major version, as far as the agent is for them."""
+    """The homes of the JDKs that the agent supports, by major version."""
     homes = [Path(home) for home in filter(None, (os.environ.get("JAVA_HOME"),))]
     if found := java_home_program("java"):
         homes.append(Path(found).resolve().parents[1])
@@ -32,7 +32,7 @@ def jdks() -> dict[int, Path]:
 
 
 def why_no_jvm() -> str:
-    """What is missing here to run the JVM agent, if anything is."""
+    """Why the JVM agent cannot run here; "" if it can."""
     if not jdks():
         return f"no JDK {jvm_agent.JDK_OLDEST} or newer here"
     if jvm_agent.OVERRIDE not in os.environ and shutil.which("mvn") is None:
@@ -41,7 +41,7 @@ def why_no_jvm() -> str:
 
 
 def compile_java(folder: Path, *sources: Path, class_path: Path | None = None, release: int = 8) -> Path:
-    """With the oldest JDK here that knows it, and for an old Java, so that all of them can run it."""
+    """Compile with the oldest JDK here that supports `release`, so that all newer JDKs can run the result."""
     javac = jdks()[min(major for major in jdks() if major >= release)] / "bin" / "javac"
     path = ["-cp", str(class_path)] if class_path else []
     options = ["-g", "-nowarn", "-Xlint:-options", "--release", str(release), *path, "-d", str(folder)]
@@ -53,7 +53,7 @@ def compile_java(folder: Path, *sources: Path, class_path: Path | None = None, r
 def run_java(
     tool: FakeTool, java: Path, classes: Path, main: str, *arguments: str, options: tuple[str, ...] = (), **more: str
 ) -> Outcome:
-    """A program under the agent, with these options of the JVM, and with `more` in its environment."""
+    """Run a program under the agent, with these JVM options, and with `more` in its environment."""
     agent = f"-javaagent:{jvm_agent.agent_jar()}"
     command = [java, *options, agent, "-XX:TieredStopAtLevel=1", "-cp", classes, main, *arguments]
     env = tool.environment() | more

@@ -1,4 +1,4 @@
-"""Rounds of campaigns made by hand."""
+"""Stores rounds of plans without a campaign."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from undermine.store.database import CampaignStore, Slot
 
 
 def written(store: CampaignStore, name: str, plans: Sequence[Plan]) -> list[Slot]:
-    """Store a round of the kind that has this name, else one of the strategy that has it."""
+    """Store a round of the kind with this name, or else of the strategy with this name."""
     return store.write_round_of(RoundKind(name), plans) if name in set(RoundKind) else store.write_round(name, plans)

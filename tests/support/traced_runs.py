@@ -1,4 +1,4 @@
-"""Traces made by hand for strategies that choose slow operations, and the histories that they are given."""
+"""Hand-made traces for strategies that choose slow operations, and histories with these traces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MS = 1_000_000
 
 
 class Trace:
-    """A fault-free run made by hand: one operation after the other on one thread."""
+    """A hand-made fault-free run: one operation after the other on one thread."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -31,7 +31,7 @@ class Trace:
         return self.events[-1]
 
     def locked(self, op: str, *stack: str) -> Event:
-        """Under a lock that is taken where the outermost function is."""
+        """Add an operation under a lock that the outermost function acquires."""
         self.did("lock.acquire", stack[-1], resource="lock@1", result=1)
         found = self.did(op, *stack)
         self.did("lock.release", stack[-1], resource="lock@1")
@@ -50,7 +50,7 @@ class Trace:
 def told(
     trace: Trace, runs: Sequence[PastRun] = (), after: Trace | None = None, fired_ns: int = 10**15, delay_s: float = 5.0
 ) -> History:
-    """What the strategy knows after a fault-free run, and after runs that all showed what `after` has."""
+    """The history after a fault-free run, and after runs that all showed the points of `after`."""
     shown = Profile(frozenset(after.points), frozenset(after.points)) if after else Profile()
     return msgspec.structs.replace(
         history(trace.points, runs, settled=frozenset(run.plan.id for run in runs)),

@@ -1,4 +1,4 @@
-"""Connections made by hand for tests of pairing: a wire keeps its bytes in order, and knows who sent each of them."""
+"""Simulated connections for tests of pairing: a wire keeps its bytes in order, and knows the send of each byte."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from undermine.model.event import AgentInfo, Event
 from undermine.testing import event
 
 Pair = tuple[int, int, int, int, bool]
-"""Numbers (`seq`) of send and receive, first byte and the one after the last, and whether the send ends there."""
+"""The `seq` of the send and of the receive, the first byte, the byte after the last, and whether the send ends there."""
 
 
 class Clock:
-    """Time and numbers that never come twice."""
+    """Gives times and sequence numbers, each once."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -28,13 +28,13 @@ class Clock:
 
 
 class Socket:
-    """A socket object of a process; several can be at one end of a connection."""
+    """A socket object of a process. One end of a connection may have several."""
 
     def __init__(self, wire: Wire, name: str, node: str, pid: int) -> None:
         self.wire, self.name, self.node, self.pid = wire, name, node, pid
 
     def did(self, op: str, waited: int = 0, lasts: int = 2, **more: Any) -> int:
-        """An operation; `waited`: how long ago it began. Gives its number."""
+        """Record an operation that began `waited` ago; return its number."""
         now = self.wire.clock.tick()
         fields = {"pid": self.pid, "seq": now, "t_ns": now - waited, "end_ns": now + lasts, **more}
         self.wire.events.append(event(op, self.node, resource=self.name, target="other", **fields))
@@ -53,7 +53,7 @@ class Socket:
 
 
 class Wire:
-    """One direction of a connection. A reader at a stream takes the same bytes again."""
+    """One direction of a connection. A stream reader takes the same bytes a second time."""
 
     def __init__(self, clock: Clock, events: list[Event], pairs: list[Pair]) -> None:
         self.clock, self.events, self.pairs = clock, events, pairs
@@ -83,7 +83,7 @@ class Wire:
 
 
 class Network:
-    """Random connections between nodes, one after the other or at the same time, and what is known of them."""
+    """Random connections between nodes, one after the other or at the same time, and their known pairs."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -114,16 +114,16 @@ class Link:
         return Socket(self.wires[side if sends else 1 - side], name, self.nodes[side], pid)
 
     def inherit(self, side: int, pid: int) -> None:
-        """A child has the same socket under the same name."""
+        """Let a child process use the same socket under the same name."""
         self.owners[side].append((self.owners[side][0][0], pid))
 
     def pass_on(self, side: int, pid: int) -> None:
-        """Another process gets the socket, as an object of its own."""
+        """Pass the socket to another process, which gets its own object."""
         a, b = self.addresses if side == 0 else reversed(self.addresses)
         self.owners[side].append((self.network.name(a, b), pid))
 
     def talk(self, steps: int, *, owners: bool = False) -> None:
-        """Random sends and receives in both directions."""
+        """Send and receive at random in both directions."""
         chance = self.network.random
         for _ in range(steps):
             side, sends = chance.randrange(2), chance.random() < 0.5
@@ -139,7 +139,7 @@ class Link:
         if kind == 0:
             socket.did("net.send", size=50, error=chance.choice(["LOST", "ECONNRESET"]))
         elif kind == 1:
-            socket.send(chance.randrange(1, 30), result=0)  # all of it, says `sendall` by not saying anything
+            socket.send(chance.randrange(1, 30), result=0)  # `sendall` returns None, which means all bytes
         else:
             socket.send(chance.randrange(1, 30), chance.choice(["net.send", "raw.send"]))
 
@@ -155,7 +155,7 @@ class Link:
 
 
 def known(pairing: Pairing, columns: Columns) -> list[Pair]:
-    """The pairs that were found, in the same form and sorted."""
+    """The pairs that were found, in the same form as the expected ones, sorted."""
     table = columns.seq[pairing.send], columns.seq[pairing.recv], pairing.first, pairing.last, pairing.complete
     return sorted(zip(*(column.tolist() for column in table), strict=True))
 

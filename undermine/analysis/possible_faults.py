@@ -19,10 +19,9 @@ from undermine.model.faults import (
     scope_of,
 )
 from undermine.model.plan import Place
-from undermine.model.point import CLIENT, LEAVING_TRACES, Point
+from undermine.model.point import CLIENT, LEAVING_TRACES, MESSAGES, Point
 from undermine.protocols import PointSeen, PossibleFault
 
-_MESSAGES = frozenset({"net.send", "net.recv", "msg.send", "msg.recv"})
 _ON_OPERATIONS = tuple(row for row in FAULT_KINDS.values() if row.hits == "operation")
 _KILLING = tuple(row for row in FAULT_KINDS.values() if row.kills)
 _STOPPING = tuple(row for row in FAULT_KINDS.values() if row.hits != "operation" and not row.kills)
@@ -88,7 +87,7 @@ def _of_nodes(point: Point, limits: FaultLimits) -> Iterator[PossibleFault]:
     """Faults that stop the node or cut it off for a while, and faults of its groups."""
     op = point.get("op")
     groups = [group for group in limits.groups if len(group) > 1 and point.get("node") in group]
-    if (op in _MESSAGES and point.peer) or (op in LEAVING_TRACES and op != "net.send"):
+    if (op in MESSAGES and point.peer) or (op in LEAVING_TRACES and op != "net.send"):
         for nodes in ((), *groups):
             for row in _STOPPING:
                 for fault in row.offers(limits, point, nodes):

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from undermine.model.event import Event
+from undermine.model.point import DIRECTED, MESSAGES, SENDS
 
-_NETWORK_READS = ("net.recv", "msg.recv")
+_NETWORK_READS = MESSAGES - SENDS
 _FILE_READS = ("file.read", "file.map_read")
 _READS = frozenset({*_FILE_READS, *_NETWORK_READS})
 """Operations that read bytes, which may arrive in pieces. Others (stat, list, accept, commands of a store) are never
 continued."""
-_NETWORK_KINDS = frozenset({"net", "msg", "db"})
-_SENDS = frozenset({"net.send", "msg.send"})
 _ENDS_THREAD = "thread.end"
 
 _Process = tuple[str, int]
@@ -48,9 +47,9 @@ def first_reads(events: Iterable[Event]) -> Iterator[bool]:
         if event.op == _ENDS_THREAD:  # a new thread may get its name
             for op in _FILE_READS:
                 files.pop((process, (event.thread, op)), None)
-        if event.op in _SENDS:
+        if event.op in SENDS:
             network.pop(process, None)
-        elif event.op == _ENDS_THREAD or event.kind in _NETWORK_KINDS:
+        elif event.op == _ENDS_THREAD or event.kind in DIRECTED:
             for op in _NETWORK_READS:
                 network.get(process, {}).pop((event.thread, op), None)
         yield True

@@ -1,6 +1,6 @@
 """Everything that the command line does, as functions for scripts.
 
-Each function opens what it needs and leaves nothing behind. Never prints.
+Each function opens the files and processes that it needs and closes them before it returns. Never prints.
 """
 
 from undermine.analysis.coverage import coverage_of

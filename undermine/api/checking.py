@@ -1,4 +1,4 @@
-"""`undermine check`: what the machine allows, what agents see, and whether the checkers can fail. Injects nothing."""
+"""`undermine check`: what the machine allows, what agents observe, and whether the checkers can fail. Injects no fault."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNSTABLE_SHOWN = 8
 
 
 class AgentSeen(msgspec.Struct, frozen=True):
-    """Which agent a node loaded, in how many processes, and which operations it observed."""
+    """The agent that a node loaded, the number of its processes, and the operations that the agent observed."""
 
     node: str
     wanted: str
@@ -35,11 +35,11 @@ class AgentSeen(msgspec.Struct, frozen=True):
     why_slow: str = ""
     """Why not all of its processes had the agent's accelerator, or its native helper in a JVM."""
     gaps: tuple[str, ...] = ()
-    """What the agent does not see."""
+    """Families of operations that the agent does not observe."""
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """The preflight: what the machine allows and what of the cluster can be seen."""
+    """The result of the preflight: what the machine allows, and what agents observe of the cluster."""
 
     abilities: tuple[Ability, ...]
     agents: tuple[AgentSeen, ...]
@@ -49,19 +49,19 @@ class CheckResult(msgspec.Struct, frozen=True):
     skipped: dict[str, int]
     problems: tuple[str, ...]
     isolation: str = ""
-    """How nodes are kept apart, and why not in the other way."""
+    """How nodes are isolated from each other, and why not in the other way."""
     unstable: tuple[str, ...] = ()
     """Some of the points that not every fault-free run showed."""
     baseline: Baseline = Baseline()
-    """What the fault-free runs were like."""
+    """The baseline that was learnt from the fault-free runs."""
     health: dict[str, str] = {}
-    """By node that has a health question: its last answer; "" is healthy."""
+    """By node that has a health question: its last answer; "" means healthy."""
     proofs: tuple[Proof, ...] = ()
-    """For each checker what shows that it can fail; empty if nobody asked."""
+    """For each checker, the proof that it can fail; empty without `prove`."""
 
     @property
     def unproved(self) -> tuple[str, ...]:
-        """Checkers that could not be shown to fail."""
+        """The checkers that never failed, so that nothing shows that they can."""
         return tuple(proof.checker for proof in self.proofs if not proof.proved)
 
     @property
@@ -111,7 +111,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
 
 
 def health_of(config: Config, run: RunView) -> dict[str, str]:
-    """The last answer of each node that has a health question, in a run; "" is healthy."""
+    """The last answer in a run of each node that has a health question; "" means healthy."""
     asked = {node: "" for node in config.node_ids if config.role_of(node).health}
     answers = {sample.node: sample.answer for sample in run.record.health if sample.node in asked}
     unready = {node: why for node, why in run.record.settling.unready.items() if node in asked}

@@ -1,4 +1,4 @@
-"""`undermine demo`: the example that the package carries, in a folder of the user's. Runs nothing."""
+"""`undermine demo`: copies the example that is part of the package to a folder of the user. Never starts a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the api does for a campaign that starts no process itself: it reads the target's source and builds accelerators."""
+"""The helpers of a campaign, which never starts a process itself: they read the target's source and build accelerators."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def helpers(config: Config) -> Helpers:
 
 
 def sources_of(config: Config, run: RunView) -> Sources:
-    """Where the target's source lies, as the nodes of a run would find it."""
+    """The locations of the target's source, as the nodes of a run would import it."""
     executables = {agent.node: agent.executable for agent in run.trace.agents}
     return target_sources(config, run.record.nodes, executables)

@@ -1,4 +1,4 @@
-"""`undermine hunt`: the whole loop under a budget, in a new campaign or in the latest one."""
+"""`undermine hunt`: runs the whole loop under a budget, in a new campaign or in the latest one. Never prints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from undermine.store.campaign_dirs import campaign_dir, new_campaign_dir, open_s
 
 
 class HuntResult(msgspec.Struct, frozen=True):
-    """The store's content after a session of hunting."""
+    """The content of the campaign store after a session."""
 
     folder: str
     findings: tuple[Finding, ...]
@@ -35,13 +35,13 @@ class HuntResult(msgspec.Struct, frozen=True):
     remarks: dict[str, str] = {}
     """By a finding's id: how it was suppressed, if that suppression has ended."""
     new_logs: dict[str, tuple[str, ...]] = {}
-    """By a finding's id: log lines that nodes wrote then and in no correct run."""
+    """By a finding's id: log lines of the run that shows it best, which no correct run has."""
     growth: tuple[CoverageSample, ...] = ()
-    """How coverage grew: an entry for each experiment that reached something new."""
+    """How coverage grew: an entry for each experiment that increased it."""
 
     @property
     def believed(self) -> tuple[Finding, ...]:
-        """Findings that were reproduced, or that nobody tried to reproduce."""
+        """The findings that are reported: reproduced or not yet re-run, realistic, and not suppressed."""
         return tuple(f for f in self.findings if f.believed)
 
 
@@ -58,14 +58,14 @@ def hunt(
     params: Mapping[str, str] | None = None,
     listener: Listener = silent,
 ) -> HuntResult:
-    """Run the whole loop under a budget. With `resume`, the latest campaign is continued.
+    """Run the whole loop under a budget. With `resume`, continue the latest campaign.
 
-    `strategies`: names, or strategies of a script that no package offers.
+    `strategies` has names of strategies, or strategy objects of the calling script.
     """
     config = config if isinstance(config, Config) else load(Path(config), params or {})
     begun = time.monotonic()
     chosen = plugins.strategies(config, strategies)
-    choose(config.run.isolation)  # before a folder is made for a campaign that could not run
+    choose(config.run.isolation)  # raises before a folder is created for a campaign that cannot run
     suppressions.matcher(config, today())
     build_agents(config, listener)
     folder = campaign_dir(config) if resume else new_campaign_dir(config)
@@ -81,7 +81,7 @@ def hunt(
         jobs=jobs or config.hunt.jobs_for(os.cpu_count() or 1),
     )
     with opened(config, folder, chosen, listener) as (campaign, store, _):
-        campaign.refuse_unknown_policies()  # before it is the latest
+        campaign.refuse_unknown_policies()  # raises before it becomes the latest campaign
         store.set_meta("identity", {**identity(config), "seed_said": seed})
         point_latest(config, folder)
         campaign.run(limits)

@@ -1,4 +1,4 @@
-"""Open a campaign to add runs to it, and refuse to resume one under other conditions. Runs nothing."""
+"""Opens a campaign so that runs can be added, and refuses to resume one under other conditions. Never starts a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def silent(_: Notice) -> None:
 
 
 def build_agents(config: Config, listener: Listener) -> None:
-    """Build the agents that must be built, before the first run; the listener hears how long that may take."""
+    """Build missing agents before the first run. The listener gets a notice that says how long it may take."""
     prepare_agents(config, lambda text: listener(Notice("building", text)))
 
 
@@ -41,9 +41,9 @@ def build_agents(config: Config, listener: Listener) -> None:
 def opened(
     config: Config, folder: Path, strategies: Sequence[Strategy], listener: Listener, *, fresh: bool = False
 ) -> Iterator[tuple[Campaign, CampaignStore, Engine]]:
-    """The campaign in a folder, which nobody else may add to meanwhile; `fresh` empties the folder first.
+    """Open and lock the campaign in a folder; `fresh` empties the folder first.
 
-    Call `build_agents` before it if nodes will be started.
+    If nodes will be started, call `build_agents` before.
     """
     sweep(config.dir)
     with open_store(folder, exclusive=True, fresh=fresh) as store, open_engine(config, folder) as engine:
@@ -52,7 +52,7 @@ def opened(
         yield Campaign(engine, store, strategies, checkers, listener, suppressed, helpers(config)), store, engine
 
 
-# --- under which conditions it was begun
+# --- the conditions of a campaign
 
 
 def identity(config: Config) -> dict[str, Any]:
@@ -88,10 +88,10 @@ def refuse_changes(store: CampaignStore, config: Config) -> None:
     if old["version"] != undermine.__version__:
         reasons.append(f"undermine was {old['version']} and is {undermine.__version__}")
     if old.get("isolation", "ports") != (now := choose(config.run.isolation)).mode:
-        reasons.append(f"nodes were kept apart by {old.get('isolation', 'ports')} and would be by {now}")
+        reasons.append(f"nodes were isolated by {old.get('isolation', 'ports')} and now would be by {now}")
     if reasons:
         raise UserError(
-            "the campaign cannot be resumed as it was: "
+            "the campaign cannot be resumed, since its conditions have changed: "
             + "; ".join(reasons[:_REASONS_MAX])
-            + ". Undo that, start a new campaign without --resume, or say --accept-changes"
+            + ". Undo these changes, start a new campaign without --resume, or add --accept-changes"
         )

@@ -1,4 +1,4 @@
-"""`undermine plan`: what each strategy would propose first, and what policies would drop. Injects nothing."""
+"""`undermine plan`: the plans that each strategy would propose first, and those that policies would drop. Injects no fault."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Predicted(msgspec.Struct, frozen=True):
     summary: str
     plans: tuple[Plan, ...]
     kept: int = 0
-    """The number of all plans, of which `plans` are the first."""
+    """The number of all plans that policies keep; `plans` has the first of them."""
     dropped: tuple[Explanation, ...] = ()
-    """For each policy: how many plans it drops, and some or all of them with their representatives."""
+    """For each policy, the plans that it drops: their number, and some or all of them with their representatives."""
 
 
 class PlanResult(msgspec.Struct, frozen=True):
-    """What would be injected, where and why; what is skipped and by which rule."""
+    """The first plans of each strategy, and the numbers of faults that are skipped and of plans that are dropped, by reason."""
 
     predicted: tuple[Predicted, ...]
     points: int
@@ -49,8 +49,8 @@ def plan(
     *,
     every_dropped: bool = False,
 ) -> PlanResult:
-    """Run without faults only, then return what each strategy would propose first, with examples of the plans that
-    policies drop; with `every_dropped`, all of those."""
+    """Make fault-free runs, then return the first `count` plans of each strategy, with examples of the plans that policies drop,
+    or with all of them (`every_dropped`)."""
     chosen = plugins.strategies(config, strategies)
     build_agents(config, listener)
     with opened(config, config.dir / "plan", chosen, listener, fresh=True) as (campaign, store, _):
@@ -74,5 +74,5 @@ def plan(
 
 
 def count_reasons(possible_faults: Iterable[PossibleFault]) -> dict[str, int]:
-    """How many faults are not possible, by reason."""
+    """The number of faults that are not possible, by reason."""
     return dict(Counter(each.skipped for each in possible_faults if each.skipped))

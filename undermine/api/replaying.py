@@ -1,4 +1,4 @@
-"""`undermine replay`: plans of findings, of bundles and of the user, run again. `recheck`: stored runs judged again."""
+"""`undermine replay` runs plans of findings, bundles and the user again; `recheck` judges stored runs again. Never prints."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def replay(
     control: bool = True,
     variants: bool = False,
 ) -> ReplayResult:
-    """Run one finding's plan again, alone, with the fault and without; count how often it fails."""
+    """Run one finding's plan again, with the fault and without it; count how often it fails."""
     folder = campaign_dir(config, campaign)
     with open_store(folder) as store:
-        found = find_finding(store, finding)  # before anything is started for it
+        found = find_finding(store, finding)  # raises before a process is started
     chosen = plugins.strategies(config)
     build_agents(config, listener)
     with opened(config, folder, chosen, listener) as (running, store, _):
-        # runs under another configuration say nothing about the finding's own rate
+        # runs under another configuration do not count for the finding's rate
         same = has_configuration(store, config)
         result = Replaying(running, store, Wanted(times, control, variants), same=same).finding(found)
         running.findings()
@@ -59,8 +59,8 @@ def replay_plans(
     *,
     control: bool = True,
 ) -> tuple[ReplayResult, ...]:
-    """Run the user's own plans, one after the other. The latest campaign keeps the runs if it has this configuration,
-    else a folder of their own does."""
+    """Run the user's own plans, one after the other. Their runs are stored in the named campaign, or in the latest one if it has
+    this configuration; otherwise in a folder of their own."""
     folder = _campaign_with(config, campaign)
     with _opened_for_plans(config, folder, listener) as (running, store):
         replaying = Replaying(running, store, Wanted(times, control), same=False)
@@ -78,8 +78,8 @@ def replay_bundle(
     control: bool = True,
     variants: bool = False,
 ) -> ReplayResult:
-    """Run the finding in a bundle. This runs the commands and the plug-in file that are in it; with a `config` only its plans
-    are taken, and nothing is unpacked."""
+    """Run the plan of the finding in a bundle. This runs the bundle's commands and plug-in file. With a `config`, only the
+    bundle's plans are used, and nothing is unpacked."""
     if config is None:
         unpacked = unpack(path, folder or Path(f"{path.name}.d"))
         manifest, config = unpacked.manifest, _load_bundled(unpacked, params or {})

@@ -1,6 +1,6 @@
-"""A stored campaign, for scripts: its findings, bundles, plans, logs and suppressions.
+"""Reads a stored campaign: its findings, bundles, plans, logs and suppressions. `undermine.api` exports these functions.
 
-Runs nothing. All of it is offered by `undermine.api`.
+Never starts a run.
 """
 
 from __future__ import annotations
@@ -53,28 +53,28 @@ def bundle(
 
 
 def findings(config: Config, campaign: str = "") -> tuple[Finding, ...]:
-    """The campaign's findings, each with the suppression that holds today."""
+    """The campaign's findings, each with the suppression that applies today."""
     folder = campaign_dir(config, campaign)
     suppressed = suppression_file.matcher(config, today())
     with open_store(folder) as store:
-        with contextlib.suppress(UserError), locked(folder):  # a hunt that is under way writes them itself
+        with contextlib.suppress(UserError), locked(folder):  # if it is locked, the hunt writes them itself
             store.write_findings(suppression_file.mark(store.findings(), suppressed))
         return suppression_file.mark(store.findings(), suppressed)
 
 
 def new_logs(store: CampaignStore, found: Sequence[Finding]) -> dict[str, tuple[str, ...]]:
     """By finding id: log lines of the run that shows the finding best, which no correct run has."""
-    said = {}
+    lines = {}
     for finding in found:
         if news := news_of(store.verdicts(_shown_by(finding))):
-            said[finding.id] = news
-    return said
+            lines[finding.id] = news
+    return lines
 
 
 def remarks(config: Config, found: Sequence[Finding]) -> dict[str, str]:
     """By finding id: how it was suppressed, if that suppression has ended."""
-    was = suppression_file.lapsed(config, today())
-    return {finding.id: text for finding in found if (text := was(finding))}
+    ended = suppression_file.lapsed(config, today())
+    return {finding.id: text for finding in found if (text := ended(finding))}
 
 
 def suppress(
@@ -87,7 +87,7 @@ def suppress(
     fault: str = "",
     campaign: str = "",
 ) -> suppression_file.Suppression:
-    """Do not report this finding until a day (`until`, or "never") or for `lasts_s` seconds; 90 days by default."""
+    """Do not report this finding until a date (`until`, or "never") or for `lasts_s` seconds; 90 days by default."""
     with open_store(campaign_dir(config, campaign)) as store:
         found = find_finding(store, finding)
     entry = suppression_file.new_entry(found, reason, until, lasts_s, today(), fault)
@@ -103,10 +103,10 @@ def suppressions(config: Config) -> tuple[suppression_file.Suppression, ...]:
 
 def unsuppress(config: Config, entry_id: str) -> suppression_file.Suppression:
     """Remove a suppression, so that its finding is reported again."""
-    gone = suppression_file.remove(suppression_file.path_of(config), entry_id)
+    removed = suppression_file.remove(suppression_file.path_of(config), entry_id)
     with contextlib.suppress(UserError):  # there may be no campaign
         findings(config)
-    return gone
+    return removed
 
 
 # --- plans, logs and leftovers
@@ -115,14 +115,14 @@ def unsuppress(config: Config, entry_id: str) -> suppression_file.Suppression:
 def plans(
     config: Config, campaign: str = "", strategies: Sequence[str] = (), most: int = 10, *, every_dropped: bool = False
 ) -> stored_plans.StoredPlans:
-    """What is still to run in a campaign, and what was dropped, by which policy, for which other plan. It may be hunted
-    meanwhile."""
+    """The campaign's plans that are still to run, and the dropped ones with their policies and representatives. Works during a
+    hunt too."""
     with contextlib.closing(CampaignStore(campaign_dir(config, campaign), read_only=True)) as store:
         return stored_plans.read(store, strategies, most, every_dropped=every_dropped)
 
 
 def clean(config: Config, *, everything: bool = False) -> list[str]:
-    """Remove what dead tools left; with `everything`, all campaigns too."""
+    """Remove processes and files that killed sessions left; with `everything`, all campaigns too. Return a line for each."""
     done = sweep(config.dir)
     if everything and config.dir.exists():
         latest = config.dir / LATEST
@@ -142,13 +142,13 @@ def _shown_by(finding: Finding) -> int:
 
 
 def log_files(config: Config, what: str, node: str = "", campaign: str = "") -> list[Path]:
-    """The log files of a run (by number) or of the one that shows a finding best (by id)."""
+    """The log files of a run: by its number, or by the id of a finding, for the run that shows it best."""
     folder = campaign_dir(config, campaign)
     with open_store(folder) as store:
         run = int(what) if what.isascii() and what.isdigit() else _shown_by(find_finding(store, what))
     logs = RunDir(folder / "runs" / f"{run:06d}").logs
     if not logs.is_dir():
-        raise UserError(f"there is no run {what} in {folder}; see `undermine report` for what there is")
+        raise UserError(f"there is no run {what} in {folder}; `undermine report` lists the runs")
     files = [path for path in sorted(logs.iterdir()) if not node or path.name.split(".")[0] == node]
     if node and not files:
         raise UserError(f"run {run} has no logs of {node!r}; nodes are {', '.join(config.node_ids)}")

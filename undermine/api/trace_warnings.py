@@ -1,6 +1,6 @@
-"""What a reader should know of a traced run before believing the rest, a sentence each: what went wrong, what is not in it.
+"""Warnings about a traced run, one sentence each: what went wrong in it, and what its trace does not contain.
 
-Whether a run without faults counts as failed is for the checkers to say. These are the facts, all of them and with their times.
+The warnings list facts with their times. Only the checkers decide whether a fault-free run has failed.
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ from undermine.report.text import clip, count
 
 _SHOWN_MAX = 8
 _LINE_MAX = 300
-_TOLD = ("exits", "deaths", "workload", "hang", "liveness")
-"""Checkers whose subjects are told here, one by one."""
+_REPORTED_HERE = ("exits", "deaths", "workload", "hang", "liveness")
+"""The checkers whose subjects this module reports itself, one by one."""
 
 
 def warnings(
     view: RunView,
     columns: Columns,
-    told: Summary,
+    summary: Summary,
     verdicts: Sequence[Verdict] = (),
     not_judged: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """All of them. What a fault may have led to is none, nor what the user wants nobody to judge (`not_judged`: checkers)."""
-    said = list(_of_the_trace(view, told))
+    """All warnings. Effects of injected faults are not warned about, nor the subjects of the checkers in `not_judged`."""
+    texts = list(_of_the_trace(view, summary))
     if not view.receipts:
-        said += _wrong(view, columns, not_judged)
-        said += [f"the checker {v.checker} fails: {v.text}" for v in verdicts
-                 if v.answer == "fail" and v.checker not in _TOLD]  # fmt: skip
-    return tuple(clip(text, _LINE_MAX) for text in said)
+        texts += _wrong(view, columns, not_judged)
+        texts += [f"the checker {v.checker} fails: {v.text}" for v in verdicts
+                 if v.answer == "fail" and v.checker not in _REPORTED_HERE]  # fmt: skip
+    return tuple(clip(text, _LINE_MAX) for text in texts)
 
 
-def _of_the_trace(view: RunView, told: Summary) -> Iterator[str]:
-    if not told.events:
+def _of_the_trace(view: RunView, summary: Summary) -> Iterator[str]:
+    """The parts of the run that the trace does not contain."""
+    if not summary.events:
         yield "no agent recorded anything; see `undermine check`"
         return
     if not view.record.conditions.observe_all:
-        yield "this run recorded input and output only: no locks, no hand-overs, no clients"
-    if missing := [info.id for info in view.record.nodes if info.id not in told.nodes]:
-        yield f"no agent in {', '.join(missing)}: what {'it does' if len(missing) == 1 else 'they do'} is not in the trace"
+        yield "this run recorded input and output only: no locks, no hand-offs between threads, no clients"
+    if missing := [info.id for info in view.record.nodes if info.id not in summary.nodes]:
+        yield f"no agent in {', '.join(missing)}: {'its' if len(missing) == 1 else 'their'} operations are not in the trace"
 
 
 def _wrong(view: RunView, columns: Columns, not_judged: Collection[str]) -> Iterator[str]:
-    """What should not be in a run without faults."""
+    """Events that should not occur in a fault-free run."""
     origin_ns = origin_of(view.record, view.history)
     if "exits" not in not_judged:
         yield from _exits(view, origin_ns)
@@ -67,8 +68,8 @@ def _exits(view: RunView, origin_ns: int) -> Iterator[str]:
     wrong = [ended for ended in view.record.exits if not exit_allowed(view, ended)]
     for ended in wrong[:_SHOWN_MAX]:
         how = f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
-        said = telling_line(ended.log_tail) or "it said nothing"
-        yield f"{ended.node} ended by itself with {how} at {_at(ended.t_ns, origin_ns)}: {said}"
+        last_words = telling_line(ended.log_tail) or "it logged nothing"
+        yield f"{ended.node} ended by itself with {how} at {_at(ended.t_ns, origin_ns)}: {last_words}"
     if len(wrong) > _SHOWN_MAX:
         yield f"nodes ended by themselves {count(len(wrong) - _SHOWN_MAX, 'more time')}"
 
@@ -84,10 +85,10 @@ def _deaths(columns: Columns, origin_ns: int) -> Iterator[str]:
 
 
 def _raised(detail: str) -> str:
-    """Its error's last line; where that is not all of it, the first one too."""
+    """The workload's error: its last line, and also the first line if that adds something."""
     first, last = (detail.strip().splitlines() or [""])[0], telling_line(detail)
-    said = first if last in first else last if first in last else f"{first} … {last}"
-    return f"the workload failed: {said or 'it gave no reason'}"
+    shown = first if last in first else last if first in last else f"{first} … {last}"
+    return f"the workload failed: {shown or 'it gave no reason'}"
 
 
 def _hung(view: RunView, origin_ns: int) -> str:
@@ -104,7 +105,7 @@ def _hung(view: RunView, origin_ns: int) -> str:
 
 def _cut(view: RunView) -> str:
     spent_s = view.record.workload.duration_s
-    return f"the workload was cut off after {spent_s:.1f} s, though its clients had answers; give it a longer workload.timeout_s"
+    return f"the workload was cut off after {spent_s:.1f} s, though its clients got answers; raise workload.timeout_s"
 
 
 def _unsettled(view: RunView) -> Iterator[str]:

@@ -1,14 +1,14 @@
-"""`undermine trace`: one run without faults in which agents record everything, or a stored run; analysed, summed up, drawn.
+"""`undermine trace`: analyses, summarises and draws a fault-free run in which agents record everything, or a stored run.
 
 The story of `trace`:
 
-1. A fault-free run, with all families of operations observed and with agents in the workload's clients too.
-2. Its events as columns, and what they say: pairs, contexts, causes, locks and time limits, stores, messages.
-3. A summary, and three files in the run's folder or where the user says: `trace.html`, `trace.perfetto.json`, `trace.shiviz.log`.
+1. Make a fault-free run. Agents observe all families of operations, in the workload's clients too.
+2. Read its events as columns and analyse them: pairs, contexts, causes, locks and time limits, stores, messages.
+3. Summarise them and write three files to the run's folder or to `out`: `trace.html`, `trace.perfetto.json`, `trace.shiviz.log`.
 
-A fault-free run is judged by the checkers, as in a hunt. One that failed is drawn all the same: its trace shows why.
+The checkers judge the fault-free run, as in a hunt. A failed run is drawn too, since its trace shows why it failed.
 
-`trace_stored` does 2 and 3 for a run that a campaign has kept, with its fault.
+`trace_stored` does steps 2 and 3 for a stored run of a campaign, with its fault. Never prints.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class TraceResult(msgspec.Struct, frozen=True):
     shiviz_events: int
     warnings: tuple[str, ...] = ()
     symptom: str = ""
-    """The symptom that a fault-free run failed with; empty if it passed, and for stored runs, which are judged already."""
+    """The symptom that a fault-free run failed with; empty if it passed, and for stored runs, which were already judged."""
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """A fault-free run that is over, and its verdicts."""
+    """The folder of a finished run, and its verdicts if it was judged here."""
 
     folder: Path
     verdicts: tuple[Verdict, ...] = ()
@@ -78,9 +78,9 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 def trace(config: Config, listener: Listener, out: Path | None = None) -> TraceResult:
-    """Record a fault-free run, judge it and draw it; one that failed has a symptom, and is drawn all the same."""
+    """Record, judge and draw a fault-free run; if it fails, the result has its symptom."""
     if out:
-        _folder(out)  # before anything is started for it
+        _folder(out)  # raises before a process is started
     recorded = record(config, listener, plugins.checkers)
     name = config.campaign.name or Path(config.path).resolve().parent.name
     words = f"{name}: a run without faults{', which failed' if recorded.symptom else ''}"
@@ -90,13 +90,13 @@ def trace(config: Config, listener: Listener, out: Path | None = None) -> TraceR
 def trace_stored(
     config: Config, what: str, listener: Listener, out: Path | None = None, campaign: str = ""
 ) -> TraceResult:
-    """Draw a run of a campaign: by its number, or the one that shows a finding best."""
+    """Draw a stored run of a campaign: by its number, or by the id of a finding, for the run that shows it best."""
     folder, words = stored_run(config, what, campaign)
     return draw(config, Recorded(folder), words, listener, out)
 
 
 def stored_run(config: Config, what: str, campaign: str = "") -> tuple[Path, str]:
-    """The folder of a stored run, and which one it is in words."""
+    """The folder of a stored run, and its description."""
     home = campaign_dir(config, campaign)
     with open_store(home) as store:
         if what.isascii() and what.isdigit():
@@ -107,7 +107,7 @@ def stored_run(config: Config, what: str, campaign: str = "") -> tuple[Path, str
             words = f"run {run}, which shows {found.id}"
     folder = home / "runs" / f"{run:06d}"
     if not RunDir(folder).trace.is_dir():
-        raise UserError(f"there is no trace of run {run} in {home}; `undermine report` says which runs there are")
+        raise UserError(f"run {run} has no trace in {home}; `undermine report` lists the runs")
     return folder, f"{words} of campaign {home.name}"
 
 
@@ -115,15 +115,15 @@ def stored_run(config: Config, what: str, campaign: str = "") -> tuple[Path, str
 
 
 def record(config: Config, listener: Listener, checkers: Checkers | None = None) -> Recorded:
-    """Run the workload once without a fault, with everything observed, and judge it if there is somebody to do so."""
+    """Run the workload once without a fault, with everything observed, and judge the run if there are checkers."""
     build_agents(config, listener)
     sweep(config.dir)
     home = config.dir / TRACES
-    plan = Plan(seed=config.hunt.seed, strategy=STRATEGY, why="what causes what in a correct run")
+    plan = Plan(seed=config.hunt.seed, strategy=STRATEGY, why="shows what causes what in a correct run")
     with open_store(home, exclusive=True, fresh=True), open_engine(config, home) as engine:
         folder = home / "runs" / "000001"
-        told: dict[str, Any] = {"run": 1, "strategy": STRATEGY}
-        listener(Notice("run", "without faults, everything observed", told))
+        data: dict[str, Any] = {"run": 1, "strategy": STRATEGY}
+        listener(Notice("run", "without faults, everything observed", data))
         judges = checkers(config, engine.userland.declared["checkers"]) if checkers else ()
         view = engine.runner.execute(folder, 1, plan, None, Conditions(observe_all=True))
         verdicts = check_all(view, judges, lambda: engine.user_checks(folder)) if checkers else ()
@@ -132,8 +132,8 @@ def record(config: Config, listener: Listener, checkers: Checkers | None = None)
         if record.status == "broken":
             raise ClusterError(f"the cluster fails without any fault: {record.reason}")
         recorded = Recorded(folder, verdicts)
-        told |= {"status": record.status, "symptom": recorded.symptom}
-        listener(Notice("done", "without faults, everything observed", told))
+        data |= {"status": record.status, "symptom": recorded.symptom}
+        listener(Notice("done", "without faults, everything observed", data))
     return recorded
 
 
@@ -148,25 +148,26 @@ def draw(config: Config, run: Recorded, words: str, listener: Listener, out: Pat
     columns = read_columns(RunDir(folder).trace)
     listener(Notice("building", f"analysing {count(len(columns), 'event')}"))
     traced = analyse(columns)
-    told = summary(traced)
+    summarised = summary(traced)
     origin_ns = origin_of(view.record, view.history) or (int(columns.t[0]) if len(columns) else 0)
     listener(Notice("building", f"drawing {count(len(columns), 'event')}"))
-    said = warnings(view, columns, told, run.verdicts, config.checkers.disable)
-    html = write_file(target / HTML, lambda stream: stream.write(page(view, traced, told, words, said)), "--out")
-    fuller = write_file(target / PERFETTO, lambda stream: perfetto.write(stream, view, traced, origin_ns), "--out")
+    warned = warnings(view, columns, summarised, run.verdicts, config.checkers.disable)
+    html = write_file(target / HTML, lambda stream: stream.write(page(view, traced, summarised, words, warned)), "--out")
+    timeline = write_file(target / PERFETTO, lambda stream: perfetto.write(stream, view, traced, origin_ns), "--out")
     written: list[int] = []
     log = write_file(
         target / SHIVIZ, lambda stream: written.append(shiviz.write(stream, view, traced, origin_ns)[0]), "--out"
     )
-    files = str(html), str(fuller), str(log)
-    return TraceResult(words, str(folder), told, *files, sum(written), said, run.symptom)
+    files = str(html), str(timeline), str(log)
+    return TraceResult(words, str(folder), summarised, *files, sum(written), warned, run.symptom)
 
 
 def _folder(path: Path) -> Path:
+    """Create the folder if it does not exist; return it."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"the folder {path} cannot be made ({error.strerror}); choose another one with --out"
+            f"the folder {path} cannot be created ({error.strerror}); choose another one with --out"
         ) from error
     return path

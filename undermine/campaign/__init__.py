@@ -1,1 +1,1 @@
-"""The loop of a hunt: prepare, propose, run, confirm, replay. Never starts a process and never reads a file of the target."""
+"""The loop of a hunt: prepare, propose, run, confirm, replay. Never starts a process and never reads the target's files."""

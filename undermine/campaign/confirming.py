@@ -1,14 +1,15 @@
-"""From a suspicion to a finding, or not: re-runs with the fault, then without. Decides nothing itself.
+"""Re-runs plans that showed a new symptom, with the fault and without it. `findings/confirm.py` decides what is confirmed.
 
-The story of `Confirming.run`, for each symptom that is not decided yet:
+The story of `Confirming.run`, for each symptom that is still undecided:
 
-1. The plan that first showed it is run again, alone and with the long wait, until enough runs have fired where that one did.
-2. If none of them fails, the target recovers by itself, or it was chance. Then other plans that showed the symptom are tried.
-3. If one fails, its control is run as often: the same moments without the faults. If that fails, the symptom is flaky.
-4. If it needs a delay, the plan is run once more with a slow device instead (`findings/realism.py`). If that does not delay the
-   operation, the plan is dropped, and others that showed the symptom are tried.
+1. The plan that first showed it is run again, alone and with the long wait, until enough runs have fired at the same points.
+2. If none of them fails, the target recovers by itself, or the failure was chance. Then other plans that showed the symptom are
+   tried.
+3. If one fails, its control is run as often: the same moments without the faults. If a control fails, the symptom is flaky.
+4. If the plan has a delay, it is run once more with a slow device instead (`findings/realism.py`). If the slow device does not
+   delay the operation, the plan is dropped, and other plans that showed the symptom are tried.
 
-The next re-run follows from what is stored (`findings/confirm.py`), so a killed session is continued from there.
+The next re-run is computed from the campaign store, so a resumed campaign continues where the killed one stopped.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from undermine.store.database import CampaignStore
 
 
 class Confirming:
-    """The suspicions of one campaign. Runs one plan at a time, whatever the limits of the session."""
+    """Confirms the suspicions of one campaign. Runs one plan at a time and ignores the limits of the session."""
 
     def __init__(
         self,
@@ -47,32 +48,33 @@ class Confirming:
         self._suppression_of = suppression_of
 
     def run(self) -> tuple[Finding, ...]:
-        """Decide on everything that failed so far; return all findings."""
+        """Confirm or refute every suspicion so far; return all findings."""
         suspected = self._suspicions()
-        undecided = [suspicion.finding.symptom for suspicion in suspected if self._next(suspicion)]
+        undecided = [suspicion.finding.symptom for suspicion in suspected if self._next_rerun(suspicion)]
         for symptom in undecided:
             self._decide(symptom)
-        return self._stored(self._suspicions() if undecided else suspected)
+        return self._store_findings(self._suspicions() if undecided else suspected)
 
     def findings(self) -> tuple[Finding, ...]:
         """Group the failing runs so far into findings and store them."""
-        return self._stored(self._suspicions())
+        return self._store_findings(self._suspicions())
 
-    def _stored(self, suspected: Sequence[Suspicion]) -> tuple[Finding, ...]:
+    def _store_findings(self, suspected: Sequence[Suspicion]) -> tuple[Finding, ...]:
         found = tuple(suspicion.finding for suspicion in suspected)
         self._store.write_findings(found)
         return found
 
     def _decide(self, symptom: str) -> None:
+        """Re-run plans until the suspicion with this symptom is decided."""
         self._plan_runner.tell("suspect", f"confirming: {symptom}", symptom=symptom)
-        while (suspicion := self._find(symptom)) and (todo := self._next(suspicion)):
+        while (suspicion := self._find(symptom)) and (todo := self._next_rerun(suspicion)):
             self._rerun(suspicion, *todo)
         if suspicion:
             kind, text = _outcome(suspicion.finding)
             self._plan_runner.tell(kind, f"{text}: {symptom}", symptom=symptom, rate=suspicion.finding.rate)
 
     def _rerun(self, suspicion: Suspicion, attempt: Attempt, kind: Rerun) -> None:
-        """Run one plan. It is a round of its own, stored before it runs, so that the next re-run depends on how it ended."""
+        """Run one plan. It is a round of its own, so that the next re-run can depend on its result."""
         symptom = suspicion.finding.symptom
         if kind is RoundKind.REALISM and attempt.probe:
             self._plan_runner.tell("confirming", f"with a slow device: {symptom}", symptom=symptom, round=kind.value)
@@ -89,7 +91,8 @@ class Confirming:
         slots = self._store.write_round_of(kind, [msgspec.structs.replace(plan, strategy=kind.value)])
         self._plan_runner.run_alone(slots)
 
-    def _next(self, suspicion: Suspicion) -> tuple[Attempt, Rerun] | None:
+    def _next_rerun(self, suspicion: Suspicion) -> tuple[Attempt, Rerun] | None:
+        """The next re-run that the suspicion needs; None if it is decided."""
         if suspicion.normal or suspicion.finding.suppressed:
             return None
         wanted = self._config.hunt.confirm
@@ -114,7 +117,7 @@ class Confirming:
 
 
 def _outcome(finding: Finding) -> tuple[str, str]:
-    """The kind of the notice, and its words."""
+    """The kind of the notice about a decided finding, and its text."""
     if finding.flaky:
         return "flaky", f"flaky, it fails without the fault too ({finding.rate})"
     if finding.dropped:

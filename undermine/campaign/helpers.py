@@ -1,4 +1,4 @@
-"""Work that a campaign hands to others, since it needs a process or files of the target. Does none of it."""
+"""The types of the helpers that a campaign calls for work that needs a process or the target's files. Does none of it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from undermine.model.run import RunView
 from undermine.protocols import TargetProgram, no_program
 
 ReadProgram = Callable[[RunView, Sequence[str], Sequence[tuple[str, str]]], TargetProgram]
-"""Reads the source of the target. The arguments: a fault-free run that shows which interpreters the nodes had; the files and
-folders that the user named, if any; the calls that runs have shown, as pairs of caller and callee."""
+"""Reads the source of the target. The arguments are a fault-free run that shows the nodes' interpreters, the files and folders
+that the user named (if any), and the calls that runs have shown, as pairs of caller and callee."""
 
 CatchUp = Callable[[Sequence[AgentInfo]], None]
-"""Builds the accelerator for interpreters of nodes that were not known before the first run."""
+"""Builds the accelerator for interpreters that only the first run showed."""
 
 
 def _no_program(run: RunView, folders: Sequence[str], observed: Sequence[tuple[str, str]]) -> TargetProgram:

@@ -1,18 +1,18 @@
-"""The loop: from fault-free runs to a list of findings. Never starts a process and never looks into a target.
+"""The loop: from fault-free runs to a list of findings. Never starts a process and never reads the target's files.
 
 The story of `Campaign.run`:
 
-1. Open the store; a run that was under way when the tool died is `broken`, its plan is still open.
-2. Prepare: fault-free runs and benign runs. If no fault-free run passes, stop: nothing found later could be believed.
+1. Open the campaign store. A run that was under way when the tool died is `broken`; its plan is run again.
+2. Prepare: fault-free runs and benign runs. If no fault-free run passes, stop: no later finding could be believed.
 3. Finish the plans that an earlier session stored but did not run.
-4. Take turns by time: the strategy that has had the least time proposes from history; every strategy gets one round.
-5. Policies prune; the round is stored *before* it runs.
-6. Run, judge and store each plan. A broken run is tried again, at most twice; so is one that failed or did not fire
-   while the machine was too late with everything, and then no other run is under way.
-7. A symptom not seen before is a suspicion, also that of a benign run. It is decided on at once, alone and whatever the
-   budget: the same plan again with the long wait, k of n, then the same moments without the fault, 0 of n.
-8. Group what failed into findings, one for each symptom. Stop when the budget or the number of runs is used up, or
-   nothing is proposed.
+4. Strategies take turns: the one that has used the least time proposes plans from history. Every strategy gets one round.
+5. Policies prune the plans; the round is stored *before* it runs.
+6. Run, judge and store each plan. A broken run is repeated, at most twice. So is a run that failed or did not fire while the
+   machine was too busy; it is repeated while no other run is under way.
+7. A new symptom is a suspicion, also in a benign run. It is confirmed or refuted at once, one run at a time and outside the
+   budget: the same plan with the long wait fails k of n times, the same moments without the fault 0 of n times.
+8. Group the failing runs into findings, one for each symptom. Stop when the budget or the number of runs is used up, or no
+   strategy proposes a plan.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ PossibleFaultsAt = Callable[[Sequence[Point]], tuple[PossibleFault, ...]]
 
 
 _BATCH = 4
-"""The number of plans that a strategy is asked for at a time, for each job."""
+"""The number of plans for each job that a strategy is asked for in one turn."""
 _ALONE = 16
-"""The number of plans that are run at a time if no other strategy waits for its turn: jobs wait for each other only at the
-end."""
+"""The number of plans for each job that one turn runs if there is only one strategy. Jobs wait for each other only at the end
+of a turn."""
 
 
 class Reachable(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Allowance:
-    """The time and the runs that are left in this session; asked by several threads before each run."""
+    """The time and the runs that are left in this session. Safe to use from several threads."""
 
     def __init__(self, limits: Limits) -> None:
         self._end = time.monotonic() + limits.budget_s
@@ -99,7 +99,7 @@ class Allowance:
         return self._runs_left <= 0
 
     def take(self, *, sure: bool) -> bool:
-        """May an experiment begin? With `sure` also when the time is over, but never above the number of runs."""
+        """Take one run; return whether an experiment may begin. `sure` ignores the time limit, but not the number of runs."""
         with self._lock:
             if self.out_of_runs or (self.out_of_time and not sure):
                 return False
@@ -135,6 +135,7 @@ class Campaign:
     # --- the loop
 
     def run(self, limits: Limits) -> tuple[Finding, ...]:
+        """Run one session of the campaign; return all findings."""
         allowance = Allowance(limits)
         if interrupted := self._store.interrupted():
             for run in interrupted:
@@ -157,7 +158,7 @@ class Campaign:
         return self.findings()
 
     def baseline(self) -> None:
-        """The fault-free runs alone; the campaign ends here if none passes."""
+        """Make only the fault-free runs; raise a `ClusterError` if none passes."""
         self.preparing.fault_free()
 
     def refuse_unknown_policies(self) -> None:
@@ -174,13 +175,13 @@ class Campaign:
             self.plan_runner.tell("coverage", f"{reached.runs} experiments so far", coverage=reached)
 
     def _next_strategy(self, exhausted: set[str], *, owed_only: bool) -> Strategy | None:
-        """The strategy that has had the least time. Those without a round come first; once the time is over, only those do."""
+        """The strategy that has used the least time; strategies without a round come first, and alone with `owed_only`."""
         used = self._store.used_s()
         left = [s for s in self._strategies if s.name not in exhausted and not (owed_only and s.name in used)]
         return min(left, key=lambda s: used.get(s.name, -1.0), default=None)
 
     def _next_slots(self, strategy: Strategy, jobs: int) -> list[Slot]:
-        """Its stored plans that were not run yet; else its next proposals, stored before they run."""
+        """The strategy's stored plans that were not run yet; if there are none, its next proposals."""
         most = (_BATCH if len(self._strategies) > 1 else _ALONE) * jobs
         slots = self._store.open_slots(strategy.name, most)
         if not slots:
@@ -220,7 +221,7 @@ class Campaign:
         return self._helpers.read_program(self.preparing.newest, folders, observed)
 
     def _from_fault_free_runs(self) -> Reachable:
-        """What they showed, and the faults that are possible there; computed again only if there are more of them."""
+        """The points of the fault-free runs and the faults that are possible there. Cached until there are more such runs."""
         key = (self._store.baselines(), self.fault_limits())
         if self._reachable is None or self._reachable[0] != key:
             points, runs = self._store.baseline_points()
@@ -229,19 +230,11 @@ class Campaign:
         return self._reachable[1]
 
     def fault_limits(self) -> FaultLimits:
+        """The user's limits, with the abilities of the agents and the deployment."""
         faults = self._config.faults
+        shared = set(faults.__struct_fields__) & set(FaultLimits.__struct_fields__) - {"groups"}
         return FaultLimits(
-            kinds=faults.kinds,
-            reboot_after_s=faults.reboot_after_s,
-            delay_s=faults.delay_s,
-            delay_modes=faults.delay_modes,
-            pause_s=faults.pause_s,
-            partition_levels=faults.partition_levels,
-            partition_directions=faults.partition_directions,
-            partition_losses=faults.partition_losses,
-            disk_errors=faults.disk_errors,
-            network_errors=faults.network_errors,
-            roles=faults.roles,
+            **{name: getattr(faults, name) for name in shared},
             groups=tuple(self._config.group(name) for name in faults.groups),
             capabilities={n: tuple(c) for n, c in self._store.meta("capabilities", {}).items()},
             node_roles={node: role.name for role in self._config.roles.values() for node in role.nodes},
@@ -249,9 +242,9 @@ class Campaign:
         )
 
     def propose(self, strategy: Strategy, batch: int) -> list[Slot]:
-        """The strategy's next plans, pruned and stored. Dropped plans are stored with their rule and not proposed again.
+        """Prune and store the strategy's next plans. Dropped plans are stored with their rule and not proposed again.
 
-        Before that, another plan of its class for each representative that did not fire.
+        If a representative did not fire, another plan of its class is run first.
         """
         if plans := self.proposing.instead(strategy):
             return self._store.write_round(strategy.name, plans)
@@ -264,7 +257,7 @@ class Campaign:
                 return []
 
     def ask(self, strategy: Strategy, batch: int) -> Pruned:
-        """What the strategy proposes now, pruned; its remarks go to the listener."""
+        """The plans that the strategy proposes now, pruned. The listener gets its remarks."""
         proposal = self.proposing.ask(strategy, self.history_of(strategy, batch))
         for remark in strategy.remarks() if isinstance(strategy, Remarks) else ():
             self.plan_runner.tell("remark", f"{strategy.name}: {remark}", strategy=strategy.name)
@@ -273,20 +266,20 @@ class Campaign:
     # --- runs
 
     def _finish_open(self, limits: Limits, allowance: Allowance) -> None:
-        """Run what an earlier session stored, in order. Strategies of this session continue with theirs in their turn."""
-        mine = {strategy.name for strategy in self._strategies}
+        """Run plans that an earlier session stored, in order. Plans of this session's strategies wait for their turn."""
+        own_names = {strategy.name for strategy in self._strategies}
         rounds: dict[int, list[Slot]] = {}
         for slot in self._store.open_slots():
             rounds.setdefault(slot.round_index, []).append(slot)
         for slots in rounds.values():
             if slots[0].kind is not RoundKind.STRATEGY:
                 self.plan_runner.run_alone(slots)
-            elif slots[0].strategy not in mine:
+            elif slots[0].strategy not in own_names:
                 self._run_some(slots, limits, allowance)
 
     def _run_some(self, slots: Sequence[Slot], limits: Limits, allowance: Allowance) -> None:
-        """Run plans of one round, `jobs` at a time, up to the first new symptom: it is decided on before more plans are run. A
-        strategy that never ran is sure of one run."""
+        """Run plans of one round, `jobs` at a time, until one shows a new symptom, which is confirmed before more plans run. A
+        strategy that never ran gets one run even if the time is over."""
         begun = time.monotonic()
         sure_of_one = not self._store.past_runs(slots[0].strategy)
         decided = {finding.symptom for finding in self._store.findings()}
@@ -310,7 +303,7 @@ class Campaign:
     def _side_by_side(
         self, run: Callable[[Slot], JudgedRun | None], slots: Sequence[Slot], jobs: int
     ) -> list[JudgedRun | None]:
-        """Run in threads; if the user interrupts, end the runs that are under way at once."""
+        """Run the plans in threads. If the user interrupts, stop the runs that are under way at once."""
         with ThreadPoolExecutor(jobs) as pool:
             try:
                 return list(pool.map(run, slots))
@@ -322,5 +315,5 @@ class Campaign:
     # --- results
 
     def findings(self) -> tuple[Finding, ...]:
-        """Group what failed so far and store it."""
+        """Group the failing runs so far into findings and store them."""
         return self.confirming.findings()

@@ -1,12 +1,12 @@
-"""Learns what correct runs look like, before a campaign looks for bugs. Never proposes where to inject.
+"""Makes the fault-free and benign runs of a campaign and learns its baseline from them. Never proposes where to inject.
 
 The story of `Preparing.run`:
 
-1. Fault-free runs, one at a time, until enough have passed. If none passes, stop and say why: nothing found later could
-   be believed. If only some fail, the workload is flaky: say so, with its rate, and continue.
-2. What the agents can do, and which points can be reached.
-3. Benign runs: every run with a fault logs "connection refused", so that is nothing new.
-4. Learn from the runs that passed. A benign run that fails is a suspect like any other.
+1. Make fault-free runs, one at a time, until enough have passed. If none passes, stop with the reason: no later finding could be
+   believed. If only some fail, the workload is flaky: warn with the rate and continue.
+2. Store the agents' capabilities, and the points at which a fault can fire.
+3. Make benign runs. They show, for example, that every run with a fault logs "connection refused", so that this is not news.
+4. Learn from the runs that passed. A benign run that fails is a suspicion like any other.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ META = "baseline"
 
 
 class Preparing:
-    """The fault-free and benign runs of one campaign. Runs that are done are not repeated."""
+    """The fault-free and benign runs of one campaign. Runs that a session has finished are not repeated."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Preparing:
         self._catch_up = catch_up
 
     def run(self) -> list[JudgedRun]:
-        """Do all of it; return the benign runs that failed, as suspects."""
+        """Do all of it; return the benign runs that failed."""
         ran = self.fault_free()
         benign = self._benign_runs()
         if ran or benign or not self._learnt():
@@ -66,7 +66,7 @@ class Preparing:
     # --- without a fault
 
     def fault_free(self) -> list[JudgedRun]:
-        """Runs without a fault until as many have passed as are wanted; an error if none does."""
+        """Make fault-free runs until enough have passed; raise a `ClusterError` if none passes."""
         ran = self._until_enough_pass()
         if self._store.meta("capabilities") is None:
             agents = self.newest.trace.agents
@@ -81,14 +81,14 @@ class Preparing:
         return ran
 
     def _until_enough_pass(self) -> list[JudgedRun]:
-        """Ends too when as many have failed as should pass: then the rate is known well enough."""
+        """Make fault-free runs until `hunt.baseline_runs` have passed, or as many have failed, which is enough for a rate."""
         wanted = self._config.hunt.baseline_runs
         passed, failed_as = len(self._passing(RoundKind.BASELINE)), self._failed_as()
         failures = len(failed_as) if passed else 0
-        begun_before = self._store.open_slots(kind=RoundKind.BASELINE)
+        unfinished = self._store.open_slots(kind=RoundKind.BASELINE)
         ran: list[JudgedRun] = []
         while passed < wanted and failures < wanted:
-            judged = self._plan_runner.run_alone([begun_before.pop() if begun_before else self._fault_free_slot()])[0]
+            judged = self._plan_runner.run_alone([unfinished.pop() if unfinished else self._fault_free_slot()])[0]
             ran.append(judged)
             if complaint := _complaint(judged):
                 failures += 1
@@ -100,7 +100,7 @@ class Preparing:
         return ran
 
     def _fault_free_slot(self) -> Slot:
-        plan = Plan(seed=self._config.hunt.seed, strategy=RoundKind.BASELINE.value, why="what a correct run looks like")
+        plan = Plan(seed=self._config.hunt.seed, strategy=RoundKind.BASELINE.value, why="shows what a correct run looks like")
         return self._store.write_round_of(RoundKind.BASELINE, [plan])[0]
 
     def _warn_of_flakiness(self, passed: int) -> None:
@@ -122,19 +122,19 @@ class Preparing:
                 )
 
     def _warn_of_silent_checkers(self) -> None:
-        """A checker that answers `unknown` without a fault will hardly ever find anything."""
+        """Warn about checkers that answer `unknown` in every fault-free run: they will hardly ever find anything."""
         answers: dict[str, list[Verdict]] = {}
         for run in self._passing(RoundKind.BASELINE):
             for verdict in self._store.verdicts(run.id):
                 answers.setdefault(verdict.checker, []).append(verdict)
-        for checker, said in answers.items():
-            if all(verdict.answer == "unknown" for verdict in said):
-                self._warn(f"the checker {checker} cannot tell even without a fault: {printable(said[-1].text)}")
+        for checker, verdicts in answers.items():
+            if all(verdict.answer == "unknown" for verdict in verdicts):
+                self._warn(f"the checker {checker} answers unknown even without a fault: {printable(verdicts[-1].text)}")
 
     # --- benign runs
 
     def _benign_runs(self) -> list[JudgedRun]:
-        """Run the plans that an earlier session stored, then those that it did not even store."""
+        """Run benign plans that an earlier session stored but did not run, then those that are not stored yet."""
         rounds: dict[int, list[Slot]] = {}
         for slot in self._store.open_slots(kind=RoundKind.BENIGN):
             rounds.setdefault(slot.round_index, []).append(slot)
@@ -166,7 +166,7 @@ class Preparing:
         if judged.symptom:
             self._warn(f"the benign run {judged.run} failed ({judged.slot.plan}): {judged.symptom}")
         elif judged.status != "fired":
-            self._warn(f"nothing is learnt from run {judged.run} ({judged.slot.plan}): {judged.reason}")
+            self._warn(f"the tool learns nothing from run {judged.run} ({judged.slot.plan}): {judged.reason}")
 
     # --- learning
 
@@ -181,7 +181,7 @@ class Preparing:
         return self._store.meta(META) is not None and load_baseline(self._store.folder) != Baseline()
 
     def _views(self, kind: RoundKind) -> Iterator[RunView]:
-        """The passing runs, one at a time: all their logs together may be large."""
+        """Yield the passing runs one at a time, since all their logs together may be large."""
         return (self._plan_runner.view(run.id) for run in self._passing(kind))
 
     def _passing(self, kind: RoundKind) -> list[PastRun]:
@@ -189,7 +189,7 @@ class Preparing:
         return [run for run in past if not _failing(self._store.verdicts(run.id))]
 
     def _failed_as(self) -> list[str]:
-        """The symptoms of the fault-free runs that failed; a broken run says nothing about the workload."""
+        """The symptoms of the fault-free runs that failed; broken runs do not count."""
         past = [run for run in self._store.past_runs(kind=RoundKind.BASELINE) if run.status != "broken"]
         return [symptom for run in past if (symptom := symptom_of(self._store.verdicts(run.id)))]
 

@@ -1,8 +1,8 @@
-"""From the plans that a strategy proposes to those that are run. Drops plans that were run already, that policies refuse or that
-exceed the cap, each with its reason.
+"""Asks a strategy for plans and drops those that were already run, that a policy drops or that exceed the cap, each with its
+reason. Never runs a plan.
 
-Policies that a strategy names are applied in that order: shipped ones here, and from the first of the user's own on all of them
-in the user's process. For a strategy without policies, those that the user declared are applied.
+The policies that a strategy names are applied in their order. Shipped policies run in this process; from the first of the user's
+own policies on, all of them run in the user's process. A strategy without policies gets those that the user declared.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ class Proposing:
         return _capped(pruned, _cap(strategy), left)
 
     def refuse_unknown(self, strategies: Iterable[Strategy]) -> None:
-        """Raise a `UserError` for the first policy that they name and that cannot be used."""
+        """Raise a `UserError` for the first policy of these strategies that cannot be used."""
         for strategy in strategies:
             self._policies(strategy)
 
     def instead(self, strategy: Strategy) -> list[Plan]:
-        """For each of its representatives that did not fire, another plan of its class; once."""
+        """For each representative of the strategy that did not fire, another plan of its class, once."""
         return self._store.second_chances(strategy.name)[: _left(strategy, self._store.past_runs(strategy.name))]
 
     def _policies(self, strategy: Strategy) -> tuple[list[Policy], list[str]]:
-        """The policies that are applied here, and the names of those that are applied in the user's process."""
+        """The policies that run in this process, and the names of those that run in the user's process."""
         if not isinstance(strategy, HasPolicies):
             return [], []
         own = {*self._engine.userland.declared["filters"], *self._engine.userland.declared["clusters"]}
         texts = list(strategy.policies or DEFAULT)
         first = next((index for index, text in enumerate(texts) if text in own), len(texts))
-        try:  # also those behind the first of the user's own, which are created again in the user's process
+        try:  # also the shipped ones after the first of the user's own: the user's process creates them again
             shipped = {text: parse_policy(text, self._config.groups) for text in texts if text not in own}
         except UserError as error:
             where = self._config.where(f"strategies.{strategy.name}.policies")
@@ -73,18 +73,18 @@ class Proposing:
 
 
 def _cap(strategy: Strategy) -> int:
-    """The number of experiments that it may have; 0 means no limit."""
+    """The most experiments that the strategy may have in a campaign; 0 means no limit."""
     return strategy.cap if isinstance(strategy, Capped) else 0
 
 
 def _left(strategy: Strategy, runs: Iterable[PastRun]) -> int:
-    """The number of experiments that it may still have."""
+    """The number of experiments that the strategy may still have."""
     cap = _cap(strategy)
     return max(0, cap - sum(run.plan.strategy == strategy.name for run in runs)) if cap else sys.maxsize
 
 
 def _capped(pruned: Pruned, cap: int, left: int) -> Pruned:
-    """Keep the first plans: the strategy has put them in order."""
+    """Keep the first `left` plans and drop the others: the strategy puts the best plans first."""
     if len(pruned.kept) <= left:
         return pruned
     kept, over = pruned.kept[:left], pruned.kept[left:]

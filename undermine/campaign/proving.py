@@ -2,13 +2,13 @@
 
 The story of `prove`:
 
-1. Three runs without a plan that the tool sabotages itself: it kills a node for good, freezes all nodes for good, and removes
-   all data before the final reads.
-2. Copies of a passing run with a defect in the history, the record or the logs (`findings/planting.py`), until every checker
-   has failed once or there are no more.
-3. For each checker, the first plant that it failed on, or the fact that it never failed.
+1. Make three runs without a plan that the tool sabotages: it kills a node for good, freezes all nodes for good, or removes all
+   data before the final reads.
+2. Judge copies of a passing run with a defect in the history, the record or the logs (`findings/planting.py`), until every
+   checker has failed once or all copies are used.
+3. Report for each checker the first plant that it failed on, or that it never failed.
 
-A checker that was never seen to fail may be unable to: then its passes mean nothing.
+A checker that never fails here may be unable to fail; then its passes mean nothing.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ Trial = tuple[str, bool, Sequence[Verdict]]
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """The plant that a checker failed on, and its words then; without a plant, it never failed."""
+    """The plant that a checker failed on, and the text of its verdict; without a plant, it never failed."""
 
     checker: str
     plant: str = ""
     text: str = ""
     real: bool = False
-    """In a run of the cluster, rather than in an altered copy of one."""
+    """True for a real run of the cluster, false for an altered copy of one."""
 
     @property
     def proved(self) -> bool:
@@ -68,7 +68,7 @@ class Prover:
         self._run = base.record.id
 
     def prove(self, scratch: Path) -> tuple[Proof, ...]:
-        """All three steps; the scratch folder is gone afterwards."""
+        """Do all three steps, then remove the scratch folder."""
         tally = Tally([*(checker.name for checker in self._checkers), *self._engine.user_checkers])
         try:
             usual = self._judge(self._base, self._base_folder)
@@ -86,7 +86,7 @@ class Prover:
     # --- real runs
 
     def _sabotaged(self, scratch: Path) -> Iterator[Trial]:
-        plan = Plan(seed=self._base.plan.seed, strategy=PROVE, why="what every checker must be able to see")
+        plan = Plan(seed=self._base.plan.seed, strategy=PROVE, why="a defect that every checker should be able to see")
         for sabotage, words in SABOTAGES.items():
             self._run += 1
             folder = scratch / sabotage
@@ -97,8 +97,8 @@ class Prover:
             shutil.rmtree(folder, ignore_errors=True)
             record = view.record
             noticed = _failing(verdicts)
-            said = f"noticed by {', '.join(noticed)}" if noticed else record.reason or "noticed by no checker"
-            self._tell("done", f"{words}: {said}", status=record.status, symptom="")
+            result = f"noticed by {', '.join(noticed)}" if noticed else record.reason or "noticed by no checker"
+            self._tell("done", f"{words}: {result}", status=record.status, symptom="")
             yield words, True, verdicts
 
     # --- altered copies
@@ -125,7 +125,7 @@ def _failing(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 class Tally:
-    """Which checker failed on which plant first. Pure."""
+    """The first plant that each checker failed on. Pure."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = list(dict.fromkeys(names))
@@ -136,7 +136,7 @@ class Tally:
         self._plants = 0
 
     def expect(self, verdicts: Sequence[Verdict]) -> None:
-        """Take the verdicts on a run without a defect. A checker that fails there is proved by nothing."""
+        """Add the verdicts on the run without a defect. A checker that fails there cannot be proved."""
         self._usual = {verdict.checker: verdict for verdict in verdicts}
         self._see(verdicts)
 
@@ -148,6 +148,7 @@ class Tally:
                 self._answered.add(verdict.checker)
 
     def take(self, plant: str, real: bool, verdicts: Sequence[Verdict]) -> None:
+        """Add the verdicts on a plant."""
         self._plants += 1
         self._see(verdicts)
         for verdict in verdicts:
@@ -156,7 +157,7 @@ class Tally:
                 self._proofs.setdefault(verdict.checker, Proof(verdict.checker, plant, text, real))
 
     def _noticed(self, verdict: Verdict) -> bool:
-        """It fails, and it does not fail on the run without a defect."""
+        """Does the checker fail here, but not on the run without a defect?"""
         usual = self._usual.get(verdict.checker)
         return verdict.answer == "fail" and (usual is None or usual.answer != "fail")
 
@@ -165,11 +166,12 @@ class Tally:
         return [name for name in self._names if name not in self._proofs]
 
     def proofs(self) -> tuple[Proof, ...]:
-        return tuple(self._proofs.get(name) or Proof(name, text=self._excuse(name)) for name in self._names)
+        return tuple(self._proofs.get(name) or Proof(name, text=self._why_unproved(name)) for name in self._names)
 
-    def _excuse(self, name: str) -> str:
+    def _why_unproved(self, name: str) -> str:
+        """Why a checker is not proved."""
         if (usual := self._usual.get(name)) and usual.answer == "fail":
-            return f"it fails where nothing is wrong: {usual.text[:_TEXT_MAX]}"
+            return f"it also fails on a correct run: {usual.text[:_TEXT_MAX]}"
         if name in self._unknown and name not in self._answered:
-            return f"it says unknown to everything: {self._unknown[name][:_TEXT_MAX]}"
+            return f"it always answers unknown: {self._unknown[name][:_TEXT_MAX]}"
         return f"it passed all of {self._plants} plants: it cannot be shown that it can fail"

@@ -1,4 +1,4 @@
-"""Runs plans again on demand: n times with the fault, n times at the same moments without it. Decides nothing about findings."""
+"""Runs plans again on demand: n times with the fault, and n times at the same moments without it. Never judges a finding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from undermine.store.database import CampaignStore
 
 
 class ReplayedRun(msgspec.Struct, frozen=True):
-    """One run of a replay. It is `counted` if the fault, or the hold in its place, fired where it had to."""
+    """One run of a replay. It is `counted` if the fault, or the hold that replaces it, fired at the expected points."""
 
     run: int
     kind: Literal["fault", "control"]
@@ -28,14 +28,14 @@ class ReplayedRun(msgspec.Struct, frozen=True):
     reason: str
     symptom: str
     verdicts: tuple[Verdict, ...]
-    """Those that fail or are unknown."""
+    """The verdicts that are `fail` or `unknown`."""
 
 
 class ReplayResult(msgspec.Struct, frozen=True):
-    """How often a plan failed with its fault and without."""
+    """How often a plan failed with its fault and without it."""
 
     finding: str
-    """Its id; empty for a plan that does not belong to a finding."""
+    """The finding's id; empty for a plan that does not belong to a finding."""
     plan: Plan
     tries: int
     fired: int
@@ -47,14 +47,14 @@ class ReplayResult(msgspec.Struct, frozen=True):
     runs: tuple[ReplayedRun, ...] = ()
     variants: tuple[ReplayResult, ...] = ()
     folder: str = ""
-    """Of the campaign that keeps the runs."""
+    """The folder of the campaign that keeps the runs."""
     warnings: tuple[str, ...] = ()
     realism: Realism = Realism()
     """Whether a slow device causes the finding's delays."""
 
     @property
     def came_back(self) -> bool:
-        """It failed with the fault, by its own plan or by a variant's."""
+        """Did the plan or a variant fail with its fault?"""
         return self.hits > 0 or any(variant.came_back for variant in self.variants)
 
 
@@ -67,7 +67,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Replaying:
-    """Re-runs of plans in one campaign. With `same` they count as confirmations of its findings."""
+    """Re-runs plans in one campaign. With `same`, the runs count as confirmations of its findings."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore, wanted: Wanted, *, same: bool) -> None:
         self._campaign = campaign
@@ -76,7 +76,7 @@ class Replaying:
         self._kinds = (RoundKind.CONFIRM, RoundKind.CONTROL) if same else (RoundKind.REPLAY, RoundKind.REPLAY)
 
     def finding(self, finding: Finding) -> ReplayResult:
-        """Run the plan of a finding of this campaign, and on demand its variants."""
+        """Run the plan of a finding of this campaign, and its variants if they are wanted."""
         main = self.plan(finding.plan, self._landed_first(finding), finding.id)
         main = msgspec.structs.replace(main, realism=finding.realism)
         plans = [(variant.plan, self._landed_in(variant.run)) for variant in finding.variants]
@@ -95,6 +95,7 @@ class Replaying:
         return msgspec.structs.replace(main, variants=variants)
 
     def plan(self, plan: Plan, expected: Sequence[Landing] = (), finding: str = "") -> ReplayResult:
+        """Run a plan; if `expected` isn't empty, only runs whose steps fired there count."""
         with_fault, without = self._kinds
         runs = [self._judge(j, "fault", expected) for j in self._run(with_fault, plan)]
         if self._wanted.control and plan.steps:
@@ -116,7 +117,7 @@ class Replaying:
         )
 
     def _landed_first(self, finding: Finding) -> tuple[Landing, ...]:
-        """Where its steps fired when it was found; empty if that cannot be read any more."""
+        """Where the finding's steps fired when it was found; empty if that run can no longer be read."""
         return next((landed for run in (finding.shown_by, *finding.runs[:1]) if (landed := self._landed_in(run))), ())
 
     def _landed_in(self, run: int) -> tuple[Landing, ...]:
@@ -130,7 +131,7 @@ class Replaying:
         slots = self._store.write_round_of(kind, plans)
         try:
             return self._campaign.plan_runner.run_alone(slots)
-        except BaseException:  # a resumed campaign must not run the rest
+        except BaseException:  # a resumed campaign must not run the other plans
             self._store.finish_round(slots[0].round_index, 0.0)
             raise
 
@@ -139,12 +140,12 @@ class Replaying:
         symptom = judged.symptom if plan.steps else symptom_of(judged.verdicts)
         if judged.status == "broken":
             counted = False
-        elif kind == "control":  # a later moment may need what the first fault does
+        elif kind == "control":  # later steps may need the effect of the first fault
             counted = any(step == 0 for step, _ in landed)
         else:
             counted = tuple(expected) == landed if expected else bool(landed) or not plan.steps
         reason = judged.reason
         if not counted and not reason:
-            reason = "the fault fired elsewhere than when it was found"
-        telling = tuple(verdict for verdict in judged.verdicts if verdict.answer != "pass")
-        return ReplayedRun(judged.run, kind, counted, judged.status, reason, symptom, telling)
+            reason = "the fault did not fire where it fired when the finding was found"
+        not_passed = tuple(verdict for verdict in judged.verdicts if verdict.answer != "pass")
+        return ReplayedRun(judged.run, kind, counted, judged.status, reason, symptom, not_passed)

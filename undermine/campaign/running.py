@@ -1,7 +1,7 @@
-"""From a stored plan to a judged and stored run. Never proposes a plan.
+"""Runs stored plans, and judges and stores the runs. Never proposes a plan.
 
-A run that broke is repeated, at most twice. So is a run that failed or did not fire while the machine was busy elsewhere, and
-then no other run is under way.
+A run that broke is repeated, at most twice. So is a run that failed or did not fire while the machine was too busy; it is
+repeated while no other run is under way.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from undermine.store.rundir import RunDir, load_record, load_view, save_record, 
 
 ATTEMPTS_MAX = 3
 _PATIENT = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REPLAY)
-"""Re-runs of suspects: they have the long wait."""
+"""The kinds of re-runs that get the long wait."""
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ Listener = Callable[[Notice], None]
 
 
 class JudgedRun(msgspec.Struct, frozen=True):
-    """One run that is over, and what the checkers say of it."""
+    """A finished run and its verdicts."""
 
     run: int
     slot: Slot
@@ -58,7 +58,7 @@ class JudgedRun(msgspec.Struct, frozen=True):
     verdicts: tuple[Verdict, ...]
     attempt: int = 1
     noisy: bool = False
-    """It does not count, since the machine was busy elsewhere."""
+    """It does not count, since the machine was too busy."""
     port_taken: bool = False
     """It broke, since another process had a node's port."""
 
@@ -73,9 +73,9 @@ class PlanRunner:
         self.checkers = tuple(checkers)
         self._listen = listener
         self.traced: frozenset[str] = frozenset()
-        """The strategies in whose runs everything is observed; where there is one, in fault-free runs too."""
+        """The strategies in whose runs agents observe everything. If there are any, agents do so in fault-free runs too."""
         self.coverage: Coverage | None = None
-        """The coverage of this campaign, once `measure` was called."""
+        """The coverage of this campaign; None before `measure` is called."""
         self._counting = threading.Lock()
 
     def measure(self) -> Coverage:
@@ -90,7 +90,7 @@ class PlanRunner:
         return load_view(RunDir(self.folder(run_id)))
 
     def columns(self, run_id: int) -> Columns:
-        """All events of a run; none if they were not kept."""
+        """All events of a run; empty if its trace was not kept."""
         return read_columns(RunDir(self.folder(run_id)).trace)
 
     def fired_ns(self, run_id: int) -> int:
@@ -99,7 +99,7 @@ class PlanRunner:
         return moments[0].t_ns if moments else 0
 
     def run_alone(self, slots: Sequence[Slot]) -> list[JudgedRun]:
-        """Run a round one plan at a time, whatever the limits say."""
+        """Run a round one plan at a time, without regard to the limits of the session."""
         begun = time.monotonic()
         results = [self.run_slot(slot) for slot in slots]
         self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
@@ -108,7 +108,7 @@ class PlanRunner:
     def run_slot(self, slot: Slot, *, alone: bool = True, after: int = 0) -> JudgedRun:
         """Run one plan until a run counts, at most three times; `after` is the number of earlier attempts.
 
-        A noisy run is repeated here only if no other run is under way (`alone`); else the caller does so.
+        A noisy run is repeated here only if no other run is under way (`alone`); otherwise the caller repeats it later.
         """
         for attempt in range(after + 1, ATTEMPTS_MAX + 1):
             judged = self._run_once(slot, attempt)
@@ -142,13 +142,13 @@ class PlanRunner:
         judged = JudgedRun(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy, record.port_taken)
         self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
         tidy(folder, keep_data=bool(symptom))
-        told = {"run": run_id, "strategy": slot.label, "round": slot.kind.value, "status": judged.status, "symptom": symptom}
+        data = {"run": run_id, "strategy": slot.label, "round": slot.kind.value, "status": judged.status, "symptom": symptom}
         symptoms = tuple(verdict.symptom for verdict in verdicts if verdict.answer == "fail")
-        self.tell("done", str(slot.plan), **told, symptoms=symptoms, **self._count(judged))
+        self.tell("done", str(slot.plan), **data, symptoms=symptoms, **self._count(judged))
         return judged
 
     def _count(self, judged: JudgedRun) -> dict[str, Any]:
-        """Add a run to the coverage; return what the listener is told of it, nothing if it does not count."""
+        """Add a run to the coverage; return the data for the listener, or nothing if the run does not count."""
         if self.coverage is None or judged.status == "broken" or judged.slot.kind is not RoundKind.STRATEGY:
             return {}
         with self._counting:
@@ -160,8 +160,8 @@ class PlanRunner:
         return check_all(view, self.checkers, lambda: self._engine.user_checks(folder))
 
     def _conditions(self, slot: Slot) -> Conditions:
-        """Re-runs of suspects have the long wait, and their agents observe everything that explains a hang. A realism check
-        measures one operation only, so it does not wait for the rest."""
+        """Re-runs get the long wait, and their agents observe everything that could explain a hang. A realism check only measures
+        one operation, so it has the usual limits."""
         if slot.kind is RoundKind.REALISM:
             return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
         if slot.kind not in _PATIENT:
@@ -171,7 +171,7 @@ class PlanRunner:
         return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
 
     def _noise(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
-        """Why a run may have failed or not fired because of a busy machine; "" if the machine was not busy."""
+        """The reason why a busy machine may have made the run fail or not fire; "" if there is none."""
         late_ms = view.record.timing.late_ms_max
         if late_ms <= 1000 * self._config.run.late_s_max or view.record.status == "broken":
             return ""
@@ -217,8 +217,8 @@ class PlanRunner:
                 changed += 1
                 self._store.replace_verdicts(row["run"], verdicts, symptom)
                 kind: RoundKind = row["kind"]
-                told = {"run": row["run"], "strategy": row["strategy"] or kind.value, "round": kind.value}
-                self.tell("done", str(row["plan"]), **told, status=row["status"], symptom=symptom)
+                data = {"run": row["run"], "strategy": row["strategy"] or kind.value, "round": kind.value}
+                self.tell("done", str(row["plan"]), **data, status=row["status"], symptom=symptom)
         return changed
 
     def tell(self, kind: str, text: str, **data: Any) -> None:
@@ -226,7 +226,7 @@ class PlanRunner:
 
 
 def _noted(view: RunView, noise: str, *, broken: bool) -> RunView:
-    """A copy of the run whose record says what disturbed it."""
+    """A copy of the run whose record names the noise as a reason."""
     reason = noise if broken else "; ".join(filter(None, (view.record.reason, noise)))
     record = msgspec.structs.replace(view.record, reason=reason, status="broken" if broken else view.record.status)
     return view.with_record(record)
@@ -235,16 +235,16 @@ def _noted(view: RunView, noise: str, *, broken: bool) -> RunView:
 def _fired(view: RunView) -> list[tuple[int, str, str, str]]:
     """(step, point, kind, fault) for each step that has a receipt; a damaged receipt may name a step that does not exist.
 
-    If a plan leaves the point open, it is the point that the run reached.
+    If the plan does not name the whole point, the point is the one that the run reached.
     """
     rows = []
     receipted = {receipt.step for receipt in view.receipts}
-    met = {moment.step: moment.point for moment in reversed(view.record.moments)}
+    reached = {moment.step: moment.point for moment in reversed(view.record.moments)}
     for step, (trigger, fault) in enumerate((planned.trigger, planned.fault) for planned in view.plan.steps):
         if step not in receipted:
             continue
         at: At | None = final_at(trigger)
-        point = met.get(step) if at is None or len(at.point.items) < len(KEYS) else at.point
+        point = reached.get(step) if at is None or len(at.point.items) < len(KEYS) else at.point
         detail = msgspec.json.encode(fault).decode()
         rows.append((step, point.id if point else "", fault_kind(fault), detail))
     return rows

@@ -1,7 +1,7 @@
-"""The plans of a stored campaign: how many were run, which are still to run, and which were dropped by which policy for which
-representative. Only reads, so it may be asked during a hunt.
+"""The plans of a stored campaign: how many were run, which are still to run, and which were dropped, with their policies and
+representatives. `read` only reads, so it works during a hunt too.
 
-A policy may drop more plans than are stored (`DROPPED_MAX`); then the number of the others is noted.
+A policy may drop more plans than are stored (`DROPPED_MAX`); `note_counted_only` stores the number of the others.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from undermine.policies.pruning import THEN, Pruned
 from undermine.store.database import CampaignStore
 
 _COUNTED_ONLY = "untold"
-"""The key of the numbers of dropped plans that are not stored, by strategy and round."""
+"""The store's key for the numbers of dropped plans that are not stored, by strategy and round."""
 _STATUS_WORDS = {"not_fired": ", which did not fire", "exhausted": ", which did not fire", "broken": ", which broke"}
 
 
 class Representative(msgspec.Struct, frozen=True):
-    """The plan that is run for a dropped one, and its state: "run 17", "still to run"."""
+    """The plan that is run in place of a dropped one, and its state, such as "run 17" or "still to run"."""
 
     id: str
     sequence: str = ""
@@ -36,7 +36,7 @@ class DroppedPlan(msgspec.Struct, frozen=True):
     id: str
     sequence: str
     rule: str
-    """The policy that dropped it; if its representative was dropped later, also the policy that dropped that one, and so on."""
+    """The policy that dropped it; if its representative was dropped later, also that policy, and so on."""
     instead: Representative | None = None
 
 
@@ -45,9 +45,9 @@ class DroppedBy(msgspec.Struct, frozen=True):
 
     policy: str
     count: int
-    """All of them."""
+    """The number of all dropped plans."""
     stored: int
-    """The number of those whose plans are stored."""
+    """The number of dropped plans that are stored."""
     examples: tuple[DroppedPlan, ...]
 
 
@@ -58,7 +58,7 @@ class Planned(msgspec.Struct, frozen=True):
     """Its name; for plans that no strategy proposed, the kind of their rounds."""
     run: int
     open: int
-    """How many are still to run, of which `plans` are the first."""
+    """The number of plans that are still to run; `plans` has the first of them."""
     plans: tuple[Plan, ...]
     dropped: tuple[DroppedBy, ...] = ()
 
@@ -70,19 +70,19 @@ class StoredPlans(msgspec.Struct, frozen=True):
     predicted: tuple[Planned, ...]
 
 
-class _Row(msgspec.Struct, frozen=True):
-    """A plan of the table of dropped ones."""
+class _DroppedRow(msgspec.Struct, frozen=True):
+    """A row of the table of dropped plans."""
 
     plan: Plan
     rule: str
     instead: str
 
 
-class _Kept:
-    """Dropped plans of one policy: the first rows, and the number of all."""
+class _DroppedRows:
+    """The dropped plans of one policy: the first rows, and the number of all rows."""
 
     def __init__(self) -> None:
-        self.rows: list[_Row] = []
+        self.rows: list[_DroppedRow] = []
         self.stored = 0
 
 
@@ -90,8 +90,8 @@ class _Kept:
 
 
 def note_counted_only(store: CampaignStore, strategy: str, pruned: Pruned) -> None:
-    """Remember how many dropped plans are counted and not stored. A strategy that is asked again before its next round drops
-    the same plans."""
+    """Store how many dropped plans are counted but not stored. A strategy that is asked again before its next round drops the
+    same plans, so its numbers are replaced."""
     stored = Counter(_policy(one.rule) for one in pruned.dropped)
     counted_only = {policy: more for policy, count in pruned.counts.items() if (more := count - stored[policy]) > 0}
     if counted_only:
@@ -108,8 +108,8 @@ def _policy(rule: str) -> str:
 
 
 def read(store: CampaignStore, strategies: Sequence[str] = (), most: int = 10, *, every_dropped: bool = False) -> StoredPlans:
-    """For each strategy, or those that are named: the first plans to run, and some or all of the stored dropped ones."""
-    # Dropped ones first: their representatives are stored with them or before them, so they are found during a hunt, too.
+    """The plans of all strategies, or of the named ones: the first `most` to run, and `most` or all of the dropped plans."""
+    # Dropped plans first: their representatives are stored with them or before them, so they are found during a hunt too.
     dropped = _dropped(store, None if every_dropped else most)
     counted_only = store.meta(_COUNTED_ONLY, {})
     numbers = {
@@ -132,22 +132,22 @@ def _refuse_others(wanted: Iterable[str], names: Sequence[str]) -> None:
     for name in wanted:
         if name not in names:
             there = ", ".join(names) or "none yet"
-            raise UserError(f"the strategy {name!r} has proposed nothing in this campaign; those that have: {there}")
+            raise UserError(f"the strategy {name!r} has proposed no plan in this campaign; strategies that have: {there}")
 
 
-def _dropped(store: CampaignStore, most: int | None) -> dict[str, dict[str, _Kept]]:
-    """By strategy and policy, in the order in which they dropped something."""
-    found: dict[str, dict[str, _Kept]] = {}
+def _dropped(store: CampaignStore, most: int | None) -> dict[str, dict[str, _DroppedRows]]:
+    """The dropped plans by strategy and policy, in the order in which they were dropped."""
+    found: dict[str, dict[str, _DroppedRows]] = {}
     for strategy, rule, instead, text in store.dropped():
-        kept = found.setdefault(strategy, {}).setdefault(_policy(rule), _Kept())
+        kept = found.setdefault(strategy, {}).setdefault(_policy(rule), _DroppedRows())
         kept.stored += 1
         if most is None or kept.stored <= most:
-            kept.rows.append(_Row(msgspec.json.decode(text, type=Plan), rule, instead))
+            kept.rows.append(_DroppedRow(msgspec.json.decode(text, type=Plan), rule, instead))
     return found
 
 
 def _explained(
-    store: CampaignStore, strategy: str, dropped: dict[str, _Kept], counted_only: Iterable[dict[str, int]]
+    store: CampaignStore, strategy: str, dropped: dict[str, _DroppedRows], counted_only: Iterable[dict[str, int]]
 ) -> tuple[DroppedBy, ...]:
     more: Counter[str] = Counter()
     for counts in counted_only:
@@ -161,30 +161,30 @@ def _explained(
 
 
 class _Chains:
-    """From a dropped plan to its representative, which may have been dropped in turn."""
+    """Finds the representative of a dropped plan. A representative may have been dropped in turn for another one."""
 
     def __init__(self, store: CampaignStore, strategy: str, ids: set[str]) -> None:
         self._placed: dict[str, Representative] = {}
-        self._fallen: dict[str, tuple[str, str]] = {}
+        self._dropped_for: dict[str, tuple[str, str]] = {}
         asked: set[str] = set()
         while ids:
             placed = store.plans_placed(ids)
             self._placed |= {
                 name: Representative(name, str(plan), _state(run, status)) for name, (plan, run, status) in placed.items()
             }
-            self._fallen |= store.dropped_for(strategy, ids - placed.keys())
+            self._dropped_for |= store.dropped_for(strategy, ids - placed.keys())
             asked |= ids
-            ids = {instead for _, instead in self._fallen.values() if instead} - asked
+            ids = {instead for _, instead in self._dropped_for.values() if instead} - asked
 
-    def explain(self, row: _Row) -> DroppedPlan:
+    def explain(self, row: _DroppedRow) -> DroppedPlan:
         rules, instead, seen = [row.rule], row.instead, {row.plan.id}
-        while instead in self._fallen and instead not in self._placed and instead not in seen:
+        while instead in self._dropped_for and instead not in self._placed and instead not in seen:
             seen.add(instead)
-            rule, instead = self._fallen[instead]
+            rule, instead = self._dropped_for[instead]
             rules.append(rule)
-        unknown = Representative(instead, state="dropped too, and not kept") if instead and instead not in seen else None
-        stands = self._placed.get(instead, unknown)
-        return DroppedPlan(row.plan.id, str(row.plan), THEN.join(rules), stands)
+        unknown = Representative(instead, state="dropped too, and not stored") if instead and instead not in seen else None
+        representative = self._placed.get(instead, unknown)
+        return DroppedPlan(row.plan.id, str(row.plan), THEN.join(rules), representative)
 
 
 def _state(run: int, status: str) -> str:

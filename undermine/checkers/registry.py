@@ -11,5 +11,5 @@ from undermine.checkers.processes import Deaths, Exits
 BUILTIN: tuple[type[BuiltinChecker], ...] = (Exits, Deaths, Hang, Gray, Liveness, WorkloadResult, Logs)
 """In the order in which they name a run that several of them fail: the first says most about the cause.
 
-A new checker needs a class, a line here, and a row in docs/checkers.md.
+docs/extending/checker.md says what a new checker needs.
 """

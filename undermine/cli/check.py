@@ -60,13 +60,22 @@ def check(
 def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
     """Print the result of the preflight."""
     out = console()
-    machine = Table(title="This machine", title_justify="left", box=None)
+    machine = Table(title="This machine", title_justify="left", box=None, show_header=False)
     for ability in result.abilities:
         machine.add_row(
             "[green]yes[/green]" if ability.there else "[yellow]no[/yellow]", ability.name, plain(ability.detail)
         )
     out.print(machine)
     out.print(f"isolation of nodes: {plain(result.isolation)}")
+    _show_agents(out, result, verbose=verbose)
+    for lines in (_points_lines(result), _cost_lines(result), _baseline_lines(result)):
+        for line in lines:
+            out.print(line)
+    if result.proofs:
+        _show_proofs(out, result)
+
+
+def _show_agents(out: Console, result: api.CheckResult, *, verbose: bool) -> None:
     agents = Table("node", "agent", "processes", "operations", title="Agents", title_justify="left", box=None)
     for seen in result.agents:
         loaded = f"{seen.loaded} {seen.runtime}".strip()
@@ -84,33 +93,33 @@ def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
     if verbose:
         for gap in dict.fromkeys(gap for seen in result.agents for gap in seen.gaps):
             out.print(f"  not observed: {plain(gap)}")
+
+
+def _points_lines(result: api.CheckResult) -> Iterator[str]:
+    """How well the points recur in fault-free runs."""
     points = result.recurrence
-    out.print(
-        f"points: {points.in_all} of {points.points} ({points.share:.0%}) occurred in all {points.runs} fault-free runs"
-    )
+    yield f"points: {points.in_all} of {points.points} ({points.share:.0%}) occurred in all {points.runs} fault-free runs"
     for node, (total, stable) in sorted(points.by_node.items()):
-        out.print(f"  {node}: {stable} of {total}")
+        yield f"  {node}: {stable} of {total}"
     for text in result.unstable:
-        out.print(f"  not in every run: {plain(text)}")
+        yield f"  not in every run: {plain(text)}"
+
+
+def _cost_lines(result: api.CheckResult) -> Iterator[str]:
+    """How long runs take, and which faults are left out."""
     durations = ", ".join(f"{d:.1f}" for d in result.durations_s)
     runs = round(600 / max(result.run_s, 0.01))
-    out.print(f"a run takes {result.run_s:.1f} s ({durations}), so a hunt of 10 minutes has about {count(runs, 'run')}")
+    yield f"a run takes {result.run_s:.1f} s ({durations}), so a hunt of 10 minutes has about {count(runs, 'run')}"
     minutes = max(1, round(result.exhaustive_s / 60))
-    out.print(
-        f"to try every fault at every point takes {result.possible_faults:,} runs, about {count(minutes, 'minute')}"
-    )
+    yield f"to try every fault at every point takes {result.possible_faults:,} runs, about {count(minutes, 'minute')}"
     for reason, number in result.skipped.items():
-        out.print(f"  {number:,} faults are left out: {plain(reason)}")
+        yield f"  {number:,} faults are left out: {plain(reason)}"
     for problem in result.problems:
-        out.print(f"[yellow]trace:[/yellow] {plain(problem)}")
-    for line in _baseline_lines(result):
-        out.print(line)
-    if result.proofs:
-        _show_proofs(out, result)
+        yield f"[yellow]trace:[/yellow] {plain(problem)}"
 
 
 def _baseline_lines(result: api.CheckResult) -> Iterator[str]:
-    """What the fault-free runs taught: flakiness, slow operations, log lines and health."""
+    """Facts of the fault-free runs: flakiness, slow operations, log lines and health."""
     usual = result.baseline
     if usual.flaky:
         yield f"[red]the workload is flaky:[/red] {plain(usual.flaky)}"

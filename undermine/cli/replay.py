@@ -86,12 +86,7 @@ def replay(
     path = Path(what)
     by_id = _is_finding(what)
     bundled = not by_id and unpacking.is_bundle(path)
-    if folder and (not bundled or config):
-        raise UserError("--dir is only for a bundle that brings its own configuration; remove --dir")
-    if campaign and bundled:
-        raise UserError("--campaign is only for findings and plan files, not for bundles; remove --campaign")
-    if variants and not by_id and not bundled:
-        raise UserError("--variants is only for findings and bundles, not for plan files; remove --variants")
+    _check_options(by_id, bundled, folder=folder, config=config, campaign=campaign, variants=variants)
     with listening(json, title=f"replay {what}") as listener:
         if by_id:
             loaded = load_config(config or HERE, params)
@@ -111,6 +106,22 @@ def replay(
         print_json(results[0] if by_id or bundled else results)
     else:
         show_replays(results)
+    return _exit_code(results)
+
+
+def _check_options(
+    by_id: bool, bundled: bool, *, folder: Path | None, config: Path | None, campaign: str, variants: bool
+) -> None:
+    """Refuse options that do not fit: a finding by its id, a bundle, or else a plan file."""
+    if folder and (not bundled or config):
+        raise UserError("--dir is only for a bundle that brings its own configuration; remove --dir")
+    if campaign and bundled:
+        raise UserError("--campaign is only for findings and plan files, not for bundles; remove --campaign")
+    if variants and not by_id and not bundled:
+        raise UserError("--variants is only for findings and bundles, not for plan files; remove --variants")
+
+
+def _exit_code(results: Sequence[api.ReplayResult]) -> int:
     if any(result.came_back for result in results):
         return 1
     return 0 if all(result.fired for result in results) else NOT_FIRED

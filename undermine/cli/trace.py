@@ -78,9 +78,9 @@ def trace(
         else:
             result = api.trace(load_config(config, params), listener, out)
     if json:
-        told = result.summary
-        numbers = {"paired_percent": told.paired_percent, "events_per_s": told.events_per_s}
-        print_json({**msgspec.to_builtins(result), "summary": {**msgspec.to_builtins(told), **numbers}})
+        summary = result.summary
+        numbers = {"paired_percent": summary.paired_percent, "events_per_s": summary.events_per_s}
+        print_json({**msgspec.to_builtins(result), "summary": {**msgspec.to_builtins(summary), **numbers}})
     else:
         show(result)
     return ClusterError.exit_code if result.symptom else 0
@@ -89,19 +89,19 @@ def trace(
 def show(result: api.TraceResult) -> None:
     """Print the summary and the paths of the files."""
     out = console()
-    told = result.summary
+    summary = result.summary
     for warning in result.warnings:
         out.print(f"[yellow]warning:[/yellow] {plain(warning)}")
     out.print(
-        f"[bold]{plain(result.run)}[/bold]: {count(told.events, 'event')} in {told.duration_s:.1f} s of "
-        f"{count(len(told.nodes), 'node or client', 'nodes and clients')}, "
-        f"{count(told.processes, 'process', 'processes')}, {count(told.contexts, 'thread or task', 'threads and tasks')}"
+        f"[bold]{plain(result.run)}[/bold]: {count(summary.events, 'event')} in {summary.duration_s:.1f} s of "
+        f"{count(len(summary.nodes), 'node or client', 'nodes and clients')}, "
+        f"{count(summary.processes, 'process', 'processes')}, {count(summary.contexts, 'thread or task', 'threads and tasks')}"
     )
     parts = (_operations, _messages, _handlers, _clients, _unpaired, _edges, _stores, _store_pairs)
-    for part in (table(told) for table in parts):
+    for part in (table(summary) for table in parts):
         if part.row_count:
             out.print(part)
-    for line in _lines(told):
+    for line in _lines(summary):
         out.print(line)
     _show_files(out, result)
     if result.symptom:
@@ -127,80 +127,83 @@ def _fill(table: Table, rows: Sequence[tuple[str, ...]], what: str) -> Table:
     return table
 
 
-def _operations(told: Summary) -> Table:
+def _operations(summary: Summary) -> Table:
     """The operations by family."""
     families: dict[str, list[tuple[str, int]]] = {}
-    for op, number in told.operations.items():
+    for op, number in summary.operations.items():
         families.setdefault(op.partition(".")[0], []).append((op.partition(".")[2] or op, number))
     sums = sorted(((sum(n for _, n in ops), family) for family, ops in families.items()), reverse=True)
     rows = [(f, ", ".join(f"{op} {n:,}" for op, n in families[f]), f"{total:,}") for total, f in sums]
     return _fill(_table("\nOperations", "family", "", "events", numbers=1), rows, "families")
 
 
-def _messages(told: Summary) -> Table:
-    rows = [(m.kind, f"{m.sender} → {m.receiver}", f"{m.count:,}", f"{m.bytes:,}") for m in told.messages]
-    title = f"\nMessages: {told.messages_total:,}"
+def _messages(summary: Summary) -> Table:
+    rows = [(m.kind, f"{m.sender} → {m.receiver}", f"{m.count:,}", f"{m.bytes:,}") for m in summary.messages]
+    title = f"\nMessages: {summary.messages_total:,}"
     return _fill(_table(title, "kind", "", "messages", "bytes", numbers=2), rows, "kinds and pairs")
 
 
-def _handlers(told: Summary) -> Table:
-    rows = [(h.handler, f"{h.messages:,}", f"{h.operations:,}") for h in told.handlers]
+def _handlers(summary: Summary) -> Table:
+    rows = [(h.handler, f"{h.messages:,}", f"{h.operations:,}") for h in summary.handlers]
     table = _table("\nHandlers, and the operations that they caused", "function", "messages", "operations", numbers=2)
     return _fill(table, rows, "handlers")
 
 
-def _clients(told: Summary) -> Table:
+def _clients(summary: Summary) -> Table:
     rows = [
-        (c.operation, ", ".join(c.nodes), f"{c.count:,}", f"{c.messages:,}", f"{c.operations:,}") for c in told.clients
+        (c.operation, ", ".join(c.nodes), f"{c.count:,}", f"{c.messages:,}", f"{c.operations:,}")
+        for c in summary.clients
     ]
     title = "\nClient operations, and what nodes did for them"
     return _fill(_table(title, "operation", "by", "times", "messages", "operations", numbers=3), rows, "operations")
 
 
-def _unpaired(told: Summary) -> Table:
-    rows = [("; ".join((u.why, *u.places[:1])), f"{u.events:,}", f"{u.bytes:,}") for u in told.unpaired]
+def _unpaired(summary: Summary) -> Table:
+    rows = [("; ".join((u.why, *u.places[:1])), f"{u.events:,}", f"{u.bytes:,}") for u in summary.unpaired]
     table = _table("\nSends and receives whose other end was not observed", "why", "events", "bytes", numbers=2)
     return _fill(table, rows, "reasons")
 
 
-def _edges(told: Summary) -> Table:
-    sorts = (("causal", told.causal), ("blocking", told.blocking), ("store", told.store_links))
+def _edges(summary: Summary) -> Table:
+    sorts = (("causal", summary.causal), ("blocking", summary.blocking), ("store", summary.store_links))
     rows = [(kind, ", ".join(f"{name} {n:,}" for name, n in edges.items()), f"{sum(edges.values()):,}")
             for kind, edges in sorts if edges]  # fmt: skip
     return _fill(_table("\nEdges", "kind", "", "edges", numbers=1), rows, "kinds")
 
 
-def _stores(told: Summary) -> Table:
+def _stores(summary: Summary) -> Table:
     rows = [
         (s.store, ", ".join(s.users), ", ".join(f"{c} {n:,}" for c, n in s.commands.items()), f"{s.operations:,}")
-        for s in told.stores
+        for s in summary.stores
     ]
     return _fill(_table("\nExternal stores", "store", "used by", "", "operations", numbers=1), rows, "stores")
 
 
-def _store_pairs(told: Summary) -> Table:
+def _store_pairs(summary: Summary) -> Table:
     rows = [
-        (s.kind, f"{s.source} → {s.target}", f"{s.sender} → {s.receiver}", f"{s.count:,}") for s in told.store_pairs
+        (s.kind, f"{s.source} → {s.target}", f"{s.sender} → {s.receiver}", f"{s.count:,}") for s in summary.store_pairs
     ]
     table = _table("\nData that passed through a store", "by", "", "", "times", numbers=1)
     return _fill(table, rows, "pairs")
 
 
-def _lines(told: Summary) -> Iterator[str]:
-    colour = "green" if told.paired_percent >= 99 else "yellow"
-    paired = f"[{colour}]{told.paired_percent:.2f} %[/{colour}] of the {count(told.bytes_received, 'byte')} received"
-    yield f"\npaired: {paired if told.bytes_received else 'nothing was received'} between processes with an agent"
-    yield f"{count(told.holding_locks, 'event')} under a lock, {told.under_deadline:,} within a time limit"
-    for gap in told.gaps:
+def _lines(summary: Summary) -> Iterator[str]:
+    colour = "green" if summary.paired_percent >= 99 else "yellow"
+    paired = (
+        f"[{colour}]{summary.paired_percent:.2f} %[/{colour}] of the {count(summary.bytes_received, 'byte')} received"
+    )
+    yield f"\npaired: {paired if summary.bytes_received else 'nothing was received'} between processes with an agent"
+    yield f"{count(summary.holding_locks, 'event')} under a lock, {summary.under_deadline:,} within a time limit"
+    for gap in summary.gaps:
         yield f"the agents in {plain(', '.join(gap.nodes))} cannot observe:"
         yield from (f"  [dim]{plain(text)}[/dim]" for text in gap.gaps)
-    for text in told.unread:
+    for text in summary.unread:
         yield f"[yellow]not read:[/yellow] {plain(text)}"
-    for problem in told.problems:
+    for problem in summary.problems:
         yield f"[red]contradiction:[/red] {plain(problem)}"
-    if not told.problems:
+    if not summary.problems:
         yield "the edges have no cycle, and none points back in time"
-    yield f"analysed in {told.analysis_s:.2f} s, {told.events_per_s:,.0f} events a second"
+    yield f"analysed in {summary.analysis_s:.2f} s, {summary.events_per_s:,.0f} events a second"
 
 
 def _show_files(out: Console, result: api.TraceResult) -> None:

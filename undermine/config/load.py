@@ -1,7 +1,7 @@
-"""From a file to a valid `Config`: everything that can be wrong with it is said before anything starts.
+"""Loads `undermine.toml` and checks all of it before anything starts.
 
-`load` gives a frozen `Config` or raises one `UserError` that names file, line, key and what is allowed. It reads
-files but starts nothing and imports nothing of the user's.
+`load` returns a frozen `Config` or raises one `UserError` that names the file, the line, the key and the allowed values. It reads
+files, but it starts nothing and imports no user code.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from undermine.config.templates import Values
 
 
 def load(path: Path, overrides: Mapping[str, str] | None = None, *, programs: bool = True) -> Config:
-    """Read and check the file (or the one in this folder).
+    """Return the configuration in this file, or in the file of this folder.
 
-    Without `programs` the commands need not exist here, as for a report made on another machine.
+    Without `programs` the programs of the commands need not exist, as for a report on another machine.
     """
     path = path / FILE_NAME if path.is_dir() else path
     source = Source.load(path)

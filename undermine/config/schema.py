@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from undermine.agent_protocol import DelayMode
 from undermine.config.adapters import DEFAULT as DEFAULT_ADAPTERS
 from undermine.config.lines import show
 from undermine.config.templates import (
@@ -30,7 +31,7 @@ from undermine.config.templates import (
     render,
 )
 from undermine.model.errors import UserError
-from undermine.model.faults import DEFAULT_KINDS, DelayMode, Direction, FaultName, Level, Loss
+from undermine.model.faults import DEFAULT_KINDS, Direction, DiskError, FaultName, Level, Loss, NetworkError
 from undermine.model.run import NodeInfo
 from undermine.runtimes.base import Runtime
 from undermine.runtimes.table import RUNTIMES, runtime_for
@@ -47,8 +48,6 @@ Agent = Literal["auto", "python", "jvm", "none"]
 Isolation = Literal["auto", "namespaces", "ports"]
 Observe = Literal["auto", "all", "io"]
 LogicalOp = Literal["msg.send", "msg.recv", "db.read", "db.write", "db.commit"]
-DiskError = Literal["EIO", "ENOSPC"]
-NetworkError = Literal["ECONNRESET", "ETIMEDOUT", "ECONNREFUSED"]
 Param = Value
 
 _SECONDS = 'at most a day, like 20, 0.5 or "1m30s"'

@@ -1,4 +1,4 @@
-"""Where a cluster under test lives: its processes, ports and folders on this machine.
+"""Runs the cluster under test on this machine: its processes, networks, ports and folders.
 
-It starts and ends nodes and nothing else: it never decides which fault to inject, and never reads traces.
+It starts, kills, freezes and isolates nodes. It never decides which fault to inject, and never reads traces.
 """

@@ -1,7 +1,7 @@
 """The abilities that a deployment may have, each as a small protocol.
 
-Every deployment can kill and pause its nodes. An optional ability is an attribute that is None where it is lacking, so that
-nobody can use it without having asked.
+Every deployment can kill and pause its nodes. An optional ability is an attribute that is None if the deployment lacks it,
+so that callers must check before they use it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Kill(Protocol):
         """Kill the node from outside; false if it was dead already."""
 
     def start_again(self, nodes: Iterable[str]) -> list[str]:
-        """Start those of these nodes that are dead; return them."""
+        """Start the dead ones among these nodes; return the nodes that were started."""
 
 
 class Pause(Protocol):
-    """Lets nodes stand still."""
+    """Freezes nodes, and lets them continue."""
 
     def freeze(self, nodes: Iterable[str]) -> list[str]:
         """Stop all processes of these nodes at the same time; return the nodes that were alive."""
@@ -39,10 +39,10 @@ class Pause(Protocol):
 
 
 class Partition(Protocol):
-    """Loses packets between members of a network. Optional."""
+    """Drops packets between members of a network. Optional."""
 
     def cut(self, step: int, pairs: Iterable[Pair]) -> None:
-        """From now on lose the packets of these pairs."""
+        """Drop the packets of these pairs from now on."""
 
     def join(self, step: int) -> None:
         """Undo the cut of this step; pairs that another step has cut too stay cut."""
@@ -53,7 +53,7 @@ class Cluster(Kill, Pause, Protocol):
 
     @property
     def partition(self) -> Partition | None:
-        """None where packets cannot be lost between nodes."""
+        """None if this deployment cannot drop packets between nodes."""
 
 
 class Breakable(Pause, Protocol):
@@ -63,10 +63,10 @@ class Breakable(Pause, Protocol):
     def nodes(self) -> Sequence[NodeInfo]: ...
 
     def kill_unseen(self, nodes: Iterable[str]) -> None:
-        """Kill nodes as if nobody had meant it."""
+        """Kill nodes so that their deaths count as unexpected."""
 
     def empty(self, nodes: Iterable[str]) -> None:
-        """Remove everything that these nodes have stored."""
+        """Delete all data of these nodes."""
 
     def start_all(self, enough: Callable[[], bool]) -> dict[str, str]:
-        """Start all nodes; return those that did not get ready, and why."""
+        """Start all nodes; return the nodes that did not become ready, and why."""

@@ -1,11 +1,11 @@
-"""Folders in the cgroup v2 tree: as root every start of a node gets one, so that it can be killed or frozen as a whole.
+"""Folders in the cgroup v2 tree: as root, each start of a node gets one, so that the kernel kills or freezes it as a whole.
 
     MOUNT/undermine-PID-START-TOKEN/RUN/NODE.INCARNATION
 
 PID and START (see `processes.start_time`) name the tool.
 
-No controller is used: nothing limits the nodes. Processes are put in by the keeper (`guardian/keeper.py`); the folder of the
-tool is registered as scratch, so that it goes when the tool ends in any way.
+No controller is enabled: nothing limits the nodes. A node's main process joins its folder itself (`guardian/main_process.py`).
+The tool registers its own folder as scratch, so that the folder is removed however the tool ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REMOVE_LIMIT_S = 2.0
 
 @cache
 def mount() -> Path | None:
-    """The top of the cgroup v2 tree; None if this machine has none with all files that the tool uses."""
+    """The top of the cgroup v2 tree; None if no such tree is mounted."""
     for line in Path("/proc/mounts").read_text().splitlines():
         _, where, kind, *_ = line.split()
         if kind == "cgroup2":
@@ -34,7 +34,7 @@ def mount() -> Path | None:
 
 
 def missing() -> str:
-    """Why nodes cannot have cgroups here; "" if they can. Tries it."""
+    """Why nodes cannot have cgroups here; "" if they can. Creates one to find out."""
     if os.geteuid() != 0:
         return "not root"
     top = mount()
@@ -51,14 +51,14 @@ def missing() -> str:
 
 
 def new_folder() -> Path:
-    """A unique path for a folder of this tool. Only if `missing()` is ""."""
+    """A unique path for a folder of this tool. Call this only if `missing()` returns ""."""
     top = mount()
     assert top is not None
     return top / f"{PREFIX}{os.getpid()}-{start_time(os.getpid())}-{secrets.token_hex(4)}"
 
 
 def abandoned() -> list[Path]:
-    """Folders without processes whose tools are dead, whatever campaign they worked on."""
+    """The folders without processes whose tools are dead, of all campaigns."""
     top = mount()
     folders = top.glob(f"{PREFIX}*-*-*") if top is not None and os.geteuid() == 0 else ()
     return [path for path in folders if not _tool_lives(path.name) and not _populated(path)]
@@ -81,15 +81,15 @@ def is_ours(path: Path) -> bool:
 
 
 def kill(path: Path) -> None:
-    """Kill all processes in a folder and below it, also those that have lost their marker."""
+    """Kill all processes in a folder and below it, even those that cleared the marker from their environment."""
     (path / "cgroup.kill").write_text("1")
 
 
 def remove(path: Path) -> None:
-    """Remove a folder whose processes are dead, with those below it. The kernel may take a moment to see that."""
+    """Remove a folder and the folders below it. Their processes are dead, but the kernel may notice that a moment later."""
     deadline = time.monotonic() + _REMOVE_LIMIT_S
     while path.exists():
-        shutil.rmtree(path, ignore_errors=True)  # its files cannot be removed and need not be
+        shutil.rmtree(path, ignore_errors=True)  # fails for the files, which the kernel removes with the folder
         if time.monotonic() > deadline:
             return
         time.sleep(0.001)

@@ -1,6 +1,6 @@
-"""Keeps the nodes of a run apart: by network namespaces if the tool is root, else by ports of the loopback.
+"""Isolates the nodes of a run: by network namespaces if the tool is root, otherwise by ports on the loopback.
 
-`choose` tries once in a process what this machine allows; an `Isolation` then makes a `NodeNetwork` for each run.
+`choose` tries once per process what this machine allows. An `Isolation` then creates a `NodeNetwork` for each run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class IsolationChoice(msgspec.Struct, frozen=True):
-    """The chosen way to keep nodes apart, and why it is not the other one."""
+    """The chosen way to isolate nodes, and why it was chosen."""
 
     mode: Literal["namespaces", "ports"]
     why: str
@@ -41,7 +41,7 @@ class IsolationChoice(msgspec.Struct, frozen=True):
 
 
 def choose(wanted: Wanted) -> IsolationChoice:
-    """Choose the mode for this configuration on this machine; a UserError if the configuration demands an impossible one."""
+    """Choose the mode for this configuration on this machine; raise a UserError if it demands an impossible mode."""
     if wanted == "ports":
         return IsolationChoice("ports", 'run.isolation = "ports"')
     lacking = _namespaces_missing()
@@ -55,7 +55,7 @@ def choose(wanted: Wanted) -> IsolationChoice:
 
 @cache
 def _namespaces_missing() -> str:
-    """Why namespaces are not possible here; "" if they are. Tries it."""
+    """Why namespaces are not possible here; "" if they are. Creates some to find out."""
     if os.geteuid() != 0:
         return "not root"
     try:
@@ -67,7 +67,7 @@ def _namespaces_missing() -> str:
 
 @cache
 def _usable_nft() -> tuple[str | None, str]:
-    """The program that makes partitions; None and why if it does not work. Tries it."""
+    """The nft program, which creates partitions; or None, and why it does not work. Runs it to find out."""
     nft = find_nft()
     if nft is None:
         return None, "no partitions at the network: the program nft is not installed"
@@ -82,31 +82,31 @@ def _usable_nft() -> tuple[str | None, str]:
 
 
 class NodeNetwork(Protocol):
-    """The network that the nodes and the clients of one run are in. Close it when all their processes are dead."""
+    """The network of the nodes and clients of one run. Close it when all their processes are dead."""
 
     hosts: Mapping[str, str]
-    """The address of every node; equal ones if they share it."""
+    """The address of every node. Nodes may share one."""
     ports: Sequence[int]
-    """Free ports for the nodes, as many as were asked for."""
+    """The free ports that were requested for the nodes."""
 
     @property
     def partition(self) -> Partition | None:
-        """None if packets cannot be lost between members."""
+        """None if this network cannot drop packets between its members."""
 
     def namespace(self, member: str) -> str:
-        """The path of the network namespace of a node or of the clients; "": the tool's own."""
+        """The path of the network namespace of a node or of the clients; "" for the tool's own namespace."""
 
     def inside(self, member: str, function: Callable[[], T]) -> T:
         """Call the function in the network namespace of this node, or of the clients."""
 
     def hint(self, node: str, ports: Iterable[int]) -> str:
-        """Why others cannot reach these ports of the node, if the address that it listens on is the reason."""
+        """Why others cannot reach these ports of the node, if it listens on the wrong address; else ""."""
 
     def close(self) -> None: ...
 
 
 class LoopbackNetwork:
-    """All nodes on 127.0.0.1, with ports of their own."""
+    """All nodes on 127.0.0.1, each with its own ports."""
 
     def __init__(self, nodes: Sequence[str], ports: int, pool: PortPool) -> None:
         self.hosts: Mapping[str, str] = dict.fromkeys(nodes, LOOPBACK_HOST)
@@ -128,14 +128,14 @@ class LoopbackNetwork:
 
 
 class NamespaceNetwork(Network):
-    """Each node in a namespace of its own; the same addresses and ports in every run."""
+    """Each node in its own namespace, with the same addresses and ports in every run."""
 
     def __init__(self, nodes: Sequence[str], ports: int, nft: str | None) -> None:
         self.ports: Sequence[int] = range(LOWEST, LOWEST + ports)
         super().__init__(nodes, nft)
 
     def hint(self, node: str, ports: Iterable[int]) -> str:
-        """In a namespace, nobody else can reach a node that listens on 127.0.0.1."""
+        """Why others cannot reach the node: in a namespace, it must not listen on 127.0.0.1."""
         wanted = set(ports)
         listening = {(address, port) for address, port in self.inside(node, _listening) if port in wanted}
         if not listening or any(address != LOOPBACK_HOST for address, _ in listening):
@@ -148,7 +148,7 @@ class NamespaceNetwork(Network):
 
 
 def _listening() -> list[tuple[str, int]]:
-    """Addresses and ports of TCP listeners in the calling thread's namespace; all but the IPv4 loopback are "other"."""
+    """The address and port of each TCP listener in the calling thread's namespace; "other" for all but the loopback."""
     found = []
     for name in ("tcp", "tcp6"):
         try:
@@ -165,7 +165,7 @@ def _listening() -> list[tuple[str, int]]:
 
 
 class Isolation:
-    """Makes the networks of all runs of one tool."""
+    """Creates the networks of all runs of one tool."""
 
     def __init__(self, choice: IsolationChoice) -> None:
         self.choice = choice
@@ -173,7 +173,7 @@ class Isolation:
 
     @property
     def can_partition(self) -> bool:
-        """Can every network of this kind lose packets between its members?"""
+        """Can every network of this kind drop packets between its members?"""
         return bool(self.choice.nft)
 
     def network(self, nodes: Sequence[str], ports: int) -> NodeNetwork:

@@ -1,7 +1,7 @@
-"""The nodes of one run as local processes, each in its network (`isolation.py`): started, killed, started again.
+"""The nodes of one run as local processes, each in its network (`isolation.py`): starts, kills and restarts them.
 
-Never decides which node to hurt: the runner and the controller do. The guardian keeps the processes of nodes, so that
-nothing stays behind if the tool dies.
+Never decides which node a fault hits: the runner and the controller do. The guardian owns the processes, so that none
+stays behind if the tool dies.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _POLL_S = 0.01
 _DEATH_KNOWN_S_MAX = 5.0
 
 AgentFile = Callable[[NodeInfo, int, str], dict[str, Any]]
-"""Makes the configuration for the agents of a node: node, incarnation, its cgroup or ""."""
+"""Returns the agents' configuration for a node, an incarnation, and the node's cgroup or ""."""
 ENDED = "its process has ended"
 
 
@@ -44,15 +44,15 @@ class _State:
         self.started_ns = 0
         self.reboot_after_s: float | None = None
         self.sabotaged = False
-        """Killed by a saboteur: the end counts as unexpected, and nobody starts the node again."""
+        """Killed by a saboteur: its death counts as unexpected, and the tool does not start the node again."""
         self.timer: threading.Timer | None = None
         self.logged: dict[Path, int] = {}
         """The size of each log file when the current start began."""
 
 
 class LocalCluster:
-    """All nodes of one run. `cgroup` is the run's own folder in the cgroup v2 tree, if nodes can have one; `disks` answers
-    for their system calls, in a run that may make disks slow."""
+    """All nodes of one run. `cgroup` is the run's own folder in the cgroup v2 tree, if nodes can have one. `disks` answers
+    their trapped system calls, in a run that may make disks slow."""
 
     def __init__(
         self,
@@ -90,9 +90,9 @@ class LocalCluster:
     # --- starting
 
     def start_all(self, enough: Callable[[], bool]) -> dict[str, str]:
-        """Start every role when the roles that it waits for are ready. Return the nodes that did not get ready, and why.
+        """Start each role once the roles that it depends on are ready. Return the nodes that did not become ready, and why.
 
-        `enough` is polled; it may end the wait early once a fault is in force.
+        `enough` is polled; it ends the wait early once a fault is in force.
         """
         unready: dict[str, str] = {}
         deadline = time.monotonic() + self._config.run.start_timeout_s
@@ -104,12 +104,12 @@ class LocalCluster:
         return {**{node: hint for node in self._states if (hint := self._hint(node))}, **unready}
 
     def _hint(self, node: str) -> str:
-        """Why nobody can reach a living node, if the address that it listens on is the reason."""
+        """Why nobody can reach a living node, if it listens on the wrong address; else ""."""
         return self._network.hint(node, self._by_id[node].ports.values()) if self.alive(node) else ""
 
     def _start(self, node: str) -> None:
-        """Start a node unless it lives. Does not hold the lock while it asks the guardian: answers and exits arrive in one
-        thread."""
+        """Start a node unless it is alive. Release the lock before asking the guardian: one thread delivers its answers
+        and calls `_on_exit`, which needs the lock."""
         info = self._by_id[node]
         role = self._config.roles[info.role]
         with self._lock:
@@ -146,7 +146,7 @@ class LocalCluster:
             raise
         with self._lock:
             late = self._closing
-        if late:  # `close` did not see it
+        if late:  # `close` may have missed this node
             self._guardian.crash(self._guardian_key(node, incarnation))
 
     def _values(self, node: str) -> Values:
@@ -156,7 +156,7 @@ class LocalCluster:
         return f"{self._key}/{node}/{incarnation}"
 
     def _make_cgroup(self, node: str, incarnation: int) -> str:
-        """A new cgroup for each start, so that freezing or killing the last start does not affect the next."""
+        """Create a cgroup for this start, so that freezing or killing an earlier start does not affect it."""
         if self._cgroup is None:
             return ""
         path = self._cgroup / f"{node}.{incarnation}"
@@ -178,7 +178,7 @@ class LocalCluster:
     def wait_ready(self, nodes: Iterable[str], enough: Callable[[], bool], patience_s: float = 0.0) -> dict[str, str]:
         """Poll until each node is ready or dead, or the time is over. Return the nodes that are not ready, and why.
 
-        A node has as long as its role says, or `patience_s` if that is longer.
+        The time limit of a node is that of its role, or `patience_s` if that is longer.
         """
         begun = time.monotonic()
         waiting = list(nodes)
@@ -209,12 +209,12 @@ class LocalCluster:
         return [info.id for info in self.nodes if self._config.roles[info.role].health]
 
     def unhealthy(self) -> dict[str, str]:
-        """The nodes that are not healthy by their own account, and why."""
+        """The nodes that report themselves as unhealthy, and why."""
         answers = {node: self._probes.health(self._by_id[node]) for node in self.nodes_with_health}
         return {node: why for node, why in answers.items() if why}
 
     def health(self, node: str, timeout_s_max: float) -> str:
-        """Why this node is not healthy, by its own account; "" if it is. It has `timeout_s_max` to answer."""
+        """Why this node reports itself as unhealthy; "" if it is healthy. It has at most `timeout_s_max` to answer."""
         return self._probes.health(self._by_id[node], timeout_s_max) if self.alive(node) else ENDED
 
     # --- dying and coming back
@@ -228,13 +228,13 @@ class LocalCluster:
             return self._states[node].timer is not None or self._states[node].reboot_after_s is not None
 
     def expect_crash(self, node: str, reboot_after_s: float | None) -> None:
-        """The node's own agent is about to kill it."""
+        """Note that the node's own agent is about to kill it."""
         with self._lock:
             self._states[node].death_expected = True
             self._states[node].reboot_after_s = reboot_after_s
 
     def crash(self, node: str, reboot_after_s: float | None) -> bool:
-        """Kill the node from outside, frozen first; false if it was dead already."""
+        """Freeze the node, then kill it; return false if it was already dead."""
         with self._lock:
             state = self._states[node]
             if not state.alive:
@@ -244,7 +244,7 @@ class LocalCluster:
         return self._guardian.crash(key)
 
     def kill_unseen(self, nodes: Iterable[str]) -> None:
-        """Kill nodes as if nobody had meant it: their ends count as unexpected, and healing does not bring them back."""
+        """Kill nodes so that their deaths count as unexpected, and healing does not restart them."""
         for node in nodes:
             with self._lock:
                 state = self._states[node]
@@ -257,7 +257,7 @@ class LocalCluster:
             self._await_exit(node)
 
     def empty(self, nodes: Iterable[str]) -> None:
-        """Remove all that these nodes have stored."""
+        """Delete all data of these nodes."""
         for node in nodes:
             empty_folder(Path(self._by_id[node].dir))
 
@@ -269,11 +269,11 @@ class LocalCluster:
         return [keys[key] for key in self._guardian.freeze_all(list(keys))]
 
     def thaw(self, nodes: Iterable[str]) -> None:
-        """Let frozen nodes continue, if they live."""
+        """Let frozen nodes continue, if they are alive."""
         self._guardian.thaw_all(list(self._living(nodes)))
 
     def _living(self, nodes: Iterable[str]) -> dict[str, str]:
-        """Nodes that live, by the guardian's key."""
+        """The living ones of these nodes, by their key at the guardian."""
         with self._lock:
             living = [(node, self._states[node]) for node in nodes if self._states[node].alive]
             return {self._guardian_key(node, state.incarnation): node for node, state in living}
@@ -283,7 +283,7 @@ class LocalCluster:
         return self._network.partition
 
     def _on_exit(self, event: Exit) -> None:
-        """Note that a main process ended. Runs in a thread of the guardian's client."""
+        """Note that a main process ended, and schedule its reboot. Runs in a thread of the guardian's client."""
         _, node, incarnation = event.key.rsplit("/", 2)
         with self._lock:
             state = self._states[node]
@@ -304,13 +304,13 @@ class LocalCluster:
             if state.sabotaged:
                 return
             if self._healed_ns > state.started_ns:
-                state.reboot_after_s = 0.0  # what the fault led to came late: an operator would start it again
+                state.reboot_after_s = 0.0  # a late effect of the fault: an operator would start the node again
             if state.reboot_after_s is not None:
                 state.timer = threading.Timer(state.reboot_after_s, self._reboot, (node, state.incarnation))
                 state.timer.daemon = True
                 state.timer.start()
             outlived = state.death_expected and event.still_alive
-        if outlived:  # an agent that could not tell the keeper: a crash takes the whole node
+        if outlived:  # its agent could not signal the keeper: a crash must kill the whole node
             self._guardian.crash(event.key)
 
     def _reboot(self, node: str, dead: int) -> None:
@@ -318,23 +318,23 @@ class LocalCluster:
         try:
             self._guardian.crash(self._guardian_key(node, dead))  # children that outlived it
             self._start(node)
-        except Exception as error:  # a thread of ours must not die silently
+        except Exception as error:  # this thread must not die silently
             self.problems.append(f"{node} could not be started again: {error}")
-        finally:  # only now: until it lives it is waited for
+        finally:  # only now: until then the reboot is pending
             with self._lock:
                 if self._states[node].timer is threading.current_thread():
                     self._states[node].timer = None
 
     def restart_dead(self) -> list[str]:
-        """After healing: start every dead node again on its data, also those that wait for their reboot.
+        """After healing, start every dead node again on its data, also a node whose reboot is pending.
 
-        A node that dies later, of an incarnation that has seen the fault, is started again once too.
+        A node that was alive during the fault and dies later is restarted once, too.
         """
         self._healed_ns = time.monotonic_ns()
         return self.start_again(info.id for info in self.nodes)
 
     def start_again(self, nodes: Iterable[str]) -> list[str]:
-        """Start those of these nodes that are dead on their data, also those that wait for their reboot."""
+        """Start the dead ones of these nodes on their data, also a node whose reboot is pending; return them."""
         return [node for node in nodes if self._start_again(node)]
 
     def _start_again(self, node: str) -> bool:
@@ -347,12 +347,12 @@ class LocalCluster:
             if state.alive or state.sabotaged:
                 return False
             old = self._guardian_key(node, state.incarnation)
-        self._guardian.crash(old)  # children that outlived it; never what a reboot has started meanwhile
+        self._guardian.crash(old)  # children that outlived it, but nothing that a reboot has started meanwhile
         self._start(node)
         return True
 
     def _await_exit(self, node: str) -> None:
-        """Wait until the end of a dying node is noted here: the guardian reports it a moment later."""
+        """Wait until `_on_exit` has noted the end of a dying node: the guardian reports it a moment later."""
         state = self._states[node]
         key = self._guardian_key(node, state.incarnation)
         deadline = time.monotonic() + _DEATH_KNOWN_S_MAX
@@ -376,7 +376,7 @@ class LocalCluster:
                 self._guardian.forget(self._guardian_key(node, incarnation))
 
 def empty_folder(folder: Path) -> None:
-    """Remove everything in the folder. Of links only the link is removed."""
+    """Remove everything in the folder. Links are removed, but not followed."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

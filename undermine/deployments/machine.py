@@ -1,4 +1,4 @@
-"""Finds out what this machine allows, by trying it. Changes nothing."""
+"""Finds out which abilities this machine offers to the tool, by trying them. Leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from undermine.deployments.slow import network as slow_network
 
 
 class Ability(msgspec.Struct, frozen=True):
-    """Something that the tool can use, whether this machine has it, and what it is good for."""
+    """Something that the tool can use, whether this machine has it, and its purpose or why it is missing."""
 
     name: str
     there: bool

@@ -1,4 +1,4 @@
-"""The rtnetlink requests that a run's network needs: links, addresses, up. They act on the caller's namespace.
+"""The rtnetlink requests that a run's network needs: create links, add addresses, set links up, in the caller's namespace.
 
 Written by hand: docs/decisions/0013-hand-written-kernel-interfaces.md says why.
 """
@@ -49,7 +49,7 @@ def attributes_of(data: bytes) -> dict[int, bytes]:
 
 
 class Netlink:
-    """A connection to the kernel; each request returns when it is done, or raises what the kernel said."""
+    """A connection to the kernel; each request returns when it is done, or raises the kernel's error."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
@@ -65,7 +65,7 @@ class Netlink:
         self._ask(_NEWLINK, _CREATE_NEW, _link(index, up=True) + _name(name) + self._kind("bridge"))
 
     def veth(self, index: int, name: str, peer_index: int, peer_name: str, peer_namespace: int) -> None:
-        """A cable: one end here, the other in the namespace of that descriptor. The end here is up."""
+        """Create a cable with one end here, which is up, and one in the namespace of descriptor `peer_namespace`."""
         namespace = attribute(_NET_NS_FD, struct.pack("=I", peer_namespace))
         peer = attribute(_VETH_PEER, _link(peer_index, up=False) + _name(peer_name) + namespace)
         self._ask(_NEWLINK, _CREATE_NEW, _link(index, up=True) + _name(name) + self._kind("veth", peer))
@@ -82,7 +82,7 @@ class Netlink:
         self._ask(_NEWLINK, 0, _link(index, up=True))
 
     def carries(self, index: int) -> bool:
-        """Do packets get through the link? After `up` the kernel needs some time, and loses packets until then."""
+        """Return whether the link carries packets. After `up` the kernel loses packets for a moment."""
         answer = self._send(_GETLINK, _REQUEST, _link(index, up=False))
         attributes = attributes_of(answer[HEADER.size + _LINK_HEADER.size :])
         return attributes.get(_OPERSTATE) == _OPERSTATE_UP and attributes.get(_QDISC) != b"noop\0"

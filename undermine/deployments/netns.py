@@ -1,4 +1,4 @@
-"""Entering a network namespace that is known by a path such as `/proc/PID/fd/N`. Needs root; makes no namespaces.
+"""Creates and enters network namespaces; a path such as `/proc/PID/fd/N` names one. Needs root.
 
 A namespace belongs to a thread, not to a process: entering one moves only the calling thread.
 """
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def enter(path: str) -> None:
-    """Take the calling thread into the namespace."""
+    """Move the calling thread into the namespace."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         enter_fd(fd)
@@ -33,14 +33,14 @@ def enter_fd(fd: int) -> None:
 
 
 def make() -> int:
-    """Take the calling thread into a new namespace; the descriptor keeps that alive when the thread has left it."""
+    """Move the calling thread into a new namespace; return a descriptor that keeps the namespace alive."""
     if _LIBC.unshare(CLONE_NEWNET) != 0:
         raise _error("unshare")
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def in_thread(function: Callable[[], T]) -> T:
-    """Call it in a thread of its own, which may go from namespace to namespace and ends there."""
+    """Call the function in a new thread, which may enter namespaces and then ends; return its result."""
     result: Future[T] = Future()
 
     def work() -> None:
@@ -54,7 +54,7 @@ def in_thread(function: Callable[[], T]) -> T:
 
 
 def inside(path: str, function: Callable[[], T]) -> T:
-    """Call it inside of the namespace; the caller stays where it is."""
+    """Call the function inside the namespace; the calling thread stays in its own."""
 
     def entered() -> T:
         enter(path)

@@ -1,13 +1,13 @@
-"""The network of one run: a namespace for each node and one for the clients, all plugged into a switch of their own.
+"""The network of one run: a namespace for each node and one for the clients, connected by the run's own switch.
 
     client 198.18.0.1 ─┐
     node 1 198.18.0.10 ┼─ switch (a bridge in a namespace where nothing else is)
     node 2 198.18.0.11 ┘
 
-Every run has the same addresses and ports, since no run can see another. There is no way out to any other network.
-The namespaces have no names: descriptors of this process and the processes inside keep them alive, so the kernel
-removes everything when these are gone, even after a SIGKILL. Partitions are made in the switch: a packet is lost
-between the two cables, silently, as in a real network, and a node that is started again is still cut off.
+Every run has the same addresses and ports, since runs cannot reach each other or any other network. The namespaces have
+no names: only descriptors of this process and the processes inside keep them alive. So the kernel removes everything
+when these are gone, even after a SIGKILL. The switch makes the partitions: it drops packets between two cables silently,
+as a real network does, and a node that is started again is still cut off.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ CLIENT_HOST = "198.18.0.1"
 
 _NODE_HOST = "198.18.{}.{}"
 _FIRST = 10
-_PREFIX = 15  # 198.18.0.0/15 is set aside for tests of networks (RFC 2544): no machine's own
-_BRIDGE, _PORT, _CABLE = 2, 100, 2  # numbers of links; the two ends of a cable must not have the same one
+_PREFIX = 15  # 198.18.0.0/15 is reserved for network tests (RFC 2544), so no machine uses it
+_BRIDGE, _PORT, _CABLE = 2, 100, 2  # link indexes; the two ends of a cable must not have the same one
 _NFT_LIMIT_S = 10.0
 _CARRIER_LIMIT_S = 10.0
 
@@ -42,12 +42,12 @@ def find_nft() -> str | None:
 
 
 def host_of(index: int) -> str:
-    """The address of the node that is the n-th of a run, from 0."""
+    """The address of a run's node number `index`, counted from 0."""
     return _NODE_HOST.format(*divmod(_FIRST + index, 256))
 
 
 class Network:
-    """The namespaces of one run; `close` lets go of them."""
+    """The namespaces of one run; `close` releases them."""
 
     def __init__(self, nodes: Sequence[str], nft: str | None) -> None:
         self.hosts: Mapping[str, str] = {node: host_of(index) for index, node in enumerate(nodes)}
@@ -64,7 +64,7 @@ class Network:
             raise
 
     def namespace(self, member: str) -> str:
-        """The path by which processes of ours enter the namespace of a node, or of the clients."""
+        """The path by which the tool's processes enter the namespace of a node or of the clients."""
         return f"/proc/{os.getpid()}/fd/{self._fds[member]}"
 
     def inside(self, member: str, function: Callable[[], T]) -> T:
@@ -74,11 +74,11 @@ class Network:
 
     @property
     def partition(self) -> Partition | None:
-        """Itself, if the program nft is there."""
+        """This network, if the program nft is installed; else None."""
         return self if self._nft else None
 
     def cut(self, step: int, pairs: Iterable[Pair]) -> None:
-        """From now on packets from the first to the second of each pair are lost."""
+        """Drop packets from the first to the second member of each pair from now on."""
         pairs = frozenset(pairs)
         if unknown := {name for pair in pairs for name in pair} - set(self._members):
             raise ValueError(f"there is no {', '.join(sorted(unknown))} in this network")
@@ -86,7 +86,7 @@ class Network:
             self._apply({**self._cuts, step: pairs})
 
     def join(self, step: int) -> None:
-        """Undo what this step cut; what another one has cut as well stays so."""
+        """Undo the cut of this step; pairs that another step has cut too stay cut."""
         with self._lock:
             if step in self._cuts:
                 self._apply({other: pairs for other, pairs in self._cuts.items() if other != step})
@@ -117,7 +117,7 @@ class Network:
         with Netlink() as link:
             link.bridge(_BRIDGE, "switch")
             for index, member in enumerate(self._members):
-                link.veth(_PORT + index, _port(index), _CABLE, "eth0", self._fds[member])
+                link.veth(_PORT + index, _port_name(index), _CABLE, "eth0", self._fds[member])
         for member in self._members:
             netns.enter_fd(self._fds[member])
             with Netlink() as link:
@@ -126,12 +126,12 @@ class Network:
         netns.enter_fd(self._switch)
         with Netlink() as link:
             for index in range(len(self._members)):
-                _await(link, _PORT + index)  # else the switch would take the port for unplugged
+                _wait_for_carrier(link, _PORT + index)  # else the switch would treat the port as unplugged
                 link.plug(_PORT + index, _BRIDGE)
         for member in self._members:
             netns.enter_fd(self._fds[member])
             with Netlink() as link:
-                _await(link, _CABLE)
+                _wait_for_carrier(link, _CABLE)
 
     def close(self) -> None:
         fds, self._fds = [*self._fds.values(), self._switch], {}
@@ -142,7 +142,7 @@ class Network:
 
 
 def _set_up_namespace() -> None:
-    """A working loopback, and no addresses on cables but ours."""
+    """Set up the loopback of the current namespace, and keep IPv6 addresses off its cables."""
     try:
         with open("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w") as setting:
             setting.write("1")
@@ -152,7 +152,7 @@ def _set_up_namespace() -> None:
         link.up(LOOPBACK)
 
 
-def _await(link: Netlink, index: int) -> None:
+def _wait_for_carrier(link: Netlink, index: int) -> None:
     deadline = time.monotonic() + _CARRIER_LIMIT_S
     while not link.carries(index):
         if time.monotonic() > deadline:
@@ -160,13 +160,13 @@ def _await(link: Netlink, index: int) -> None:
         time.sleep(0.0002)
 
 
-def _port(index: int) -> str:
+def _port_name(index: int) -> str:
     return f"port{index}"
 
 
 def rules(pairs: Iterable[Pair], members: Sequence[str]) -> str:
-    """The nft rules that lose the packets of these pairs and no others. ARP passes, as between routers."""
-    ports = {member: _port(index) for index, member in enumerate(members)}
+    """The nft rules that drop the packets of these pairs and no others. ARP passes, as between routers."""
+    ports = {member: _port_name(index) for index, member in enumerate(members)}
     lost = ", ".join(f'"{ports[a]}" . "{ports[b]}"' for a, b in sorted(pairs))
     rule = f"ether type != arp iifname . oifname {{ {lost} }} drop" if lost else ""
     return f"""table bridge undermine

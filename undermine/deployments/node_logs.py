@@ -1,4 +1,4 @@
-"""The log files of a run's nodes: their output, and the files that their roles name."""
+"""Finds, reads and copies the log files of a run's nodes: their output, and the files that their roles name."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ class NodeLogs:
 
     def files(self, node: str, incarnation: int) -> list[Path]:
         """The output of one start of a node, and the files that its role's globs name."""
-        return [self._run.log(node, incarnation, stream) for stream in ("err", "out")] + self._named(node)
+        return [self._run.log(node, incarnation, stream) for stream in ("err", "out")] + self._role_files(node)
 
     def sizes(self, node: str) -> dict[Path, int]:
-        """How long each file is now that outlives a start of the node."""
-        return {path: path.stat().st_size for path in self._named(node) if path.is_file()}
+        """The current size of each log file that the node's role names: these files outlive a start of the node."""
+        return {path: path.stat().st_size for path in self._role_files(node) if path.is_file()}
 
     def tail(self, node: str, incarnation: int) -> str:
-        """The end of all that one start of a node has logged."""
+        """The last part of everything that one start of a node has logged."""
         text = ""
         for path in self.files(node, incarnation):
             text = tail(path) + text if path.suffix == ".out" else text + tail(path)
         return text[-_TAIL_BYTES:]
 
     def keep(self, nodes: Iterable[str]) -> None:
-        """Copy the ends of the nodes' own log files beside their output: the data of a run that passed is removed."""
+        """Copy the ends of the nodes' own log files beside their output, since the data of a passed run is removed."""
         for node in nodes:
-            for path in self._named(node):
+            for path in self._role_files(node):
                 if path.is_file() and not path.is_symlink():
                     name = str(path.relative_to(self._run.node(node))).replace(os.sep, "_")
                     with open(path, "rb") as stream:
                         stream.seek(max(0, path.stat().st_size - _KEPT_BYTES))
                         (self._run.logs / f"{node}.{name}").write_bytes(stream.read(_KEPT_BYTES))
 
-    def _named(self, node: str) -> list[Path]:
+    def _role_files(self, node: str) -> list[Path]:
         folder = self._run.node(node)
         return [path for glob in self._config.role_of(node).logs for path in sorted(folder.glob(glob))]
 

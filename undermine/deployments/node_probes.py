@@ -1,4 +1,4 @@
-"""Asks the nodes of a run whether they are ready and healthy, as a client would: from the clients' place in the network."""
+"""Asks the nodes of a run whether they are ready and healthy, from the clients' network namespace."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from undermine.model.point import CLIENT
 from undermine.model.run import NodeInfo
 
 AskUser = Callable[[str, str, NodeInfo, float], str]
-"""Ask a function of the user's file: kind, name, node, time limit; "" or why not."""
+"""Calls a function of the user's file with kind, name, node and time limit; returns "" or why not."""
 
 
 class NodeProbes:
-    """The ready and health checks that roles declare. Each answers "" or why not."""
+    """The ready and health checks that roles declare. Each returns "" or why not."""
 
     def __init__(self, config: Config, nodes: Sequence[NodeInfo], run: Path, network: NodeNetwork, ask_user: AskUser) -> None:
         self._config = config
@@ -29,7 +29,7 @@ class NodeProbes:
         self._ask_user = ask_user
 
     def ready(self, info: NodeInfo, logs: Mapping[Path, int]) -> str:
-        """Is the node ready? `logs` are its log files, and how much of each earlier starts have written."""
+        """Why the node is not ready; "" if it is. `logs` maps its log files to the sizes that earlier starts left."""
         ready = self._config.roles[info.role].ready
         if ready.python:
             return self._ask_user("ready", ready.python, info, ready.timeout_s)
@@ -42,7 +42,7 @@ class NodeProbes:
         return self._as_client(lambda: probes.tcp(info.host, info.ports.get(ready.tcp, info.port)))
 
     def health(self, info: NodeInfo, timeout_s_max: float = math.inf) -> str:
-        """Is the node healthy, by its role's health check? "" too if the role has none."""
+        """Why the node is not healthy, by its role's health check; "" if it is, or if the role has no check."""
         health = self._config.roles[info.role].health
         if health is None:
             return ""
@@ -67,10 +67,10 @@ class NodeProbes:
 
 
 def role_environment(config: Config, role: Role, run: Path, values: Values) -> dict[str, str]:
-    """The environment of a role's processes, with the markers that a sweep looks for, without an agent."""
+    """The environment of a role's processes without an agent, with the markers that a sweep looks for."""
     return {**role.environment(values), **markers(config.dir, run)}
 
 
 def markers(campaign: Path, run: Path) -> Mapping[str, str]:
-    """The variables by which a process of ours is recognised when everything else about it is lost."""
+    """The variables by which a sweep recognises a process that the tool started."""
     return {"UNDERMINE_CAMPAIGN": str(campaign), "UNDERMINE_RUN": str(run)}

@@ -1,8 +1,8 @@
-"""Ports on 127.0.0.1 for the nodes of parallel runs.
+"""Assigns ports on 127.0.0.1 to the nodes of parallel runs.
 
-Only ports outside the kernel's ephemeral range are given, so that no outgoing connection takes one between
-the test and the node's own bind. It never holds a port open: a port is free for the node to bind, and another
-program may take it first (two tools start at random places to make that rare).
+It prefers ports outside the kernel's ephemeral range, so that no outgoing connection takes one between the check and
+the node's own bind. It never holds a port open, so another program may bind the port before the node does. To make that
+rare, each tool begins its search at a random port.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 
 from undermine.model.errors import UserError
 
-LOWEST = 10_240  # below are the well-known services of a developer's machine
+LOWEST = 10_240  # the usual services of a developer's machine are below
 ENOUGH = 1_000
 
 _RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def _candidates() -> list[int]:
-    """Ports below the ephemeral range; above it, or within it, only if an administrator left too few."""
+    """The ports below the ephemeral range. If these are too few, also those above it, or those inside it."""
     try:
         low, high = map(int, _RANGE_FILE.read_text().split())
     except (OSError, ValueError):
@@ -40,7 +40,7 @@ def _binds(port: int, kind: socket.SocketKind, reuse: bool) -> bool:
         try:
             sock.bind(("127.0.0.1", port))
             if kind == socket.SOCK_STREAM:
-                sock.listen(1)  # with SO_REUSEADDR only this tells of another listener
+                sock.listen(1)  # with SO_REUSEADDR, only this fails if there is another listener
         except OSError:
             return False
         return True
@@ -51,20 +51,20 @@ def _is_free(port: int, accept_time_wait: bool) -> bool:
 
 
 class PortPool:
-    """Gives each port to one owner of this process at a time; the least recently given come first."""
+    """Gives each port to one owner of this process at a time, the least recently used ports first."""
 
     def __init__(self, candidates: Iterable[int] | None = None) -> None:
         ports = list(_candidates() if candidates is None else candidates)
-        start = random.SystemRandom().randrange(len(ports)) if ports else 0  # a seeded `random` must not matter
+        start = random.SystemRandom().randrange(len(ports)) if ports else 0  # independent of a seeded `random`
         self._waiting = dict.fromkeys(ports[start:] + ports[:start])
         self._given: set[int] = set()
         self._lock = threading.Lock()
 
     def acquire(self, n: int) -> list[int]:
-        """`n` ports that nobody listens on; all of them or a UserError."""
+        """Return `n` ports that nobody listens on; raise a UserError if there are too few."""
         with self._lock:
             found = self._find(n, accept_time_wait=False)
-            if len(found) < n:  # remains of closed connections are in the way: take those ports too
+            if len(found) < n:  # accept ports with closed connections in TIME_WAIT too
                 found += self._find(n - len(found), accept_time_wait=True, without=found)
             if len(found) < n:
                 raise UserError(
@@ -77,7 +77,7 @@ class PortPool:
             return found
 
     def release(self, ports: Iterable[int]) -> None:
-        """Take ports back; they go to the end of the row. Those not given are ignored."""
+        """Take ports back; they go to the end of the queue. Ports that were not given out are ignored."""
         with self._lock:
             for port in ports:
                 if port in self._given:

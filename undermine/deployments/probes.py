@@ -1,6 +1,6 @@
-"""Is a node ready, is it healthy: asked by TCP, HTTP, log line or command. Each probe answers "" or why not.
+"""Probes that find out whether a node is ready or healthy: by TCP, HTTP, log line or command. Each returns "" or why not.
 
-Probes only talk to addresses of the run; functions of the user's are asked through `userland`, not here.
+Probes connect only to addresses of the run. They never call the user's functions: `userland` does.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def http_status(host: str, port: int, path: str, status: int, timeout_s: float =
 
 
 def log_line(pattern: re.Pattern[str], files: Mapping[Path, int]) -> str:
-    """Look in each file from its offset on: what an earlier start of the node wrote says nothing about this one."""
+    """Search each file from its offset on, since the lines before it are from an earlier start of the node."""
     for path, offset in files.items():
         try:
             with open(path, "rb") as stream:
@@ -52,7 +52,7 @@ def log_line(pattern: re.Pattern[str], files: Mapping[Path, int]) -> str:
 
 
 def command(argv: Sequence[str], env: Mapping[str, str], cwd: Path, timeout_s: float) -> str:
-    """Ask a program; nothing of it stays, whether it answers or not."""
+    """Run a program and judge its exit code. All its processes are killed, whether it answers or not."""
     null = subprocess.DEVNULL
     try:
         process = subprocess.Popen(argv, env=env, cwd=cwd, stdin=null, stdout=null, stderr=null, start_new_session=True)

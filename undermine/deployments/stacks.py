@@ -1,9 +1,9 @@
-"""Asks every process of a run for the stacks of its threads and tasks, when a run hangs.
+"""Asks every process of a hanging run for the stacks of its threads and tasks.
 
-An agent is asked by a signal or by a number in the shared state, as its runtime needs it, and answers with a file that
-`protocol/README.md` describes. The signal would kill a process that does not catch it. So the tool asks only processes that
-catch it and still have their agent's event file mapped. The answer is input from a program under test: its size is limited,
-its types are checked and its texts are made printable.
+The tool asks an agent by a signal or by a number in the shared state, depending on its runtime. The agent answers with a
+file that `protocol/README.md` describes. The signal would kill a process that does not catch it. So the tool asks only
+processes that catch it and still have their agent's event file mapped. The answer is untrusted input from a program under
+test: its size is limited, its types are checked and its texts are made printable.
 """
 
 from __future__ import annotations
@@ -92,28 +92,29 @@ def gather(
 
 
 def _processes(trace_dir: Path) -> list[_Process]:
-    names = {match.group("node", "incarnation", "pid") for path in trace_dir.iterdir() if (match := _named(path))}
+    names = {match.group("node", "incarnation", "pid") for path in trace_dir.iterdir() if (match := _parse_name(path))}
     return [_Process(node, int(incarnation), int(pid)) for node, incarnation, pid in sorted(names)]
 
 
-def _named(path: Path) -> re.Match[str] | None:
+def _parse_name(path: Path) -> re.Match[str] | None:
     return _EVENTS.fullmatch(path.name)
 
 
 def _ask(process: _Process, trace_dir: Path) -> str | None:
-    """Send the signal, unless the agent watches the shared state. "": asked; a text: why not; None: gone, or another program."""
+    """Send the signal, unless the agent watches the shared state. Return "" if the process was asked, a text if it cannot
+    be asked, None if it has ended or is another program."""
     try:
-        handle = os.pidfd_open(process.pid)  # whatever is found out below is about the process that gets the signal
+        handle = os.pidfd_open(process.pid)  # so that the checks below are about the process that gets the signal
     except OSError:
         return None
     try:
         if not lives(process.pid) or not _has_mapped(process, trace_dir):
             return None
-        if _stands_still(process.pid):
+        if _is_stopped(process.pid):
             return STANDS_STILL
         if _traits(process, trace_dir).stacks_asked_by == "state":
             return ""
-        if not _in_set(process.pid, "SigCgt"):
+        if not _signal_in_set(process.pid, "SigCgt"):
             return NOT_CAUGHT
         signal.pidfd_send_signal(handle, STACKS_SIGNAL)
     except ProcessLookupError:
@@ -131,7 +132,7 @@ def _traits(process: _Process, trace_dir: Path) -> Traits:
 
 
 def _has_mapped(process: _Process, trace_dir: Path) -> bool:
-    """Is the agent still in the process? A program that was executed since, or reuses the pid, does not map its file."""
+    """Is the agent still in the process? A program that replaced it, or reuses its pid, does not map the event file."""
     begin = f"{trace_dir.resolve()}/{process.stem}"
     for line in Path(f"/proc/{process.pid}/maps").read_text(errors="replace").splitlines():
         path = line.partition("/")[2]
@@ -140,15 +141,15 @@ def _has_mapped(process: _Process, trace_dir: Path) -> bool:
     return False
 
 
-def _in_set(pid: int, name: str) -> bool:
-    """Is the signal in this set of /proc/PID/status (of the main thread, or of all)?"""
+def _signal_in_set(pid: int, name: str) -> bool:
+    """Is the stacks signal in this set of /proc/PID/status, such as `SigCgt` or `SigBlk`?"""
     for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
         if line.startswith(name + ":"):
             return bool(int(line.split()[1], 16) >> (STACKS_SIGNAL - 1) & 1)
     return False
 
 
-def _stands_still(pid: int) -> bool:
+def _is_stopped(pid: int) -> bool:
     """Is it stopped by a signal, or frozen with its cgroup?"""
     if stat_fields(f"/proc/{pid}/stat")[:1] in ([b"T"], [b"t"]):
         return True
@@ -169,7 +170,7 @@ def _is_frozen(folder: Path) -> bool:
 def _answers(trace_dir: Path, processes: list[_Process], asked_ns: int, timeout_s: float) -> dict[_Process, ProcessStacks]:
     """Wait for the answers of these processes.
 
-    They are asked again now and then: a signal that arrives just before a thread begins to wait does not wake the thread.
+    They are asked again at intervals: a signal that arrives just before a thread begins to wait does not wake the thread.
     """
     found: dict[_Process, ProcessStacks] = {}
     begun = last = time.monotonic()
@@ -196,10 +197,10 @@ def _without_answer(process: _Process, trace_dir: Path) -> ProcessStacks:
     try:
         if not lives(process.pid):
             return process.with_problem("it ended before it answered")
-        if _stands_still(process.pid):
+        if _is_stopped(process.pid):
             return process.with_problem(STANDS_STILL)
         traits = _traits(process, trace_dir)
-        blocked = traits.stacks_asked_by == "signal" and _in_set(process.pid, "SigBlk")
+        blocked = traits.stacks_asked_by == "signal" and _signal_in_set(process.pid, "SigBlk")
         return process.with_problem(BLOCKED if blocked else traits.no_stacks)
     except OSError:
         return process.with_problem(NO_ANSWER)

@@ -1,12 +1,12 @@
-"""The last resort: remove what a dead tool of this campaign has left behind.
+"""The last resort: removes processes and folders that a dead tool of this campaign has left behind.
 
-The guardian and its keepers clean up by themselves; this is for when all of them were killed at once, or the
+The guardian and its keepers clean up by themselves; this module helps if all of them were killed at once, or the
 machine lost power. It kills only processes of this user that carry the campaign's marker in their environment
-(and their descendants) or are in a cgroup of a dead tool, never those of a tool that still lives, never the caller or
-its ancestors. It removes only folders that a dead tool has registered and that are of the kind a tool may register (`removable`).
+(and their descendants) or are in a cgroup of a dead tool. It never kills processes of a living tool, the caller or its
+ancestors. It removes only folders that a dead tool has registered and was allowed to register (`removable`).
 
 The registry is `<campaign_dir>/scratch.jsonl`, one line for each folder: {"path", "pid", "start"} with the
-tool's pid and start time; "kept": true in a later line takes it back.
+tool's pid and start time. A later line with "kept": true withdraws the registration.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KILL_LIMIT_S = 5.0
 
 
 def removable(path: Path, campaign_dir: Path | None) -> bool:
-    """May a tool have this folder removed? Only um-… below a temporary folder, below the campaign's runs, or its cgroups."""
+    """May a tool register this folder? Only um-… below a temporary folder, a folder below the campaign's runs, or a cgroup."""
     if not path.is_absolute() or ".." in path.parts or path.is_symlink():
         return False
     if cgroups.is_ours(path):
@@ -44,7 +44,7 @@ def removable(path: Path, campaign_dir: Path | None) -> bool:
 
 
 def note_scratch(campaign_dir: Path, path: Path, wanted: bool) -> None:
-    """Register `path` to be removed when this process has ended, or (`wanted`) take that back."""
+    """Register `path` to be removed when this process has ended. With `wanted`, withdraw the registration."""
     entry: dict[str, Any] = {"path": str(path), "pid": os.getpid(), "start": processes.start_time(os.getpid())}
     if wanted:
         entry["kept"] = True
@@ -52,7 +52,7 @@ def note_scratch(campaign_dir: Path, path: Path, wanted: bool) -> None:
     with _registry(campaign_dir, create=True) as file:
         assert file is not None
         size = file.seek(0, os.SEEK_END)
-        if size:  # a tool killed while it wrote leaves a line without its end
+        if size:  # a tool that was killed while writing leaves an incomplete line
             file.seek(size - 1)
             if file.read(1) != b"\n":
                 file.write(b"\n")
@@ -60,7 +60,7 @@ def note_scratch(campaign_dir: Path, path: Path, wanted: bool) -> None:
 
 
 def sweep(campaign_dir: Path) -> list[str]:
-    """Kill and remove everything that dead tools of this campaign left; return a sentence for each action."""
+    """Remove all processes and folders that dead tools of this campaign left; return a sentence for each action."""
     return _sweep_processes(campaign_dir) + _sweep_folders(campaign_dir.resolve()) + _sweep_cgroups()
 
 
@@ -75,7 +75,7 @@ def _sweep_processes(campaign_dir: Path) -> list[str]:
     while left := _leftovers(markers):
         for pid in left:
             killed.setdefault(pid, f"killed process {pid} ({_name(pid)})")
-        for pid in left:  # one by one, never by group: only of a keeper's node is it known who is in a group
+        for pid in left:  # one by one: without a keeper, a group may hold processes of others
             processes.send_signal(pid, signal.SIGSTOP)
         for pid in reversed(left):
             processes.send_signal(pid, signal.SIGKILL)
@@ -86,7 +86,7 @@ def _sweep_processes(campaign_dir: Path) -> list[str]:
 
 
 def _leftovers(markers: set[bytes]) -> list[int]:
-    """Marked processes that no living tool keeps, and their descendants, parents first."""
+    """The marked processes that belong to no living tool, and their descendants, parents first."""
     spared = {os.getpid(), *(ancestors(os.getpid()) or [])}
     found: dict[int, None] = {}
     for pid in _own_processes():
@@ -118,7 +118,7 @@ def _name(pid: int) -> str:
 
 
 def ancestors(pid: int) -> list[int] | None:
-    """Parents up to the first process; None if one of them died while we looked."""
+    """The parents of a process, up to pid 1; None if one of them died meanwhile."""
     found: list[int] = []
     while pid > 1:
         fields = processes.stat_fields(f"/proc/{pid}/stat")
@@ -130,7 +130,7 @@ def ancestors(pid: int) -> list[int] | None:
 
 
 def _is_kept(pid: int) -> bool:
-    """Is the process, or one of its ancestors, a helper of a living tool? If in doubt, yes: the next sweep will know."""
+    """Is the process, or one of its ancestors, a helper of a living tool? If in doubt, yes: the next sweep asks again."""
     for _ in range(20):
         above = ancestors(pid)
         if above is not None:
@@ -168,7 +168,7 @@ def _sweep_folders(campaign_dir: Path) -> list[str]:
 
 
 def _sweep_cgroups() -> list[str]:
-    """Remove empty cgroups of dead tools. Those with processes stay: nobody knows to which campaign they belong."""
+    """Remove empty cgroups of dead tools. Cgroups with processes stay, since their campaign is unknown."""
     found = cgroups.abandoned()
     for path in found:
         cgroups.remove(path)

@@ -1,1 +1,1 @@
-"""From failing runs to a short list of bugs. Never runs a plan: it says what to run next."""
+"""Groups failing runs into findings and decides which re-runs they need. Never runs a plan."""

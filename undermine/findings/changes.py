@@ -1,4 +1,4 @@
-"""Ways to make an answer wrong, and the places in it that can be changed. Answers are JSON values; pure."""
+"""Ways to make an answer wrong, and the parts of it that can be changed. Answers are JSON values. Pure."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _parts(value: Any) -> list[tuple[Any, Any]]:
 
 
 def changed(value: Any, path: Sequence[Any], change: Change, rng: random.Random) -> Any:
-    """A copy of the value with one place of it changed."""
+    """A copy of the value with the part at `path` changed."""
     if not path:
         return change(value, rng)
     key, *rest = path

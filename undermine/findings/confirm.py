@@ -21,10 +21,11 @@ from undermine.model.rounds import RoundKind
 Rerun = Literal[RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM]
 
 PLANS_MAX = 3
-"""How many plans of one symptom are tried until one reproduces it. Plans that never fired in the same place do not count."""
+"""The most plans of one symptom that are tried until one reproduces it. Plans whose re-runs never fired at the same points do
+not count."""
 CANDIDATES_MAX = 2 * PLANS_MAX
 DROPPED_MAX = 2 * PLANS_MAX
-"""How many plans are tried in addition if no device causes their delays: they must not hide a plan whose delay is real."""
+"""The most plans that are tried in addition if no device causes their delays: they must not hide a plan with a real delay."""
 LASTING = 4
 """Factor for the number of tries after a promise was broken for good: if nodes race, a few passing re-runs prove little."""
 
@@ -60,7 +61,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
     @property
     def dropped(self) -> bool:
-        """It was reproduced, but no device causes its delay."""
+        """Was it reproduced, but by a delay that no device causes?"""
         return self.again.hits > 0 and not self.control.hits and self.realism.answer == "dropped"
 
 

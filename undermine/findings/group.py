@@ -1,7 +1,7 @@
 """Groups failing runs into findings: runs with the same symptom, and re-runs of the same plan whatever their symptom.
 
-Pure: judged runs in, findings out. Faults at different places do not split a finding: the places are its variants. A symptom
-keeps its number; new numbers follow the order of the first failing runs.
+Pure: landed runs in, findings out. Faults at different sites do not split a finding: the sites are its variants. A symptom keeps
+its number; new numbers follow the order of the first failing runs.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Group:
 def _grouped(runs: Sequence[LandedRun]) -> list[_Group]:
     """Group runs by symptom. A re-run with another symptom belongs to the finding that its plan caused first.
 
-    A later run with that other symptom does too, if its fault hit a place of this finding; elsewhere it may be another bug.
+    A later run with that other symptom does too, if its fault hit a site of this finding; elsewhere it may be another bug.
     """
     by_symptom: dict[str, _Group] = {}
     also_shown: dict[str, list[_Group]] = {}
@@ -147,32 +147,32 @@ def suspicions(
 
 
 def _attempts(found: Sequence[LandedRun], reruns: Reruns, others: Callable[[str], bool]) -> tuple[Attempt, ...]:
-    """The plans to try: the first for each place and kind of fault, then the second and so on.
+    """The plans to try: the first for each site and kind of fault, then the second and so on.
 
-    Another plan for a place is added while no re-run has reached the place again, or its delay was dropped as unrealistic:
-    another call path to that place may block for longer.
+    Another plan for a site is added while no re-run has reached the site again, or its delay was dropped as unrealistic:
+    another call path to that site may block for longer.
     """
-    by_place: dict[tuple[str, tuple[str, ...]], dict[str, LandedRun]] = {}
+    by_site_and_kind: dict[tuple[str, tuple[str, ...]], dict[str, LandedRun]] = {}
     for run in found:
-        by_place.setdefault((site(run), kinds(run)), {}).setdefault(run.plan_id, run)
+        by_site_and_kind.setdefault((site(run), kinds(run)), {}).setdefault(run.plan_id, run)
     attempts: list[Attempt] = []
     dropped: set[tuple[str, ...]] = set()
-    waiting = [iter(plans.values()) for plans in by_place.values()]
+    waiting = [iter(plans.values()) for plans in by_site_and_kind.values()]
     while waiting and _candidates(attempts) < CANDIDATES_MAX:
         for plans in list(waiting):
-            first = next((run for run in plans if _ways(run) not in dropped), None)
+            first = next((run for run in plans if _call_paths(run) not in dropped), None)
             attempt = reruns.attempt(first, others) if first else None
             if attempt:
                 attempts.append(attempt)
             if attempt and attempt.dropped:
-                dropped.add(_ways(attempt.first))
+                dropped.add(_call_paths(attempt.first))
             elif attempt is None or attempt.again.tries:
                 waiting.remove(plans)
     enough = next((n for n in range(len(attempts)) if _candidates(attempts[:n]) >= CANDIDATES_MAX), len(attempts))
     return tuple(attempts[:enough])
 
 
-def _ways(run: LandedRun) -> tuple[str, ...]:
+def _call_paths(run: LandedRun) -> tuple[str, ...]:
     """The operations and call stacks that the faults hit, on any node."""
     return tuple(key for _, point in run.landed for key in (point.get("op"), point.get("stack")))
 
@@ -213,7 +213,7 @@ def _shown_by(group: _Group, attempt: Attempt) -> LandedRun:
 
 
 def _variants(found: Sequence[LandedRun], own: str) -> list[Variant]:
-    """The shortest plan for each place other than `own`."""
+    """The shortest plan for each site other than `own`."""
     by_site: dict[str, list[LandedRun]] = {}
     for run in found:
         by_site.setdefault(site(run), []).append(run)
@@ -232,19 +232,19 @@ def kinds(run: LandedRun) -> tuple[str, ...]:
 
 
 def site(run: LandedRun) -> str:
-    """The place in the target that the last fault hit: role, operation and function, without node and call number."""
+    """The site in the target that the last fault hit: role, operation and function, without node and call number."""
     if not run.landed or not run.landed[-1][1].items:
         return _last_trigger(run.plan)
-    return _place(run.landed[-1][1])
+    return _site_of(run.landed[-1][1])
 
 
 @lru_cache(maxsize=4096)
-def _place(point: Point) -> str:
-    place = point.get("loc").partition("#")[0]
+def _site_of(point: Point) -> str:
+    function = point.get("loc").partition("#")[0]
     if point.get("op") == PHASE:
-        return f"at {place}"
+        return f"at {function}"
     of = f" of {point.get('role')}" if point.get("role") else ""
-    return f"{point.get('op') or 'any operation'}{of}" + (f" at {place}" if place else "")
+    return f"{point.get('op') or 'any operation'}{of}" + (f" at {function}" if function else "")
 
 
 def _last_trigger(plan: Plan) -> str:

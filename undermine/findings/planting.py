@@ -27,11 +27,11 @@ from undermine.model.run import WorkloadResult as Ended
 PLANTS_MAX = 200
 _WIDE_MAX = 10
 _PLACES_MAX = 3
-"""How many places of one answer get one kind of change."""
+"""The most parts of one answer that get one kind of change."""
 _SLOW_NS = 30_000_000_000
 _HEALTH_SAMPLES = 8
 _WRITES_TRIED = 5
-"""How many writes of a kind are tried, the last first: if no later answer shows them, none may show the earlier ones."""
+"""The most writes of a kind that are tried, the last first, until a later answer shows one of them."""
 _LEADING_MAX = 20
 _LEADING = ("lost effect", "old answer")
 """The most readable kinds come first: a proof names the first plant that a checker fails on."""

@@ -17,11 +17,11 @@ import msgspec
 from undermine.model.faults import Delay, Hold, capability
 from undermine.model.finding import LandedRun, Realism, as_planned
 from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, final_at
-from undermine.model.point import DISK, NETWORK, RECEIVES, Point
+from undermine.model.point import DISK, NETWORK, RECEIVES, TRANSFERS, Point
 from undermine.model.run import AwaitedRequest, SlowOp
 
 RUNS_MAX = 2
-"""How many runs of one probe are made until one fires where the first failing run did."""
+"""The most runs of one probe until one fires at the points of the first failing run."""
 
 Made = Callable[[Plan], Sequence[LandedRun]]
 """The runs of a plan with slow devices, oldest first."""
@@ -30,7 +30,6 @@ Lacking = Mapping[str, str]
 
 _READS = frozenset({"file.read", "file.stat", "file.list", "file.open", "file.map_read"})
 _STORE_READS = frozenset({"db.read"})
-_BYTES = frozenset({"net.send", "net.recv"})
 """For these, if the connection does not block, an agent holds the bytes and not the thread."""
 _LIMITS = ("timeout", "timedout")
 """Parts of the names of errors that end an operation at its time limit."""
@@ -121,28 +120,28 @@ def _known(
     first: LandedRun, plan: Plan, runs: Sequence[LandedRun], leads: Mapping[int, AwaitedRequest]
 ) -> tuple[tuple[SlowOp, ...], Plan | None]:
     """The delayed operations in a run that counts, by the steps of the first plan; else the plan to run."""
-    places = _places(first.plan, leads)
+    originals = _original_steps(first.plan, leads)
     steps = {step for step, _ in first.landed}
     delays = [number for number in delays_of(first.plan) if number in steps]
     for run in runs:
-        landed = tuple((places[step], point) for step, point in run.landed if places.get(step) in steps)
+        landed = tuple((originals[step], point) for step, point in run.landed if originals.get(step) in steps)
         if run.status != "broken" and as_planned(landed, first.plan) == as_planned(first.landed, first.plan):
-            ops = {places[op.step]: op for op in run.slow_ops if op.step in places}
+            ops = {originals[op.step]: op for op in run.slow_ops if op.step in originals}
             found = [msgspec.structs.replace(ops[n], step=n) for n in delays if n in ops]
             if len(found) == len(delays):
                 return tuple(found), None
     return (), plan if len(runs) < RUNS_MAX else None
 
 
-def _places(plan: Plan, leads: Mapping[int, AwaitedRequest]) -> dict[int, int]:
+def _original_steps(plan: Plan, leads: Mapping[int, AwaitedRequest]) -> dict[int, int]:
     """For each step of the probe, its step in the original plan."""
-    places: dict[int, int] = {}
+    originals: dict[int, int] = {}
     number = 0
     for original in range(len(plan.steps)):
         number += original in leads
-        places[number] = original
+        originals[number] = original
         number += 1
-    return places
+    return originals
 
 
 def _came_before(op: SlowOp) -> bool:
@@ -181,9 +180,9 @@ def _judge(step: Step, op: SlowOp, led: bool) -> Realism:
         return Realism("realistic", f"{was} {took}" + (f" ({'; '.join(op.waited)})" if op.waited else ""))
     delay = step.fault if isinstance(step.fault, Delay) else Delay()
     if _gave_up(op) and op.took_s >= delay.delay_s:
-        said = f"waited {seconds(op.took_s)}, at least the delay of {delay.delay_s:g} s, until its own time limit ended it"
-        return Realism("realistic", f"{was} {said} ({op.error})")
-    alone = op.op in _BYTES and delay.mode == "operation"
+        waited = f"waited {seconds(op.took_s)}, at least the delay of {delay.delay_s:g} s, until its own time limit ended it"
+        return Realism("realistic", f"{was} {waited} ({op.error})")
+    alone = op.op in TRANSFERS and delay.mode == "operation"
     if alone and op.unblocked:
         return Realism("realistic", "its bytes arrive late and the program continues, as with a slow network")
     if _came_before(op) and not led:

@@ -1,1 +1,1 @@
-"""Deciding when a fault fires and telling the agents. Never starts a process and never chooses a fault."""
+"""Decides when the steps of a plan fire, and answers the agents. Never starts a process and never chooses a fault."""

@@ -1,4 +1,4 @@
-"""Compiles a plan, pure: decision tables for agents, cuts between nodes, and the reasons why a plan cannot run."""
+"""Compiles a plan to decision tables for agents and cuts between nodes, or says why it cannot run. Pure: it does no I/O."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _may_match(half: At | When | FirstUnseen, node: str, role: str) -> bool:
 
 
 def nodes_compared(trigger: When) -> set[str]:
-    """The nodes whose variables are compared each time that one of them sends or receives."""
+    """The nodes whose variables the trigger compares each time that one of these nodes sends or receives."""
     return {name.partition(".")[0] for name in _variables(trigger)}
 
 
@@ -93,7 +93,7 @@ def _variables(trigger: When) -> Iterator[str]:
 
 
 def meets_phases(plan: Plan) -> bool:
-    """Does a trigger of the plan name a moment of the run itself?"""
+    """Does a trigger of the plan name a moment of the run, such as the cluster at rest?"""
     triggers = [trigger for step in plan.steps for trigger in (step.trigger, step.until) if trigger]
     return any(_is_phase(half) for trigger in triggers for half in _halves(trigger))
 
@@ -121,7 +121,7 @@ def cuts(fault: Partition, here: str, nodes: Sequence[str]) -> tuple[Cut, ...]:
 
 
 def lasting_partition(fault: Partition, here: str, nodes: Sequence[str]) -> dict[str, Row]:
-    """For each node on both sides: the messages that its agents lose, and whether programs get errors."""
+    """For each node on both sides: the messages that its agents drop, and whether its program gets errors."""
     inside, outside = sides(fault, here, nodes)
     leaves, comes = fault.direction != "in", fault.direction != "out"
     lost: dict[str, Row] = {}
@@ -142,10 +142,10 @@ def unsupported(
     variables: Collection[str] = (),
     nodes: Collection[str] | None = None,
 ) -> str:
-    """Why this plan cannot run ("" if it can).
+    """Why this plan cannot run; "" if it can.
 
     `capabilities` are those of each node's agents (None: not known yet), `features` those of the deployment. `variables` and
-    `nodes` are the ones that exist (None: any node)."""
+    `nodes` are the existing ones (None: any node)."""
     for step in plan.steps:
         why = (
             _unknown_variable(step, variables)
@@ -176,7 +176,7 @@ def _unknown_node(fault: Injection, nodes: Collection[str]) -> str:
 
 
 def _beyond_agents(step: Step, capabilities: Mapping[str, Iterable[str]]) -> str:
-    """Why the agents cannot do it: each node that must act or notice the moment needs an agent with the capability."""
+    """Why agents cannot carry out this step: each node that must act or notice the trigger needs a capable agent."""
     needed: list[tuple[str, str]] = []
     if carried_out_by(step.fault) == "agent":
         needed += [(node, capability(step.fault)) for node in nodes_of(step.fault) or _nodes_noticing(step.trigger)]
@@ -191,7 +191,7 @@ def _beyond_agents(step: Step, capabilities: Mapping[str, Iterable[str]]) -> str
 
 
 def _words_for(trigger: Trigger) -> tuple[str, ...]:
-    """The capabilities that an agent needs to notice such a moment, if not every agent has them."""
+    """The capabilities that an agent needs to notice this trigger, without those that every agent has."""
     return ("when",) if isinstance(trigger, When) else ("unseen",) if isinstance(trigger, FirstUnseen) else ()
 
 
@@ -204,7 +204,7 @@ def _nodes_noticing(trigger: Trigger) -> set[str]:
 
 
 def _beyond_clients(step: Step) -> str:
-    """Why clients cannot be part of it: faults never hit them, and only packets can be kept from them."""
+    """Why the step cannot involve clients: faults never hit them, and only the network can cut them off."""
     fault = step.fault
     if CLIENT in _nodes_noticing(step.trigger) and not nodes_of(fault) and is_fault(fault):
         where = "a moment of the run" if _is_phase(step.trigger) else "a client's operation"

@@ -1,4 +1,4 @@
-"""The decisions of one run, pure: agents' requests go in, answers and instructions come out.
+"""The decisions of one run, without I/O: agents' requests go in, answers and instructions come out.
 
     waiting --(the step before fired)--> armed --(a claim is granted)--> fired --(its `until` is claimed)--> over
 
@@ -12,6 +12,7 @@ from typing import Any, Literal, assert_never
 
 import msgspec
 
+from undermine.agent_protocol import WIRE
 from undermine.inject.compile import Cut, cuts, lasting_partition
 from undermine.model.event import AgentInfo
 from undermine.model.faults import (
@@ -33,8 +34,9 @@ from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.run import Moment
 
-VERSION = 2
-WAITING, ARMED, FIRED, OVER = 0, 1, 2, 3
+VERSION = WIRE.version
+_STATES = WIRE.state.step_states
+WAITING, ARMED, FIRED, OVER = _STATES.waiting, _STATES.armed, _STATES.fired, _STATES.over
 
 
 class SetStep(msgspec.Struct, frozen=True):
@@ -80,7 +82,7 @@ class FreezeNodes(msgspec.Struct, frozen=True):
 
 
 class CutNetwork(msgspec.Struct, frozen=True):
-    """Lose all packets between these pairs of nodes; `nodes` are the ones that the fault names."""
+    """Drop all packets between these pairs of nodes; `nodes` are the ones that the fault names."""
 
     step: int
     nodes: tuple[str, ...]
@@ -95,7 +97,7 @@ class LoseMessages(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Only record that the moment of a hold has come."""
+    """Only record that a hold fired."""
 
     step: int
     node: str
@@ -192,7 +194,7 @@ class Controller:
         return [_moment(self.claims[step]) for step in self.fired()]
 
     def _fire(self, claim: Claim) -> tuple[Answer, list[Instruction]]:
-        """Grant the step. Its fault is in force before agents see the step as fired, so that its end cannot precede it."""
+        """Grant the step. Its fault is in force before agents see the step as fired, so that it cannot end before it begins."""
         self.states[claim.step] = FIRED
         self.claims[claim.step] = claim
         external, instructions = self._carry_out(claim, self.plan.steps[claim.step].fault)

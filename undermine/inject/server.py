@@ -1,7 +1,7 @@
-"""The controller's socket and shared memory: passes requests to the pure controller and its answers back.
+"""The controller's socket and shared memory: passes agents' requests to the controller and its answers back.
 
-Each connection has one blocking thread: a round trip then costs tens of microseconds. The socket is a
-file in a folder of mode 0700, so that no other user can reach it.
+Each connection has one blocking thread, so that a round trip costs tens of microseconds. The socket is a
+file in a folder of mode 0700, so that no other user can reach it. It makes no decisions: the controller does.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Protocol, assert_never
 
 import msgspec
 
+from undermine.agent_protocol import WIRE
 from undermine.inject.controller import (
     Claim,
     Controller,
@@ -39,9 +40,9 @@ from undermine.model.run import Moment
 _NUMBER = struct.Struct("<I")
 _SLOT = struct.Struct("<IH")
 _LINE_BYTES_MAX = 1 << 20
-_HEADER_BYTES, _STEP_BYTES, _PORTS_BYTES, _SLOT_BYTES = 64, 16, 3 << 16, 128
-_GENERATION, _HEALED, _STACKS, _PORTS, _VARIABLES = 8, 12, 13, 16, 20
-_ABSENT = 0xFFFF
+_STATE = WIRE.state
+_PORT_SLOT_BYTES = 3
+"""The number of a node, and the port from which it has connected."""
 
 
 class SharedState:
@@ -49,36 +50,36 @@ class SharedState:
 
     def __init__(self, path: Path, steps: int, *, ports: bool = False, variables: int = 0) -> None:
         self._lock = threading.Lock()
-        ports_at = _HEADER_BYTES + _STEP_BYTES * max(steps, 1)
-        variables_at = ports_at + (_PORTS_BYTES if ports else 0)
-        size = variables_at + _SLOT_BYTES * variables
+        ports_at = _STATE.steps_at + _STATE.step_bytes * max(steps, 1)
+        variables_at = ports_at + (_PORT_SLOT_BYTES * _STATE.ports.count if ports else 0)
+        size = variables_at + _STATE.variables.slot_bytes * variables
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             os.ftruncate(fd, size)
             self._map = mmap.mmap(fd, size)
         finally:
             os.close(fd)
-        _NUMBER.pack_into(self._map, _PORTS, ports_at if ports else 0)
-        _NUMBER.pack_into(self._map, _VARIABLES, variables_at if variables else 0)
+        _NUMBER.pack_into(self._map, _STATE.ports_at, ports_at if ports else 0)
+        _NUMBER.pack_into(self._map, _STATE.variables_at, variables_at if variables else 0)
         for slot in range(variables):
-            _SLOT.pack_into(self._map, variables_at + _SLOT_BYTES * slot, 0, _ABSENT)
-        self._map[0:4] = b"UMS2"
+            _SLOT.pack_into(self._map, variables_at + _STATE.variables.slot_bytes * slot, 0, _STATE.variables.absent)
+        self._map[0:4] = _STATE.magic.encode()
 
     def set_step(self, step: int, state: int) -> None:
-        self._map[_HEADER_BYTES + _STEP_BYTES * step] = state
+        self._map[_STATE.steps_at + _STATE.step_bytes * step] = state
 
     def bump(self) -> None:
         with self._lock:
-            (generation,) = _NUMBER.unpack_from(self._map, _GENERATION)
-            _NUMBER.pack_into(self._map, _GENERATION, generation + 1)
+            (generation,) = _NUMBER.unpack_from(self._map, _STATE.generation_at)
+            _NUMBER.pack_into(self._map, _STATE.generation_at, generation + 1)
 
     def ask_for_stacks(self) -> None:
-        """Ask the agents that cannot be asked by a signal: they see that the number has changed."""
+        """Change the number that agents watch if they cannot be asked for their stacks by a signal."""
         with self._lock:
-            self._map[_STACKS] = (self._map[_STACKS] + 1) % 256
+            self._map[_STATE.stacks_at] = (self._map[_STATE.stacks_at] + 1) % 256
 
     def heal(self) -> None:
-        self._map[_HEALED] = 1
+        self._map[_STATE.healed_at] = 1
         self.bump()
 
     def close(self) -> None:
@@ -99,7 +100,7 @@ class Actions(Protocol):
 
 
 class Server:
-    """Answers the agents of one run, after the tool has carried out its part."""
+    """Answers the agents of one run. The tool carries out its instructions before the agent gets its answer."""
 
     def __init__(self, controller: Controller, socket_path: Path, state: SharedState, actions: Actions) -> None:
         self._controller = controller

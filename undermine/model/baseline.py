@@ -1,4 +1,4 @@
-"""Baseline: how the target behaves in fault-free and benign runs."""
+"""Baseline: how the target behaves in fault-free and benign runs. Only data: `findings/baseline.py` learns it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """Learnt once in a campaign, from its fault-free and benign runs. Empty: nothing is known."""
+    """The normal behaviour that a campaign learns from its fault-free and benign runs; empty if it has not learnt it yet."""
 
     runs: int = 0
     """The number of fault-free runs that it is learnt from."""

@@ -1,8 +1,8 @@
 """Reads event files as protocol/README.md defines them. Never raises on files that an agent or a crash damaged.
 
-A file is read in two steps, since a definition may stand in another chunk than its use: the first finds the records, the
-second assembles events as columns. Whole records are kept; damaged ones are reported in `problems` with file name and
-offset. All events of a run share their texts and stacks.
+A file is read in two steps, since a definition may be in another chunk than its use: the first step finds the records, the
+second assembles events as columns. Whole records are kept; damaged ones are reported in `problems` with file name and offset. All
+events of a run share their texts and stacks.
 """
 
 from __future__ import annotations
@@ -20,17 +20,20 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from undermine.agent_protocol import WIRE
 from undermine.model.columns import NO_STACK, ColumnMaker, Columns
 from undermine.model.event import AgentInfo, Event, Trace
 from undermine.model.run import Receipt
 
-CHUNK = 65536
-MAGIC = b"UMC1"
+CHUNK = WIRE.events.chunk_bytes
+MAGIC = WIRE.events.magic.encode()
 PACKED = ".gz"
 UNPACKED_BYTES_MAX = 1 << 30
 PROBLEMS_MAX = 20
 
-_PROCESS, _STRING, _FRAME, _STACK, _BEGIN, _END, _RECEIPT = range(1, 8)
+_PROCESS, _STRING, _FRAME, _STACK, _BEGIN, _END, _RECEIPT = (
+    WIRE.events.records[name].type for name in ("process", "string", "frame", "stack", "begin", "end", "receipt")
+)
 _HEAD = struct.Struct("<IB")
 _STRING_ID = struct.Struct("<I")
 _FRAME_BODY = struct.Struct("<III")
@@ -109,7 +112,7 @@ class _Records:
                 self._read_chunk(data, start + len(MAGIC), end)
             elif data[start:end].strip(b"\0"):
                 self.problems.add(start, "not a chunk of events")
-            # else: the process ended after it had got the chunk and before it marked it
+            # else: the process ended after it reserved the chunk and before it wrote to it
         if not data:
             self.problems.add(0, "the file is empty")
         elif len(data) % CHUNK:
@@ -192,8 +195,8 @@ class _Assembler:
         strings = _Lookup({n: maker.strings.number(text) for n, text in self.records.strings.items()})
         op, _ = strings.numbers(begins["op"])
         for row in np.flatnonzero(op == 0)[:PROBLEMS_MAX]:
-            said = begins[row]
-            self.problems.add(positions[row], f"operation {said['seq']} has no name (text {said['op']})")
+            begin = begins[row]
+            self.problems.add(positions[row], f"operation {begin['seq']} has no name (text {begin['op']})")
         kept = op != 0
         if not kept.all():
             begins, positions, ends, op = begins[kept], positions[kept], ends[kept], op[kept]
@@ -329,7 +332,7 @@ def _read_file(path: Path, maker: ColumnMaker) -> list[Receipt]:
 
 
 def read_agent(path: Path) -> AgentInfo | None:
-    """What a process reported about itself when its agent was loaded: the beginning of its file. The process may still run."""
+    """The process record at the beginning of a file; None if it has none. The process may still run."""
     problems = _Problems(path.name)
     records = _Records(problems)
     try:

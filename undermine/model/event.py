@@ -47,7 +47,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class AgentInfo(msgspec.Struct, frozen=True):
-    """What one process reported about itself when its agent was loaded."""
+    """A process with an agent, as it described itself when the agent was loaded."""
 
     node: str
     incarnation: int
@@ -68,7 +68,7 @@ class AgentInfo(msgspec.Struct, frozen=True):
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """All events of one run, ordered by time, and the problems that reading them met."""
+    """All events of one run, ordered by time, and the problems found while reading them."""
 
     events: tuple[Event, ...] = ()
     agents: tuple[AgentInfo, ...] = ()

@@ -14,18 +14,20 @@ from typing import Any, Generic, Literal, TypeGuard, TypeVar, get_args
 
 import msgspec
 
-from undermine.model.point import MAPPED, Point
+from undermine.agent_protocol import FAMILIES, WITH_FAULTS, DelayMode
+from undermine.model.point import DIRECTED, MAPPED, Point
 
 FaultName = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt"]
 Scope = Literal["once", "file", "disk", "peer"]
-DelayMode = Literal["thread", "operation"]
 Direction = Literal["both", "out", "in"]
 Level = Literal["operation", "network"]
 Loss = Literal["silent", "error"]
+DiskError = Literal["EIO", "ENOSPC"]
+NetworkError = Literal["ECONNRESET", "ETIMEDOUT", "ECONNREFUSED"]
 
 FAULT_NAMES: tuple[FaultName, ...] = get_args(FaultName)
-DISK_ERRORS = ("EIO", "ENOSPC")
-NETWORK_ERRORS = ("ECONNRESET", "ETIMEDOUT", "ECONNREFUSED")
+DISK_ERRORS: tuple[DiskError, ...] = get_args(DiskError)
+NETWORK_ERRORS: tuple[NetworkError, ...] = get_args(NetworkError)
 NETWORK_PARTITION = "network-partition"
 """The feature of a deployment that can lose packets between nodes."""
 
@@ -36,7 +38,7 @@ NETWORK_PARTITION = "network-partition"
 class Crash(msgspec.Struct, frozen=True, tag="crash", tag_field="fault"):
     """Kill nodes with all their descendants, as one fault; they stay down until everything is healed.
 
-    Here and below, empty `nodes` stand for the node at whose operation the trigger fired.
+    Here and below, empty `nodes` mean the node at whose operation the trigger fired.
     """
 
     nodes: tuple[str, ...] = ()
@@ -113,13 +115,13 @@ class Hold(msgspec.Struct, frozen=True, tag="hold", tag_field="fault"):
 
 Fault = Crash | Reboot | Delay | Error | Drop | Corrupt | Partition | Pause
 Injection = Fault | Hold
-"""What a step may do at its moment."""
+"""A fault, or the hold that replaces it in a control."""
 
 
 # --- one row for each kind
 
 Carrier = Literal["agent", "tool", "network"]
-"""Who carries a fault out: the agent inside the node, the tool from outside, or the tool by losing packets."""
+"""The part that carries a fault out: the agent inside the node, the tool from outside, or the tool by losing packets."""
 Hits = Literal["operation", "node", "links"]
 """One operation, whole nodes, or the links between nodes."""
 Excused = Literal["one client", "all clients"]
@@ -129,7 +131,7 @@ F = TypeVar("F", bound=Injection)
 
 
 class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
-    """Everything that the tool knows about one kind of fault. Fields that are functions take the fault itself."""
+    """All properties of one kind of fault. Fields that are functions take the fault itself."""
 
     struct: type[F]
     hits: Hits
@@ -146,7 +148,7 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
     detail: Callable[[F], str] = lambda _: ""
     """A remark that reports add to the label."""
     band: tuple[str, str] = ("held", "held")
-    """How reports draw the time for which it lasts: the CSS class, and the word for it."""
+    """How reports draw the time during which it lasts: the CSS class, and a label."""
     failures: tuple[str, ...] = ()
     """The failure classes that policies and checkers distinguish; empty: the kind's own name."""
     failure: Callable[[F, Point], str] | None = None
@@ -161,8 +163,8 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
     """For each field that its type does not check enough: why a value is wrong ("" if it is right)."""
     kills: bool = False
     """Do its nodes die? Then the end of the fault starts them again."""
-    duration: str = ""
-    """The field with the seconds after which it ends by itself; empty: it has none."""
+    duration: Callable[[F], float] | None = None
+    """The seconds after which it ends by itself; None: it does not. Its receipt is then written when it ends."""
     lasts: Callable[[F, Point], bool] = lambda *_: False
     """Without a duration: is it in force until its step ends or everything is healed? Else it is over at once."""
     may_stop_node: Callable[[F], bool] = lambda _: False
@@ -170,9 +172,9 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
     may_refuse: Callable[[Point], bool] = lambda _: False
     """May the node refuse to serve even after everything is healed, if the fault hit it at this point?"""
     benign: bool = False
-    """Is it injected at rest too, to learn how the target copes when nothing else happens?"""
+    """Do benign runs inject it too, to learn how the target handles it at rest?"""
     default: bool = True
-    """Is it injected where the configuration does not list the kinds?"""
+    """Is it injected if the configuration does not list kinds?"""
 
     @property
     def name(self) -> str:
@@ -180,21 +182,11 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
         return str(self.struct.__struct_config__.tag)
 
 
-_CLOSING = frozenset({"net.close", "file.close"})
-_NEEDS_SPACE = frozenset({"file.create", "file.write", "file.mkdir"})
-_RESET = ("ECONNRESET", "ETIMEDOUT")
-_NETWORK_ERRORS_AT = {
-    "net.connect": ("ECONNREFUSED", "ETIMEDOUT"),
-    **dict.fromkeys(("net.send", "net.recv", "msg.send", "db.read", "db.write", "db.commit"), _RESET),
-}
 _CORRUPTED_STORE = (Corrupt("flip"), Corrupt("zero"))
 _CORRUPTED: Mapping[str, tuple[Corrupt, ...]] = {
-    **dict.fromkeys(("file.read", "file.write", *MAPPED), _CORRUPTED_STORE),
+    **{op: _CORRUPTED_STORE for op, facts in FAMILIES["file"].operations.items() if facts.corrupt},
     "net.recv": (Corrupt("flip"),),
 }
-_MODES: Mapping[str, DelayMode] = {"file": "thread", "db": "thread", "net": "operation", "msg": "operation"}
-"""A slow disk holds the thread, a slow network only the operation."""
-_DIRECTED = frozenset({"net", "msg", "db"})
 
 
 def _agent_unless_named(fault: Crash | Reboot) -> Carrier:
@@ -216,17 +208,18 @@ def _not_an_error(name: str) -> str:
 
 
 def _delay_at(limits: FaultLimits, point: Point) -> Iterator[Delay]:
-    if point.get("op") not in _CLOSING:
-        natural = _MODES[point.kind]
+    if point.io_type != "close":
+        natural = FAMILIES[point.kind].delay
         yield Delay(limits.delay_s, natural if natural in limits.delay_modes else limits.delay_modes[0])
 
 
 def _errors_at(limits: FaultLimits, point: Point) -> Iterator[Error]:
     """The errors that a device or a network could answer this operation with."""
-    op, kind = point.get("op"), point.kind
-    if kind == "file" and op != "file.close" and op not in MAPPED:
+    kind, facts = point.kind, WITH_FAULTS.get(point.get("op"))
+    fitting = facts.errors if facts else ()
+    if kind == "file":
         for name in limits.disk_errors:
-            if name == "ENOSPC" and op not in _NEEDS_SPACE:
+            if name not in fitting:
                 continue
             yield Error(name)
             yield Error(name, "disk")
@@ -234,7 +227,7 @@ def _errors_at(limits: FaultLimits, point: Point) -> Iterator[Error]:
                 yield Error(name, "file")
     if kind in ("msg", "db") and not point.peer:
         return  # it uses no network
-    for name in _NETWORK_ERRORS_AT.get(op, ()):
+    for name in fitting:
         if name in limits.network_errors:
             yield Error(name)
             if point.get("target").startswith("peer:"):
@@ -242,7 +235,7 @@ def _errors_at(limits: FaultLimits, point: Point) -> Iterator[Error]:
 
 
 def _error_failure(fault: Error, point: Point) -> str:
-    return "net" if fault.error in NETWORK_ERRORS or point.kind in _DIRECTED else "disk"
+    return "net" if fault.error in NETWORK_ERRORS or point.kind in DIRECTED else "disk"
 
 
 def _drop_at(point: Point) -> Iterator[Drop]:
@@ -299,7 +292,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         detail=lambda fault: f"started again {fault.after_s:g} s later",
         checks={"after_s": _not_seconds},
         kills=True,
-        duration="after_s",
+        duration=lambda fault: fault.after_s,
         benign=True,
     ),
     "error": FaultKind(
@@ -346,7 +339,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         capabilities=("delay", "delay-operation"),
         capability=lambda fault: "delay-operation" if fault.mode == "operation" else "delay",
         checks={"delay_s": _not_seconds},
-        duration="delay_s",
+        duration=lambda fault: fault.delay_s,
     ),
     "drop": FaultKind(
         struct=Drop,
@@ -383,7 +376,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         label=lambda fault: f"pause of {fault.pause_s:g} s",
         band=("paused", "paused"),
         checks={"pause_s": _not_seconds},
-        duration="pause_s",
+        duration=lambda fault: fault.pause_s,
     ),
 }
 
@@ -400,15 +393,13 @@ _HOLD = FaultKind(
 _ROWS: Mapping[type[Injection], FaultKind[Any]] = {row.struct: row for row in (*FAULT_KINDS.values(), _HOLD)}
 FAILURES = tuple(failure for row in _ROWS.values() for failure in row.failures or (row.name,))
 """The failure classes. Policies and checkers name faults by them: an error is one of the disk or one of the network."""
-CAPABILITIES = tuple(word for row in FAULT_KINDS.values() for word in row.capabilities or (row.name,))
-"""The words by which agents say which faults they can do."""
 _DEFAULT = {row.name for row in FAULT_KINDS.values() if row.default}
 DEFAULT_KINDS: tuple[FaultName, ...] = tuple(name for name in FAULT_NAMES if name in _DEFAULT)
-"""The kinds that are injected where the configuration does not list any."""
+"""The kinds that are injected if the configuration does not list any."""
 
 
 class FaultLimits(msgspec.Struct, frozen=True):
-    """The faults that the user allows, with their parameters, and what the agents and the deployment can do."""
+    """The faults that the user allows, with their parameters, and the abilities of the agents and the deployment."""
 
     kinds: tuple[str, ...] = DEFAULT_KINDS
     reboot_after_s: float = 0.3
@@ -427,7 +418,7 @@ class FaultLimits(msgspec.Struct, frozen=True):
     """The capabilities of each node's agent. A node without an agent is missing here."""
     node_roles: Mapping[str, str] = {}
     features: Collection[str] = frozenset()
-    """What the deployment can do."""
+    """The abilities of the deployment, such as `NETWORK_PARTITION`."""
 
 
 # --- look-ups
@@ -472,7 +463,7 @@ def capability(fault: Injection) -> str:
 
 
 def carried_out_by(fault: Injection) -> Carrier:
-    """The agent of each node that it hits, the tool, or the network between the nodes."""
+    """The part that carries it out: the agent of each node that it hits, the tool, or the network between the nodes."""
     return row_of(fault).carried_out_by(fault)
 
 
@@ -494,7 +485,7 @@ def scope_of(fault: Injection) -> Scope:
 def duration_s(fault: Injection) -> float | None:
     """The seconds after which it ends by itself; None if it does not."""
     row = row_of(fault)
-    return float(getattr(fault, row.duration)) if row.duration else None
+    return float(row.duration(fault)) if row.duration else None
 
 
 def restart_after_s(fault: Injection) -> float | None:
@@ -508,7 +499,7 @@ def stays_down(fault: Injection) -> bool:
 
 
 def lacking(fault: Injection, features: Collection[str]) -> str:
-    """Why a deployment with these features cannot do it ("" if it can)."""
+    """The reason why a deployment with these features cannot do it ("" if it can)."""
     if carried_out_by(fault) == "network" and NETWORK_PARTITION not in features:
         return "network partitions need network namespaces: run as root with nft installed"
     return ""

@@ -57,7 +57,7 @@ def as_planned(landed: Sequence[Landing], plan: Plan) -> tuple[Landing, ...]:
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """Another plan with the same symptom: the shortest one whose fault hits this place in the target."""
+    """Another plan with the same symptom: the shortest one whose last fault hits this site."""
 
     site: str
     plan: Plan
@@ -66,7 +66,7 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 class Realism(msgspec.Struct, frozen=True):
-    """Whether a slow device could cause the delays of a plan, and how the tool knows.
+    """The answer whether a slow device could cause the delays of a plan, with the reason.
 
     `unchecked`: the tool could not find out. "": the plan has no delay, or the check is off.
     """
@@ -99,7 +99,7 @@ class Finding(msgspec.Struct, frozen=True):
     """Runs of the control."""
     control_hits: int = 0
     variants: tuple[Variant, ...] = ()
-    """Other places at which faults led to the symptom, most frequent first. They may be other bugs."""
+    """Plans for other sites at which faults led to the symptom, most frequent first. They may be other bugs."""
     faults: tuple[str, ...] = ()
     """The kinds of faults that led to it."""
     shown_by: int = 0

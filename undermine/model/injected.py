@@ -1,8 +1,8 @@
 """The faults of a run as checkers see them: which step each one was, where in the trace it fired, and in which stage.
 
-A specification is seldom "whatever fails, nothing is lost": it says what must hold after which failure in which part of a
-protocol. `run.faults` are the faults that took effect, `Stage` names a part of a protocol, and `run.faults_in(stage)` are the
-faults that fired in it. Pure: everything follows from the record, the history and the trace.
+A specification is rarely "no failure loses data". It says what must hold after a given failure in a given part of the protocol.
+`run.faults` are the faults that took effect, `Stage` names a part of a protocol, and `run.faults_in(stage)` are the faults that
+fired in it. Pure: everything is computed from the record, the history and the trace.
 """
 
 from __future__ import annotations

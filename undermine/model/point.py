@@ -11,41 +11,37 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from undermine.agent_protocol import FAMILIES, OPERATIONS, WIRE, WITH_FAULTS, Device, IoType
 from undermine.model.event import Event
 
 KEYS = ("op", "loc", "node", "role", "target", "stack")
 """The keys of a full point, in the order in which they are shown."""
 
-INJECTABLE_FAMILIES = frozenset({"file", "net", "msg", "db"})
+INJECTABLE_FAMILIES = frozenset(name for name, family in FAMILIES.items() if family.faults)
 """Families of operations at which a fault can be injected; the others are observed only."""
-MAPPED = frozenset({"file.map_read", "file.map_write"})
+DIRECTED = frozenset(name for name, family in FAMILIES.items() if family.directed)
+"""Families whose operations have a peer."""
+LOGICAL = tuple(op for family in FAMILIES.values() if family.logical for op in family.operations)
+"""Operations that are functions of the target or of a library."""
+MAPPED = frozenset(op for op, facts in OPERATIONS.items() if facts.mapped)
 """Accesses to mapped files. They cannot return an error: if the device refuses a page, the process dies (SIGBUS)."""
-
-LEAVING_TRACES = frozenset(
-    {
-        "file.create",
-        "file.write",
-        "file.map_write",
-        "file.fsync",
-        "file.truncate",
-        "file.rename",
-        "file.unlink",
-        "file.mkdir",
-        "file.rmdir",
-        "net.send",
-        "msg.send",
-        "db.write",
-        "db.commit",
-    }
-)
+LEAVING_TRACES = frozenset(op for op, facts in OPERATIONS.items() if facts.traces)
 """Operations that change what is stored or what another node knows."""
-RECEIVES = frozenset({"net.recv", "net.accept", "msg.recv"})
+RECEIVES = frozenset(op for op, facts in OPERATIONS.items() if facts.receives)
 """Operations that end when something has arrived."""
+SENDS = frozenset(op for op, facts in WITH_FAULTS.items() if facts.moves == "out")
+"""Operations that send a message or the bytes of one."""
+MESSAGES = frozenset(op for op, facts in WITH_FAULTS.items() if facts.moves)
+"""Operations that send or receive a message or the bytes of one."""
+TRANSFERS = frozenset(op for op, facts in FAMILIES["net"].operations.items() if facts.moves)
+"""Operations that move bytes of a connection."""
+BYTES_OUT = tuple(op for op, facts in OPERATIONS.items() if facts.moves == "out" and op not in LOGICAL)
+BYTES_IN = tuple(op for op, facts in OPERATIONS.items() if facts.moves == "in" and op not in LOGICAL)
+"""Operations that move bytes out of a process or into it, on any layer. Logical operations move whole messages."""
 
-_READS = frozenset({*RECEIVES, "file.read", "file.map_read", "file.stat", "file.list", "db.read"})
-_NEITHER = {"file.close": "close", "net.close": "close", "file.fsync": "flush"}
 _PEER = "peer:"
-DISK, NETWORK = "disk", "network"
+DISK: Device = "disk"
+NETWORK: Device = "network"
 """The devices below operations."""
 
 
@@ -82,10 +78,10 @@ class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
         return self.get("op").partition(".")[0]
 
     @property
-    def io_type(self) -> str:
+    def io_type(self) -> IoType:
         """`read`, `write`, `close` or `flush`. The last two change nothing that outlives a killed process."""
-        op = self.get("op")
-        return _NEITHER.get(op) or ("read" if op in _READS else "write")
+        facts = OPERATIONS.get(self.get("op"))
+        return facts.io if facts else "write"
 
     @property
     def peer(self) -> str:
@@ -96,9 +92,9 @@ class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
     @property
     def devices(self) -> tuple[str, ...]:
         """The devices that it may wait for. An external store may be a local file or a remote server."""
-        if self.kind == "db":
-            return (NETWORK,) if self.peer else (DISK, NETWORK)
-        return {"file": (DISK,), "net": (NETWORK,), "msg": (NETWORK,)}.get(self.kind, ())
+        family = FAMILIES.get(self.kind)
+        devices = family.devices if family else ()
+        return (NETWORK,) if self.peer and NETWORK in devices else devices
 
     @property
     def message_kind(self) -> str:
@@ -119,18 +115,18 @@ class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
         return Point(tuple(item for item in self.items if item[0] not in dropped))
 
     def matches(self, other: Point) -> bool:
-        """Has every key of this point the same value in the other one?"""
+        """Does the other point have the same value for every key of this one?"""
         values = other.as_dict()
         return all(values.get(name) == value for name, value in self.items)
 
     def __str__(self) -> str:
-        said = ((" ", self.get("target")), (" at ", self.get("loc")), (" on ", self.get("node") or self.get("role")))
-        return (self.get("op") or "any operation") + "".join(word + value for word, value in said if value)
+        parts = ((" ", self.get("target")), (" at ", self.get("loc")), (" on ", self.get("node") or self.get("role")))
+        return (self.get("op") or "any operation") + "".join(word + value for word, value in parts if value)
 
 
 def stack_id(stack: Iterable[str]) -> str:
     """The stable hash of a call stack; agents compute the same."""
-    return hashlib.blake2b("\n".join(stack).encode(), digest_size=6).hexdigest()
+    return hashlib.blake2b("\n".join(stack).encode(), digest_size=WIRE.stack_digest_bytes).hexdigest()
 
 
 def point_of(event: Event) -> Point:

@@ -1,4 +1,4 @@
-"""What a round of a campaign is for."""
+"""RoundKind: the purpose of a round of a campaign."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class RoundKind(StrEnum):
-    """The purpose of the plans that were stored together. Stored by its value."""
+    """The purpose of a round. The campaign store keeps its value."""
 
     STRATEGY = "strategy"
     """A strategy proposed them: experiments."""
@@ -21,4 +21,4 @@ class RoundKind(StrEnum):
     REALISM = "realism"
     """The same moments with a slow device in place of the delays."""
     REPLAY = "replay"
-    """Plans that a user ran again, which say nothing about the campaign's findings."""
+    """Plans that a user ran again. They do not count for the campaign's findings."""

@@ -92,7 +92,7 @@ class Conditions(msgspec.Struct, frozen=True):
     slow_s: float = 0.0
     """From each hold that replaces a delay until healing, the device below is slower by these seconds."""
     sabotage: Sabotage = ""
-    """What the tool breaks without a receipt, to show that checkers can fail."""
+    """The defect that the tool causes without a receipt, to show that checkers can fail."""
 
 
 class AwaitedRequest(msgspec.Struct, frozen=True):
@@ -146,7 +146,7 @@ class Op(msgspec.Struct, frozen=True):
 class NodeExit(msgspec.Struct, frozen=True):
     """A node's main process ended. `code` is negative for a signal, as in `subprocess`.
 
-    `expected` is true if the tool killed it: for an injected crash, or at the end of the run.
+    `expected` is true if the tool killed it for an injected fault. The end of a run records no exits.
     """
 
     node: str
@@ -196,7 +196,7 @@ class WorkloadResult(msgspec.Struct, frozen=True):
 
 
 class Settling(msgspec.Struct, frozen=True):
-    """What recovered after everything was healed: the nodes that are not ready, and how the final reads ended."""
+    """The state after everything was healed: the nodes that are not ready, and how the final reads ended."""
 
     unready: dict[str, str] = {}
     final: Literal["ok", "failed", "hung", "none"] = "none"

@@ -33,4 +33,4 @@ class ProcessStacks(msgspec.Struct, frozen=True):
     t_ns: int
     doing: tuple[ThreadStack, ...] = ()
     problem: str = ""
-    """Why there are no stacks ("" if there are)."""
+    """The reason why the stacks are missing ("" if they are here)."""

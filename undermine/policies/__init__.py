@@ -1,1 +1,1 @@
-"""Pruning: which of the proposed plans are worth running, and why the others are dropped. Never runs a plan."""
+"""Pruning: keeps the proposed plans that are worth running, and says why it drops the others. Never runs a plan."""

@@ -1,7 +1,7 @@
-"""The policies that are shipped: short functions over plans, each with the figure or section that it comes from.
+"""The shipped policies: short functions over plans, each with the figure or section of the paper that it comes from.
 
-`parse_policy("crash_before_writes")` or `parse_policy("only_in(setup)")` makes one of what a configuration says. They are written
-as a user's own would be (docs/policies.md): with the functions of `plan_view` only.
+`parse_policy` creates one from the text of a configuration, such as `crash_before_writes` or `only_in(setup)`. Shipped policies
+use only the functions of `plan_view`, as a user's own policies do (docs/policies.md). Never runs a plan.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ DEFAULT = (
     "first_reads_only",
     "recovery_by_function",
 )
-"""Loses little: what is dropped would only be slow, the same crash at another moment, the same read going on, or the same
-fault on another node of the role, in a recovery that goes through the same functions."""
+"""The default policies lose little. They drop delays and pauses, crashes that differ only in their moment, faults at a read that
+continues another read, and the same fault on another node of the role if recovery runs through the same functions."""
 
 Groups = Mapping[str, tuple[str, ...]]
-"""Nodes that belong together, by name: racks."""
+"""Groups of nodes, such as racks, by name."""
 
 _CRASHES = tuple(name for name, row in FAULT_KINDS.items() if row.kills)
-"""A crash with and without a restart."""
+"""The kinds of faults that kill a node, with and without a restart."""
 _WHOLE_NODE = tuple(name for name, row in FAULT_KINDS.items() if row.hits != "operation")
 _FIRST_READS = ("disk", "net", "corruption")
 
 
 class Shipped(msgspec.Struct, frozen=True):
-    """A policy by name: what makes it, and where it comes from."""
+    """A shipped policy: its name, the function that creates it, and the part of the paper that it comes from."""
 
     name: str
     make: Callable[..., Policy]
@@ -60,9 +60,9 @@ class Shipped(msgspec.Struct, frozen=True):
 
     @property
     def usage(self) -> str:
-        """How it is written in a configuration."""
-        wanted = [_said(one) for one in _parameters(self.make)]
-        return f"{self.name}({', '.join(wanted)})" if wanted else self.name
+        """The policy as it is written in a configuration."""
+        parameters = [_usage_of(parameter) for parameter in _parameters(self.make)]
+        return f"{self.name}({', '.join(parameters)})" if parameters else self.name
 
 
 SHIPPED: dict[str, Shipped] = {}
@@ -89,7 +89,7 @@ def _cluster(origin: str) -> Callable[[Callable[[PlanView], Hashable]], Callable
     return declare
 
 
-def _made(origin: str) -> Callable[[Callable[..., Policy]], Callable[..., Policy]]:
+def _factory(origin: str) -> Callable[[Callable[..., Policy]], Callable[..., Policy]]:
     def declare(make: Callable[..., Policy]) -> Callable[..., Policy]:
         _ship(make.__name__, make, origin, make)
         return make
@@ -97,12 +97,12 @@ def _made(origin: str) -> Callable[[Callable[..., Policy]], Callable[..., Policy
     return declare
 
 
-# --- some kinds of faults, in some part of the program
+# --- by kind of fault and part of the program
 
 
-@_made("Figure 4")
+@_factory("Figure 4")
 def only_in(function: str, *failures: str) -> Policy:
-    """Only crashes, or only these failures, and all of them while this function is being executed."""
+    """Keep plans with only crashes, or only these failures, all of them while this function is executed."""
     wanted = _failures(failures) or _CRASHES
 
     def inside(step: StepView) -> bool:
@@ -114,9 +114,9 @@ def only_in(function: str, *failures: str) -> Policy:
     return filter_policy(only, _name("only_in", function, *failures))
 
 
-@_made("Section 2.2")
+@_factory("Section 2.2")
 def fault_types(*failures: str) -> Policy:
-    """Only these failures."""
+    """Keep plans with only these failures."""
     wanted = _failures(failures)
     if not wanted:
         raise UserError("it needs at least one failure")
@@ -127,18 +127,18 @@ def fault_types(*failures: str) -> Policy:
     return filter_policy(only, _name("fault_types", *failures))
 
 
-# --- some of the nodes
+# --- by node
 
 
 @_cluster("Figure 7")
 def any_nodes(fs: PlanView) -> Hashable:
-    """The same failures with the same contexts are one class, whichever nodes they occur in."""
+    """The same failures with the same contexts are one class, on any nodes."""
     return abstract_out(fs, "node")
 
 
-@_made("Section 4.2")
+@_factory("Section 4.2")
 def any_k_nodes(k: int) -> Policy:
-    """Failures of at most k nodes; which ones they are does not matter, but whether two are the same one does."""
+    """Keep plans that hit at most k nodes. Plans that differ only in the names of their nodes are one class."""
     if k < 1:
         raise UserError("k must be at least 1")
     name = _name("any_k_nodes", k)
@@ -146,16 +146,16 @@ def any_k_nodes(k: int) -> Policy:
     def few(fs: PlanView) -> bool:
         return len({node for step in fs for node in step.nodes}) <= k
 
-    return msgspec.structs.replace(filter_policy(few, name), then=(cluster_policy(_renamed, name),))
+    return msgspec.structs.replace(filter_policy(few, name), then=(cluster_policy(_with_numbered_nodes, name),))
 
 
-def _renamed(fs: PlanView) -> Hashable:
+def _with_numbered_nodes(fs: PlanView) -> Hashable:
     """The plan with its nodes numbered in the order in which it names them."""
-    return tuple(_numbered(fs))
+    return tuple(_number_nodes(fs))
 
 
-def _numbered(fs: PlanView, *left_out: str) -> Iterator[Hashable]:
-    """Each step without these keys, and with numbers for nodes."""
+def _number_nodes(fs: PlanView, *without: str) -> Iterator[Hashable]:
+    """Yield each step without these keys, and with numbers in place of its nodes."""
     numbers: dict[str, int] = {}
 
     def number(node: str) -> int:
@@ -165,7 +165,7 @@ def _numbered(fs: PlanView, *left_out: str) -> Iterator[Hashable]:
         peer = step.point.peer or (step["receiver"] if step["io_target"] == "client" else "")
         target = step["target"].removesuffix(peer) if peer else step["target"]
         nodes = tuple(number(node) for node in (step["node"], peer, *step.nodes))
-        yield abstract_out(step, "node", "target", "fault", *left_out), target, nodes, _without_nodes(step)
+        yield abstract_out(step, "node", "target", "fault", *without), target, nodes, _without_nodes(step)
 
 
 def _without_nodes(step: StepView) -> Hashable:
@@ -178,24 +178,25 @@ def _without_nodes(step: StepView) -> Hashable:
 
 @_filter("Figure 8")
 def new_location(fs: PlanView) -> bool:
-    """The last failure is at a source location where no earlier experiment has injected one."""
+    """Keep plans whose last failure is at a source location where no earlier experiment has injected one."""
     return not explored(fs.last, "loc")
 
 
 @_cluster("Figure 9")
 def same_location(fs: PlanView) -> Hashable:
-    """Sequences whose last failures are at the same source location are one class."""
+    """Plans whose last failures are at the same source location are one class."""
     return str(fs.last["loc"])
 
 
 @_cluster("Figures 7 and 9 together")
 def same_place(fs: PlanView) -> Hashable:
-    """Sequences whose last failures are the same at the same place are one class, on whichever node of a role.
+    """Plans with the same last failure of the same operation at the same call site are one class, on any node of a role.
 
-    Of what led to a later failure only the functions count that recovery alone goes through: where all I/O goes through a few
-    functions, source locations say little. Nodes that earlier failures of the plan named are told apart.
+    For a first failure the whole call stack counts. For a later one only those functions on the stack count that run in recovery
+    alone: if all I/O goes through a few functions, source locations distinguish little. Nodes that earlier failures of the plan
+    name are distinguished.
     """
-    *before, last = _numbered(fs, "stack") if fs.prefix else _numbered(fs)
+    *before, last = _number_nodes(fs, "stack") if fs.prefix else _number_nodes(fs)
     return last, recovery_functions(fs.prefix).intersection(fs.last.frames) if before else ()
 
 
@@ -204,12 +205,12 @@ def same_place(fs: PlanView) -> Hashable:
 
 @_filter("Section 2.2")
 def in_recovery(fs: PlanView) -> bool:
-    """Every failure but the first is at a point that is met only in the recovery from those before it."""
+    """Keep plans whose later failures are at points that only the recovery from the earlier failures reaches."""
     return all(step.point in recovery_path(step.prefix) for step in fs if step.prefix)
 
 
 def _recovery(fs: PlanView, *keys: str) -> Hashable:
-    """What recovery from the plan does, in these terms. One that was never run is like no other."""
+    """The recovery path of the plan, reduced to these keys; the plan itself if it was never run, so that it equals no other."""
     return recovery_path(fs, *keys) if known(fs) else fs
 
 
@@ -221,11 +222,11 @@ def recovery_by_location(fs: PlanView) -> Hashable:
 
 @_cluster("Figures 7, 10 and 13 together")
 def recovery_by_function(fs: PlanView) -> Hashable:
-    """The same last failure, on whichever node of a role, in recoveries that go through the same functions, is one class.
+    """The same last failure, on any node of a role, in recoveries that run through the same functions, is one class.
 
-    Nodes that earlier failures of the plan named are told apart: a second failure of the same node is another class.
+    Nodes that earlier failures of the plan name are distinguished: a second failure of the same node is another class.
     """
-    *_, last = _numbered(fs)
+    *_, last = _number_nodes(fs)
     return recovery_functions(fs.prefix) if known(fs.prefix) else fs.prefix, last
 
 
@@ -237,7 +238,7 @@ def recovery_by_location_and_node(fs: PlanView) -> Hashable:
 
 @_cluster("Figure 5, Section 4.4.2")
 def recovery_by_everything(fs: PlanView) -> Hashable:
-    """The same last failure, in recoveries that are the same in every respect, is one class."""
+    """The same last failure, in recoveries that show exactly the same points, is one class."""
     return _recovery(fs.prefix, *KEYS), fs.last
 
 
@@ -246,9 +247,9 @@ def recovery_by_everything(fs: PlanView) -> Hashable:
 
 @_filter("Figure 14")
 def crash_before_writes(fs: PlanView) -> bool:
-    """Crashes only before writes: until then nobody else knows what a node has done.
+    """Keep crashes only before writes: until a node writes, no other node can see what it has done.
 
-    At clients' operations nothing is dropped: what nodes do there is not seen.
+    Crashes at client operations are kept too, since the trace does not show what the nodes do at that moment.
     """
     return all(
         step["io_target"] == "client" or (step["io_type"] == "write" and step["place"] == "before")
@@ -259,7 +260,7 @@ def crash_before_writes(fs: PlanView) -> bool:
 
 @_filter("Figure 16")
 def no_crash_towards_the_dead(fs: PlanView) -> bool:
-    """No crash of a node before it sends to one that is dead already: nobody would notice the difference."""
+    """Drop crashes of a node before it sends to a dead node: no other node can see the difference."""
     return not any(
         step["failure"] in _CRASHES
         and step["io_type"] == "write"
@@ -269,45 +270,45 @@ def no_crash_towards_the_dead(fs: PlanView) -> bool:
     )
 
 
-@_made("Figure 17, Section 4.5.2, Appendix A")
+@_factory("Figure 17, Section 4.5.2, Appendix A")
 def first_reads_only(*failures: str) -> Policy:
-    """Of reads that go on with the one before only the first fails; no network failure towards or from the dead.
+    """Drop failures of reads that continue another read, and network failures to or from a dead node.
 
-    For disk, network and corruption, or for those that are named.
+    Applies to disk, network and corruption failures, or to those that are named.
     """
     wanted = _failures(failures, _FIRST_READS) or _FIRST_READS
 
     def first(fs: PlanView) -> bool:
-        return not any(_goes_on(step, wanted) or ("net" in wanted and _with_the_dead(step)) for step in fs)
+        return not any(_continues_a_read(step, wanted) or ("net" in wanted and _talks_to_the_dead(step)) for step in fs)
 
     return filter_policy(first, _name("first_reads_only", *failures))
 
 
-def _goes_on(step: StepView, failures: tuple[str, ...]) -> bool:
+def _continues_a_read(step: StepView, failures: tuple[str, ...]) -> bool:
     return step["failure"] in failures and step["io_type"] == "read" and not first_read(step)
 
 
-def _with_the_dead(step: StepView) -> bool:
+def _talks_to_the_dead(step: StepView) -> bool:
     dead = step.prefix
     return step["failure"] in ("net", "drop") and any(crashed(dead, step[end]) for end in ("sender", "receiver"))
 
 
-# --- what is likely
+# --- by probability
 
 
 class FailureModel(msgspec.Struct, frozen=True):
-    """How likely failures are. Nodes fail each for itself, those of a group more often together."""
+    """Probabilities of failures. Nodes fail independently, except that nodes of one group tend to fail together."""
 
     node: float = 0.1
-    """That a node fails (crash, reboot, pause, partition)."""
+    """The probability that a node fails (crash, reboot, pause, partition)."""
     rack: float = 0.5
-    """That a node fails if another one of its group has failed."""
+    """The probability that a node fails if another node of its group has failed."""
     other: float = 0.1
-    """That anything else fails: a disk, a message, …"""
+    """The probability that anything else fails: a disk, a message, …"""
     groups: tuple[tuple[str, ...], ...] = ()
 
     def probability(self, fs: PlanView) -> float:
-        """That all of this happens in one run."""
+        """The probability that all failures of the plan happen in one run."""
         chance = 1.0
         failed: set[str] = set()
         for step in fs:
@@ -324,11 +325,11 @@ class FailureModel(msgspec.Struct, frozen=True):
         return self.rack if together else self.node
 
 
-@_made("Section 4.6")
+@_factory("Section 4.6")
 def likely(
     threshold: float, node: float = 0.1, rack: float = 0.5, other: float = 0.1, *, groups: Groups | None = None
 ) -> Policy:
-    """Sequences that are more probable than this; node, rack and other are the probabilities of single failures."""
+    """Keep plans that are more probable than the threshold; node, rack and other are probabilities of single failures."""
     given = {"threshold": threshold, "node": node, "rack": rack, "other": other}
     for name, value in given.items():
         if not 0 <= value <= 1:
@@ -341,9 +342,9 @@ def likely(
     return filter_policy(probable, _name("likely", f"{threshold:g}"))
 
 
-@_made("Section 4.6")
+@_factory("Section 4.6")
 def same_rack(*names: str, groups: Groups | None = None) -> Policy:
-    """All failures hit nodes of one group; of one of these, if groups are named."""
+    """Keep plans whose failures all hit nodes of one group, or of one of the named groups."""
     racks = _racks(names, groups or {})
 
     def within(fs: PlanView) -> bool:
@@ -353,9 +354,9 @@ def same_rack(*names: str, groups: Groups | None = None) -> Policy:
     return filter_policy(within, _name("same_rack", *names))
 
 
-@_made("Section 2.2")
+@_factory("Section 2.2")
 def whole_racks(*names: str, groups: Groups | None = None) -> Policy:
-    """Every failure hits all nodes of a group at once; of one of these, if groups are named."""
+    """Keep plans in which every failure hits all nodes of a group, or of one of the named groups, at once."""
     racks = _racks(names, groups or {})
 
     def whole(fs: PlanView) -> bool:
@@ -377,29 +378,29 @@ def parse_policy(text: str, groups: Groups | None = None) -> Policy:
     if shipped is None:
         close = get_close_matches(name, SHIPPED, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        raise UserError(f'there is no policy "{name:.80}"{hint} (known are {", ".join(sorted(SHIPPED))})')
+        raise UserError(f'there is no policy "{name:.80}"{hint} (the policies are {", ".join(sorted(SHIPPED))})')
     try:
         given, named = _arguments(shipped, inner or "")
         if "groups" in inspect.signature(shipped.make).parameters:
             named["groups"] = dict(groups or {})
         return shipped.make(*given, **named)
     except UserError as error:
-        raise UserError(f'the policy "{text:.80}" cannot be used: {error}; it is written {shipped.usage}') from None
+        raise UserError(f'the policy "{text:.80}" cannot be used: {error}; write it as {shipped.usage}') from None
 
 
 def _parameters(make: Callable[..., Policy]) -> list[inspect.Parameter]:
-    """Those that a configuration gives."""
-    return [one for one in inspect.signature(make).parameters.values() if one.kind is not one.KEYWORD_ONLY]
+    """The parameters that a configuration can give."""
+    return [each for each in inspect.signature(make).parameters.values() if each.kind is not each.KEYWORD_ONLY]
 
 
-def _said(parameter: inspect.Parameter) -> str:
+def _usage_of(parameter: inspect.Parameter) -> str:
     if parameter.kind is parameter.VAR_POSITIONAL:
         return f"{parameter.name}…"
     return parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default}"
 
 
 def _arguments(shipped: Shipped, inner: str) -> tuple[list[Any], dict[str, Any]]:
-    """Values by position and by name, each of the type that the policy wants."""
+    """The values by position and by name, each converted to its parameter's type."""
     parameters = _parameters(shipped.make)
     given: list[Any] = []
     named: dict[str, Any] = {}
@@ -410,13 +411,13 @@ def _arguments(shipped: Shipped, inner: str) -> tuple[list[Any], dict[str, Any]]
                 (one for one in parameters if one.name == name and one.kind is not one.VAR_POSITIONAL), None
             )
             if parameter is None:
-                raise UserError(f"it has no {name or 'name before ='}")
+                raise UserError(f"it has no parameter {name!r}" if name else "an argument has no name before =")
             if name in named or name in [one.name for one in parameters[: len(given)]]:
                 raise UserError(f"{name} is given twice")
             named[name] = _value(parameter, value)
             continue
         if named:
-            raise UserError(f"{value} must come before what is given by name")
+            raise UserError(f"{value} must come before the named arguments")
         given.append(_value(_at(parameters, len(given)), value))
     missing = [p.name for p in parameters[len(given) :] if p.default is p.empty and p.name not in named]
     if required := [name for name in missing if _is_single(parameters, name)]:
@@ -467,12 +468,12 @@ def _name(name: str, *arguments: object) -> str:
 def _failures(names: tuple[str, ...], allowed: tuple[str, ...] = FAILURES) -> tuple[str, ...]:
     for name in names:
         if name not in allowed:
-            _unknown(name, allowed)
+            _refuse_unknown(name, allowed)
     return names
 
 
-def _unknown(name: str, known_names: tuple[str, ...]) -> NoReturn:
-    raise UserError(f'there is no "{name:.40}" (known are {", ".join(known_names) or "none"})')
+def _refuse_unknown(name: str, known_names: tuple[str, ...]) -> NoReturn:
+    raise UserError(f'"{name:.40}" is unknown; use one of {", ".join(known_names)}')
 
 
 def _racks(names: tuple[str, ...], groups: Groups) -> list[set[str]]:
@@ -480,5 +481,5 @@ def _racks(names: tuple[str, ...], groups: Groups) -> list[set[str]]:
         raise UserError("it needs groups of nodes; declare some in [groups]")
     for name in names:
         if name not in groups:
-            _unknown(name, tuple(groups))
+            _refuse_unknown(name, tuple(groups))
     return [set(groups[name]) for name in names or groups]

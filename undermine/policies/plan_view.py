@@ -1,7 +1,7 @@
-"""A plan as policies see it, what earlier experiments showed, and ways to leave out what does not matter.
+"""Plans as policies see them, the results of earlier experiments, and functions that drop keys that do not matter.
 
-A `StepView` is one fault at one moment, a `PlanView` the steps of one plan in their order. The functions of this module answer
-from the experiments of the campaign that is bound by `using`; where none is bound, nothing is known. Nothing here runs anything.
+A `StepView` is one fault at one moment; a `PlanView` has the steps of one plan in order. The functions of this module answer from
+the experiments of the campaign that `using` binds; without one, as if there had been no experiment. Never runs a plan.
 """
 
 from __future__ import annotations
@@ -14,23 +14,22 @@ from typing import Any, Protocol, SupportsIndex, overload
 
 from undermine.model.faults import Injection, failure_of, is_fault, stays_down
 from undermine.model.plan import Plan, Step, describe_step, final_at, nodes_hit, place_of, point_at
-from undermine.model.point import CLIENT, KEYS, Point
+from undermine.model.point import CLIENT, DIRECTED, KEYS, Point
 from undermine.protocols import Frames, PastRun, Profile, functions_of, recovery
 
 DERIVED_KEYS = ("func", "io_type", "io_target", "sender", "receiver", "content")
-"""What is known of a point besides its own keys."""
+"""Keys that are computed from a point's own keys."""
 
 _REMEMBERED = 1 << 15
 _LOADED = 64
-"""Profiles that are kept in memory: one of a large run is a fifth of a megabyte."""
-_DIRECTED = frozenset({"net", "msg", "db"})
+"""The number of profiles that are cached: the profile of a large run takes a fifth of a megabyte."""
 
 
 # --- points and steps
 
 
 def value_of(point: Point, key: str) -> str:
-    """What a point has for one of its keys, or for one that follows from them."""
+    """The value of one of the point's keys or of a derived key."""
     if key in KEYS:
         return point.get(key)
     match key:
@@ -51,19 +50,19 @@ def value_of(point: Point, key: str) -> str:
 
 
 def _ends(point: Point) -> tuple[str, str]:
-    """Who sends and who receives; "" where nobody does or it is not known."""
+    """The sender and the receiver; "" if there is none or it is unknown."""
     here = point.get("node")
     if point.kind == CLIENT:
         return here, point.get("target")
-    if point.kind not in _DIRECTED:
+    if point.kind not in DIRECTED:
         return "", ""
     return (point.peer, here) if point.io_type == "read" else (here, point.peer)
 
 
 class StepView:
-    """One fault at one moment: what a fault-injection experiment does once. `step["node"]`, `step["failure"]`, …
+    """One fault at one moment. Its values are `step["node"]`, `step["failure"]`, …
 
-    Two are equal if their moments and faults are, whatever comes before them.
+    Two views are equal if their triggers and faults are equal; the steps before them do not matter.
     """
 
     __slots__ = ("_before", "_hash", "_values", "step")
@@ -98,7 +97,7 @@ class StepView:
 
     @property
     def frames(self) -> tuple[str, ...]:
-        """The functions that led there (`module:qualified.name`), innermost first; as far as is known."""
+        """The functions on the call stack (`module:qualified.name`), innermost first; only one if no run showed the point."""
         return _current.get().frames(self.point) or tuple(filter(None, [self._values["func"]]))
 
     def __getitem__(self, key: str) -> Any:
@@ -124,7 +123,7 @@ class StepView:
 
 @lru_cache(_REMEMBERED)
 def _values(step: Step) -> dict[str, Any]:
-    """The values of a step by key. The same steps recur in very many plans, so they are remembered."""
+    """The values of a step by key. Cached, since the same steps recur in very many plans."""
     point, moment = point_at(step.trigger), final_at(step.trigger)
     return {key: value_of(point, key) for key in (*KEYS, *DERIVED_KEYS)} | {
         "failure": failure_of(step.fault, point),
@@ -136,7 +135,7 @@ def _values(step: Step) -> dict[str, Any]:
 
 
 class PlanView(tuple[StepView, ...]):
-    """The steps of a plan, in order. It has all attributes of the plan, too."""
+    """The steps of a plan, in order. It also has all attributes of the plan."""
 
     plan: Plan
 
@@ -164,7 +163,7 @@ class PlanView(tuple[StepView, ...]):
         return plan_view(Plan(plan.steps[index], plan.seed, plan.strategy, plan.why))
 
     def __getattr__(self, name: str) -> Any:
-        if name == "plan":  # of a view that is not whole yet
+        if name == "plan":  # it is not set yet
             raise AttributeError(name)
         return getattr(self.plan, name)
 
@@ -180,7 +179,7 @@ def plan_view(plan: Plan) -> PlanView:
     return made
 
 
-# --- leaving out what does not matter
+# --- dropping keys
 
 
 @overload
@@ -192,7 +191,7 @@ def abstract_in(what: set[Any] | frozenset[Any], *keys: str) -> frozenset[Any]: 
 @overload
 def abstract_in(what: tuple[Any, ...] | list[Any], *keys: str) -> tuple[Any, ...]: ...
 def abstract_in(what: Any, *keys: str) -> Any:
-    """Only these keys of a point or step, of each one of a plan, list or set; it can be compared, and be in a set."""
+    """A point or step with only these keys; for a plan, list or set, each of its items. The result is hashable."""
     if isinstance(what, Point):
         if all(key in KEYS for key in keys):
             return what.abstract_in(keys)
@@ -204,7 +203,7 @@ def abstract_in(what: Any, *keys: str) -> Any:
 
 @lru_cache(_LOADED)
 def _set_in(what: frozenset[Any], keys: tuple[str, ...]) -> frozenset[Any]:
-    """Remembered: the recovery from a plan is asked for again with every extension of it."""
+    """The items of a set with only these keys. Cached, since each extension of a plan asks for the same recovery."""
     return frozenset(abstract_in(item, *keys) for item in what)
 
 
@@ -227,7 +226,8 @@ def abstract_out(what: set[Any] | frozenset[Any], *keys: str) -> frozenset[Any]:
 @overload
 def abstract_out(what: tuple[Any, ...] | list[Any], *keys: str) -> tuple[Any, ...]: ...
 def abstract_out(what: Any, *keys: str) -> Any:
-    """All but these keys; of a step, the fault and its place are kept unless they are named."""
+    """A point or step without these keys; for a plan, list or set, each of its items. A step keeps its fault, place and `nth`
+    unless they are named."""
     if isinstance(what, Point):
         _check(keys, KEYS)
         return what.abstract_out(keys)
@@ -241,11 +241,11 @@ def abstract_out(what: Any, *keys: str) -> Any:
 def _check(keys: Iterable[str], known: Collection[str]) -> None:
     for key in keys:
         if key not in known:
-            raise KeyError(f"{key!r} cannot be left out; what can is {', '.join(known)}")
+            raise KeyError(f"{key!r} cannot be left out; the keys that can be are {', '.join(known)}")
 
 
 def _each(many: Any, function: Callable[[Any], Hashable]) -> Any:
-    """Sets stay sets, what is in order stays in order."""
+    """Apply the function to each item; a set gives a frozenset, a tuple or list a tuple."""
     if isinstance(many, set | frozenset):
         return frozenset(function(item) for item in many)
     if isinstance(many, tuple | list):
@@ -253,15 +253,15 @@ def _each(many: Any, function: Callable[[Any], Hashable]) -> Any:
     raise TypeError(f"{many!r:.80} is not a point, step or plan, nor a set or list of them")
 
 
-# --- what experiments showed
+# --- results of experiments
 
 
 Some = PlanView | Plan | tuple[StepView, ...] | list[StepView]
-"""A plan in whichever form a policy has it; `()` stands for the fault-free runs."""
+"""A plan in any form that a policy may have; `()` means the fault-free runs."""
 
 
 class Profiles(Protocol):
-    """What the experiments of a campaign have shown so far."""
+    """The results of a campaign's experiments so far. The functions of the same names at the end of this module explain them."""
 
     def known(self, fs: Some) -> bool: ...
     def all_points(self, fs: Some) -> frozenset[Point]: ...
@@ -274,7 +274,7 @@ class Profiles(Protocol):
 
 
 class CampaignProfiles:
-    """Profiles from plain data: by the `steps_id` of a plan, and for the fault-free runs."""
+    """Answers from profiles in memory: one for the fault-free runs, and others by the `steps_id` of their plans."""
 
     def __init__(
         self,
@@ -293,7 +293,7 @@ class CampaignProfiles:
         self.frames = frames
 
     def profile(self, fs: Some) -> Profile | None:
-        """The profile of the experiment with exactly this plan; None if there was none."""
+        """The profile of the experiment with exactly these steps; None if there was none."""
         steps = _steps(fs)
         return self._runs.get(Plan(steps).steps_id) if steps else self._baseline
 
@@ -307,16 +307,16 @@ class CampaignProfiles:
         return (self.profile(fs) or Profile()).after
 
     def recovery_path(self, fs: Some, *keys: str) -> frozenset[Point]:
-        """Computed once for each plan: very many others have it as their prefix."""
+        """Computed once for each plan, since very many plans have it as their prefix."""
         name = (Plan(_steps(fs)).steps_id, keys)
         if name not in self._recoveries:
             path: frozenset[Point] = recovery(self.all_points(fs), self._baseline.points)
             path = abstract_in(path, *keys) if keys else path
-            self._recoveries[name] = self._same.setdefault(path, path)  # the same object is compared at once
+            self._recoveries[name] = self._same.setdefault(path, path)  # comparing an object with itself is fast
         return self._recoveries[name]
 
     def recovery_functions(self, fs: Some) -> frozenset[str]:
-        """Remembered, as the path is."""
+        """Computed once for each plan, like the recovery path."""
         name = Plan(_steps(fs)).steps_id
         if name not in self._functions:
             self._functions[name] = functions_of(self.all_points(fs), self.frames) - self._usual
@@ -327,7 +327,7 @@ class CampaignProfiles:
         return functions_of(self._baseline.points, self.frames)
 
     def first_read(self, view: StepView) -> bool:
-        """Asks the experiment with the steps before it; true if that did not show the point."""
+        """Answer from the experiment with the steps before this one; true if it did not show the point."""
         profile = self.profile(view.prefix) or Profile()
         return view.point in profile.first or view.point not in profile.points
 
@@ -346,8 +346,8 @@ def _steps(fs: Some) -> tuple[Step, ...]:
     return tuple(view.step for view in fs)
 
 
-class _Lazy(Mapping[str, Profile]):
-    """Profiles that are loaded when they are asked for. Sequences come prefix by prefix, so the last few are enough."""
+class _LazyProfiles(Mapping[str, Profile]):
+    """Profiles that are loaded on demand. Plans with the same prefix come one after the other, so a small cache is enough."""
 
     def __init__(self, runs: Mapping[str, int], load: Callable[[int], Profile]) -> None:
         self._runs = runs
@@ -369,7 +369,7 @@ def profiles_of(
     baseline: Profile,
     frames: Frames,
 ) -> CampaignProfiles:
-    """Of runs that are over. Of several with the same steps the first speaks, unless only a later one took its faults."""
+    """The profiles of finished runs. For runs with equal steps the first that fired counts; if none fired, the first."""
     chosen: dict[str, tuple[bool, int]] = {}
     injected: set[Point] = set()
     for run in runs:
@@ -381,7 +381,7 @@ def profiles_of(
         if fired:
             injected.update(point_at(step.trigger) for step in run.plan.steps)
     by_steps = {key: run for key, (_, run) in chosen.items()}
-    return CampaignProfiles(baseline, _Lazy(by_steps, load), injected, frames)
+    return CampaignProfiles(baseline, _LazyProfiles(by_steps, load), injected, frames)
 
 
 def _is_control(plan: Plan) -> bool:
@@ -389,7 +389,7 @@ def _is_control(plan: Plan) -> bool:
 
 
 class Memory(Protocol):
-    """A campaign's store, as far as it is needed here."""
+    """The part of the campaign store that this module reads."""
 
     def past_runs(self) -> tuple[PastRun, ...]: ...
     def profile(self, run: int) -> Profile: ...
@@ -398,7 +398,7 @@ class Memory(Protocol):
 
 
 class StoredProfiles:
-    """Profiles of a campaign that is read when a policy first asks."""
+    """Answers from a campaign store, which is read when a policy first asks."""
 
     def __init__(self, open_memory: Callable[[], Memory]) -> None:
         self._open = open_memory
@@ -438,7 +438,7 @@ _current: ContextVar[Profiles] = ContextVar("profiles", default=CampaignProfiles
 
 @contextlib.contextmanager
 def using(profiles: Profiles) -> Iterator[None]:
-    """Policies that are asked inside are answered from these."""
+    """Bind the profiles from which this module's functions answer inside the `with` block."""
     token = _current.set(profiles)
     try:
         yield
@@ -446,16 +446,16 @@ def using(profiles: Profiles) -> Iterator[None]:
         _current.reset(token)
 
 
-# --- what policies call
+# --- functions for policies
 
 
 def known(fs: Some) -> bool:
-    """Was there an experiment with exactly this plan?"""
+    """Has an experiment with exactly these steps been run?"""
     return _current.get().known(fs)
 
 
 def all_points(fs: Some = ()) -> frozenset[Point]:
-    """All points that the experiment with this plan showed; `()`: all that the fault-free runs showed."""
+    """All points that the experiment with this plan showed; for `()`, those of the fault-free runs."""
     return _current.get().all_points(fs)
 
 
@@ -465,34 +465,34 @@ def post_injection_points(fs: Some = ()) -> frozenset[Point]:
 
 
 def first_read(view: StepView) -> bool:
-    """False if the step is at a read that only continued the read before it, when it was seen."""
+    """False if earlier experiments showed the step's operation only as a read that continues another read."""
     return _current.get().first_read(view)
 
 
 def explored(what: Point | StepView, *keys: str) -> bool:
-    """Has an earlier experiment injected a fault at a point that is equal on these keys (without keys: on all)?"""
+    """Has an earlier experiment injected a fault at a point with the same values of these keys (without keys: of all)?"""
     return _current.get().explored(what, *keys)
 
 
 def recovery_path(fs: Some, *keys: str) -> frozenset[Point]:
     """The points that the experiment with this plan showed and the fault-free runs did not.
 
-    With keys only these are kept of each, as `abstract_in` would; this way it is remembered, which is faster.
+    With `keys`, each point is reduced to these keys. That is faster than `abstract_in`, since the result is cached.
     """
     return _current.get().recovery_path(fs, *keys)
 
 
 def recovery_functions(fs: Some) -> frozenset[str]:
-    """The functions that did I/O, or called what did, in the experiment with this plan and in no fault-free run.
+    """The functions on the stacks of I/O operations in the experiment with this plan that are in no fault-free run.
 
-    Coarser than `recovery_path`, and steadier: which ways lead to an operation differs from run to run, which functions
-    recover hardly does.
+    Coarser than `recovery_path` and more stable: the call paths to an operation vary from run to run, the functions that
+    take part in recovery hardly do.
     """
     return _current.get().recovery_functions(fs)
 
 
 def crashed(fs: Some, node: str) -> bool:
-    """Is the node dead after this plan? A node that is started again is not."""
+    """Is the node dead after this plan? A node that the fault restarts is not dead."""
     return bool(node) and any(stays_down(view.fault) and node in view.nodes for view in _step_views(fs))
 
 

@@ -1,9 +1,9 @@
-"""Which of the proposed plans are worth running. Says for each one that is dropped which rule dropped it.
+"""Prunes proposed plans by policies, and records for each dropped plan which rule dropped it. Never runs a plan.
 
-Policies are applied in the order in which they are given, each to what the one before has left. A *filter* refuses plans
-one by one. A *cluster* puts plans into classes and keeps one of each: it is either a function of one plan, its *key*
-(equal keys, same class), or of two, which says whether they belong together. Sequences of different lengths are never in one
-class. Plans may come from a generator: of those that a filter refuses nothing is kept, of a class one member.
+Policies are applied in order, each to the plans that the previous one kept. A *filter* drops plans one by one. A *cluster* puts
+plans into classes and keeps one representative of each. It is a function of one plan that returns its *key* (equal keys, same
+class), or of two plans that says whether they are in the same class. Plans of different lengths are never in the same class.
+Plans may come from a generator: memory holds only one plan of each class, and a limited number of dropped plans.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from undermine.policies.plan_view import PlanView, plan_view
 from undermine.protocols import Dropped
 
 DROPPED_MAX = 10_000
-"""How many of the dropped are told for each policy; all of them are counted."""
+"""The most dropped plans that are listed for each policy; all of them are counted."""
 _TEXT_MAX = 600
 THEN = ", then "
-"""Between the policy that dropped a plan for another one and the policy that dropped that one."""
+"""Joins the policy that dropped a plan and the policy that dropped its representative."""
 
 
 class Refusal(NamedTuple):
-    """What the user's policies say of a plan: the one that drops it ("": none does), and the id of what stands for it."""
+    """The user's policy that drops a plan ("" if none does), and the id of the plan's representative."""
 
     rule: str
     instead: str = ""
 
 
 UserFilters = Callable[[Sequence[Plan]], Sequence[str | Refusal]]
-"""For each plan the name of the user's policy that drops it, or ""; or a `Refusal`."""
+"""Returns for each plan a `Refusal`, or only the name of the user's policy that drops it ("" if none does)."""
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """A function over plans and what its answer means; `then` are those that always go with it, after it."""
+    """A function over plans and the meaning of its answer; the policies in `then` are always applied right after it."""
 
     name: str
     kind: Literal["filter", "cluster", "key"]
@@ -50,26 +50,26 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """What is left, what is not, and why."""
+    """The plans that were kept, and those that were dropped with the reason."""
 
     kept: tuple[Plan, ...]
     dropped: tuple[Dropped, ...] = ()
     """At most `DROPPED_MAX` for each policy."""
     counts: dict[str, int] = {}
-    """How many each policy has dropped, in the order in which they are applied."""
+    """The number of plans that each policy dropped, in the order in which policies are applied."""
     stands: dict[str, str] = {}
-    """By id, in words: the plans that stand for others."""
+    """By id: the representatives, in words."""
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A plan that was dropped, and the one that stands for it ("" if none does)."""
+    """A dropped plan and its representative ("" if it has none), in words."""
 
     sequence: str
     instead: str = ""
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What one policy dropped."""
+    """The plans that one policy dropped: their number, and examples."""
 
     policy: str
     count: int
@@ -77,12 +77,12 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def filter_policy(function: Callable[..., Any], name: str = "") -> Policy:
-    """A function from a plan to "is it worth running?"."""
+    """A policy from a function that says whether a plan is worth running."""
     return Policy(name or function.__name__, "filter", function)
 
 
 def cluster_policy(function: Callable[..., Any], name: str = "") -> Policy:
-    """A function of one plan (its key) or of two ("are they alike?")."""
+    """A policy from a function of one plan that returns its key, or of two plans that says whether they are alike."""
     name = name or function.__name__
     return Policy(name, "key" if _arity(function, name) == 1 else "cluster", function)
 
@@ -92,8 +92,8 @@ def _arity(function: Callable[..., Any], name: str) -> int:
     needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(needed) not in (1, 2):
         raise UserError(
-            f"the cluster policy {name} takes {len(needed)} plans; let it take one and answer with its class, "
-            "or two and answer whether they are alike"
+            f"the cluster policy {name} takes {len(needed)} plans; let it take one and return its class, "
+            "or two and return whether they are alike"
         )
     return len(needed)
 
@@ -109,10 +109,10 @@ def compose(
     dropped_max: int = DROPPED_MAX,
     taken: Container[str] = (),
 ) -> Pruned:
-    """Apply policies in order. The member that a class keeps is drawn by seed, whatever order they come in.
+    """Apply policies in order. The seed alone decides which member represents a class, not the order of the plans.
 
-    `earlier` have been run: each of them stands for its class already. Members whose ids are `taken` have been run for somebody
-    else: one of them is kept rather than another.
+    Each of the `earlier` plans was run and already represents its class. Plans whose ids are `taken` were run for another
+    strategy, so they are preferred as representatives.
     """
     in_order = tuple(_flat(policies))
     tally = _Tally([policy.name for policy in in_order], dropped_max)
@@ -142,7 +142,7 @@ def _filtered(policy: Policy, stream: Iterator[PlanView], tally: _Tally) -> Iter
 
 
 class _Class:
-    """Sequences that are alike, as far as they must be remembered: the one that stands for them, and where the first was."""
+    """A class of plans: its representative (`member`), the first plan for comparisons (`sample`), and its position."""
 
     __slots__ = ("fixed", "member", "position", "rank", "sample")
 
@@ -154,7 +154,7 @@ class _Class:
         self.rank: bytes = b""
 
     def add(self, member: PlanView, rank: _Rank) -> PlanView:
-        """Take a member in; the answer is the one that does not stand for the class."""
+        """Add a plan; return the one that does not represent the class."""
         if self.fixed:
             return member
         self.rank = self.rank or rank(self.member.plan)
@@ -166,7 +166,7 @@ class _Class:
 
 
 class _Rank:
-    """The least of a class stands for it: one that was run already, else a random one."""
+    """Orders the plans of a class; the least represents it. A plan that was already run comes first, the others at random."""
 
     def __init__(self, seed: int, taken: Container[str]) -> None:
         self._seed = seed
@@ -177,7 +177,7 @@ class _Rank:
 
 
 def draw(seed: int, plan: Plan) -> bytes:
-    """The least of some plans is a random one of them, the least ten are ten random ones, whatever order they come in."""
+    """A random sort key of the plan. It depends only on the seed and the plan, so the order of the plans does not matter."""
     return hashlib.blake2b(f"{seed} {plan.id}".encode(), digest_size=8).digest()
 
 
@@ -188,7 +188,7 @@ def _clustered(
     classes: list[_Class] = []
     lengths: set[int] = set()
     for position, view in enumerate(stream):
-        if len(view) not in lengths:  # those of other lengths are in no class with it
+        if len(view) not in lengths:  # plans of other lengths are never in its class
             lengths.add(len(view))
             for known in earlier.get(len(view), ()):
                 find(known, lambda member: _Class(member, -1, fixed=True))
@@ -199,12 +199,12 @@ def _clustered(
         else:
             tally.drop(policy.name, found.add(view, rank).plan, found)
     for kept in sorted(classes, key=lambda one: one.position):
-        tally.stands(kept.member.plan)
+        tally.represents(kept.member.plan)
         yield kept.member
 
 
 Find = Callable[[PlanView, Callable[[PlanView], _Class]], _Class]
-"""The class of a plan; a new one if there is none yet."""
+"""Returns the class of a plan, or creates it."""
 
 
 def _by_key(policy: Policy) -> Find:
@@ -216,8 +216,8 @@ def _by_key(policy: Policy) -> Find:
             found = classes.get(key)
         except TypeError:
             raise UserError(
-                f"the cluster policy {policy.name} answered {key[1]!r:.80}, which cannot be compared in a table; "
-                "let it answer with a text, a number, a tuple or a frozenset"
+                f"the cluster policy {policy.name} returned {key[1]!r:.80}, which is not hashable; "
+                "let it return a string, a number, a tuple or a frozenset"
             ) from None
         if found is None:
             found = classes[key] = new(view)
@@ -227,7 +227,7 @@ def _by_key(policy: Policy) -> Find:
 
 
 def _by_pairs(policy: Policy) -> Find:
-    """Compared with one member of each class only: the function must be an equivalence, as "has the same …" is."""
+    """Compares a plan with one member of each class only, so the policy must be an equivalence relation."""
     classes: dict[int, list[_Class]] = {}
 
     def find(view: PlanView, new: Callable[[PlanView], _Class]) -> _Class:
@@ -246,17 +246,17 @@ def _yes(policy: Policy, *views: PlanView) -> bool:
 
 
 def _ask(policy: Policy, *views: PlanView) -> Any:
-    """The policy's answer; one that raises, or forgets to answer, is told by name."""
+    """The policy's answer. Raise a `UserError` with its name if it raises or returns None."""
     try:
         answer = policy.function(*views)
     except UserError:
         raise
     except Exception as error:
-        said = error.args[0] if isinstance(error, KeyError) and error.args else error
-        what = f"raised {type(error).__name__}: {said} (line {_line(error)})"
-        raise UserError(_complaint(policy, what, views)) from error
+        reason = error.args[0] if isinstance(error, KeyError) and error.args else error
+        did = f"raised {type(error).__name__}: {reason} (line {_line(error)})"
+        raise UserError(_complaint(policy, did, views)) from error
     if answer is None:
-        raise UserError(_complaint(policy, "answered nothing", views))
+        raise UserError(_complaint(policy, "returned nothing", views))
     return answer
 
 
@@ -267,55 +267,57 @@ def _line(error: Exception) -> int:
     return line
 
 
-def _complaint(policy: Policy, what: str, views: tuple[PlanView, ...]) -> str:
+def _complaint(policy: Policy, did: str, views: tuple[PlanView, ...]) -> str:
     about = " and ".join(f'"{view}"' for view in views)
-    return printable(f"the policy {policy.name} {what} for {about}", _TEXT_MAX) + "; mend it"
+    return printable(f"the policy {policy.name} {did} for {about}", _TEXT_MAX) + "; fix it"
 
 
 class _Tally:
-    """What was dropped, by whom; for whom one stands is known only when all have been seen."""
+    """The dropped plans and the policies that dropped them. Representatives are resolved at the end, when all are known."""
 
     def __init__(self, policies: Iterable[str], dropped_max: int) -> None:
         self._max = dropped_max
         self._counts = dict.fromkeys(policies, 0)
         self._dropped: list[tuple[str, Plan, _Class | None]] = []
-        self._standing: set[str] = set()
-        self._fallen: dict[str, tuple[str, _Class | None]] = {}
+        self._representatives: set[str] = set()
+        self._dropped_later: dict[str, tuple[str, _Class | None]] = {}
 
     def drop(self, policy: str, plan: Plan, found: _Class | None = None) -> None:
         self._counts[policy] += 1
         if self._counts[policy] <= self._max:
             self._dropped.append((policy, plan, found))
-        if self._standing and plan.id in self._standing:
-            self._fallen[plan.id] = (policy, found)
+        if self._representatives and plan.id in self._representatives:
+            self._dropped_later[plan.id] = (policy, found)
 
-    def stands(self, plan: Plan) -> None:
-        self._standing.add(plan.id)
+    def represents(self, plan: Plan) -> None:
+        """Note that the plan represents a class; a later policy may still drop it."""
+        self._representatives.add(plan.id)
 
     def pruned(self, kept: tuple[Plan, ...]) -> Pruned:
-        stands: dict[str, str] = {}
+        representatives: dict[str, str] = {}
         dropped: list[Dropped] = []
         for policy, plan, found in self._dropped:
             rules, last = self._follow(policy, found)
             if last is not None:
-                stands.setdefault(last.id, str(last))
+                representatives.setdefault(last.id, str(last))
             dropped.append(Dropped(plan, THEN.join(rules), last.id if last else ""))
         counts = {policy: count for policy, count in self._counts.items() if count}
-        return Pruned(kept, tuple(dropped), counts, stands)
+        return Pruned(kept, tuple(dropped), counts, representatives)
 
     def _follow(self, policy: str, found: _Class | None) -> tuple[list[str], Plan | None]:
-        """The one that stands for a class may be dropped by a later policy, for another one or for none."""
+        """The policies that dropped a plan and its representatives in turn, and the last representative (None if a filter dropped
+        it)."""
         rules = [policy]
         while found is not None:
             plan = found.member.plan
-            if found.fixed or plan.id not in self._fallen:
+            if found.fixed or plan.id not in self._dropped_later:
                 return rules, plan
-            policy, found = self._fallen[plan.id]
+            policy, found = self._dropped_later[plan.id]
             rules.append(policy)
         return rules, None
 
 
-# --- what a campaign asks
+# --- for campaigns
 
 
 def prune(
@@ -326,7 +328,7 @@ def prune(
     seed: int = 0,
     earlier: Iterable[Plan] = (),
 ) -> Pruned:
-    """Drop what policies refuse, then what was run already, by whichever strategy, then what the user's policies refuse."""
+    """Drop plans that the policies drop, then plans that any strategy already ran, then plans that the user's policies drop."""
     composed = compose(policies, plans, seed, earlier, taken=taken)
     counts = Counter({f"policy {name}": count for name, count in composed.counts.items()})
     dropped = [Dropped(one.plan, f"policy {one.rule}", one.instead) for one in composed.dropped]
@@ -347,19 +349,19 @@ def prune(
             counts[f"policy {rule.partition(THEN)[0]}"] += 1
         else:
             kept.append(plan)
-    stands = composed.stands | {plan.id: str(plan) for plan in kept}
-    return Pruned(tuple(kept), tuple(dropped), dict(counts), stands)
+    representatives = composed.stands | {plan.id: str(plan) for plan in kept}
+    return Pruned(tuple(kept), tuple(dropped), dict(counts), representatives)
 
 
 def refusals(pruned: Pruned, plans: Iterable[Plan]) -> list[Refusal]:
-    """For each plan what became of it, in the order of the plans."""
+    """For each plan, in order: the rule that dropped it, with its representative; an empty rule if it was kept."""
     kept = {plan.id for plan in pruned.kept}
     dropped = {one.plan.id: Refusal(one.rule, one.instead) for one in pruned.dropped}
     return [Refusal("") if plan.id in kept else dropped[plan.id] for plan in plans]
 
 
 def explain(pruned: Pruned, examples_max: int = 10) -> tuple[Explanation, ...]:
-    """For each policy that dropped something, in order: how many, and some of them in words."""
+    """For each policy that dropped plans, in order: their number, and at most `examples_max` of them in words."""
     examples: dict[str, list[Example]] = {policy: [] for policy in pruned.counts}
     for one in pruned.dropped:
         listed = examples[one.rule.partition(THEN)[0]]

@@ -1,1 +1,1 @@
-"""One run, from an empty folder to a record of what happened. Never chooses a fault and never judges."""
+"""Executes one run, from an empty folder to a stored record. Never chooses a fault and never judges."""

@@ -22,7 +22,7 @@ from undermine.store.rundir import RunDir
 
 
 def prepare_agents(config: Config, progress: Progress) -> None:
-    """Build the agents of all roles, as far as that may take long: before the first run."""
+    """Build those parts of all roles' agents that may take long, before the first run."""
     for name in dict.fromkeys(config.runtime(role).name for role in config.roles):
         RUNTIMES[name].prepare(progress)
 
@@ -48,7 +48,7 @@ class AgentFiles:
         self._observe_all = observe_all
 
     def make(self, info: NodeInfo, incarnation: int, cgroup: str = "") -> dict[str, Any]:
-        """The configuration for the agents of this start of the node. `cgroup`: the node's own folder in that tree."""
+        """The configuration for the agents of this start of the node. `cgroup` is the node's folder in the cgroup tree."""
         role = self._config.roles[info.role]
         slots = variable_slots(self._config)
         return {
@@ -130,14 +130,14 @@ def addresses(nodes: Sequence[NodeInfo]) -> dict[str, Any]:
 
 
 def observed(config: Config, plan: Plan, *, everything: bool = False) -> dict[str, Any]:
-    """The families that agents observe besides I/O. A run with a fault needs none of them, unless it confirms a suspicion
-    (`everything`)."""
+    """The setting that limits agents to I/O; empty if they observe everything. By default, they do in fault-free runs and
+    with `everything`."""
     everything |= config.run.observe == "all" or (config.run.observe == "auto" and not plan.steps)
     return {} if everything else {"observe": []}
 
 
 def logical_operations(role: Role, project: str) -> dict[str, Any]:
-    """Functions of the target that are one operation each, and adapters that know such functions of libraries."""
+    """The target's functions that count as one operation each, and the adapters that name such functions of libraries."""
     operations = [_operation(operation) for operation in role.operations]
     return {"operations": operations, "adapters": [resolve(name, project) for name in role.adapters]}
 
@@ -149,7 +149,7 @@ def _operation(operation: LogicalOperation) -> dict[str, Any]:
 
 
 def _place(text: str) -> dict[str, str]:
-    """How the agent finds a value: `=text` is the text itself, anything else is a path from a parameter."""
+    """Where the agent finds a value: `=text` is the text itself, anything else is a path from a parameter."""
     return {"text": text[1:]} if text.startswith("=") else {"argument": text}
 
 

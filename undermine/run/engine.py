@@ -1,4 +1,4 @@
-"""The helpers of one tool process, opened and closed together: guardian, the user's file, runner."""
+"""Opens and closes the helpers of one tool process together: the guardian, the process of the user's file, the runner."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from undermine.userland.registry import check_workloads
 
 _PRUNE_TIMEOUT_S = 120.0
 _PRUNE_PLAN_S = 0.001
-"""Extra time for each plan: a whole level may be hundreds of thousands."""
+"""Extra time for each plan: a level may have hundreds of thousands."""
 
 
 class Engine:
@@ -41,12 +41,12 @@ class Engine:
         self._folder = folder
 
     def abort(self) -> None:
-        """End every run that is under way, at once."""
+        """End all current runs at once."""
         self._guardian.close()
 
     @property
     def user_checkers(self) -> list[str]:
-        """Names of the user's checkers that are wanted."""
+        """The names of the user's checkers that the configuration enables."""
         return [name for name in self.userland.declared["checkers"] if name not in self.config.checkers.disable]
 
     @property
@@ -55,7 +55,7 @@ class Engine:
         return msgspec.convert(self.userland.declared["stages"], list[Stage])
 
     def user_checks(self, run_folder: Path) -> list[Verdict]:
-        """Run the user's checkers on a run folder; a checker that does not answer is `unknown`."""
+        """Run the user's checkers on a run folder. A checker that does not answer gets the verdict `unknown`."""
         names = self.user_checkers
         if not names:
             return []
@@ -75,7 +75,7 @@ class Engine:
         return [verdict for verdict in verdicts if verdict.checker in names]
 
     def user_policies(self, plans: Sequence[Plan], policies: Sequence[str] = ()) -> list[Refusal]:
-        """The answer of policies to each plan: of the named ones, which may be shipped ones, or of all in the user's file."""
+        """The policies' answer to each plan. `policies` names the user's own or shipped ones; by default, all of the user's."""
         declared = self.userland.declared
         if not plans or not (policies or declared["filters"] or declared["clusters"]):
             return [Refusal("")] * len(plans)
@@ -103,7 +103,7 @@ class Engine:
 
 
 class _Answer(msgspec.Struct):
-    """The helper's answer about plans."""
+    """The helper's answer to a request to prune plans."""
 
     refusals: list[tuple[str, str]] | None = None
     error: str = ""
@@ -122,13 +122,13 @@ def _refusals(code: int | None, out: Path, log: Path) -> list[Refusal]:
 
 
 def _helper_env(config: Config, folder: Path) -> dict[str, str]:
-    """The environment by which a sweep recognises the helper as one of a living tool."""
+    """The environment that marks the helper as part of a living tool, so that a sweep spares it."""
     return {**markers(config.dir, folder), "UNDERMINE_GUARDIAN_OF": tool_identity()}
 
 
 @contextlib.contextmanager
 def open_engine(config: Config, folder: Path) -> Iterator[Engine]:
-    """Start the helpers. When this ends, for whatever reason, they and everything that they started are gone."""
+    """Start the helpers. However the `with` block ends, they and everything that they started are ended."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (
         GuardianClient(campaign_dir=config.dir) as guardian,

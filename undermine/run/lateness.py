@@ -1,6 +1,6 @@
-"""Measures scheduling delay. On a busy machine timeouts fire that are not a bug of the target.
+"""Measures scheduling delay. On a busy machine, timeouts may fire without a bug in the target.
 
-A thread sleeps for short times and notes how much longer each sleep took. Timers of nodes and clients are late in the same way.
+A thread sleeps for short times and notes how much longer each sleep took. Timers of nodes and clients are equally late.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The status of a run that is over, and its stored record."""
+"""Decides the status of a finished run, and stores its record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def status_of(
 ) -> tuple[RunStatus, str]:
     """The status of a run in which nothing broke, and why it is not `fired`.
 
-    `granted` are the steps that the controller let begin, `missed` those of them that had nobody left to hit.
+    `granted` are the steps that the controller granted, `missed` those of them that had no living node left to hit.
     """
     proven = {receipt.step for receipt in receipts if receipt.proves}
     unproven = [step for step in granted if step not in proven and step not in missed]
@@ -24,10 +24,10 @@ def status_of(
     missing = [step for step in range(len(plan.steps)) if step not in proven]
     if not missing:
         return "fired", ""
-    of = f"step {missing[0] + 1} of {len(plan.steps)}"
+    step_number = f"step {missing[0] + 1} of {len(plan.steps)}"
     if isinstance(plan.steps[missing[0]].trigger, FirstUnseen):
-        return "exhausted", f"{of} met nothing that was unseen"
-    return "not_fired", f"{of} never met its moment"
+        return "exhausted", f"{step_number} reached no unseen point"
+    return "not_fired", f"{step_number} never reached its trigger"
 
 
 def save_view(run: RunDir, record: RunRecord, trace: Trace) -> RunView:

@@ -1,4 +1,4 @@
-"""One run while it is under way: its phases, from the start of the nodes to the record. `runner.py` tells the story."""
+"""The phases of one run, from the start of its nodes to its record. `runner.py` describes them in order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from undermine.userland.client import Call, UserlandClient
 from undermine.userland.workloads import SessionFile, Triggers
 
 _PORT_TAKEN = "in use"
-"""Words of a node that cannot have its port: "Address already in use". A run says why it broke in the node's own words."""
+"""Matches the line in which a node says that its port is taken ("Address already in use"). The run's error quotes it."""
 _WATCH_S = 0.02
 _SABOTAGE_AFTER_OPS, _SABOTAGE_AFTER_S = 3, 0.5
 KEY = "run-{}"
@@ -57,11 +57,11 @@ KEY = "run-{}"
 
 
 class Broken(Exception):
-    """The run itself failed; it says nothing about the target and is run again."""
+    """The run itself failed. It says nothing about the target, so the plan runs again."""
 
 
 class RunInProgress:
-    """The moving parts of one run: made before its nodes are started, and torn down when it is over."""
+    """The servers, files and nodes of one run: created before the nodes are started, and torn down at its end."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class RunInProgress:
         self._calls = UserCalls(userland, run, network.namespace(CLIENT), client_agent)
         self._devices = self._slow_devices(files) if conditions.slow_s else None
         with contextlib.ExitStack() as ends:
-            if self._devices:  # its supervisor must not stay if something fails here
+            if self._devices:  # end their supervisor if something fails here
                 ends.callback(self._devices.close)
             disks = self._devices.disks if self._devices else None
             self._cluster = LocalCluster(
@@ -122,7 +122,7 @@ class RunInProgress:
         return SlowDevices(self._plan, self._conditions.slow_s, folders, self._network, door, self._kill_all)
 
     def _kill_all(self) -> None:
-        """Kill all nodes: without the supervisor of their disks they hang, and cannot be asked to end."""
+        """Kill all nodes: without the supervisor of their disks they hang and cannot end by themselves."""
         with contextlib.suppress(GuardianDied, NodeSurvived):
             self._cluster.kill_unseen([info.id for info in self._nodes])
 
@@ -132,7 +132,7 @@ class RunInProgress:
             self._devices.begin(note.step, note.node, Point.of(claim.point), claim.resource)
 
     def _have_ended(self, steps: Iterable[int]) -> bool:
-        """Have the operations of these steps ended, by the traces so far?"""
+        """Have the operations of these steps ended, according to the traces so far?"""
         moments = {(m.node, m.pid, m.seq) for m in self._server.moments() if m.step in set(steps)}
         ended = {(e.node, e.pid, e.seq) for e in load_trace(self._run)[0] if e.end_ns}
         return moments <= ended
@@ -176,7 +176,7 @@ class RunInProgress:
             self._spent[name] = time.monotonic() - begun
 
     def _waited_enough(self) -> bool:
-        """True if a fault is in force and a hang's time is over: nodes need not be ready then."""
+        """True if a fault is in force and `hang_s` is over: then nodes need not be ready."""
         return bool(self._controller.fired()) and time.monotonic() - self._begun > self._config.run.hang_s
 
     def _why_unready(self, unready: dict[str, str]) -> str:
@@ -189,7 +189,7 @@ class RunInProgress:
         return f"{node} did not get ready: {why}{said} (logs: {self._run.logs})"
 
     def _rest(self) -> None:
-        """Reach the moment of rest as a client reaches its operations: once for each step that may begin here."""
+        """Fire the steps whose trigger is the cluster at rest, in order: one pass for each step of the plan."""
         for _ in self._plan.steps if meets_phases(self._plan) else ():
             with contextlib.closing(Triggers(self._session())) as triggers:
                 for place in ("before", "after"):
@@ -233,7 +233,7 @@ class RunInProgress:
         return bool(self._controller.fired()) or self._saboteur.in_force
 
     def _note_stall(self, operations: Operations) -> None:
-        """Note a stall and gather stacks. A workload that makes progress has not stalled, but one of its clients may hang."""
+        """Note a stall and gather stacks. A workload that progresses has not stalled, but one of its clients may hang."""
         long_s = min(self._config.run.hang_s, self._config.run.gray_s)
         stalled = self._in_force() and operations.stalled(long_s)
         if stalled:
@@ -242,7 +242,7 @@ class RunInProgress:
             self._gather_stacks()
 
     def _end_watch(self) -> None:
-        """Stop the health checks. In a fault-free run nodes are asked once, to learn their usual answer."""
+        """Stop the health checks. In a fault-free run, first ask each node once to learn its usual answer."""
         self._saboteur.within_workload()
         if not self._plan.steps:
             self._health.ask()
@@ -281,11 +281,11 @@ class RunInProgress:
         )
 
     def _limit_s(self, usual_s: float) -> float:
-        """The time limit for something after healing: the usual one, or the conditions' patience."""
+        """The time limit for a wait after healing: `usual_s`, or the conditions' patience if that is longer."""
         return max(usual_s, self._conditions.patience_s)
 
     def _await_answers(self, call: Call, operations: Operations, usual: float) -> bool:
-        """Wait until all operations that were pending at healing are answered; false if they never are.
+        """Wait until all operations that were pending at healing are answered; return false if clients hang instead.
 
         They have at least `hang_s`, even if the limit for settling is shorter.
         """
@@ -312,7 +312,7 @@ class RunInProgress:
         duration_s = self._spent.get("workload", 0.0)
         if not call.wait(0):
             if not answered:
-                self._gather_stacks()  # before the clients go, and with them what waits for them
+                self._gather_stacks()  # before the clients end, and with them the threads that serve them
             call.kill()
             return WorkloadResult("cut" if answered else "hung", "", duration_s)
         if (code := exit_code(call)) == 0:
@@ -323,7 +323,7 @@ class RunInProgress:
         return WorkloadResult("raised", f"{first}\n{detail}", duration_s)
 
     def _final_reads(self) -> tuple[str, str]:
-        """Do the final reads; return how they ended. If they failed, the nodes' stacks are gathered."""
+        """Do the final reads; return their result and its details. If they failed, gather the nodes' stacks."""
         timeout_s = self._limit_s(self._config.run.settle_timeout_s)
         call = self._calls.start("final", timeout_s=timeout_s)
         ended = call.wait(timeout_s + self._config.run.hang_s)
@@ -339,7 +339,7 @@ class RunInProgress:
     # --- the end
 
     def tear_down(self) -> None:
-        """Step 6: leave nothing behind, whatever went wrong before."""
+        """Step 6: end and remove everything, whatever failed before."""
         begun = time.monotonic()
         try:
             self._faults.heal()
@@ -348,9 +348,9 @@ class RunInProgress:
             self._broken = self._broken or f"not everything could be ended: {error}"
         finally:
             if self._devices:
-                self._devices.close()  # nodes outlive nobody who answers for them
+                self._devices.close()  # only after the nodes are dead: their disks' supervisor must outlive them
         self._health.stop()
-        self._health.wait()  # they are in the network of this run
+        self._health.wait()  # the probes use the network of this run
         self._server.close()
         self._state.close()
         with contextlib.suppress(OSError):

@@ -5,23 +5,23 @@ The story of `Runner.execute`:
 1. Make the run's folder; give each node its ports; compile the plan to a decision table for each agent.
 2. Start the nodes with the agent loaded; wait until each is ready (a fault may already fire here). Now the cluster is at
    rest; a step may fire at this moment too.
-3. Run the workload until it ends, until no operation has succeeded for `hang_s`, or until its time is over. The fault has
-   then shown everything that it can show while it is in force. With `Conditions.observe_all`, the workload's processes
-   carry the agent too. While a fault is in force and a client waits long, the runner asks the nodes for their health. If
+3. Run the workload until it ends, until no operation has succeeded for `hang_s`, or until its time is over. By then the
+   fault has had its whole effect while in force. With `Conditions.observe_all`, the workload's processes carry the
+   agent too. While a fault is in force and a client waits long, the runner asks the nodes for their health. If
    clients still wait at the end, with the fault in force, the workload has stalled: the runner stores the stacks of all
    threads of the nodes, before healing changes them.
 4. Heal: end every hold and lasting fault, thaw frozen nodes, join the network, start dead nodes again on their data. Clients
-   that still wait must get an answer now. A workload that continues beyond that has shown enough and is cut.
+   that still wait must get an answer now. A workload that continues beyond that is ended.
 5. Settle: poll until every node serves, the final reads succeed and all declared conditions hold, or the time is over. Each
    of these waits lasts for `settle_timeout_s`, or for `Conditions.patience_s` if that is longer: a confirmation waits longer
-   than the target's own timers need. The runner asks nodes that still hang for their stacks.
+   than the target's own timers. The runner asks nodes that still hang for their stacks.
 6. Tear everything down, always, also after an exception or a signal to the tool.
 7. Read the agents' files and assemble the record. A plan that did not fire is never a pass.
 
-`Conditions.slow_s` makes devices slow from the moments of held operations on. The runner waits before step 4 until these
-operations have ended, but not longer than that time.
+`Conditions.slow_s` makes devices slow from each held operation on. Before step 4 the runner waits until these operations
+have ended, but not longer than that time.
 
-`Conditions.sabotage` breaks a run in step 3 or 5 without a receipt (`tool_faults.Saboteur`), to try out checkers.
+`Conditions.sabotage` breaks a run in step 3 or 5 without a receipt (`tool_faults.Saboteur`), to test checkers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SOCKET_DIR_BYTES_MAX = 90
 
 
 class Runner:
-    """Executes plans against one configured cluster; several may be under way in different threads."""
+    """Executes plans against one configured cluster; several threads may do so at the same time."""
 
     def __init__(self, config: Config, guardian: GuardianClient, userland: UserlandClient) -> None:
         self._config = config
@@ -67,11 +67,11 @@ class Runner:
         self._isolation = Isolation(choose(config.run.isolation))
         name = f"um-{os.getpid()}-{secrets.token_hex(4)}"
         self._sockets = Path(tempfile.gettempdir(), name)
-        if len(os.fsencode(self._sockets)) > _SOCKET_DIR_BYTES_MAX:  # a socket's path has room for 107
+        if len(os.fsencode(self._sockets)) > _SOCKET_DIR_BYTES_MAX:  # a socket's path has at most 107 bytes
             self._sockets = Path("/tmp", name)
         self._cgroup = None if cgroups.missing() else cgroups.new_folder()
         for folder in filter(None, (self._sockets, self._cgroup)):
-            guardian.scratch(folder)  # before it exists, so that no moment is left in which it could be forgotten
+            guardian.scratch(folder)  # before the folder exists, so that it is never left behind
             folder.mkdir(mode=0o700)
 
     @property
@@ -81,7 +81,7 @@ class Runner:
 
     @cached_property
     def lacking_devices(self) -> Mapping[str, str]:
-        """Why a node's disk and network cannot be slow here; "" where they can."""
+        """For each device, why it cannot be slow here; "" if it can."""
         return lacking_devices(apart=self._isolation.choice.mode == "namespaces")
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""Slow devices of one run: from the moment of a held operation on, the disk or the network below it is slow, until healing.
+"""Slow devices of one run: the disk or the network below a held operation is slow from that operation on, until healing.
 
-Never judges: `slow_operations.py` measures how long the held operations took.
+Never measures or judges: `slow_operations.py` measures how long the held operations took.
 """
 
 from __future__ import annotations
@@ -24,29 +24,23 @@ from undermine.model.plan import Plan, final_at
 from undermine.model.point import DISK, NETWORK, Point
 
 SLACK_S = 0.5
-"""How much longer than `delay_s` the tool waits for a slow operation."""
+"""The tool waits `delay_s` plus this time for a slow operation."""
 _WATCH_S = 1.0
-_WAITED_MAX = 3
-_SENDS = frozenset({"net.send", "net.connect", "msg.send"})
 _HELD = frozenset(FAULT_KINDS["delay"].capabilities)
-_ALONE = frozenset({"file", "net"})
-"""Operations of these kinds are done by their thread, which does nothing else meanwhile."""
-_POLL, _STREAM, _LIMIT, _TASKS = "poll", "stream.read", "timeout", "task."
-_MAKES = frozenset({"net.connect", "net.accept"})
 
 
 def lacking_devices(*, apart: bool) -> dict[str, str]:
-    """For each device why it cannot be slow here; "" if it can. `apart`: nodes have networks of their own."""
+    """For each device, why it cannot be slow here; "" if it can. `apart`: each node has its own network."""
     return {DISK: slow_disk.missing(), NETWORK: slow_network.missing("a namespace" if apart else "")}
 
 
 def held_steps(plan: Plan) -> tuple[int, ...]:
-    """The steps that hold an operation in the place of a delay."""
+    """The steps that hold an operation instead of delaying it."""
     return tuple(n for n, step in enumerate(plan.steps) if isinstance(step.fault, Hold) and step.fault.of in _HELD)
 
 
 class SlowPeriod(msgspec.Struct, frozen=True):
-    """From when on devices were slow, and because of which step."""
+    """Which devices were slow, since when, and because of which step."""
 
     step: int
     devices: tuple[str, ...]
@@ -54,8 +48,10 @@ class SlowPeriod(msgspec.Struct, frozen=True):
 
 
 class SlowDevices:
-    """Made before the nodes are started, closed when they are dead. `folders`: where each node has its files. `door` is a
-    path for a socket, `lost` is called if nodes hang because the supervisor of their disks died."""
+    """The slow devices of a run. Create it before the nodes are started, close it when they are dead.
+
+    `folders` holds the data folders of each node. `door` is a path for a socket. `lost` is called if nodes hang because the
+    supervisor of their disks died."""
 
     def __init__(
         self,
@@ -82,12 +78,12 @@ class SlowDevices:
 
     @property
     def problem(self) -> str:
-        """Why this run proves nothing; "" if it does."""
+        """Why this run proves nothing; "" if all devices worked."""
         died = self.disks.problem if self.disks else ""
         return self._problem or died or next(filter(None, map(_trouble, self._seen.values())), "")
 
     def begin(self, step: int, node: str, point: Point, resource: str) -> None:
-        """Make the device of this step's operation slow. Called before the operation is done."""
+        """Make the device of this step's operation slow. Called before the operation continues."""
         if step not in self._steps or node not in self._folders:
             return
         with self._lock:
@@ -106,17 +102,17 @@ class SlowDevices:
         if name == DISK:
             if self.disks is None:
                 raise UserError(slow_disk.missing() or "no operation of the plan was known to need a disk")
-            self._devices[key] = self.disks.disk(node, self._folders[node])  # the same one, of more folders perhaps
+            self._devices[key] = self.disks.disk(node, self._folders[node])  # the same disk, perhaps with more folders
         elif key not in self._devices:
             self._devices[key] = SlowNetwork(self._network.namespace(node))
         return self._devices[key]
 
     def wait(self, ended: Callable[[Iterable[int]], bool]) -> None:
-        """Wait until the held operations are over, or have had the time to show that they wait. `ended` returns whether the
-        operations of these steps are over; it is slow, so it is called rarely."""
+        """Wait until the held operations have ended, or have had time to show that they wait for the device. `ended` returns
+        whether the operations of these steps have ended; it is expensive, so it is called rarely."""
         while self.periods:
             now_ns, begun = time.monotonic_ns(), list(self.periods.values())
-            times = 1 if len(begun) == len(self._steps) else 2  # what was sent and its answer are both late
+            times = 1 if len(begun) == len(self._steps) else 2  # both a request and its answer may be late
             left_s = times * (self.delay_s + SLACK_S) - (now_ns - max(one.since_ns for one in begun)) / 1e9
             if left_s <= 0 or (times == 1 and ended([one.step for one in begun])):
                 return

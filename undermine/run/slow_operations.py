@@ -1,4 +1,4 @@
-"""Measures held operations while the device below them was slow, by the times that their agents recorded. Never judges."""
+"""Measures how long held operations took while the device below them was slow, by their agents' records. Never judges."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import msgspec
 from undermine.deployments.slow.device import Slowed, Slowness
 from undermine.model.event import Event
 from undermine.model.plan import Plan, final_at
-from undermine.model.point import INJECTABLE_FAMILIES, RECEIVES, point_of
+from undermine.model.point import INJECTABLE_FAMILIES, RECEIVES, SENDS, point_of
 from undermine.model.run import AwaitedRequest, Moment, NodeExit, SlowOp
 from undermine.run.slow_devices import SlowDevices, SlowPeriod
 
 _WAITED_MAX = 3
-_SENDS = frozenset({"net.send", "net.connect", "msg.send"})
+_SENDS = SENDS | {"net.connect"}
 _ALONE = frozenset({"file", "net"})
-"""Operations of these kinds are done by their thread, which does nothing else meanwhile."""
+"""Operations of these kinds block their thread until they end."""
 _POLL, _STREAM, _LIMIT, _TASKS = "poll", "stream.read", "timeout", "task."
 _MAKES = frozenset({"net.connect", "net.accept"})
 
@@ -33,7 +33,7 @@ def slow_operations(
     exits: Sequence[NodeExit],
     healed_ns: int,
 ) -> tuple[SlowOp, ...]:
-    """Each held operation with its duration and what waited at its device. `devices` are those that were slow."""
+    """Each held operation with its duration, and the calls and packets that waited at its device."""
     found = {(event.node, event.pid, event.seq): event for event in events}
     out = []
     for moment in moments:
@@ -57,7 +57,7 @@ def _timed(
     if not period.devices:
         return msgspec.structs.replace(op, unknown=f"{op.op} does not reach a device")
     if event is None:
-        return msgspec.structs.replace(op, unknown="its agent has not written down when it ended")
+        return msgspec.structs.replace(op, unknown="its agent did not record when it ended")
     since_ns = max(event.t_ns, period.since_ns)
     until_ns = event.end_ns or healed_ns
     took_s = max(0, until_ns - since_ns) / 1e9
@@ -82,12 +82,12 @@ def _blind(short: bool, seen: Slowness) -> str:
 def _lost(
     event: Event, slowed: Sequence[Slowed], exits: Sequence[NodeExit], healed_ns: int, events: Sequence[Event]
 ) -> str:
-    """Why an operation without an end may not have waited for the device until healing; "" if it has."""
+    """Why an operation without a recorded end may not have waited for the device until healing; "" if it has."""
     died = any(e.node == event.node and event.t_ns <= e.t_ns <= healed_ns for e in exits)
     if died or any(one.ended == "killed" for one in slowed):
         return f"a process of {event.node} died before the operation ended"
-    goes_on = event.kind in _ALONE and any(e.t_ns > event.t_ns for e in _same_thread(event, events))
-    return "its agent has not written down when it ended" if goes_on or not slowed else ""
+    thread_continued = event.kind in _ALONE and any(e.t_ns > event.t_ns for e in _same_thread(event, events))
+    return "its agent did not record when it ended" if thread_continued or not slowed else ""
 
 
 def _same_thread(event: Event, events: Iterable[Event]) -> Iterator[Event]:
@@ -110,7 +110,7 @@ def _words(one: Slowed) -> str:
     return " ".join(filter(None, (one.what, target, f"waited {one.held_ns / 1e9:.1f} s")))
 
 
-# --- what a poll waits for
+# --- polls and non-blocking connections
 
 
 def _with_polls(op: SlowOp, event: Event, events: Iterable[Event]) -> SlowOp:
@@ -146,7 +146,7 @@ def _after_polls(thread: Iterable[Event], event: Event) -> list[bool]:
     for other in thread:
         if other.op == _POLL:
             polled = True
-        elif _concern(other, event) or (other.op in _MAKES and not known):  # it may be this one that was made
+        elif _concern(other, event) or (other.op in _MAKES and not known):  # this may have opened the connection
             known |= _concern(other, event)
             if other.op in RECEIVES and _concern(other, event):
                 out.append(polled)
@@ -161,7 +161,7 @@ def _concern(other: Event, event: Event) -> bool:
     return other.op in _SENDS | RECEIVES
 
 
-# --- what came before
+# --- the request that a receive answers
 
 
 def _led(

@@ -19,9 +19,9 @@ class Sources(msgspec.Struct, frozen=True):
     folders: tuple[str, ...] = ()
     """Files and folders."""
     scripts: Mapping[str, str] = {}
-    """By role: the module that is run as a script."""
+    """The module that is run as a script, by role."""
     named: tuple[tuple[str, str], ...] = ()
-    """The functions that the user has named as operations, each with its `op`."""
+    """The functions that the user declared as logical operations, each with its `op`."""
 
 
 def target_sources(config: Config, nodes: Sequence[NodeInfo], executables: Mapping[str, str]) -> Sources:
@@ -48,7 +48,7 @@ def target_sources(config: Config, nodes: Sequence[NodeInfo], executables: Mappi
 def _role_command(
     config: Config, role: Role, nodes: Sequence[NodeInfo], node: NodeInfo, executable: str
 ) -> RoleCommand:
-    """How this node was started, as an example of its role."""
+    """The command of this node, as an example of its role."""
     values = config.values(nodes, node.id, str(Path(node.dir).parent))
     cwd = Path(config.project, render(role.cwd, values))
     return RoleCommand(

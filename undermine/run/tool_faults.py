@@ -1,4 +1,7 @@
-"""Faults that the tool carries out itself, on the nodes and on the network: how they begin and end, and their receipts."""
+"""Carries out the faults that agents cannot: begins and ends them on nodes and network, and writes their receipts.
+
+Never decides when a fault fires: the controller does.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,8 @@ class _Ongoing:
 
 
 class ToolFaults:
-    """Carries out the faults of one run that agents cannot. One at a time; after healing no fault begins. `held` is called at
-    each hold, before the operation continues."""
+    """Carries out the faults of one run that agents cannot. Instructions run one at a time; after healing no fault begins.
+    `held` is called at each hold, before the operation continues."""
 
     def __init__(self, plan: Plan, cluster: Cluster, held: Callable[[Note], None] = lambda _: None) -> None:
         self._held = held
@@ -53,7 +56,7 @@ class ToolFaults:
         self._cluster.expect_crash(instruction.node, instruction.reboot_after_s)
 
     def kill(self, instruction: KillNodes) -> None:
-        """Kill nodes. All are frozen before the first one is killed, so that they fail at the same moment."""
+        """Kill nodes. Freeze all before killing the first one, so that they fail at the same moment."""
         with self._lock:
             alive = [] if self._healed else self._cluster.freeze(instruction.nodes)
             killed = [node for node in alive if self._cluster.crash(node, instruction.reboot_after_s)]
@@ -108,7 +111,7 @@ class ToolFaults:
         self.receipts.append(Receipt(instruction.step, instruction.node, END, time.monotonic_ns()))
 
     def heal(self) -> None:
-        """End everything that is in force; may be called again."""
+        """End all faults that are in force. May be called again."""
         with self._lock:
             self._healed = True
             for step in list(self._ongoing):
@@ -132,7 +135,7 @@ class ToolFaults:
             self._note(step, ongoing.nodes, ended_ns, ended_ns - ongoing.begun_ns, why)
 
     def _thaw(self, nodes: Iterable[str]) -> None:
-        """Nodes that another step froze stay frozen."""
+        """Let nodes continue, except those that another step froze."""
         held = {node for other in self._ongoing.values() if other.timer is not None for node in other.nodes}
         self._cluster.thaw([node for node in nodes if node not in held])
 
@@ -153,11 +156,11 @@ class Saboteur:
 
     @property
     def in_force(self) -> bool:
-        """Does something stay broken until the run ends?"""
+        """Does the sabotage last until the run ends?"""
         return self._done and self._kind != "lost-write"
 
     def within_workload(self) -> None:
-        """Kill the first node of the last role for good, or freeze all nodes."""
+        """Kill the first node of the last role permanently, or freeze all nodes."""
         if self._done or self._kind not in ("dead-node", "hang"):
             return
         self._done = True

@@ -1,4 +1,4 @@
-"""Calls into the user's plug-in file that one run makes: the workload, final reads, ready and health functions."""
+"""Calls the user's plug-in file for one run: the workload, final reads, ready and health functions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from undermine.store.rundir import RunDir
 from undermine.userland.client import Call, UserlandClient
 
 _ASK_SLACK_S = {"ready": 5.0, "health": 0.5}
-"""How much longer than its time limit a user's function has, by kind: its process must be started first."""
+"""Extra time beyond a user function's own limit, by kind: its process must be started first."""
 
 
 def helper_died(name: str) -> UserError:
-    """The error for a helper of the tool that was killed. Every later run would break too, so the tool stops."""
+    """The error for a killed helper of the tool. Every later run would break too, so the tool stops."""
     return UserError(f"{name} was killed; nothing stored is lost: run `undermine hunt --resume`")
 
 
 def exit_code(call: Call) -> int:
-    """The exit code of a call that is over."""
+    """The exit code of a call that has ended."""
     if call.code is None:
         raise helper_died("the helper that runs your plug-in file")
     return call.code
@@ -50,11 +50,11 @@ class UserCalls:
         return self._call(kind, self._out(kind), session=str(self._run.session), **parameters, **agent)
 
     def result(self, kind: str) -> dict[str, Any]:
-        """What a call of this kind has written; empty if it wrote nothing that can be read."""
+        """The result that a call of this kind wrote; empty if there is none, or it cannot be read."""
         return _read_result(self._out(kind))
 
     def ask_about_node(self, kind: str, function: str, node: NodeInfo, timeout_s: float) -> str:
-        """Ask a `ready` or `health` function about a node: "" or why not. Several may be asked at the same time.
+        """Ask a `ready` or `health` function about a node; return "" or why not. Several threads may ask at the same time.
 
         A `ready` function is polled in its process, a `health` function is called once.
         """

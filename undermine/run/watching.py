@@ -48,7 +48,7 @@ class Operations:
         self._pending: dict[int, float] = {}
         self._failed_after_s = 0.0
         self.kept = False
-        """Is there a history at all? A workload without one cannot be watched."""
+        """True once the workload has a history; without one it cannot be watched."""
         self.successes = 0
 
     @property
@@ -92,7 +92,7 @@ class Operations:
         try:
             seen = msgspec.json.decode(line, type=_Line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return  # a writer was killed within it, or it isn't an operation
+            return  # its writer was killed meanwhile, or it isn't an operation
         now = self._clock()
         if seen.status == "pending":
             self._pending.setdefault(seen.index, now)
@@ -106,7 +106,7 @@ class Operations:
 
 
 class HealthLog:
-    """Asks nodes for their health, each in a thread of its own so that a node that hangs delays no other; keeps the answers.
+    """Asks nodes for their health and keeps the answers. Each node has its own thread, so that a hanging node delays no other.
 
     `ask` takes a node and a time limit, and returns "" or why the node is not healthy.
     """
@@ -124,12 +124,12 @@ class HealthLog:
 
     @property
     def samples(self) -> tuple[HealthSample, ...]:
-        """All answers, in the order in which they came."""
+        """All answers, in the order in which they arrived."""
         with self._lock:
             return tuple(self._samples)
 
     def ask(self) -> None:
-        """Ask each node that has answered the last question and was not asked a moment ago. Returns at once."""
+        """Ask each node that has answered the last question and was not asked a moment ago. Does not wait for answers."""
         now = self._clock()
         for node in self._nodes:
             if self._is_due(node, now):
@@ -158,7 +158,7 @@ class HealthLog:
     def _answer(self, node: str) -> None:
         try:
             answer = self._ask(node, PROBE_S_MAX)
-        except Exception as error:  # a thread of ours must not die unheard
+        except Exception as error:  # this thread must not die silently
             answer = f"it could not be asked: {type(error).__name__}: {error}"
         sample = HealthSample(node, time.monotonic_ns(), printable(answer, _ANSWER_MAX))
         with self._lock:

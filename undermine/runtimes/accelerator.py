@@ -2,11 +2,11 @@
 
 The tool does not always know a node's interpreter before the node runs: a command may be any script. So one folder holds the
 accelerators for all interpreters, and each agent loads the file for its own interpreter or runs without one. The folder is
-named after a hash of the source, so that its files are always of this version. Before a node starts, the tool builds for the
+named after a hash of the source, so that its files always match this version. Before a node starts, the tool builds for the
 interpreter that its command names, also through the `#!` line of a script. An agent without an accelerator reports its
 interpreter, and `catch_up` builds for it after the first run.
 
-Needs a C compiler and the interpreter's header files. Without them the agent observes the same, but is slower.
+Needs a C compiler and the interpreter's header files. Without an accelerator the agent observes the same, but is slower.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _prepared(python: str | None) -> Path | None:
 
 
 def catch_up(agents: Iterable[AgentInfo]) -> None:
-    """Build for those Python agents that found no accelerator because their commands do not name their interpreter."""
+    """Build for the Python agents that found no accelerator because their commands do not name their interpreter."""
     for executable in {agent.executable for agent in agents if agent.why_slow == NOT_BUILT}:
         ensure(executable)
 

@@ -11,7 +11,7 @@ import msgspec
 from undermine.model.event import AgentInfo
 
 Progress = Callable[[str], None]
-"""Is given a line of text when something slow begins or ends."""
+"""A function that shows a line of text when something slow begins or ends."""
 
 
 def no_progress(text: str) -> None:
@@ -22,11 +22,11 @@ class Traits(msgspec.Struct, frozen=True):
     """How processes of a runtime behave. Code outside this room asks for a trait, never for a runtime's name."""
 
     stacks_asked_by: Literal["signal", "state"] = "signal"
-    """How an agent learns that it should write down all stacks: by a signal, or by a number in the shared state."""
+    """How the tool asks an agent for its stacks: by a signal, or by a number in the shared state."""
     no_stacks: str = "no answer: its agent does not get to run"
     """Why a process that was asked for its stacks may not answer, if nothing else explains it."""
     clock_stack_may_be_cut: bool = False
-    """The stack of a clock read may hold only its call site, and then says nothing about the callers."""
+    """The stack of a clock read may hold only its call site, without the callers."""
     socket_timeout_limits_sends: bool = True
     """The time limit of a socket applies to sends as well as to receives."""
 
@@ -67,7 +67,7 @@ class Runtime(Protocol):
 
     @property
     def has_agent(self) -> bool:
-        """False: its nodes are not observed, and only faults of whole processes are possible."""
+        """False if its nodes are not observed; then only faults of whole processes are possible."""
 
     @property
     def takes_adapters(self) -> bool:
@@ -75,13 +75,13 @@ class Runtime(Protocol):
 
     @property
     def without_native(self) -> str:
-        """How `undermine check` says that an agent runs without its compiled part: the predicate of a sentence."""
+        """The words after the node's name with which `undermine check` reports an agent without its compiled part."""
 
     def starts(self, program: str) -> bool:
-        """Return true if a command whose program is this one starts this runtime. `agent = "auto"` asks this."""
+        """Return whether a command with this program starts this runtime. `agent = "auto"` asks this."""
 
     def class_path(self, command: Sequence[str]) -> str:
-        """The class path that this command names; "" if it names none, or the runtime has no such thing."""
+        """The class path that this command names; "" if it names none, or the runtime has no class paths."""
 
     def prepare(self, progress: Progress) -> None:
         """Build what all nodes need, if that may take long. Called once before the first run."""

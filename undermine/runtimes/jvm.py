@@ -14,11 +14,11 @@ NO_STACKS = "no answer: its agent's thread does not get to run"
 
 
 class JvmRuntime:
-    """One jar serves all JVMs, so that it is built before the first run and nothing is left to catch up with."""
+    """One jar serves all JVMs. It is built before the first run, so `catch_up` has nothing to do."""
 
     name = "jvm"
     traits = Traits(
-        stacks_asked_by="state",  # a JVM leaves no signal to its agent
+        stacks_asked_by="state",  # a JVM agent cannot catch a signal
         no_stacks=NO_STACKS,
         clock_stack_may_be_cut=True,
         socket_timeout_limits_sends=False,  # Java sets SO_TIMEOUT, which limits receives alone
@@ -28,7 +28,7 @@ class JvmRuntime:
     without_native = "has an agent without its native helper"
 
     def starts(self, program: str) -> bool:
-        """True for `java` itself, in any folder. A script that starts one may do anything else before."""
+        """True for `java` itself, in any folder. Scripts don't count: they may run other programs before `java`."""
         return program == "{java}" or Path(program).name == "java"
 
     def class_path(self, command: Sequence[str]) -> str:

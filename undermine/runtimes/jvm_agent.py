@@ -1,9 +1,9 @@
-"""Builds the JVM agent's jar once, caches it, and makes the option by which a JVM loads it.
+"""Builds the JVM agent's jar once, caches it, and returns the option by which a JVM loads it.
 
 Maven builds the jar from a copy of the sources, so that an installed package need not be writable. The cache folder is named
-after a hash of the sources, so that its jar is always of this version. A lock keeps two tools from building at once, and the
-jar appears in one step. The native helper is beside it, if there is a C compiler; without it the agent does the same by
-other means. `UNDERMINE_JVM_AGENT` names a jar that was built elsewhere.
+after a hash of the sources, so that its jar always matches this version. A lock keeps two tools from building at once, and
+the jar appears in one step. With a C compiler, the native helper is built beside it; without the helper, the agent
+does the same in another way. `UNDERMINE_JVM_AGENT` names a jar that was built elsewhere.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JAR = "undermine-agent.jar"
 HELPER = "undermine_jvm.so"
 JDK_OLDEST = 17
 BUILD_S_MAX = 900
-"""Maven may have to fetch its own parts first."""
+"""Long, because Maven may have to download its plugins first."""
 SOURCES = ("pom.xml", "src/main", "native")
 """The sources of the jar and the helper."""
 _MAVEN = ("-q", "-B", "-Dstyle.color=never", "-Dmaven.test.skip=true", "package")
@@ -71,7 +71,7 @@ def tool_options(jar: Path, given: str = "") -> str:
 
 
 def _quoted(word: str) -> str:
-    """Quote a word: JVMs split the variable at white space, and know both quotes but no escapes."""
+    """Quote a word. JVMs split the variable at white space, and accept both kinds of quotes but no escapes."""
     if not re.search(r"[\s'\"]", word):
         return word
     quote = '"' if '"' not in word else "'"
@@ -125,7 +125,7 @@ def _files(sources: Path) -> Iterator[Path]:
 
 
 def _make_private(folder: Path) -> None:
-    """Make the cache folder, and refuse one that others can write to: they could run programs as this user."""
+    """Create the cache folder. Refuse one that others can write to: they could run programs as this user."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
@@ -137,7 +137,7 @@ def _make_private(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _alone(folder: Path, progress: Progress) -> Iterator[None]:
-    """Hold the build lock. It ends with its holder, however that ends."""
+    """Hold the build lock. The kernel releases it if its holder dies."""
     fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
@@ -156,7 +156,7 @@ def _build_all(sources: Path, folder: Path, progress: Progress) -> None:
     maven = _maven()
     progress("building the JVM agent with Maven: once, and it may take a minute or two")
     begun = time.monotonic()
-    for left in folder.glob("build-*"):  # by a tool that was killed
+    for left in folder.glob("build-*"):  # left by a tool that was killed
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as name:
         copy = Path(name)

@@ -10,7 +10,7 @@ from undermine.runtimes.base import Progress, RoleCommand, RoleSources, Traits
 
 
 class NoRuntime:
-    """Serves every command, and does nothing to it."""
+    """Accepts every command and leaves it unchanged."""
 
     name = "none"
     traits = Traits()

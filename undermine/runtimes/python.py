@@ -37,7 +37,7 @@ class PythonRuntime:
         return ""
 
     def prepare(self, progress: Progress) -> None:
-        """Nothing yet: which interpreters are needed follows from the commands of the nodes."""
+        """Do nothing yet: the nodes' commands determine the interpreters, and those are not known here."""
 
     def agent_settings(self, command: Sequence[str]) -> dict[str, Any]:
         return {"accelerator": str(accelerator.prepare(command) or "")}

@@ -55,7 +55,7 @@ def _search_path(role: RoleCommand, script: Path | None) -> Iterator[Path]:
 
 
 def _interpreter_path(python: str, env: Mapping[str, str]) -> Iterable[str]:
-    """The interpreter's own search path. It is the target's, in the target's environment: it may hang or print anything."""
+    """The interpreter's own search path. It runs in the target's environment, so it may hang or print anything."""
     with contextlib.suppress(OSError, subprocess.SubprocessError, UnicodeDecodeError):
         done = subprocess.run(
             [python, "-c", _ASK], env=dict(env), capture_output=True, timeout=_ASK_TIMEOUT_S, check=True, text=True

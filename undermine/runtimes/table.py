@@ -1,4 +1,4 @@
-"""The table of all runtimes, and the questions about it."""
+"""The table of all runtimes, and functions that look up the runtime of a program or an agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from undermine.runtimes.none import NoRuntime
 from undermine.runtimes.python import PythonRuntime
 
 PYTHON = PythonRuntime()
-"""Named because workloads, which run inside the tool's own helper, are always Python."""
+"""Has its own name because workloads, which run inside the tool's own helper, are always Python."""
 NONE = NoRuntime()
 
 RUNTIMES: Mapping[str, Runtime] = {runtime.name: runtime for runtime in (JvmRuntime(), PYTHON, NONE)}

@@ -1,4 +1,4 @@
-"""Campaigns on disk: where they lie, which one is the latest, and who may add to one. Never runs anything."""
+"""Campaign folders: creates them, finds the named or the latest one, and locks one for writing. Never starts a run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from undermine.store.database import CampaignStore
 CAMPAIGNS = "campaigns"
 LATEST = "latest"
 REPLAYS = "replay"
-"""The folder, fresh each time, for plans that belong to no campaign."""
+"""The folder for replayed plans that belong to no campaign; emptied before each use."""
 TRACES = "trace"
-"""The folder, fresh each time, for a run that is recorded to be looked at."""
+"""The folder for the run that `undermine trace` records; emptied before each use."""
 SCRATCH = ("check", "plan", REPLAYS, TRACES)
 
 
 def new_campaign_dir(config: Config) -> Path:
-    """A fresh folder for a campaign; it becomes the latest one when the campaign has begun."""
+    """Create an empty folder for a campaign. It becomes the latest one only when the campaign begins (`point_latest`)."""
     home = config.dir / CAMPAIGNS
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     stem = time.strftime("%Y-%m-%d-%H%M%S")
@@ -34,10 +34,11 @@ def new_campaign_dir(config: Config) -> Path:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
             return folder
-    raise UserError(f"{home} has too many campaigns of this second; try again")
+    raise UserError(f"{home} already has 99 campaigns that began in this second; try again")
 
 
 def point_latest(config: Config, folder: Path) -> None:
+    """Make this campaign the latest one, atomically."""
     link = config.dir / LATEST
     temporary = config.dir / f".latest-{os.getpid()}"
     temporary.unlink(missing_ok=True)
@@ -46,13 +47,13 @@ def point_latest(config: Config, folder: Path) -> None:
 
 
 def campaign_dir(config: Config, name: str = "") -> Path:
-    """The named campaign's folder, or that of the one that is `latest`, as is the one without a name."""
+    """The folder of the named campaign; of the latest one if the name is empty or `latest`."""
     name = "" if name == LATEST else name
     folder = config.dir / CAMPAIGNS / name if name else config.dir / LATEST
     if not (folder / "campaign.db").exists():
         if name:
             raise UserError(
-                f"there is no campaign {name!r} in {config.dir / CAMPAIGNS}; leave --campaign out for the latest"
+                f"there is no campaign {name!r} in {config.dir / CAMPAIGNS}; omit --campaign to use the latest one"
             )
         raise UserError(f"there is no campaign in {config.dir} yet; run `undermine hunt` first")
     return folder.resolve()
@@ -60,18 +61,18 @@ def campaign_dir(config: Config, name: str = "") -> Path:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Refuse to touch a campaign that somebody works on."""
+    """Lock the campaign; raise a `UserError` if another process has locked it."""
     with open(folder / "lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise UserError(f"another undermine is working on {folder}; wait for it or end it") from None
+            raise UserError(f"another undermine is using {folder}; wait until it has ended, or stop it") from None
         yield
 
 
 @contextlib.contextmanager
 def open_store(folder: Path, *, exclusive: bool = False, fresh: bool = False) -> Iterator[CampaignStore]:
-    """The campaign's store; `exclusive` for whoever adds runs, `fresh` to forget what was there."""
+    """Open the campaign store. `exclusive` locks it, which adding runs requires; `fresh` also removes its old content."""
     with contextlib.ExitStack() as stack:
         if exclusive:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -84,7 +85,7 @@ def open_store(folder: Path, *, exclusive: bool = False, fresh: bool = False) ->
 
 
 def _empty(folder: Path) -> None:
-    """Remove all but the lock, which we hold."""
+    """Remove everything except the lock file, which this process holds."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -93,8 +94,9 @@ def _empty(folder: Path) -> None:
 
 
 def find_finding(store: CampaignStore, finding: str) -> Finding:
+    """The finding with this id, in upper or lower case; raise a `UserError` if there is none."""
     found = {f.id: f for f in store.findings()}
     if finding.upper() not in found:
         known = ", ".join(found) or "none"
-        raise UserError(f"there is no finding {finding!r} in this campaign; there are: {known}")
+        raise UserError(f"there is no finding {finding!r} in this campaign; its findings are: {known}")
     return found[finding.upper()]

@@ -1,7 +1,7 @@
-"""The campaign's memory: SQLite (WAL) for rounds, runs, verdicts, points and findings; files for the rest.
+"""The campaign's database: SQLite (WAL) with its rounds, runs, verdicts, points and findings. Never judges or prunes.
 
-A round is written before it runs; a run is written when it starts and again when it has been judged. After a kill at any
-moment, committed data stays, and a run that was under way is known as such.
+A round is written before it runs; a run is written when it starts and again when it has been judged. If the tool is killed,
+committed data stays, and the store can tell which runs were interrupted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BASELINES_SQL = (
     "AND x.state = 'done' AND x.status != 'broken'"
 )
 
-_ODD_SQL = (  # the checker of logs has passed it, with evidence
+_ODD_SQL = (  # the checker of logs passed the run but gave evidence
     f"EXISTS (SELECT 1 FROM verdicts v WHERE v.run = x.run AND v.checker = '{NEWS_CHECKER}' "
     "AND v.answer = 'pass' AND json_array_length(v.verdict, '$.evidence') > 0)"
 )
@@ -65,30 +65,30 @@ CREATE TABLE numbers (symptom TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE);
 """
 _MIGRATIONS = {
     3: ("ALTER TABLE runs ADD COLUMN slow_ops TEXT NOT NULL DEFAULT '[]'",),
-    4: (  # a round that no strategy proposed had its kind in place of the strategy's name
+    4: (  # version 4 stored the kind of a round without a strategy as the name of its strategy
         "ALTER TABLE rounds ADD COLUMN kind TEXT NOT NULL DEFAULT 'strategy'",
         "UPDATE rounds SET kind = strategy, strategy = '' "
         "WHERE strategy IN ('baseline', 'benign', 'confirm', 'control', 'realism', 'replay')",
     ),
 }
-"""By version of the schema: the statements that lead to the next version."""
+"""By version of the schema: the statements that upgrade it to the next version."""
 
 
-_REMEMBERED_MAX = 1 << 15
+_CACHED_MAX = 1 << 15
 
 
-@lru_cache(_REMEMBERED_MAX)
+@lru_cache(_CACHED_MAX)
 def _plan(text: str) -> Plan:
-    """Decode a plan; remembered, since the same plans are asked for after every round."""
+    """Decode a plan. Cached, since the same plans are needed after every round."""
     return msgspec.json.decode(text, type=Plan)
 
 
-@lru_cache(_REMEMBERED_MAX)
+@lru_cache(_CACHED_MAX)
 def _landed(text: str) -> tuple[Landing, ...]:
     return msgspec.json.decode(text, type=tuple[Landing, ...])
 
 
-@lru_cache(_REMEMBERED_MAX)
+@lru_cache(_CACHED_MAX)
 def _slow_ops(text: str) -> tuple[SlowOp, ...]:
     return msgspec.json.decode(text, type=tuple[SlowOp, ...])
 
@@ -105,7 +105,7 @@ class Slot(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """Who or what the run is for, in one word: the strategy, else the kind of the round."""
+        """The purpose of the run, in one word: the name of the strategy, or else the kind of the round."""
         return self.strategy or self.kind.value
 
 
@@ -133,7 +133,7 @@ class CampaignStore:
             if read_only:
                 self._db.execute("PRAGMA query_only=ON")
         except sqlite3.DatabaseError as error:
-            raise UserError(f"{path} cannot be opened ({error}); move it away and start a new campaign") from error
+            raise UserError(f"{path} cannot be opened ({error}); move it elsewhere and start a new campaign") from error
 
     def _prepare(self, path: Path) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -145,7 +145,7 @@ class CampaignStore:
                 db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         elif version in _MIGRATIONS:
             with self._change() as db:
-                (version,) = db.execute("PRAGMA user_version").fetchone()  # another process may have been faster
+                (version,) = db.execute("PRAGMA user_version").fetchone()  # another process may have upgraded it meanwhile
                 for older in range(version, SCHEMA_VERSION):
                     for statement in _MIGRATIONS[older]:
                         db.execute(statement)
@@ -194,12 +194,11 @@ class CampaignStore:
     # --- rounds and runs
 
     def write_round(self, strategy: str, plans: Sequence[Plan], dropped: Iterable[Dropped] = ()) -> list[Slot]:
-        """Store plans that a strategy proposed together, before any of them runs, and those of its plans that were dropped:
-        all or nothing."""
+        """Store a round of plans that a strategy proposed, before any of them runs, and its dropped plans, in one transaction."""
         return self._write_round(RoundKind.STRATEGY, strategy, plans, dropped)
 
     def write_round_of(self, kind: RoundKind, plans: Sequence[Plan]) -> list[Slot]:
-        """Store plans that no strategy proposed, before any of them runs."""
+        """Store a round of plans that no strategy proposed, before any of them runs."""
         return self._write_round(kind, "", plans)
 
     def _write_round(
@@ -219,6 +218,7 @@ class CampaignStore:
         return slots
 
     def finish_round(self, round_index: int, used_s: float) -> None:
+        """Add time to a round and close it, even if some of its plans were not run."""
         with self._change() as db:
             db.execute(
                 "UPDATE rounds SET finished = ?, used_s = used_s + ? WHERE round = ?",
@@ -226,7 +226,7 @@ class CampaignStore:
             )
 
     def spend(self, round_index: int, used_s: float) -> None:
-        """Add time to a round; it is finished once none of its plans is left."""
+        """Add time to a round, and close the round if all its plans were run."""
         with self._change() as db:
             db.execute(
                 "UPDATE rounds SET used_s = used_s + ?, finished = CASE WHEN EXISTS "
@@ -236,6 +236,7 @@ class CampaignStore:
             )
 
     def begin_run(self, slot: Slot) -> int:
+        """Store that a run of this slot's plan has started; return its number."""
         with self._change() as db:
             cursor = db.execute(
                 "INSERT INTO runs (round, idx, attempt, state, started) VALUES (?, ?, "
@@ -294,7 +295,7 @@ class CampaignStore:
         )
 
     def interrupted(self) -> list[int]:
-        """Mark runs that were under way when the tool died as broken; their slots are still open."""
+        """Mark runs that were under way when the tool died as broken, and return their numbers. Their slots stay open."""
         with self._change() as db:
             rows = db.execute(
                 "UPDATE runs SET state = 'done', status = 'broken', reason = 'interrupted', ended = ? "
@@ -304,8 +305,8 @@ class CampaignStore:
         return sorted(run for (run,) in rows)
 
     def open_slots(self, strategy: str = "", most: int = -1, kind: RoundKind | None = None) -> list[Slot]:
-        """Plans that were stored but not run to the end, in (round, index) order; of one strategy, if it is named, or of one
-        kind of round."""
+        """The first `most` plans that were stored but not run to the end, in (round, index) order. `strategy` and `kind` select
+        the rounds of one strategy or of one kind."""
         rows = self._all(
             "SELECT s.round, s.idx, r.strategy, s.plan, r.kind FROM slots s JOIN rounds r USING (round) "
             "WHERE s.run IS NULL AND r.finished IS NULL AND ?1 IN ('', r.strategy) AND ?2 IN ('', r.kind) "
@@ -317,20 +318,21 @@ class CampaignStore:
         return [Slot(a, b, c, _plan(d), RoundKind(e)) for a, b, c, d, e in rows]
 
     def rounds_of(self, strategy: str) -> int:
+        """The number of rounds of a strategy."""
         return int(self._all("SELECT COUNT(*) FROM rounds WHERE strategy = ?", strategy)[0][0])
 
     def used_s(self) -> dict[str, float]:
-        """Seconds that each strategy has had."""
+        """The seconds that each strategy has used."""
         rows = self._all(f"SELECT strategy, SUM(used_s) FROM rounds r WHERE {_PROPOSED_SQL} GROUP BY strategy")
         return {strategy: float(used_s) for strategy, used_s in rows}
 
     def past_runs(self, strategy: str = "", kind: RoundKind | None = None) -> tuple[PastRun, ...]:
-        """Finished runs, one for each filled slot, in (round, index) order whatever order they ended in; of one strategy, if
-        it is named, or of one kind of round."""
+        """The finished runs, one for each filled slot, in (round, index) order, not in the order in which they ended. `strategy`
+        and `kind` select the rounds of one strategy or of one kind."""
         return self._past("?1 IN ('', r.strategy) AND ?2 IN ('', r.kind)", strategy, kind.value if kind else "")
 
     def runs_for(self, strategy: str) -> tuple[PastRun, ...]:
-        """A strategy's own runs, and runs of other strategies that already cover its plans; in the same order."""
+        """A strategy's own runs, and runs of other strategies that already cover its plans, in (round, index) order."""
         return self._past(
             f"r.strategy = ?1 OR {_PROPOSED_SQL} AND s.plan_id IN "
             "(SELECT plan_id FROM dropped WHERE strategy = ?1 AND instead = plan_id)",
@@ -358,14 +360,14 @@ class CampaignStore:
         )
 
     def write_dropped(self, dropped: Iterable[Dropped]) -> int:
-        """Store plans that will not run, with the rule that dropped them; return how many are new."""
+        """Store dropped plans with their rules; return how many of them were not stored before."""
         with self._change() as db:
             before = db.total_changes
             _put_dropped(db, dropped)
             return db.total_changes - before
 
     def second_chances(self, strategy: str) -> list[Plan]:
-        """For each of its representatives that did not fire, another plan of the class, unless one was stored already."""
+        """For each representative of the strategy that did not fire, another plan of its class, unless one was already stored."""
         rows = self._all(
             "SELECT MIN(d.rowid), d.plan FROM dropped d JOIN slots s ON s.plan_id = d.instead JOIN rounds r USING (round) "
             "JOIN runs x ON x.run = s.run WHERE d.strategy = ?1 AND r.strategy = ?1 AND d.plan_id != d.instead "
@@ -381,6 +383,7 @@ class CampaignStore:
         return frozenset(self.plans_taken()) | {row[0] for row in dropped}
 
     def run_rows(self) -> list[dict[str, Any]]:
+        """All finished runs by number, each as a table of its columns with decoded timing, plan and kind."""
         rows = self._all(
             "SELECT x.run, r.strategy, r.kind, x.round, x.idx, x.status, x.reason, x.symptom, x.started, x.ended, x.timing, "
             "s.plan FROM runs x JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx "
@@ -410,7 +413,7 @@ class CampaignStore:
         return out
 
     def status_counts(self) -> dict[str, int]:
-        """How many runs ended how. Runs that injected nothing, or at rest only, are counted by their kind."""
+        """The number of runs by status. Fault-free and benign runs, controls and realism checks are counted under their kind."""
         rows = self._all(
             "SELECT CASE WHEN kind IN (?, ?) AND status != 'broken' THEN kind WHEN status != 'fired' THEN status "
             "WHEN kind = ? THEN 'fault-free' WHEN kind = ? THEN 'benign' ELSE status END AS how, COUNT(*) "
@@ -424,7 +427,7 @@ class CampaignStore:
         return tuple(msgspec.json.decode(text, type=Verdict) for (text,) in rows)
 
     def landed_runs(self) -> tuple[LandedRun, ...]:
-        """The runs that findings are made of, oldest first: runs with a fault that failed, and all their re-runs and controls.
+        """The runs that findings are built from, oldest first: failing runs with a fault, and all their re-runs and controls.
 
         A failing control, a realism check and a replay under another configuration do not count as failing runs.
         """
@@ -454,7 +457,7 @@ class CampaignStore:
             yield from self._db.execute("SELECT strategy, rule, instead, plan FROM dropped ORDER BY rowid")
 
     def plans_placed(self, ids: Iterable[str]) -> dict[str, tuple[Plan, int, str]]:
-        """The plans among these that were stored to be run, by id: the plan, its run (0 if there is none yet) and its status."""
+        """The plans among these that are in a strategy's round, by id: the plan, its run (0 if it has none yet) and status."""
         rows = self._all(
             "SELECT s.plan_id, s.plan, MAX(COALESCE(s.run, 0)), COALESCE(x.status, '') FROM slots s JOIN rounds r USING (round) "
             f"LEFT JOIN runs x ON x.run = s.run WHERE {_PROPOSED_SQL} "
@@ -514,9 +517,9 @@ class CampaignStore:
         return tuple(point for point in points if point.id in wanted)
 
     def experiments(self, run: int = 0) -> Iterator[Experiment]:
-        """The experiments that count, in the order in which they ended; or one of them.
+        """The finished experiments that are not broken, in the order in which they ended; only number `run` if it is not 0.
 
-        Fast: points of fault-free runs are compared by their numbers and never decoded.
+        Fast, since points of fault-free runs are compared by their numbers and never decoded.
         """
         rows = self._all(
             "SELECT x.run, r.strategy FROM runs x JOIN rounds r USING (round) WHERE x.state = 'done' "
@@ -537,7 +540,7 @@ class CampaignStore:
     # --- findings
 
     def write_findings(self, findings: Iterable[Finding]) -> None:
-        """Replace the whole list. A symptom keeps its number, also one that is not in the list any more."""
+        """Replace all stored findings. A symptom keeps its number, even if it is no longer a finding."""
         findings = list(findings)
         with self._change() as db:
             db.execute("DELETE FROM findings")

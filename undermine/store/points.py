@@ -1,7 +1,7 @@
-"""Points in the campaign's database: each is stored once, under a small number; what a run showed is one packed row.
+"""The points in the campaign's database: each is stored once under a small number, and a run's profile is one packed row.
 
-A row for each point of each run would be millions in a long campaign. Rows of points are never changed nor removed and
-get rising numbers, so what was read of them stays true, is shared by all who ask, and only new ones are read.
+One row for each point of each run would be millions of rows in a long campaign. Rows of points are never changed or removed, and
+their numbers increase. So rows can be cached for good, and only new rows are read. Never opens a database itself.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ CREATE TABLE points (
 CREATE TABLE profiles (run INTEGER PRIMARY KEY, packed BLOB NOT NULL);
 """
 
-_LEVEL = 1  # nearly as small as with the highest one, and much quicker
+_LEVEL = 1  # nearly as small as with the highest level, and much faster
 
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True):
-    """What a run showed, as it is stored: an entry in each list for each point, by rising number."""
+    """The profile of a run as it is stored: each list has one entry for each point, ordered by the points' numbers."""
 
-    steps: list[int]
-    """From each number to the next: mostly ones."""
+    gaps: list[int]
+    """The differences between consecutive numbers; most of them are 1."""
     counts: list[int]
     after: list[int]
     first: list[bool]
 
 
-class _Shown(msgspec.Struct, frozen=True, array_like=True):
-    """The first list of a packed row: enough to know which points a run showed, and much quicker to read."""
+class _PackedNumbers(msgspec.Struct, frozen=True, array_like=True):
+    """Only the first list of a packed row: it says which points a run showed, and decodes much faster."""
 
-    steps: list[int]
+    gaps: list[int]
 
 
-class _Stored(msgspec.Struct, frozen=True):
+class _PointRow(msgspec.Struct, frozen=True):
     """A row of the table of points."""
 
     point: Point
     frames: tuple[str, ...]
     line: int
     rank: tuple[int, int, str]
-    """The first run that showed it, its position there, its name."""
+    """The first run that showed it, its position there, and its id."""
 
 
 class PointTable:
-    """The points that were stored so far. Whoever calls holds the connection: nobody else is in a transaction of it."""
+    """The stored points. The caller must hold the lock of the connection that it passes."""
 
     def __init__(self) -> None:
-        self._stored: dict[int, _Stored] = {}
+        self._stored: dict[int, _PointRow] = {}
         self._numbers: dict[Point, int] = {}
 
     def put(self, db: sqlite3.Connection, run: int, points: Iterable[PointSeen]) -> None:
-        """Store what a run showed, once in a transaction; new points are not remembered before that is committed."""
+        """Store the profile of a run; call it at most once in a transaction. New points are cached only after the commit."""
         self._read_new(db)
         rows = sorted((self._number(db, run, seen), seen.count, seen.after, seen.first) for seen in points)
         numbers = [0, *(row[0] for row in rows)]
@@ -76,6 +76,7 @@ class PointTable:
         db.execute("INSERT OR REPLACE INTO profiles VALUES (?, ?)", (run, blob))
 
     def _number(self, db: sqlite3.Connection, run: int, seen: PointSeen) -> int:
+        """The number of a point; store it if it is new."""
         known = self._numbers.get(seen.point)
         if known is not None:
             return known
@@ -89,7 +90,7 @@ class PointTable:
         return int(number)
 
     def profile(self, db: sqlite3.Connection, runs: Sequence[int]) -> Profile:
-        """What these runs showed together; nothing of those that broke or are not over."""
+        """The profile of these runs together. Runs that broke or have not ended add nothing."""
         points: set[Point] = set()
         after: set[Point] = set()
         first: set[Point] = set()
@@ -104,11 +105,11 @@ class PointTable:
         """The points that these runs showed, by first appearance in the campaign."""
         found: dict[int, list[tuple[int, int, bool]]] = {}
         for numbers, packed in self._packed(db, runs):
-            said = zip(packed.counts, packed.after, packed.first, strict=True)
-            for number, of_point in zip(numbers, said, strict=True):
-                found.setdefault(number, []).append(of_point)
+            entries = zip(packed.counts, packed.after, packed.first, strict=True)
+            for number, entry in zip(numbers, entries, strict=True):
+                found.setdefault(number, []).append(entry)
         ranked = sorted(found, key=lambda number: self._stored[number].rank)
-        return tuple(_seen(self._stored[number], order, found[number]) for order, number in enumerate(ranked))
+        return tuple(_merged(self._stored[number], order, found[number]) for order, number in enumerate(ranked))
 
     def numbers(self, db: sqlite3.Connection, runs: Sequence[int]) -> frozenset[int]:
         """The numbers of the points that these runs showed together."""
@@ -118,7 +119,7 @@ class PointTable:
         return frozenset(found)
 
     def recovery(self, db: sqlite3.Connection, run: int, usual: AbstractSet[int]) -> frozenset[Point]:
-        """What a run showed besides the usual points, which are given by their numbers. Quick: most points are usual."""
+        """The points of a run that are not among `usual`, which has the numbers of points. Fast, since most points are usual."""
         rest = recovery(_numbers(db, run), usual)
         if any(number not in self._stored for number in rest):
             self._read_new(db)
@@ -132,18 +133,19 @@ class PointTable:
         return self._stored[number].frames if number is not None else ()
 
     def _packed(self, db: sqlite3.Connection, runs: Sequence[int]) -> Iterator[tuple[list[int], _Packed]]:
-        """Numbers of points, and what is said of them, for each of the runs that has a profile."""
+        """For each run that has a profile: the numbers of its points, and the packed row."""
         for run in runs:
             row = db.execute("SELECT packed FROM profiles WHERE run = ?", (run,)).fetchone()
             if row is None:
                 continue
             packed = msgspec.msgpack.decode(zlib.decompress(row[0]), type=_Packed)
-            numbers = list(accumulate(packed.steps))
+            numbers = list(accumulate(packed.gaps))
             if numbers and numbers[-1] not in self._stored:
                 self._read_new(db)
             yield numbers, packed
 
     def _read_new(self, db: sqlite3.Connection) -> None:
+        """Cache the rows that were added since the last call."""
         last = next(reversed(self._stored), 0)
         rows = db.execute(
             "SELECT number, point, keys, first_run, line, position, frames FROM points WHERE number > ? ORDER BY number",
@@ -152,17 +154,17 @@ class PointTable:
         for number, name, keys, run, line, position, frames in rows:
             point = msgspec.json.decode(keys, type=Point)
             functions = tuple(map(sys.intern, msgspec.json.decode(frames, type=list[str])))
-            self._stored[number] = _Stored(point, functions, line, (run, position, name))
+            self._stored[number] = _PointRow(point, functions, line, (run, position, name))
             self._numbers[point] = number
 
 
 def _numbers(db: sqlite3.Connection, run: int) -> Iterable[int]:
     """The numbers of the points that a run showed; none if it has no profile."""
     row = db.execute("SELECT packed FROM profiles WHERE run = ?", (run,)).fetchone()
-    return accumulate(msgspec.msgpack.decode(zlib.decompress(row[0]), type=_Shown).steps) if row else ()
+    return accumulate(msgspec.msgpack.decode(zlib.decompress(row[0]), type=_PackedNumbers).gaps) if row else ()
 
 
-def _seen(stored: _Stored, order: int, said: Sequence[tuple[int, int, bool]]) -> PointSeen:
-    """One point, by what each run said of it."""
-    counts, after, first = zip(*said, strict=True)
-    return PointSeen(stored.point, max(counts), len(said), order, stored.line, max(after), any(first), stored.frames)
+def _merged(row: _PointRow, order: int, entries: Sequence[tuple[int, int, bool]]) -> PointSeen:
+    """One point, with its entries in several runs merged."""
+    counts, after, first = zip(*entries, strict=True)
+    return PointSeen(row.point, max(counts), len(entries), order, row.line, max(after), any(first), row.frames)

@@ -1,7 +1,6 @@
-"""The folder of one run: what lies where, and how a stored run is read back.
+"""The folder of one run: the names of its files, and functions that read a stored run.
 
-Writes only through `save_record`, `save_baseline`, `write_altered` and `tidy`. Logs are hostile: they are cut and made
-printable.
+Only `save_record`, `save_baseline`, `write_altered` and `tidy` write. Logs may be hostile, so lines are cut and made printable.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _LOG_BYTES_MAX = 2 << 20
 _LOGS_BYTES_MAX = 16 << 20
 _LOG_LINE_MAX = 2000
 _USERLAND_LOGS = ("workload.log", "final.log", "ready.log", "health.log")
-"""What the user's own functions print, beside the nodes' logs."""
+"""The output of the user's own functions, in the same folder as the nodes' logs."""
 _STREAM = re.compile(r"(\d{1,9})\.(out|err)", re.ASCII)
 
 
 class RunDir:
-    """Names of everything below a run's folder."""
+    """The paths of all files and folders below a run's folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,7 +46,7 @@ class RunDir:
         self.agents = path / "agents"
 
     def create(self) -> None:
-        """An empty folder; what a lost row of the store left there says nothing."""
+        """Create an empty folder. An old one may exist, left by a run whose row in the store was lost."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.path.mkdir(mode=0o700, parents=True)
         for folder in (self.trace, self.logs, self.nodes, self.agents):
@@ -68,7 +67,7 @@ def save_record(run: RunDir, record: RunRecord) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Replace a file as a whole: a reader sees the old one or the new one."""
+    """Replace a file atomically: a reader sees the old content or the new one."""
     temporary = path.with_suffix(".tmp")
     with open(temporary, "wb", opener=_private) as stream:
         stream.write(content)
@@ -95,7 +94,7 @@ def load_record(run: RunDir) -> RunRecord:
 
 
 def read_history(path: Path) -> tuple[Op, ...]:
-    """All operations of a run, by number; an invocation without a completion is `pending`. A torn last line is skipped."""
+    """The client operations of a run by number; one without a completion is `pending`. Damaged lines are skipped."""
     ops: dict[int, Op] = {}
     with contextlib.suppress(FileNotFoundError):
         for line in path.read_bytes().splitlines():
@@ -106,8 +105,11 @@ def read_history(path: Path) -> tuple[Op, ...]:
 
 
 def load_trace(run: RunDir) -> tuple[Trace, tuple[Receipt, ...]]:
-    """What the nodes did, for those who judge and choose. What clients did is no part of it: nothing can be injected there,
-    and their own history says it. Those who relate both read the whole trace (`codec.read_columns`)."""
+    """The nodes' events and receipts, for checkers and strategies.
+
+    The events of clients are left out: no fault can be injected there, and the history has their operations. To relate both,
+    read the whole trace with `codec.read_columns`.
+    """
     trace, receipts = codec.read_trace(run.trace)
     if all(agent.node != CLIENT for agent in trace.agents):
         return trace, receipts
@@ -117,12 +119,12 @@ def load_trace(run: RunDir) -> tuple[Trace, tuple[Receipt, ...]]:
 
 
 def load_view(run: RunDir) -> RunView:
-    """A stored run as a checker sees it."""
+    """A stored run as checkers see it."""
     return _view(run, load_record(run), lambda: load_trace(run)[0])
 
 
 def view_of(run: RunDir, record: RunRecord, trace: Trace) -> RunView:
-    """A run that has just ended, whose trace is at hand, as a checker sees it."""
+    """A run that has just ended, with its trace in memory, as checkers see it."""
     return _view(run, record, lambda: trace)
 
 
@@ -162,7 +164,7 @@ def write_altered(
 
 
 def read_logs(folder: Path, nodes: Collection[str]) -> tuple[LogLine, ...]:
-    """What the nodes wrote: file by file, the end of each."""
+    """The last lines of each of the nodes' log files, file by file."""
     files = sorted((key, path) for path in _files(folder) if (key := _log_key(path.name, nodes)))
     bytes_max = min(_LOG_BYTES_MAX, _LOGS_BYTES_MAX // max(1, len(files)))
     return tuple(
@@ -179,7 +181,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _log_key(name: str, nodes: Collection[str]) -> tuple[str, int, str] | None:
-    """(node, incarnation, source) of a log file, None if no node wrote it. Names of nodes have no dot."""
+    """(node, incarnation, source) of a log file; None if no node wrote it. Names of nodes contain no dot."""
     node, _, rest = name.partition(".")
     if node not in nodes or name in _USERLAND_LOGS:
         return None
@@ -189,7 +191,7 @@ def _log_key(name: str, nodes: Collection[str]) -> tuple[str, int, str] | None:
 
 
 def _last_lines(path: Path, bytes_max: int) -> Iterator[str]:
-    """Short, printable, without those that are empty; a line whose beginning is cut off is left out."""
+    """The last lines of a file, shortened and made printable. Empty lines and a line whose beginning is cut off are left out."""
     try:
         with open(path, "rb") as stream:
             size = stream.seek(0, os.SEEK_END)
@@ -205,7 +207,7 @@ def _last_lines(path: Path, bytes_max: int) -> Iterator[str]:
             yield printable(text, _LOG_LINE_MAX)
 
 
-# --- what is normal
+# --- the baseline
 
 
 def save_baseline(campaign: Path, baseline: Baseline) -> None:
@@ -213,7 +215,7 @@ def save_baseline(campaign: Path, baseline: Baseline) -> None:
 
 
 def load_baseline(campaign: Path) -> Baseline:
-    """What the campaign has learnt; nothing if it has not, or if that cannot be read."""
+    """The campaign's baseline; an empty one if none was saved or it cannot be read."""
     try:
         return msgspec.json.decode((campaign / _BASELINE).read_bytes(), type=Baseline)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -221,8 +223,8 @@ def load_baseline(campaign: Path) -> Baseline:
 
 
 def tidy(folder: Path, *, keep_data: bool) -> None:
-    """Remove what nobody reads again: tables, shared memory, answers to questions (which are in the record), and the data
-    of runs that passed; pack the trace."""
+    """Compress the trace, and remove files that are not needed after the run: agent configurations, shared memory, stack dumps
+    (which are in the record) and, unless `keep_data`, the nodes' data."""
     run = RunDir(folder)
     codec.pack(run.trace)
     for path in run.trace.glob("*.stacks*"):

@@ -1,1 +1,1 @@
-"""One file a strategy. A strategy proposes plans from history; it never starts a process and never reads a file."""
+"""One file for each strategy. A strategy proposes plans from history; it never starts a process and never reads a file."""

@@ -1,10 +1,16 @@
-"""Every fault at every point, one fault a run, each pair once: the brute force that the others are measured against.
+"""Every fault at every point, one fault in each run, each pair once: the brute force that other strategies are compared with.
 
-The order is chosen so that a short budget sees the most. Possible faults are dealt in turns: each turn takes one from every
-group (role, target), and a group gives its operations and call paths one after the other before any of them again on
-another node. A kind of fault has a turn of its own. Within a turn, what is met while clients are served comes before
-what is met while nodes start; renames come first, since they publish what was written before (a fault there parts what
-is stored in two places), then other operations that leave something behind, then the rest.
+The order lets a short budget try as many different faults as possible. Possible faults are taken in turns. Each turn takes one
+from every group (role, target, fault family, place). A group uses up all its operations and call paths before it repeats one of
+them on another node. A turn is sorted by these criteria, the first one that differs decides:
+
+1. The fault family, in the order of `FAMILIES`.
+2. Points that every fault-free run showed come before the others.
+3. Operations that serve clients come before those of starting nodes.
+4. Renames come first, since they publish earlier writes: a fault there may make two stored copies differ. Other operations that
+   change stored or remote state come next, then the rest.
+
+Never starts a process.
 """
 
 from __future__ import annotations
@@ -33,14 +39,14 @@ FAMILIES = (
     "group pause",
     "corrupt",
 )
-"""The order in which families have their turns; families that are missing here come last."""
+"""The order in which fault families take their turns; families that are missing here come last."""
 
 
 class Exhaustive:
     """Brute force over points × faults."""
 
     name = "exhaustive"
-    summary = "every fault at every point, one a run"
+    summary = "every fault at every point, one in each run"
 
     def propose(self, history: History) -> Sequence[Plan]:
         plans: list[Plan] = []
@@ -55,24 +61,24 @@ class Exhaustive:
 
 
 def ranked(history: History) -> list[PossibleFault]:
-    """All faults that can be injected, the most telling first."""
+    """All faults that can be injected, the most promising first."""
     seen = {item.point: item for item in history.points}
     served_from = min((item.order for item in history.points if item.point.get("node") == CLIENT), default=0)
 
-    def telling(possible: PossibleFault) -> tuple[bool, bool, int, int]:
+    def promise(possible: PossibleFault) -> tuple[bool, bool, int, int]:
         point, item = possible.point, seen[possible.point]
         return (
             item.runs < history.baseline_runs,
             item.order < served_from,
-            _weight(point.get("op")),
+            _state_rank(point.get("op")),
             item.order,
         )
 
-    usable = sorted((c for c in injectable(history.possible_faults) if c.point in seen), key=telling)
+    usable = sorted((c for c in injectable(history.possible_faults) if c.point in seen), key=promise)
     repeats: Counter[tuple[str, ...]] = Counter()
     turns: Counter[tuple[str, ...]] = Counter()
     dealt = []
-    for repeat, position, possible in sorted(_by_path(usable, repeats), key=lambda row: row[:2]):
+    for repeat, position, possible in sorted(_count_repeats(usable, repeats), key=lambda row: row[:2]):
         family = fault_family(possible.fault)
         group = (possible.point.get("role"), possible.point.get("target"), family, possible.place)
         dealt.append((repeat, turns[group], family_rank(possible.fault), position, possible))
@@ -82,28 +88,28 @@ def ranked(history: History) -> list[PossibleFault]:
 
 
 def family_rank(fault: Fault) -> int:
-    """The place of the fault's family in `FAMILIES`."""
+    """The position of the fault's family in `FAMILIES`."""
     family = fault_family(fault)
     return FAMILIES.index(family) if family in FAMILIES else len(FAMILIES)
 
 
 def by_weight(possible_faults: Iterable[PossibleFault], order: Mapping[Point, int]) -> list[PossibleFault]:
-    """What leaves most behind comes first, then what fault-free runs showed first."""
+    """Sort possible faults: renames, then other operations that change state, then the rest; ties by first appearance."""
     last = len(order)
-    return sorted(possible_faults, key=lambda c: (_weight(c.point.get("op")), order.get(c.point, last), c.point))
+    return sorted(possible_faults, key=lambda c: (_state_rank(c.point.get("op")), order.get(c.point, last), c.point))
 
 
-def _weight(op: str) -> int:
-    """How much an operation leaves behind: the less it says, the later it comes."""
+def _state_rank(op: str) -> int:
+    """The rank of an operation: 0 for renames, 1 for other operations that change stored or remote state, 2 for the rest."""
     if op == "file.rename":
         return 0
     return 1 if op in LEAVING_TRACES else 2
 
 
-def _by_path(
+def _count_repeats(
     possible_faults: Iterable[PossibleFault], repeats: Counter[tuple[str, ...]]
 ) -> Iterator[tuple[int, int, PossibleFault]]:
-    """How many earlier possible faults have the same operation, call path and kind of fault on another node."""
+    """Yield each possible fault with its position and the number of earlier ones with the same operation, call path and fault."""
     for position, possible in enumerate(possible_faults):
         keys = (
             *(possible.point.get(k) for k in ("role", "op", "target", "stack")),

@@ -1,6 +1,6 @@
-"""The target's weak spots as far as a campaign knows them: facts of its source, joined with what every run so far has shown.
+"""The target's weak spots as a campaign knows them: facts of its source, joined with the exposures of all runs so far.
 
-Pure: it keeps only results that would be the same if they were computed again.
+Pure except for caches: computing a cached result again would give the same result. Never reads the source itself.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from undermine.program import Facts
 from undermine.protocols import History, PossibleFault
 
 OVER = 3 / 2
-"""Of the time limit that is to be crossed."""
+"""A delay that must exceed a time limit lasts this multiple of it."""
 _LEAST_S = 0.01
 _TROUBLES_MAX = 5
 _NOT_IN_FULL = (
-    "the fault-free runs were not observed in full, since this campaign was begun without the strategy: locks and limits "
-    "are known from its own runs only; a new campaign knows more"
+    "the fault-free runs were not observed in full, since this campaign was begun without the strategy: locks and time "
+    "limits are known from its own runs only; start a new campaign to learn more"
 )
 
 
@@ -47,25 +47,25 @@ def usual_spots(history: History) -> set[Spot]:
 
 
 def over_limit(limit_s: float, history: History) -> float:
-    """A delay that crosses a time limit; where none was seen, the delay that the user wants."""
+    """The seconds of a delay that exceeds the time limit; the user's `delay_s` if there is no limit."""
     return max(limit_s * OVER if limit_s else history.delay_s, _LEAST_S)
 
 
 class ObservedWeakSpots:
-    """The weak spots of one campaign; they become more with its runs."""
+    """The weak spots of one campaign. Each run may add some."""
 
     def __init__(self, folders: tuple[str, ...] = ()) -> None:
         self._folders = folders
         self._seen: dict[bool, _Exposures] = {False: _Exposures(), True: _Exposures()}
         self._joined: WeakSpots | None = None
         self.remarks: list[str] = []
-        """Remarks for the user that nobody has taken yet."""
+        """Remarks that the user has not been shown yet."""
 
     def spots(self, history: History, *, later: bool = False) -> list[WeakSpot]:
-        """The operations that runs showed before their first fault, with all that is known of each; with `later`, all
-        operations.
+        """The weak spots among the operations that runs showed before their first fault; with `later`, among all operations.
 
-        A run that begins with a delay never reaches an operation that only a slow operation leads to.
+        Operations after a fault are left out by default: if only a slow operation leads to them, a plan that begins with them
+        never fires.
         """
         joined, seen = self._from_source(history), self._seen[later]
         for run in history.fault_free:
@@ -73,7 +73,7 @@ class ObservedWeakSpots:
         for past in history.runs:
             if past.status == "fired":
                 seen.add(past.id, history, whole=later)
-            elif past.status == "not_fired":  # it shows as much as a fault-free run
+            elif past.status == "not_fired":  # nothing fired, so all of it counts, as in a fault-free run
                 seen.add(past.id, history)
         return joined.of(seen.exposures)
 
@@ -96,7 +96,7 @@ class ObservedWeakSpots:
         return found
 
     def _from_source(self, history: History) -> WeakSpots:
-        """Facts of the source, read once."""
+        """The facts of the target's source, read once."""
         if self._joined is None:
             program = history.program(self._folders)
             traces = [history.columns(run) for run in history.fault_free]
@@ -106,14 +106,14 @@ class ObservedWeakSpots:
 
 
 class _Exposures:
-    """The exposures of all runs together; each run is looked at once."""
+    """The exposures of all runs together; each run is analysed once."""
 
     def __init__(self) -> None:
         self.exposures: dict[Spot, Exposure] = {}
         self._runs: set[int] = set()
 
     def add(self, run: int, history: History, *, whole: bool = True) -> None:
-        """Add a run: the whole of it, or what it showed before its first step fired."""
+        """Add the whole run, or only the part before its first step fired."""
         if run not in self._runs:
             self._runs.add(run)
             before_ns = 0 if whole else history.fired_ns(run)
@@ -121,32 +121,32 @@ class _Exposures:
 
 
 def observed_in_full(traces: Iterable[Columns]) -> bool:
-    """Did agents record everything? Only then clients carry one."""
+    """Did agents record everything? Only then do the clients have an agent too."""
     return any(process.node == CLIENT for columns in traces for process in columns.processes)
 
 
 def _remarks(facts: Facts, same_interpreter: bool, in_full: bool) -> list[str]:
-    return [*_of_source(facts, same_interpreter), *([] if in_full else [_NOT_IN_FULL])]
+    return [*_remarks_on_source(facts, same_interpreter), *([] if in_full else [_NOT_IN_FULL])]
 
 
-def _of_source(facts: Facts, same_interpreter: bool) -> list[str]:
+def _remarks_on_source(facts: Facts, same_interpreter: bool) -> list[str]:
     counts = facts.counts
     if not counts.files:
         return [
-            "no source of the target was found, so only what runs show counts: say where it is with [strategies.sieve] sources"
+            "the target's source was not found, so only runs can show locks and time limits: set sources in [strategies.sieve]"
         ]
-    said = [
+    texts = [
         f"{counts.lines:,} lines of source: {counts.all} I/O operations, {counts.in_regions} of them synchronized or "
         f"timeout-protected, {counts.grouped} groups"
     ]
-    said += [f"{trouble.file} was left out: {trouble.why}" for trouble in facts.troubles[:_TROUBLES_MAX]]
+    texts += [f"{trouble.file} was left out: {trouble.why}" for trouble in facts.troubles[:_TROUBLES_MAX]]
     if not same_interpreter:
-        said.append("the nodes run another release of Python than this tool: regions are those of all callers together")
-    return said
+        texts.append("the nodes run another release of Python than this tool: each operation gets the regions of all its callers")
+    return texts
 
 
 def _same_interpreter(traces: Iterable[Columns]) -> bool:
     """Do the nodes number call sites as this interpreter does?"""
     own = f"{sys.version_info.major}.{sys.version_info.minor}."
-    said = {process.runtime for columns in traces for process in columns.processes if process.agent}
-    return all(own in runtime for runtime in said if "python" in runtime)
+    runtimes = {process.runtime for columns in traces for process in columns.processes if process.agent}
+    return all(own in runtime for runtime in runtimes if "python" in runtime)

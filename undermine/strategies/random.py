@@ -1,7 +1,8 @@
-"""Random points, faults and moments: the strategy that every other one has to beat.
+"""Random points, faults and moments: the strategy that every other strategy must beat.
 
 A draw is uniform over the operations (role, operation, target), then over their points, then over the kinds of fault. So a
 loop with a thousand iterations, or a helper that does all I/O, does not outweigh the rest. One plan in five has a second step.
+Never starts a process.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _DRAWS_MAX = 50
 
 
 class Random:
-    """Seeded, so that equal histories give equal plans."""
+    """Random faults. The seed is fixed, so equal histories give equal plans."""
 
     name = "random"
     summary = "random faults at random moments"
@@ -38,6 +39,8 @@ class Random:
 
 
 class _Draw:
+    """Draws steps from the possible faults of a history."""
+
     def __init__(self, history: History) -> None:
         self._rng = random.Random(f"{history.seed}/{history.round_index}/{len(history.settled)}")
         self._counts = {seen.point: seen.count for seen in history.points}

@@ -1,9 +1,9 @@
-"""One slow I/O operation at the worst place: under a lock, before a barrier, or within a time limit.
+"""One slow I/O operation where it hurts most: under a lock, before a barrier, or within a time limit.
 
-As in Sieve's Algorithm 1, each operation that is synchronized or timeout-protected is delayed once in every context (call
-stack) in which a run meets it, one delay a run, and the strategy is over when nothing new is met. What is to be explored is
-known from runs that are over, so runs side by side never explore the same context. `mode` leaves
-parts of that out; `delays` and `crash` add more faults to runs that took the first one.
+As in Sieve's Algorithm 1, each synchronized or timeout-protected operation is delayed once in every context (call stack) in which
+a run reaches it, with one delay in each run. The strategy ends when runs show no new context. It proposes plans only from
+finished runs, so parallel runs never explore the same context. `mode` leaves out parts of the algorithm; `delays` and `crash` add
+more faults to plans whose first fault fired. Never starts a process.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from undermine.strategies.observed_weak_spots import (
 Mode = Literal["sieve", "insensitive", "ungrouped"]
 
 UNDER = 2 / 3
-"""The part of a time limit that does not cross it."""
+"""A delay that must stay below a time limit lasts this part of it."""
 _MORE_MAX = 1000
-"""The number of plans with more than one fault that are proposed at a time."""
+"""The most plans with more than one fault that are proposed at a time."""
 DUE = At(phase_point(REST))
-"""Operations that serve clients are delayed from then on, not while nodes start."""
+"""Operations that serve clients are delayed only after this moment, not while nodes start."""
 
 
 class Sieve:
@@ -46,20 +46,20 @@ class Sieve:
         """[strategies.sieve]"""
 
         long_s: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 300.0
-        """Longer than all time limits of target and workload; it ends when clients have finished or hang."""
+        """A delay that is longer than all time limits of target and workload; it ends when clients have finished or hang."""
         delays: Annotated[int, msgspec.Meta(ge=1, le=4)] = 1
-        """How many delays a run may have."""
+        """The most delays in a run."""
         crash: bool = False
-        """Also a crash + reboot after a delay."""
+        """Also reboot a node after a delay."""
         sources: tuple[str, ...] = ()
-        """The target's source, if the tool does not find it."""
+        """The files and folders of the target's source, if the tool does not find them."""
         mode: Mode = "sieve"
-        """`insensitive`: each call site once, whatever led there. `ungrouped`: all operations of a basic block."""
+        """`insensitive`: each call site once, for all call stacks. `ungrouped`: all operations of a basic block."""
         cap: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
         """The most experiments in a campaign."""
 
     name = "sieve"
-    summary = "one slow I/O at the worst place: under a lock, before a barrier, within a time limit"
+    summary = "one slow I/O where it hurts most: under a lock, before a barrier, within a time limit"
     traced = True
 
     def __init__(self, options: Options = Options()) -> None:  # noqa: B008 - frozen
@@ -73,7 +73,7 @@ class Sieve:
         return new
 
     def propose(self, history: History) -> Iterator[Plan]:
-        """All delays that are new, the most promising first; then, if that is wanted, additional faults."""
+        """Yield all new delays, the most promising first; if there are none, plans with additional faults, if configured."""
         tried = PastDelays(history.runs)
         proposed = False
         for plan in _in_turns(self._single(self.weak_spots(history), tried, history)):
@@ -83,14 +83,14 @@ class Sieve:
             yield from itertools.islice(self._more(history), _MORE_MAX)
 
     def weak_spots(self, history: History, *, later: bool = False) -> list[tuple[WeakSpot, Delay]]:
-        """The spots that are worth a delay and can be delayed, as runs have shown them so far."""
+        """The weak spots of the runs so far that are worth a delay and can be delayed."""
         delays = self._known.delays(history)
         every = self._known.spots(history, later=later)
         spots = [weak for weak in every if (weak.synchronized or weak.timed) and weak.spot in delays]
         if self._options.mode == "sieve":
             spots = list(representatives(spots))
         found = [(weak, delays[weak.spot]) for weak in spots]
-        return list(_by_place(found)) if self._options.mode == "insensitive" else found
+        return list(_by_call_site(found)) if self._options.mode == "insensitive" else found
 
     # --- one delay
 
@@ -102,8 +102,8 @@ class Sieve:
                 yield weak, Plan((Step(_trigger(weak, tried), lasting(delay, delay_s)),), history.seed, self.name, why)
 
     def _durations(self, weak: WeakSpot, before: Sequence[PastRun], history: History) -> Iterator[tuple[float, str]]:
-        """The next durations, each with the reason: long if others wait for it, over the limit if it has one, and a second
-        duration if the first changed only the log output."""
+        """The next durations, each with the reason: a long one if others wait for the operation, one over its time limit, if any,
+        and a second duration if the first changed only the log output."""
         long_s, over_s = self._options.long_s, over_limit(weak.exposure.limit_s, history)
         longs = [run for run in before if _delay_of(run) >= long_s]
         shorts = [run for run in before if _delay_of(run) < long_s]
@@ -114,22 +114,22 @@ class Sieve:
             yield over_s, f"timeout-protected: {weak.why(synchronized=False)}"
         elif len(shorts) < 1 + timed and any(run.odd for run in before) and not any(run.failed for run in before):
             other_s = over_s * UNDER / OVER if timed else min(history.delay_s, long_s / 2)
-            yield other_s, "another duration: the first changed only what the logs say"
+            yield other_s, "another duration: the first changed only the log output"
 
     # --- more faults
 
     def _more(self, history: History) -> Iterator[Plan]:
-        """Plans that fired and passed, each with one more fault at a point seen after the delay; points that no fault-free run
+        """Extend each plan that fired and passed by one more fault at a point seen after the delay. Points that no fault-free run
         shows come first."""
         if self._options.delays == 1 and not self._options.crash:
             return
         usual = usual_spots(history)
         weak = {found.spot: found for found, _ in self.weak_spots(history, later=True)}
         extended = [run for run in history.runs if run.status == "fired" and not run.failed and _all_delays(run.plan)]
-        for often in (False, True):
+        for in_usual in (False, True):
             for run in extended:
                 for spot, possible in self._known.at(history.profile(run.id).after, history).items():
-                    if (spot in usual) != often:
+                    if (spot in usual) != in_usual:
                         continue
                     for step, why in self._second(run, weak.get(spot), spot, possible, history):
                         plan = Plan((*run.plan.steps, step), history.seed, self.name, why)
@@ -142,9 +142,9 @@ class Sieve:
         if weak and possible.delay and len(run.plan.steps) < self._options.delays:
             over_s = over_limit(weak.exposure.limit_s, history)
             delay_s = max(self._options.long_s, over_s) if weak.synchronized else over_s
-            yield Step(At(spot.point), lasting(possible.delay, delay_s)), "another slow operation after it"
+            yield Step(At(spot.point), lasting(possible.delay, delay_s)), "another slow operation after the first"
         if self._options.crash and possible.reboot:
-            yield Step(At(spot.point, possible.reboot.place), possible.reboot.fault), "a crash while it is slow"
+            yield Step(At(spot.point, possible.reboot.place), possible.reboot.fault), "a crash while the first operation is slow"
 
 
 class PastDelays:
@@ -158,7 +158,7 @@ class PastDelays:
                 self._add(run, run.plan.steps[0].trigger)
 
     def _add(self, run: PastRun, trigger: Trigger) -> None:
-        """A delay that waited for clients and did not fire is tried once more, from the start of the nodes on."""
+        """Add a run. A delay that waited for clients and did not fire is tried again, from the start of the nodes on."""
         spot = Spot.of(point_at(trigger))
         if run.status == "not_fired" and isinstance(trigger, Then):
             self._missed.add(spot)
@@ -172,14 +172,14 @@ class PastDelays:
         return spot in self._missed
 
 
-def _by_place(found: Iterable[tuple[WeakSpot, Delay]]) -> Iterator[tuple[WeakSpot, Delay]]:
-    """Each call site once, whatever led there: the first of its spots."""
+def _by_call_site(found: Iterable[tuple[WeakSpot, Delay]]) -> Iterator[tuple[WeakSpot, Delay]]:
+    """Yield the first spot of each call site, without its call stack."""
     seen: set[Spot] = set()
-    for weak, chance in found:
-        place = weak.spot._replace(stack="")
-        if place not in seen:
-            seen.add(place)
-            yield msgspec.structs.replace(weak, spot=place), chance
+    for weak, delay in found:
+        call_site = weak.spot._replace(stack="")
+        if call_site not in seen:
+            seen.add(call_site)
+            yield msgspec.structs.replace(weak, spot=call_site), delay
 
 
 def _trigger(weak: WeakSpot, tried: PastDelays) -> Trigger:
@@ -197,20 +197,21 @@ def _all_delays(plan: Plan) -> bool:
 
 
 def _in_turns(found: Iterable[tuple[WeakSpot, Plan]]) -> Iterator[Plan]:
-    """Each call site has a turn before any has a second one. Spots that runs showed to be weak come before those that only the
-    source says, and operations that serve clients before those of starting nodes."""
+    """Sort plans so that each call site has a turn before any has a second one. Operations that serve clients come before those
+    of starting nodes, and spots that runs showed to be weak before those that only the source suggests."""
     turns: dict[tuple[str, str], int] = {}
     rows = []
-    for order, (weak, plan) in enumerate(sorted(found, key=lambda row: _telling(row[0]))):
-        place = (weak.spot.role, weak.spot.loc)
-        turns[place] = turns.get(place, -1) + 1
-        rows.append((not weak.exposure.serving, turns[place], order, plan))
+    for order, (weak, plan) in enumerate(sorted(found, key=lambda row: _promise(row[0]))):
+        call_site = (weak.spot.role, weak.spot.loc)
+        turns[call_site] = turns.get(call_site, -1) + 1
+        rows.append((not weak.exposure.serving, turns[call_site], order, plan))
     return (row[-1] for row in sorted(rows, key=lambda row: row[:3]))
 
 
-def _telling(weak: WeakSpot) -> tuple[bool, int, int, int, int, Spot]:
-    """The more call sites want the lock, the more a delay may hurt. The more bytes are sent at once, the likelier it waits for a
-    device. Where only the source says it, the nearest region comes first."""
+def _promise(weak: WeakSpot) -> tuple[bool, int, int, int, int, Spot]:
+    """The sort key of a spot; the most promising comes first. The more call sites compete for the lock, the more a delay may
+    hurt. The more bytes are sent at once, the likelier the operation waits for a device. If only the source suggests the spot,
+    the nearest region comes first."""
     exposure = weak.exposure
     nearest = 0 if weak.shown else min((region.depth for region in weak.regions), default=99)
     return not weak.shown, -exposure.rivals, nearest, -exposure.bytes, exposure.order, weak.spot

@@ -1,1 +1,1 @@
-"""The user's plug-in file in processes of its own: its declarations, and calls into it. Never loads user code into the tool."""
+"""Loads the user's plug-in file in a process of its own, and calls its functions there. Never loads user code into the tool."""

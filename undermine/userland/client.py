@@ -22,7 +22,7 @@ _LOAD_TIMEOUT_S = 60.0
 
 
 class Call:
-    """One call that is under way."""
+    """One call into the user's file, from its start to its end."""
 
     def __init__(self, owner: UserlandClient, call_id: int) -> None:
         self._owner = owner
@@ -31,7 +31,7 @@ class Call:
         self.code: int | None = None
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the end of the call; false if it has not ended in time."""
+        """Wait for the end of the call; return false if it has not ended after `timeout_s`."""
         return self._done.wait(timeout_s)
 
     def kill(self) -> None:
@@ -91,7 +91,7 @@ class UserlandClient:
             call = Call(self, next(self._ids))
             self._calls[call.id] = call
             is_over = self._is_over
-        if is_over:  # it may take a dead helper a moment longer to stop taking requests than to stop answering
+        if is_over:  # a dead helper's pipe may accept requests for a moment after its answers have ended
             self._end_all()
         else:
             self._send({"id": call.id, "call": kind, **parameters})

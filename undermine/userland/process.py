@@ -1,15 +1,15 @@
-"""A process that has loaded the user's plug-in file and forks a child for each call into it.
+"""The helper process that loads the user's plug-in file and forks a child for each call into it.
 
-User code can hang, raise, print or exit: in a forked child none of that reaches the tool, and a fork of a
-process that has everything imported takes milliseconds. The parent here is single-threaded and never runs user code
-after loading the file. Requests and answers are JSON lines on file descriptors 0 and 1 of this program:
+User code can hang, raise, print or exit. In a forked child none of that reaches the tool, and forking a process that has
+everything imported takes milliseconds. The helper itself is single-threaded and never runs user code after loading the
+file. Requests and answers are JSON lines on file descriptors 0 and 1 of this program:
 
     {"id": 1, "call": "workload" | "final" | "ready" | "health" | "check" | "prune", …}   ->  {"id": 1, "exit": code}
     {"kill": 1}
 
-`netns` in a request is the path of the network namespace that the child enters before anything else; `agent` that of a file
-for the agent that the child is to carry: a client that is observed like a node. It is never loaded into this process itself.
-A call's result is a JSON file that its child writes (`out`).
+`netns` in a request is the path of the network namespace that the child enters before anything else. `agent` is the path of
+the configuration of an agent, for a client that is observed like a node: the child loads the agent, the helper never does.
+The child writes the result of its call to the JSON file `out`.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(plugins: str) -> None:
-    """Load the file, say so, then serve until the tool closes our input."""
+    """Load the file, report its declarations, then serve requests until the tool closes the input."""
     answers = os.dup(1)
-    os.dup2(2, 1)  # what user code prints must not be taken for answers
+    os.dup2(2, 1)  # user code's output must not be mistaken for answers
     try:
         declared = registry.load(Path(plugins)) if plugins else None
-        _own_policies(declared)  # says now if one cannot be used
+        _own_policies(declared)  # raises now if a policy cannot be used
     except UserError as error:
         _say(answers, {"error": str(error)})
         return
@@ -66,7 +66,7 @@ def main(plugins: str) -> None:
 
 
 def _names(declared: registry.Declared | None) -> dict[str, list[Any]]:
-    """The names of all that the file declares; stages as a whole."""
+    """The names of everything that the file declares, and its stages in full."""
     kinds = ("workloads", "finals", "checkers", "filters", "clusters")
     names = {kind: list(getattr(declared, kind, ())) for kind in kinds}
     return {**names, "stages": msgspec.to_builtins(declared.stages if declared else [])}
@@ -83,7 +83,7 @@ class Forks:
         self._declared = declared
         self._answers = answers
         self._pids: dict[int, int] = {}
-        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what a call leaves becomes our child when the call ends
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # processes that outlive a call become our children
         self._wake_r, self._wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -122,7 +122,7 @@ class Forks:
             if path := request.get("netns"):
                 netns.enter(path)
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # kept by exec: a command has its daemons for itself
+            _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # exec keeps this: a command reaps its own daemons
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             devnull = os.open(os.devnull, os.O_RDONLY)
@@ -141,7 +141,7 @@ class Forks:
             os._exit(code)
 
     def _strays(self) -> list[int]:
-        """Children that are no calls: what calls that are over have left, also in sessions of their own."""
+        """The children that aren't calls: processes that ended calls left behind, also in sessions of their own."""
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
         return [int(pid) for pid in children if int(pid) not in self._pids]
 
@@ -161,7 +161,7 @@ class Forks:
                 return
             if (call_id := self._pids.pop(pid, None)) is not None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(pid, signal.SIGKILL)  # what the user's code started and left
+                    os.killpg(pid, signal.SIGKILL)  # processes that the user's code left behind
                 _say(self._answers, {"id": call_id, "exit": os.waitstatus_to_exitcode(status)})
 
     def _kill(self, call_id: int) -> None:
@@ -185,7 +185,7 @@ class Forks:
 
 
 def carry_agent(config: str, *, load: bool) -> None:
-    """In a child: be observed from now on, as all programs that it starts. Without `load` these alone: it executes one itself.
+    """In a child: let an agent observe the programs that it starts. With `load`, the agent observes the child itself too.
 
     The agent never raises: operations that it cannot observe run without it.
     """
@@ -200,7 +200,7 @@ def carry_agent(config: str, *, load: bool) -> None:
 
 
 def call(declared: registry.Declared | None, request: dict[str, Any]) -> int:
-    """One call into the user's file, in its own process. The exit code is 0 if it returned."""
+    """Make one call into the user's file, in its own process; return the exit code, 0 if the call returned."""
     kind = request["call"]
     session_file = None
     if "session" in request:
@@ -228,7 +228,7 @@ def call(declared: registry.Declared | None, request: dict[str, Any]) -> int:
 
 
 def _result_of(function: Callable[[], Any], out: Path) -> int:
-    """Run it; write `{"ok": …, "detail": …}`; 0 if it returned."""
+    """Run the function and write `{"ok": …, "detail": …}` to `out`; return 0 if the function returned, else 1."""
     try:
         function()
         result = {"ok": True, "detail": ""}
@@ -246,7 +246,7 @@ def _result_of(function: Callable[[], Any], out: Path) -> int:
 
 
 def _users_part(error: Exception) -> str:
-    """The trace of an exception without our own frames."""
+    """The traceback of an exception, without the frames of this module."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
@@ -255,9 +255,9 @@ def _users_part(error: Exception) -> str:
 
 
 def _final(declared: registry.Declared, session_file: SessionFile, request: dict[str, Any]) -> int:
-    """Final reads, again and again until they succeed and nothing declared is still on its way, or the time is over.
+    """Repeat the final reads until they succeed and all declared conditions hold, or the time is over.
 
-    What was read then but never settled is for the checkers to judge.
+    If a condition still doesn't hold then, the checkers judge what was read.
     """
     deadline = time.monotonic() + request["timeout_s"]
     out = Path(request["out"])
@@ -272,7 +272,7 @@ def _final(declared: registry.Declared, session_file: SessionFile, request: dict
 
 
 def _unsettled(declared: registry.Declared, history: Path) -> str:
-    """Why the first of the declared conditions that does not hold yet does not; one that raises cannot be waited for."""
+    """Why a declared condition does not hold yet; "" if all hold. A condition that raises is ignored."""
     ops = read_history(history) if declared.settled else ()
     for condition in declared.settled.values():
         with contextlib.suppress(Exception):
@@ -299,7 +299,7 @@ def _poll(function: Callable[..., Any], request: dict[str, Any]) -> int:
 
 
 def _check(declared: registry.Declared, request: dict[str, Any]) -> int:
-    """Judge one stored run with the user's checkers; each has its own time."""
+    """Judge one stored run with the user's checkers; each has its own time limit."""
     verdicts = [
         msgspec.to_builtins(judge(name, function, load_view(RunDir(Path(request["run"]))), request["timeout_s"]))
         for name, function in declared.checkers.items()
@@ -309,7 +309,8 @@ def _check(declared: registry.Declared, request: dict[str, Any]) -> int:
 
 
 def _prune(declared: registry.Declared, request: dict[str, Any]) -> int:
-    """What the policies that the request names, or all of the user's, say of each plan: which one drops it, for which other."""
+    """Write, for each plan, which policy drops it and which plan represents it. Uses the policies that the request names,
+    or all of the user's."""
     plans = msgspec.json.decode(Path(request["plans"]).read_bytes(), type=list[Plan])
     out = Path(request["out"])
     campaign = Path(request.get("campaign", "")) / "campaign.db"
@@ -329,7 +330,7 @@ def _prune(declared: registry.Declared, request: dict[str, Any]) -> int:
 
 
 def _own_policies(declared: registry.Declared | None) -> dict[str, Policy]:
-    """The user's, in the order in which they were declared."""
+    """The user's policies, in the order in which they were declared."""
     if declared is None:
         return {}
     return {
@@ -339,7 +340,8 @@ def _own_policies(declared: registry.Declared | None) -> dict[str, Policy]:
 
 
 def _policies(declared: registry.Declared, request: dict[str, Any]) -> list[Policy]:
-    """What is named, in that order, the user's own before shipped ones of that name; without names all of the user's."""
+    """The policies that the request names, in that order; without names, all of the user's. The user's own policy takes
+    precedence over a shipped one of the same name."""
     own = _own_policies(declared)
     groups = {name: tuple(nodes) for name, nodes in request.get("groups", {}).items()}
     wanted = request.get("policies") or own
@@ -347,7 +349,7 @@ def _policies(declared: registry.Declared, request: dict[str, Any]) -> list[Poli
 
 
 def judge(name: str, function: Callable[[RunView], Verdict | None], view: RunView, timeout_s: float) -> Verdict:
-    """A checker that crashes, runs out of time or answers nonsense says `unknown`."""
+    """Return the checker's verdict on this run; `unknown` if it crashes, runs out of time or returns no verdict."""
 
     def expire(*_: Any) -> None:
         raise TimeoutError(f"no answer within {timeout_s:g} s")

@@ -1,4 +1,4 @@
-"""The decorators of a user's plug-in file, which register its functions, and the loading of the file."""
+"""The decorators that register the functions of a user's plug-in file, and the loading of the file."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ checkers: dict[str, Callable[[RunView], Verdict | None]] = {}
 filters: dict[str, Callable[[PlanView], bool]] = {}
 clusters: dict[str, Callable[..., Any]] = {}
 policies: dict[str, Literal["filter", "cluster"]] = {}
-"""The names of both, in the order in which they are declared: that is how they are applied."""
+"""The kinds of all policies by name, in the order of their declaration, in which they are applied."""
 settled: dict[str, Callable[[tuple[Op, ...]], str]] = {}
-"""By the name of the checker: why, after the final reads so far, the state is not final yet; "" if it is."""
+"""For each checker, a function that says why the final reads so far don't show a settled state; "" if they do."""
 
 
 def workload(function: Function) -> Function:
-    """Mark the function that uses the cluster; it is given a `Session`."""
+    """Mark the function that uses the cluster; it gets a `Session`."""
     workloads[function.__name__] = function
     return function
 
@@ -117,7 +117,7 @@ class Declared:
 
 
 def check_workloads(file: str, marked: Collection[str]) -> None:
-    """Refuse a file in which not exactly one function is marked as workload, if the configuration names none."""
+    """Raise a UserError unless exactly one function is marked as workload. Called if the configuration names none."""
     if len(marked) != 1:
         raise UserError(
             f"{file} has {len(marked)} functions marked @undermine.workload; "

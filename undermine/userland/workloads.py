@@ -1,7 +1,7 @@
 """The session that a workload uses: it knows the nodes and records every operation of every client.
 
-This runs in a process of its own, forked by `userland.py`; it never injects anything into the clients.
-An operation of a client may be the moment at which a *node* is killed: that is how nodes without an agent are hit.
+It runs in a process of its own, forked by `process.py`, and never injects a fault into the clients. A client's operation may
+be the trigger of a fault in a *node*: that is how faults hit nodes without an agent.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SessionFile(msgspec.Struct, frozen=True):
     command: tuple[str, ...] = ()
     """The command to execute instead of a function; UNDERMINE_SESSION holds this file's path."""
     cwd: str = ""
-    """The folder in which the command runs: that of undermine.toml."""
+    """The folder in which the command runs: the one with undermine.toml."""
 
 
 class HistoryWriter:
@@ -66,7 +66,7 @@ class HistoryWriter:
         self._next = _next_index(path)
         data = path.read_bytes()
         if data and not data.endswith(b"\n"):
-            os.write(self._fd, b"\n")  # a writer before us was killed within a line
+            os.write(self._fd, b"\n")  # an earlier writer was killed in the middle of a line
 
     def invoke(self, op: Op) -> Op:
         with self._lock:
@@ -90,12 +90,12 @@ class HistoryWriter:
 
 
 def encodable(text: str) -> str:
-    """Without lone surrogates, which no file of ours could hold."""
+    """The text with lone surrogates escaped, since UTF-8 cannot encode them."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def _next_index(path: Path) -> int:
-    """The first operation number that the phase before did not use."""
+    """The first operation number that the earlier phase did not use."""
     return max((op.index for op in read_history(path)), default=-1) + 1
 
 
@@ -129,15 +129,15 @@ class Session:
     ) -> Outcome:
         """Do one operation and record it; never raises.
 
-        An exception in `fails`, or `Refused`, means that it certainly did not happen (`fail`); any other
-        one leaves it open (`unknown`).
+        An exception in `fails`, or `Refused`, means that it certainly did not happen (`fail`); after any other
+        exception that is `unknown`.
         """
         client = client or threading.current_thread().name
         op = Op(0, client, f, node, dict(args or {}), phase=self.phase, start_ns=time.monotonic_ns())
         if self._triggers:
             self._triggers.meet(op, "before")
         op = self._history.invoke(op)
-        outcome = _outcome_of(lambda: _apart(f, function), (Refused, *fails))
+        outcome = _outcome_of(lambda: _observed(f, function), (Refused, *fails))
         self._history.complete(
             msgspec.structs.replace(
                 op,
@@ -173,8 +173,8 @@ class Session:
             raise errors[0]
 
 
-def _apart(f: str, function: Callable[[], Any]) -> Any:
-    """Tell the agent, if one observes this client, where an operation begins and ends."""
+def _observed(f: str, function: Callable[[], Any]) -> Any:
+    """Call the function. If an agent observes this client, show it where the operation begins and ends."""
     agent = sys.modules.get("undermine_agent")
     return function() if agent is None else agent.attempt(f, function)
 
@@ -188,7 +188,7 @@ def _outcome_of(function: Callable[[], Any], fails: tuple[type[Exception], ...])
         return Outcome("unknown", None, f"{type(error).__name__}: {error}")
 
 
-class _Met(NamedTuple):
+class _Moment(NamedTuple):
     """An operation that begins or ends, and the shared state at that moment."""
 
     keys: dict[str, str]
@@ -215,34 +215,34 @@ class Triggers:
     def meet_point(self, point: Point, place: str) -> None:
         keys = point.as_dict()
         with self._lock, open(self._state_path, "r+b", buffering=0) as state:
-            met = _Met(keys, place, state.read(), state)
-            if met.data[12]:
+            moment = _Moment(keys, place, state.read(), state)
+            if moment.data[12]:
                 return
             for row in self._steps:
-                self._meet_step(row, met)
+                self._check_step(row, moment)
 
     def close(self) -> None:
         self._stream.close()
         self._socket.close()
 
-    def _meet_step(self, row: dict[str, Any], met: _Met) -> None:
-        """The trigger while the step is armed, its end while it is in force."""
+    def _check_step(self, row: dict[str, Any], moment: _Moment) -> None:
+        """Check the step's trigger while it is armed, and its `until` while it is in force."""
         base = 64 + 16 * row["step"]
-        if met.data[base] == 1:
-            self._meet_half(row["step"], "second", row, base + 1, met)
-        elif met.data[base] == 2 and row["until"]:
-            self._meet_half(row["step"], "until", row["until"], base + 2, met)
+        if moment.data[base] == 1:
+            self._check_half(row["step"], "second", row, base + 1, moment)
+        elif moment.data[base] == 2 and row["until"]:
+            self._check_half(row["step"], "until", row["until"], base + 2, moment)
 
-    def _meet_half(self, step: int, half: str, row: dict[str, Any], seen_at: int, met: _Met) -> None:
-        if row["first"] is not None and met.data[seen_at] != 1:
-            if self._reached((step, f"first of {half}"), row["first"], met):
-                met.state.seek(seen_at)
-                met.state.write(b"\x01")
-        elif self._reached((step, half), row["second"], met):
-            self._claim(step, half, met.keys)
+    def _check_half(self, step: int, half: str, row: dict[str, Any], seen_at: int, moment: _Moment) -> None:
+        if row["first"] is not None and moment.data[seen_at] != 1:
+            if self._reached((step, f"first of {half}"), row["first"], moment):
+                moment.state.seek(seen_at)
+                moment.state.write(b"\x01")
+        elif self._reached((step, half), row["second"], moment):
+            self._claim(step, half, moment.keys)
 
-    def _reached(self, key: tuple[int, str], half: dict[str, Any], met: _Met) -> bool:
-        if half["place"] != met.place or any(met.keys.get(k) != v for k, v in half["match"].items()):
+    def _reached(self, key: tuple[int, str], half: dict[str, Any], moment: _Moment) -> bool:
+        if half["place"] != moment.place or any(moment.keys.get(k) != v for k, v in half["match"].items()):
             return False
         self._counts[key] = self._counts.get(key, 0) + 1
         return self._counts[key] == int(half["nth"])

@@ -1,8 +1,8 @@
 """Gives the leadership of the shard to a store, one epoch after the other.
 
-    1. take the next epoch (on disk before anybody hears of it)
-    2. let a majority of the stores promise it, and see how far their logs go
-    3. assign the shard to the one with the most recent log
+    1. take the next epoch (stored before any other node hears of it)
+    2. let a majority of the stores promise it, and compare the ends of their logs
+    3. assign the shard to the store with the most recent log
     4. wait until it has opened the shard
 """
 
@@ -33,7 +33,7 @@ log = logging.getLogger("granary.assignment")
 
 
 class Assignment(NamedTuple):
-    """Who leads the shard; no leader: an election is under way."""
+    """The leader of the shard. No leader means that an election is under way."""
 
     epoch: int
     leader: str | None = None
@@ -73,7 +73,7 @@ class Assigner:
         return {"leader": current.leader, "epoch": current.epoch}
 
     def report(self, node: str, epoch: int, state: str) -> None:
-        """A store says that it is opening the shard, or has opened it."""
+        """A store reports that it is opening the shard, or has opened it."""
         log.info("%s reports %s for epoch %d", node, state, epoch)
         with self._lock:
             if self._reported.get(epoch) != "OPENED":
@@ -116,7 +116,7 @@ class Assigner:
         if self._wrong_since is None:
             self._wrong_since = time.monotonic()
         if time.monotonic() - self._wrong_since < NOT_LEADING_S:
-            return True  # its news may be older than the assignment
+            return True  # its report may be older than the assignment
         log.info("leader %s %s", current.leader, problem)
         self._wrong_since = None
         self._avoid = current.leader
@@ -144,7 +144,7 @@ class Assigner:
         self._save(Assignment(epoch, leader, best.incarnation, opened=True))
 
     def _collect_votes(self, epoch: int) -> list[Vote]:
-        """The promises of a majority; of stores that should lead, if there are enough of them."""
+        """The promises of a majority, from stores that should lead if there are enough of them."""
         votes: list[Vote] = []
         for store in sorted(self._registry.alive(), key=lambda info: (info.left or info.node == self._avoid)):
             incarnation = store.incarnation

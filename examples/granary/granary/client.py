@@ -88,14 +88,14 @@ class Client:
     # -- logs ----------------------------------------------------------------------------------------
 
     def append(self, log: str, record_id: str, data: Any) -> int:
-        """Append a record; its offset. Succeeds as long as one replica can be reached."""
+        """Append a record and return its offset. Succeeds as long as one replica can be reached."""
         writer = self._writers.get(log)
         if writer is None:
             writer = self._writers[log] = _Writer(self, log)
         return writer.append(record_id, data)
 
     def read_log(self, log: str) -> list[Any]:
-        """The records of the log; recovers it if a writer seems to have left it half recovered."""
+        """The records of the log. Recovers the log if a writer seems to have left it half recovered."""
         suspects: set[str] = set()
         patience_until = time.monotonic() + READER_PATIENCE_S
 
@@ -119,7 +119,7 @@ class Client:
         return self._retry(attempt)
 
     def recover_log(self, log: str, suspects: set[str]) -> dict[str, Any]:
-        """One round of recovery on the replicas that are not suspected; the log's new metadata.
+        """Do one round of recovery on the replicas that are not suspected. Return the log's new metadata.
 
         A replica that fails becomes a suspect and the round is over: the next one is tried without it."""
         entry = self.call_master("logs.look_up", log=log)
@@ -173,7 +173,7 @@ class Client:
         return list(self._retry(lambda: self.call_store(node, "gossip.members")))
 
     def rebuild(self, node: str) -> None:
-        """Let a follower fetch everything anew from the leader."""
+        """Make a follower fetch all data again from the leader."""
         self._retry(lambda: self.call_store(node, "shard.rebuild"))
 
     def shard_status(self, node: str) -> dict[str, Any]:
@@ -200,13 +200,13 @@ class Client:
 
 
 def _common_length(logs: list[list[str]]) -> int:
-    """How many records at the beginning are the same in all."""
+    """The number of records at the beginning that all have in common."""
     return next((at for at, ids in enumerate(zip(*logs, strict=False)) if len(set(ids)) > 1),
                 min(map(len, logs)))
 
 
 class _Writer:
-    """The writing end of one log: which replicas, which generation, and what is where."""
+    """The writing end of one log: its replicas, its generation and its length."""
 
     def __init__(self, client: Client, log: str) -> None:
         self._client = client
@@ -226,7 +226,7 @@ class _Writer:
             try:
                 self._send(offset, record_id, data)
             except Conflict:
-                # The log is longer than we knew: our record is not in it, and goes to its end.
+                # The log is longer than we knew. Our record is not in it, and is appended at its end.
                 sent, self._unsure = False, True
                 raise
             return offset
@@ -235,14 +235,14 @@ class _Writer:
             offset = self._client._retry(attempt)
         except GranaryError as error:
             self._unsure = True
-            if not ever_sent:  # after a conflict one replica may have it all the same
+            if not ever_sent:  # even after a conflict one replica may have the record
                 raise NotSent(str(error)) from None
             raise
         self._offset = offset + 1
         return offset
 
     def _prepare(self, sent: bool) -> int:
-        """Have replicas to write to, recovering the log if anything went wrong before; where to write."""
+        """Return the replicas to write to and the offset. Recovers the log first if an earlier write failed."""
         if self._entry is None:
             self._entry = self._client.call_master("logs.create", log=self._log)
             self._find_end(self._entry)
@@ -255,9 +255,9 @@ class _Writer:
         return self._offset
 
     def _find_end(self, entry: dict[str, Any]) -> None:
-        """Somebody may have written before us: see how far the log goes, at any replica that says so.
+        """Ask any replica for the length of the log, because another client may have written before us.
 
-        If the others differ from it, the first append meets a conflict and the log is recovered."""
+        If the others differ from it, the first append reports a conflict and the log is recovered."""
         for node in entry["replicas"]:
             try:
                 records = self._client.call_store(node, "log.read", APPEND_TIMEOUT_S, log=self._log,
@@ -273,7 +273,7 @@ class _Writer:
         self._unsure = True
 
     def _send(self, offset: int, record_id: str, data: Any) -> None:
-        """Write to all replicas; one that fails is left out after the next recovery."""
+        """Write to all replicas. The next recovery leaves out a replica that fails."""
         assert self._entry is not None
         for node in self._entry["replicas"]:
             try:

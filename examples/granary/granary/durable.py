@@ -1,7 +1,7 @@
 """Files that must survive a crash: atomic documents and append-only record files.
 
-Every error of the disk ends the process (see process.fail_stop): what a failed write or fsync left on
-disk is only known after reading it again, which is what a restart does."""
+Every disk error ends the process (see process.fail_stop). Only reading the disk again shows the effect of
+a failed write or fsync, and a restart does that."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def disk_operation(what: str, path: str) -> Iterator[None]:
 
 
 def stalled_s() -> float:
-    """For how long the slowest disk operation under way has been waiting."""
+    """The waiting time of the slowest disk operation under way."""
     now = time.monotonic()
     return max((now - start for start in list(_in_flight.values())), default=0.0)
 
@@ -54,7 +54,7 @@ def make_dir(path: str) -> None:
 
 
 def list_dir(path: str) -> list[str]:
-    """The directory's files; temporaries that a crash left behind are removed."""
+    """The directory's files. Removes temporary files that a crash left behind."""
     names = []
     with disk_operation("list", path):
         for name in sorted(os.listdir(path)):
@@ -75,7 +75,7 @@ def sync_dir(path: str) -> None:
 
 
 def write_file(path: str, content: bytes) -> None:
-    """Write and fsync a file that nobody else looks at yet."""
+    """Write and fsync a file that nobody else reads yet."""
     with disk_operation("write", path), open(path, "wb") as file:
         file.write(content)
         file.flush()

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class GranaryError(Exception):
-    """Base of all errors that travel; `info` holds facts the caller may act on."""
+    """Base of all errors that are sent to a caller; `info` holds facts that the caller may act on."""
 
     def __init__(self, message: str = "", **info: Any) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class StaleEpoch(GranaryError):
 
 
 class NeedsSync(GranaryError):
-    """The follower cannot go on with the leader's log and wants a snapshot."""
+    """The follower cannot continue with the leader's log and needs a snapshot."""
 
 
 class StaleSync(GranaryError):
@@ -62,7 +62,7 @@ class NotFound(GranaryError):
 
 
 class Refused(GranaryError):
-    """The request makes no sense in this state and will not later."""
+    """The request is invalid in this state and will stay so."""
 
 
 class Internal(GranaryError):

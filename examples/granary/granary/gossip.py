@@ -1,7 +1,7 @@
-"""Exchanges membership with the other stores, on an asyncio loop in a thread of its own.
+"""Exchanges membership with the other stores, on an asyncio loop in its own thread.
 
-The store that is called tells what it knows, is told what the caller knows, and confirms that. So
-nothing is learnt from a caller that has given up meanwhile."""
+The called store sends its digest, receives the caller's, and confirms it. So it learns nothing
+from a caller that has given up meanwhile."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Gossip:
                 time.sleep(0.1)
 
     async def _talk(self) -> None:
-        """Take and start exchanges, until we have left and somebody knows it."""
+        """Accept and start exchanges, until we have left and another node knows it."""
         asyncio.get_running_loop().set_exception_handler(_log_loop_error)
         server = await asyncio.start_server(self._serve, *self._address)
         self._serving.clear()

@@ -1,6 +1,6 @@
 """The master's jobs: hands out task attempts and decides which attempt's output counts.
 
-A task may have several attempts over time, also two at once if a store is only thought to be dead. An
+A task may have several attempts over time, even two at once if a store was wrongly declared dead. An
 attempt needs permission to commit, and its output counts from done_commit on."""
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Jobs:
     # -- attempts ------------------------------------------------------------------------------------
 
     def can_commit(self, job: str, name: str, number: int) -> bool:
-        """Whether the attempt may put its output into place. Only one may at a time."""
+        """True if the attempt may put its output into place. Only one attempt may at a time."""
         with self._lock:
             task = self._find(job, name)
             if task["permitted"] is None and self._attempt(task, number)["state"] == "running":
@@ -73,7 +73,7 @@ class Jobs:
             return bool(task["permitted"] == number)
 
     def done_commit(self, job: str, name: str, number: int, node: str) -> bool:
-        """Whether the output that the attempt has put into place is the task's output."""
+        """True if the attempt's output becomes the task's output."""
         with self._lock:
             task = self._find(job, name)
             if task["committed"] is None and task["permitted"] == number:
@@ -113,7 +113,7 @@ class Jobs:
             time.sleep(POLL_S)
 
     def _next_orders(self) -> list[tuple[StoreInfo, dict[str, Any]]]:
-        """New attempts for the tasks that have none under way."""
+        """Start new attempts for the tasks that have none under way."""
         orders = []
         with self._lock:
             changed = False
@@ -130,7 +130,7 @@ class Jobs:
         return orders
 
     def _give_up_lost(self, job: str, name: str, task: Task) -> bool:
-        """Mark attempts as failed whose store has died or that take too long."""
+        """Mark attempts as failed if their store has died or if they take too long."""
         changed = False
         for number, attempt in enumerate(task["attempts"]):
             if attempt["state"] != "running":

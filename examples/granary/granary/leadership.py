@@ -1,7 +1,7 @@
-"""What the leader of an epoch does for its followers: ship entries, send snapshots, keep in touch.
+"""The leader's work for its followers during an epoch: send entries, snapshots and pings.
 
-Two threads for each follower: one ships the log, the other only asks "do you still follow me?", so that
-a follower that is slow to write is not taken for one that is gone."""
+Two threads for each follower: one sends the log, the other only asks "do you still follow me?", so that
+a follower that is slow to write does not count as dead."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Leadership:
 
     @property
     def has_quorum(self) -> bool:
-        """Whether a majority has been in touch lately."""
+        """True if a majority has been in touch lately."""
         latest = sorted(self._contact.values(), reverse=True)[self._others_needed - 1]
         return time.monotonic() - latest < QUORUM_TIMEOUT_S
 
@@ -104,7 +104,7 @@ class Leadership:
                 time.sleep(RETRY_S)
 
     def _join(self, peer: str) -> int:
-        """The index up to which the follower has our log, after sending a snapshot if need be."""
+        """Send a snapshot if the follower needs one. Return the index up to which it has our log."""
         shard = self._shard
         reply = shard.pool.call(shard.peers[peer], "shard.join", APPEND_TIMEOUT_S, epoch=self.epoch)
         index, epoch = reply["last"]
@@ -113,7 +113,7 @@ class Leadership:
         if reply["epoch"] == self.epoch and known and not reply["wants_sync"]:
             return int(index)
         if reply["epoch"] < self.epoch:
-            # It took no part in the election: nobody waits for it, so let the others' writes go first.
+            # It took no part in the election. Nobody waits for it, so let the others' writes go first.
             time.sleep(SYNC_PACE_S)
         return self._sync(peer)
 

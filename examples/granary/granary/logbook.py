@@ -22,7 +22,7 @@ class Logbook:
         self._logs: dict[str, dict[str, Any]] = durable.load_document(self._path) or {}
 
     def create(self, name: str) -> dict[str, Any]:
-        """Place a new log; the placement of one that exists stays as it is."""
+        """Place a new log. An existing log keeps its placement."""
         with self._lock:
             if name not in self._logs:
                 stores = [info.node for info in self._registry.eligible()][:REPLICAS_MAX]
@@ -36,7 +36,7 @@ class Logbook:
             return self._find(name)
 
     def issue(self, name: str) -> int:
-        """A generation for a recovery, never given to another one."""
+        """Return a unique generation for a recovery."""
         with self._lock:
             entry = dict(self._find(name))
             entry["issued"] += 1

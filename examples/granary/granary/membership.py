@@ -1,4 +1,4 @@
-"""Who belongs to the cluster, as one store sees it: a status and a clock for each node.
+"""The members of the cluster as one store sees them: a status and a clock for each node.
 
 The entry with the higher clock wins. A node that leaves announces LEFT with its clock + 1; entries of
 nodes that left are dropped after a while. Our own status survives a restart."""
@@ -62,7 +62,7 @@ class Membership:
                 log.info("left the cluster")
 
     def digest(self) -> dict[str, list[Any]]:
-        """What we tell others."""
+        """The statuses and clocks that we send to others."""
         with self._lock:
             told: dict[str, list[Any]] = {node: [LEFT, clock] for node, clock in self._tombstones.items()}
             told.update({node: list(entry) for node, entry in self._view.items()})

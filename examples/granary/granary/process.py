@@ -1,5 +1,5 @@
 """The rules of a node's process: no thread may die and leave the process behind, and a node whose own
-disk fails stops at once instead of limping on."""
+disk fails stops at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def set_up_logging(node: str, level: str) -> None:
         format=f"%(asctime)s.%(msecs)03d %(levelname)s {node} [%(threadName)s] %(name)s: %(message)s",
         datefmt="%H:%M:%S",
     )
-    # A connection that cannot even be closed is no news; anything else that a destructor meets is.
+    # A connection that cannot be closed is not worth a warning. Any other error of a destructor is.
     sys.unraisablehook = lambda news: log.log(
         logging.DEBUG if isinstance(news.exc_value, OSError) else logging.ERROR,
         "ignored in %r: %r", news.object, news.exc_value)
@@ -37,13 +37,13 @@ def set_up_logging(node: str, level: str) -> None:
 
 
 def fail_stop(code: int, message: str, *args: Any) -> NoReturn:
-    """End the process now; buffers are not flushed, so what was not yet durable never will be."""
+    """End the process now, without flushing buffers: data that are not durable yet are lost."""
     log.critical(message, *args)
     os._exit(code)
 
 
 def spawn(name: str, target: Callable[..., None], *args: Any) -> threading.Thread:
-    """Start a daemon thread; an exception that it does not handle ends the process."""
+    """Start a daemon thread. An unhandled exception in it ends the process."""
 
     def run() -> None:
         try:
@@ -58,7 +58,7 @@ def spawn(name: str, target: Callable[..., None], *args: Any) -> threading.Threa
 
 
 def bounded(name: str, timeout_s: float, call: Callable[[], T]) -> T:
-    """The result of `call`, or CallTimeout although the call may still be under way in its own thread.
+    """Return the result of `call`. After CallTimeout the call may still be under way in its own thread.
 
     For threads that serve everybody (assignment, scheduling) and so must not hang with one peer."""
     answers: queue.SimpleQueue[tuple[list[T], Exception | None]] = queue.SimpleQueue()

@@ -1,4 +1,4 @@
-"""Which stores are alive, as their heartbeats tell the master. Nothing here is on disk: stores that live
+"""The stores that are alive, by their heartbeats to the master. Nothing here is on disk: living stores
 report again within a heartbeat's time after the master has restarted."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log = logging.getLogger("granary.registry")
 
 
 class StoreInfo:
-    """The latest news from one store. Incarnation 0: not heard of since the master started."""
+    """The latest report of one store. Incarnation 0: no report since the master started."""
 
     def __init__(self, node: str, address: Address, seen_at: float) -> None:
         self.node = node
@@ -40,7 +40,7 @@ class Registry:
             info = self._stores.setdefault(
                 news["node"], StoreInfo(news["node"], (news["host"], news["port"]), time.monotonic()))
             if news["incarnation"] < info.incarnation:
-                return  # late news of an earlier life
+                return  # a late heartbeat of an earlier incarnation
             if news["incarnation"] != info.incarnation:
                 log.info("store %s has started", info.node)
             info.incarnation = news["incarnation"]
@@ -56,7 +56,7 @@ class Registry:
             time.sleep(0.02)
             now = time.monotonic()
             with self._lock:
-                # If we ourselves were held up, the heartbeats wait in our own queue: give them time.
+                # If this process was held up, heartbeats wait in its own queue. Give them time.
                 pause = max(0.0, now - last_look - 0.1)
                 for info in self._stores.values():
                     info.seen_at += pause
@@ -71,20 +71,20 @@ class Registry:
             return self._stores[node]
 
     def known(self) -> bool:
-        """Whether every store has reported since the master started."""
+        """True if every store has reported since the master started."""
         with self._lock:
             return all(info.incarnation for info in self._stores.values())
 
     def serves(self, node: str, incarnation: int) -> bool:
-        """Whether the store is alive and has not been restarted since it had that incarnation."""
+        """True if the store is alive and still has that incarnation."""
         info = self._stores.get(node)
         return info is not None and info.alive and info.incarnation in (0, incarnation)
 
     def alive(self) -> list[StoreInfo]:
-        """The stores that can be given something to do, in a stable order."""
+        """The stores that can accept work, in a stable order."""
         with self._lock:
             return [info for _, info in sorted(self._stores.items()) if info.alive and info.incarnation]
 
     def eligible(self) -> list[StoreInfo]:
-        """Those of them that have not left the cluster."""
+        """The usable stores that have not left the cluster."""
         return [info for info in self.alive() if not info.left]

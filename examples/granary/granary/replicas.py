@@ -1,8 +1,8 @@
 """One store's replicas of the append-only logs.
 
-A replica takes appends of its own generation only. When a client recovers a log it first *prepares* the
-surviving replicas (they stop taking appends and say what they have), then *finishes*: all keep the
-records that they have in common and go on in the new generation.
+A replica accepts appends of its own generation only. A client that recovers a log first *prepares* the
+surviving replicas (they refuse appends and return their records), then *finishes*: all keep the
+records that they have in common and continue in the new generation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Replica:
         self._file = durable.RecordFile(os.path.join(directory, f"{name}.data"))
 
     def append(self, generation: int, offset: int, record_id: str, data: Any) -> int:
-        """Store the record at `offset`; a repeated request finds it there and is fine."""
+        """Store the record at `offset`. A repeated request succeeds without a second write."""
         with self._lock:
             if self._generation == 0 and generation == 1 and offset == 0 and not self._recovering:
                 self._set(1, 0)
@@ -52,7 +52,7 @@ class Replica:
             return list(self._file.records)
 
     def prepare(self, generation: int) -> list[str]:
-        """Stop taking appends until the recovery to `generation` is finished; which records we have."""
+        """Refuse appends until the recovery to `generation` is finished. Return our records."""
         with self._lock:
             if generation <= self._generation:
                 raise StaleGeneration(f"{self.name} is at generation {self._generation}",
@@ -65,7 +65,7 @@ class Replica:
             return [record["id"] for record in self._file.records]
 
     def finish(self, generation: int, length: int) -> None:
-        """Keep `length` records and take appends of `generation`."""
+        """Keep `length` records and accept appends of `generation`."""
         with self._lock:
             if generation == self._generation and not self._recovering:
                 return

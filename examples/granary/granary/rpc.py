@@ -49,7 +49,7 @@ def parse_peers(text: str) -> dict[str, Address]:
 
 
 class BrokenConnection(ConnectionError):
-    """The peer closed the connection or talks nonsense."""
+    """The peer closed the connection or sent invalid data."""
 
 
 def send_frame(sock: socket.socket, message: dict[str, Any]) -> None:
@@ -86,7 +86,7 @@ def close_quietly(sock: socket.socket) -> None:
 
 
 class Server:
-    """Answers calls; `methods` take arguments, `streams` also the frames that follow the call."""
+    """Answers calls. `methods` take arguments, `streams` also take the frames that follow the call."""
 
     def __init__(self, address: Address, methods: dict[str, Handler],
                  streams: dict[str, StreamHandler] | None = None) -> None:
@@ -95,7 +95,7 @@ class Server:
         self._listener = _listen(address)
 
     def start(self) -> None:
-        # More than one, so that one slow accept does not make the node deaf.
+        # More than one thread, so that one slow accept does not block the node.
         for number in range(ACCEPTORS):
             spawn(f"rpc-accept-{number}", self._accept_forever)
 
@@ -190,7 +190,7 @@ class Pool:
 
     @contextlib.contextmanager
     def stream(self, address: Address, timeout_s: float) -> Iterator[Stream]:
-        """A connection of its own for one call that is followed by many frames."""
+        """Open a separate connection for one call that is followed by many frames."""
         sock = self._connect(address, timeout_s)
         try:
             yield Stream(sock, f"{address[0]}:{address[1]}")

@@ -1,4 +1,4 @@
-"""Documents with a checksum, so that damage on a disk or on the way is noticed instead of believed."""
+"""Documents with a checksum, so that damage on a disk or in transit is detected."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The master gives leadership to one store for an epoch, after a majority has promised to follow no lower
 one. A write is acknowledged when the leader and one follower have it on disk. A log position (index,
 epoch) determines everything before it: a follower that does not have the leader's previous entry, or
-that missed the election, is given a snapshot that replaces all it has.
+that missed the election, gets a snapshot that replaces all its data.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Shard:
         return Image(self.epoch, *self.last, self._data, self._sessions)
 
     def write_locally(self, client: str, number: int, key: str | None, value: Any) -> int:
-        """Append an entry of this epoch to our own log; the caller holds the lock and leads."""
+        """Append an entry of this epoch to our own log. The caller holds the lock and leads."""
         index = self.last[0] + 1
         self._store(Entry(index, self.epoch, client, number, key, value))
         self.changed.notify_all()
@@ -132,7 +132,7 @@ class Shard:
     # -- elections -----------------------------------------------------------------------------------
 
     def fence(self, epoch: int) -> dict[str, Any]:
-        """Promise the epoch to the master, and say how far our log goes."""
+        """Promise the epoch to the master, and return the end of our log."""
         with self.lock:
             if epoch < self.epoch:
                 raise StaleEpoch(f"{self.node} has promised epoch {self.epoch}", epoch=self.epoch)
@@ -140,7 +140,7 @@ class Shard:
             return {"last": self.last}
 
     def open(self, epoch: int) -> None:
-        """Become the leader of an epoch that we have promised; done in the background."""
+        """Become the leader of an epoch that we have promised, in the background."""
         with self.lock:
             if epoch != self.epoch:
                 raise StaleEpoch(f"{self.node} has promised epoch {self.epoch}", epoch=self.epoch)
@@ -175,7 +175,7 @@ class Shard:
     # -- following -----------------------------------------------------------------------------------
 
     def join(self, epoch: int) -> dict[str, Any]:
-        """Tell the leader of `epoch` where we stand."""
+        """Return our position to the leader of `epoch`."""
         with self.lock:
             self._check_epoch(epoch)
             return {"epoch": self.epoch, "last": self.last, "wants_sync": self._wants_sync}
@@ -185,7 +185,7 @@ class Shard:
         self._check_epoch(epoch)
 
     def append(self, epoch: int, previous: tuple[int, int], entries: list[list[Any]]) -> int:
-        """Store the leader's entries after `previous`; returns the index up to which we have its log."""
+        """Store the leader's entries after `previous`. Return the index up to which we have its log."""
         with self.lock:
             self._check_epoch(epoch)
             if self._wants_sync or epoch > self.epoch or self.epoch_at(previous[0]) != previous[1]:
@@ -243,7 +243,7 @@ class Shard:
         return index
 
     def get(self, key: str) -> Any:
-        """The value; never a stale one, nor one that could still be lost."""
+        """The value of a key. It is never stale and cannot be lost later."""
         with self.lock:
             leadership = self._leading()
             value = self._data.get(key)
@@ -252,7 +252,7 @@ class Shard:
         return value
 
     def rebuild(self) -> None:
-        """Throw away what we have (as soon as the leader has sent us a snapshot)."""
+        """Discard our data as soon as the leader has sent us a snapshot."""
         with self.lock:
             if self.leadership is not None:
                 raise Refused("the leader cannot be rebuilt")
@@ -279,7 +279,7 @@ class Shard:
         return self.leadership
 
     def _await_commit(self, leadership: Leadership, index: int) -> None:
-        """Wait until the entry is on a majority, under this leadership; the caller holds the lock."""
+        """Wait until a majority has the entry, under this leadership. The caller holds the lock."""
         index = max(index, leadership.first_index)
         deadline = time.monotonic() + COMMIT_TIMEOUT_S
         while self.commit_index < index and self.leadership is leadership:

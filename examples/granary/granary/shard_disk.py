@@ -1,4 +1,4 @@
-"""What the shard keeps on disk: the epoch promised, the latest snapshot and the log since then.
+"""The shard's files: the promised epoch, the latest snapshot and the log since then.
 
     epoch.json      the highest epoch this store has promised to follow
     snapshot.json   the state up to a log index; names the log file that continues it
@@ -18,7 +18,7 @@ log = logging.getLogger("granary.shard")
 
 
 class Entry(NamedTuple):
-    """One write. `client` and `number` make repeated requests harmless; no key: nothing is written."""
+    """One write. `client` and `number` make repeated requests harmless. Without a key nothing is written."""
 
     position: int
     epoch: int

@@ -1,8 +1,8 @@
 """Runs task attempts on a worker thread of the store.
 
 An attempt writes its output to a temporary file, asks the master for permission to commit, renames the
-output into place and reports that. The master decides which attempt counts: an output that it does not
-want is removed again, also one that a crash left behind before it was reported."""
+output into place and reports that. The master decides which attempt counts. An output that it rejects
+is removed, even one that a crash left behind before it was reported."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class TaskRunner:
         self._report(name, order)
 
     def _compute(self, name: str, text: str) -> str:
-        """A digest of the input, by way of a spill file as a bigger job would need it."""
+        """A digest of the input. It uses a spill file, as a bigger job would need."""
         spill = os.path.join(self._work, name + ".spill")
         durable.write_file(spill, text.encode())
         digest = hashlib.sha256()
@@ -99,14 +99,14 @@ class TaskRunner:
             durable.remove(os.path.join(self._out, name))
 
     def _report_outputs(self) -> None:
-        """Report again what an earlier life of this store has committed; it may have died before."""
+        """Report the outputs of an earlier incarnation again, because it may have died before it reported them."""
         for name in self._unreported:
             output = durable.load_document(os.path.join(self._out, name))
             if output is not None:
                 self._report(name, output)
 
     def _ask(self, method: str, order: dict[str, Any]) -> bool:
-        """The master's answer; asks until there is one."""
+        """Ask the master until it answers, and return the answer."""
         while True:
             try:
                 return bool(self._ask_master(method, node=self._node, **_identity(order)))

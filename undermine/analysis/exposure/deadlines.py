@@ -11,25 +11,15 @@ from functools import cached_property
 
 import numpy as np
 
-from undermine.analysis.messages.logical import LOGICAL
+from undermine.agent_protocol import OPERATIONS
 from undermine.analysis.reading.contexts import Contexts
 from undermine.analysis.reading.rows import AT_ONCE, NONE, Array, Groups, until
 from undermine.model.columns import Columns, Numbers
+from undermine.model.point import LOGICAL
 from undermine.runtimes.table import runtime_of
 
-LIMITED = (
-    "lock.acquire",
-    "sem.acquire",
-    "cond.wait",
-    "event.wait",
-    "barrier.wait",
-    "queue.get",
-    "queue.put",
-    "future.wait",
-    "join",
-    "process.wait",
-    "poll",
-)
+LIMITED = tuple(op for op, facts in OPERATIONS.items() if facts.limited)
+"""Operations whose size is a time limit."""
 _SOCKET = "socket"
 _TLS = "+tls"
 _RECEIVES = ("net.recv", "net.accept", "raw.recv")

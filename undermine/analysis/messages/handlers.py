@@ -31,6 +31,7 @@ from undermine.analysis.reading.naming import has_own_name, module, telling
 from undermine.analysis.reading.rows import NONE, Groups
 from undermine.model.columns import Columns, Ids, Names, Numbers
 from undermine.model.event import functions
+from undermine.model.point import BYTES_OUT
 from undermine.runtimes.table import runtime_of
 
 _LOOKED_AT = 16
@@ -46,7 +47,6 @@ _LIBRARY = "asyncio."
 _CLASSES = 7
 _ACT, _SEND, _AID, _PASS, _CLOCK, _SLEEP, _PLACE = range(_CLASSES)
 """`_PLACE`: a clock read whose stack may be just its call site."""
-_SENDS = ("net.send", "raw.send", "pipe.write")
 _CLOCKS = ("clock", "timeout")
 _AIDS = ("lock", "sem", "cond", "event", "future", "handover", "net.close", "join", "queue.done")
 """Operations, or families of them, that only support other work."""
@@ -155,7 +155,7 @@ def _on_same(columns: Columns, brought: Numbers, rows: Numbers) -> Numbers:
 
 
 def _class_of(op: str) -> int:
-    if op in _SENDS:
+    if op in BYTES_OUT:
         return _SEND
     if op in _CLOCKS or op == "sleep":
         return _SLEEP if op == "sleep" else _CLOCK

@@ -21,9 +21,8 @@ from undermine.analysis.messages.pairing import Unpaired
 from undermine.analysis.reading.contexts import Contexts
 from undermine.analysis.reading.rows import NONE, Groups, resources
 from undermine.model.columns import Columns, Ids, Names, Numbers
+from undermine.model.point import BYTES_IN, BYTES_OUT, LOGICAL
 
-LOGICAL = ("msg.send", "msg.recv", "db.read", "db.write", "db.commit")
-_RECEIVES = ("net.recv", "raw.recv", "stream.read", "pipe.read")
 _NESTED_MAX = 3
 _HANDED_MAX = 8
 
@@ -86,7 +85,7 @@ class Logical:
         nameless = self.rows[self._peers[self.columns.target[self.rows]] == 0]
         for number in np.unique(self.columns.resource[nameless]).tolist():
             found[number] = names.number(_address(self.columns.strings[number].rpartition(" ")[2]))
-        moves = self.columns.find("net.send", *_RECEIVES) if found.any() else nameless[:0]
+        moves = self.columns.find("net.send", *BYTES_IN) if found.any() else nameless[:0]
         for number in np.unique(self.columns.resource[moves]).tolist():
             connection = connection_name(self.columns.strings[number])
             found[number] = names.number(connection.remote if connection else "")
@@ -108,7 +107,7 @@ class Logical:
 
     @cached_property
     def _sends(self) -> Numbers:
-        rows = self.columns.find("net.send", "raw.send", "pipe.write")
+        rows = self.columns.find(*BYTES_OUT)
         found: Numbers = rows[self.columns.error[rows] == 0]
         return found
 
@@ -131,7 +130,7 @@ class Logical:
         """By receive, the `msg.recv`s that it belongs to: those around it, or those in its extent."""
         pairs = list(zip(*(part.tolist() for part in self._received_in), strict=True))
         having = {row for _, row in pairs}
-        received = set(self.columns.find(*_RECEIVES).tolist())
+        received = set(self.columns.find(*BYTES_IN).tolist())
         pairs += [(self._opener(row, received), row) for row in self._good("msg.recv").tolist() if row not in having]
         found: dict[int, list[int]] = defaultdict(list)
         for receive, row in sorted(pairs):
@@ -141,7 +140,7 @@ class Logical:
     @cached_property
     def _received_in(self) -> tuple[Numbers, Numbers]:
         """The receives within a `msg.recv`, and that `msg.recv`."""
-        receives = self.columns.find(*_RECEIVES)
+        receives = self.columns.find(*BYTES_IN)
         around = self.around(receives)
         inside = self._is(around, "msg.recv")
         return receives[inside], around[inside]
@@ -157,7 +156,7 @@ class Logical:
             return np.full(len(rows), NONE, np.int64)
         begun = np.full(len(columns), NONE, np.int64)
         begun[receives] = around
-        moves = np.concatenate((receives, columns.find("net.send", "raw.send", "pipe.write")))
+        moves = np.concatenate((receives, columns.find(*BYTES_OUT)))
         before = Groups(resources(columns, moves), moves, len(columns)).last_before(resources(columns, rows), rows)
         last = Groups(self.context[heard], heard, len(columns)).last_before(self.context[rows], rows)
         goes_on = (before >= 0) & (last >= 0) & (begun[before] == last) & (begun[rows] == NONE)

@@ -16,13 +16,13 @@ import numpy as np
 from undermine.analysis.messages.channels import STREAM, Flags
 from undermine.analysis.messages.connections import UDP
 from undermine.analysis.messages.handlers import handlers
-from undermine.analysis.messages.logical import LOGICAL, Deliveries, Logical, kind_of
+from undermine.analysis.messages.logical import Deliveries, Logical, kind_of
 from undermine.analysis.messages.pairing import Pairing, Unpaired
 from undermine.analysis.reading.contexts import Contexts
 from undermine.analysis.reading.naming import sent_from
 from undermine.analysis.reading.rows import NONE
 from undermine.model.columns import Columns, Ids, Names, Numbers
-from undermine.model.point import stack_id
+from undermine.model.point import LOGICAL, stack_id
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,12 @@ import numpy.typing as npt
 
 from undermine.analysis.messages.connections import TLS, User, connection_name, lineages
 from undermine.model.columns import Columns, Ids, Numbers
+from undermine.model.point import BYTES_IN, BYTES_OUT
 
 SEND, RECV, READ, CLOSE = range(4)
 _CODES = {
-    "net.send": SEND,
-    "raw.send": SEND,
-    "pipe.write": SEND,
-    "net.recv": RECV,
-    "raw.recv": RECV,
-    "pipe.read": RECV,
+    **dict.fromkeys(BYTES_OUT, SEND),
+    **dict.fromkeys(BYTES_IN, RECV),
     "stream.read": READ,
     "net.close": CLOSE,
 }

@@ -15,8 +15,8 @@ import msgspec
 from undermine.analysis.stores.commands import BY_OPERATION, CommandEffect, Commands
 from undermine.model.columns import Columns
 from undermine.model.event import GOT
+from undermine.model.point import LOGICAL
 
-OPERATIONS = ("db.read", "db.write", "db.commit", "msg.send", "msg.recv")
 LOST = "LOST"
 _MARK = '{"store":'
 
@@ -71,7 +71,7 @@ class StoreReader:
     def operations(self) -> Iterator[Operation]:
         """All operations that happened or may have happened, in time order."""
         columns, answers, lost = self._columns, self._answers(), self._columns.id_of(LOST)
-        rows = columns.find(*OPERATIONS)
+        rows = columns.find(*LOGICAL)
         names = ("t", "end", "seq", "op", "resource", "process", "thread", "error")
         values = (getattr(columns, name)[rows].tolist() for name in names)
         for row, t, end, seq, op, resource, process, thread, error in zip(rows.tolist(), *values, strict=True):

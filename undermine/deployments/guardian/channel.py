@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-ALL_SIGNALS = signal.valid_signals()  # once: making the set takes as long as blocking the signals
+ALL_SIGNALS = signal.valid_signals()  # computed once: building the set takes as long as blocking the signals
 PARENT_DIED = signal.SIGUSR2
 
 
@@ -33,7 +33,7 @@ class Channel:
                 self.unsent = self.unsent[self.sock.send(self.unsent) :]
         except BlockingIOError:
             pass
-        except OSError:  # the reader has gone; reading will say so
+        except OSError:  # the reader has gone; `receive` will notice
             self.unsent = b""
 
     def receive(self) -> Iterator[dict[str, Any]]:
@@ -53,7 +53,7 @@ class Channel:
 
 
 def wakeup_pipe() -> int:
-    """A pipe that becomes readable on every signal with a handler."""
+    """Create a pipe that becomes readable on every signal with a handler; return its reading end."""
     readable, writable = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     return readable
@@ -68,7 +68,7 @@ def drain(fd: int) -> None:
 
 
 def do_nothing(*_: object) -> None:
-    """A handler, so that the signal wakes the loop."""
+    """Handle a signal only so that it wakes the loop."""
 
 
 def block_signals() -> None:

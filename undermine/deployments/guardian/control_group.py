@@ -9,9 +9,9 @@ from .processes import POLL_S, read_file
 
 
 class ControlGroup:
-    """A node's folder in the cgroup v2 tree; "" if it has none: then each method says that it has not been done.
+    """A node's folder in the cgroup v2 tree. If `path` is "", the node has none and each method returns false.
 
-    The kernel kills and freezes what is in it as one. That nothing is left is still found out by looking.
+    The kernel kills and freezes all processes in it at once. The keeper still checks whether all of them are dead.
     """
 
     def __init__(self, path: str) -> None:
@@ -28,7 +28,7 @@ class ControlGroup:
         return self._try(b"cgroup.freeze", b"0")
 
     def freeze(self, limit_s: float) -> bool:
-        """Returns when all of it stands still, or the time is over."""
+        """Freeze all processes. Return when they are frozen or the time is over; false if that is not possible."""
         if not self._try(b"cgroup.freeze", b"1"):
             return False
         deadline = time.monotonic() + limit_s

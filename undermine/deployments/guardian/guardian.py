@@ -21,7 +21,7 @@ IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.
 
 
 class KeptNode:
-    """A node as the guardian sees it: its keeper, and the requests under way."""
+    """A node as the guardian sees it: its keeper, and its unanswered requests."""
 
     def __init__(self, number: int, keeper: int, channel: Channel) -> None:
         self.number = number
@@ -34,31 +34,31 @@ class KeptNode:
 
 
 class Guardian:
-    """One for each tool process.
+    """Serves one tool process.
 
-    1. A request to start a node: fork a keeper, which answers through us.
-    2. Any other request for a node goes to its keeper, the answer back to the tool. A node that is gone, or
-       was never there, is answered for here: nothing is alive.
-    3. What keepers report goes to the tool with the node's number; a keeper that reported the end of its last
-       process is told to quit.
-    4. A keeper that died first: its node's processes are our children now. Kill them, report for it.
-    5. The tool has ended: tell all keepers to end; kill what is left; remove the scratch folders; exit.
+    1. A request to start a node: fork a keeper, which answers through the guardian.
+    2. Any other request for a node: pass it to the node's keeper, and the answer back to the tool. For a node that is gone
+       or never existed, the guardian itself answers that nothing is alive.
+    3. A report of a keeper: pass it to the tool with the node's number. After a keeper has reported the end of the last
+       process of its node, ask it to quit.
+    4. A keeper died before its node: the node's processes are now the guardian's children. Kill them, and report their end.
+    5. The tool has ended: ask all keepers to end, kill what is left, remove the scratch folders and exit.
     """
 
     def __init__(self, sock: socket.socket, tool: int) -> None:
         self.tool = Channel(sock)
         self.nodes: dict[int, KeptNode] = {}  # by keeper pid
-        self.keeperless: list[KeptNode] = []  # their keepers died before them; see 4
+        self.keeperless: list[KeptNode] = []  # their keepers died first; see 4
         self.keeperless_since = 0.0
         self.scratch: dict[str, None] = {}
         self.selector = selectors.PollSelector()
-        self.wakeup = self._be_a_guardian()
+        self.wakeup = self._set_up_process()
         self.umask = os.umask(0o077)
         self.selector.register(self.wakeup, selectors.EVENT_READ, None)
         self.selector.register(sock, selectors.EVENT_READ, self.tool)
         self.tool_pidfd = self._watch(tool)
 
-    def _be_a_guardian(self) -> int:
+    def _set_up_process(self) -> int:
         for number in IGNORED:
             signal.signal(number, signal.SIG_IGN)
         signal.signal(PARENT_DIED, signal.SIG_IGN)
@@ -70,15 +70,15 @@ class Guardian:
         return wakeup_pipe()
 
     def _watch(self, tool: int) -> int | None:
-        """Become aware of the tool's death even where a fork of the tool still holds its socket."""
+        """Return a descriptor that notices the tool's death, even if a fork of the tool still holds its socket."""
         try:
             pidfd = os.pidfd_open(tool)
         except ProcessLookupError:
             self.tool.ended = True
             return None
-        except OSError:  # an old kernel; the end of the socket must do
+        except OSError:  # an old kernel: only the end of the socket shows that the tool died
             return None
-        if os.getppid() != tool:  # it died before, and the pid may be another's
+        if os.getppid() != tool:  # it died before the call above, and its pid may belong to another process
             self.tool.ended = True
         self.selector.register(pidfd, selectors.EVENT_READ, None)
         return pidfd
@@ -86,13 +86,13 @@ class Guardian:
     def run(self) -> None:
         self.tool.send({"event": "ready", "pid": os.getpid()})
         null = os.open("/dev/null", os.O_RDWR)
-        os.dup2(null, 2)  # until now errors went to the tool; holding its stderr would hold its terminal's pipes
+        os.dup2(null, 2)  # until now errors went to the tool; its stderr must not stay open after the tool ends
         os.close(null)
         while not self.tool.ended:
-            self._turn(RETRY_S if self.keeperless else None)
+            self._handle_ready(RETRY_S if self.keeperless else None)
         self.end()
 
-    def _turn(self, timeout_s: float | None) -> None:
+    def _handle_ready(self, timeout_s: float | None) -> None:
         for channel in [self.tool, *(node.channel for node in self.nodes.values())]:
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.unsent else 0)
             if not channel.ended:
@@ -105,10 +105,10 @@ class Guardian:
             if key.data is not None:
                 key.data.flush()
         for node in list(self.nodes.values()):
-            self._hear(node)
+            self._pass_reports(node)
         if self.keeperless:
             self._kill_keeperless()
-        for request in self.tool.receive():  # also what a dead tool has still said: a folder to be removed
+        for request in self.tool.receive():  # also the last requests of a dead tool, such as a folder to be removed
             self._do(request)
         self.tool.ended = self.tool.ended or tool_died
 
@@ -151,7 +151,7 @@ class Guardian:
         node.unanswered.add(request["id"])
         self.selector.register(ours, selectors.EVENT_READ, node.channel)
 
-    def _hear(self, node: KeptNode) -> None:
+    def _pass_reports(self, node: KeptNode) -> None:
         for message in node.channel.receive():
             if "reply" in message:
                 node.unanswered.discard(message["reply"])
@@ -170,7 +170,7 @@ class Guardian:
             if pid == 0:
                 return
             if node := self.nodes.get(pid):
-                self._hear(node)
+                self._pass_reports(node)
                 self.selector.unregister(node.channel.sock)
                 node.channel.sock.close()
                 del self.nodes[pid]
@@ -187,7 +187,7 @@ class Guardian:
         return not self._strays()
 
     def _kill_keeperless(self) -> None:
-        """Kill the nodes whose keepers died, a little at a time so that other nodes are not kept waiting."""
+        """Kill the nodes whose keepers died, in short attempts so that requests for other nodes do not wait."""
         done = kill(self._strays, self._no_strays, RETRY_S)
         if not done and time.monotonic() < self.keeperless_since + KILL_LIMIT_S:
             return
@@ -223,7 +223,7 @@ class Guardian:
 
     def _remove_scratch(self) -> None:
         if self.scratch:
-            import shutil  # its import takes as long as everything else here, and it is needed only now
+            import shutil  # imported late: the import takes as long as all others together
 
             for path in self.scratch:
                 shutil.rmtree(os.fsdecode(path.encode("latin-1")), ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The keeper: a process above each node, which starts it, reports its end, freezes and kills it."""
+"""The keeper: the parent process of one node, which starts it, freezes it, kills it and reports its end."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ RETRY_S = 0.05
 
 
 class Keeper:
-    """Keeps one node, in a process of its own; its descendants are the node.
+    """Owns one node, in a process of its own; the keeper's descendants are the node.
 
     1. Start the main process, and answer the request to start: its pid, or what failed.
-    2. Reap every process of the node as it ends. When the main process has ended, report the exit; when
-       others outlive it, report once more when the last of them has ended.
+    2. Reap every process of the node as it ends. When the main process has ended, report the exit. If others outlive
+       it, report again when the last of them has ended.
     3. SIGUSR1 (an agent inside the node injects a crash): kill the whole node at once, report it as crashed.
     4. Requests: crash, freeze, thaw, alive, pids.
-    5. The guardian has gone (its end of the socket, or the parent-death signal) or says `end`: kill the node
-       and exit. `quit` comes after the last report, when the node is gone.
+    5. The guardian has died (end of the socket, or parent-death signal) or requests `end`: kill the node and exit. It
+       requests `quit` after the last report, when the node is gone.
     """
 
     def __init__(self, channel: Channel, guardian: int) -> None:
@@ -40,15 +40,15 @@ class Keeper:
         self.cgroup = ControlGroup("")
         self.code: int | None = None
         self.t_ns = 0
-        self.stopped_itself: set[int] | None = None  # while frozen: what the node had stopped before
+        self.stopped_itself: set[int] | None = None  # while frozen: the processes that the node had already stopped
         self.crashed = False  # someone asked for a crash of the whole node
         self.crash_wanted = False
-        self.doomed = False  # a kill took too long: keep trying
+        self.doomed = False  # a kill took too long; keep trying
         self.orphaned = False
         self.reported: str | None = None  # None, "exit", "gone"
-        self._be_a_keeper(guardian)
+        self._set_up_process(guardian)
 
-    def _be_a_keeper(self, guardian: int) -> None:
+    def _set_up_process(self, guardian: int) -> None:
         os.setsid()
         self.wakeup = wakeup_pipe()
         signal.signal(signal.SIGUSR1, self._on_crash)
@@ -57,7 +57,7 @@ class Keeper:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         prctl(PR_SET_NAME, b"um-keeper")
         prctl(PR_SET_PDEATHSIG, PARENT_DIED)
-        if os.getppid() != guardian:  # it died before the line above
+        if os.getppid() != guardian:  # the guardian died before the line above
             os._exit(0)
         unblock_signals()
 
@@ -81,7 +81,7 @@ class Keeper:
             exec_node(spec, keeper, writable)
         unblock_signals()
         os.close(writable)
-        failure = b"".join(iter(lambda: os.read(readable, 65536), b""))  # its end: exec closed the other side
+        failure = b"".join(iter(lambda: os.read(readable, 65536), b""))  # ends when exec closes the other side
         os.close(readable)
         if failure:
             self.channel.send({"reply": spec["id"], **json.loads(failure)})
@@ -108,11 +108,11 @@ class Keeper:
             if self.channel.ended or self.orphaned:
                 return
 
-    def _find(self) -> list[int]:
+    def _processes(self) -> list[int]:
         return descendants(os.getpid())
 
     def _all_reaped(self) -> bool:
-        """Reap what has ended. No child left means no descendant left: orphans become our children."""
+        """Reap ended processes; return whether none is left. Orphans become our children, so no child means no descendant."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -125,13 +125,13 @@ class Keeper:
 
     def kill_node(self, limit_s: float) -> bool:
         self.cgroup.kill()
-        self.doomed = not kill(self._find, self._all_reaped, limit_s)
+        self.doomed = not kill(self._processes, self._all_reaped, limit_s)
         return not self.doomed
 
     def _report(self) -> None:
-        """Tell of the main process's end, and of the end of the last process; each once."""
+        """Report the end of the main process and the end of the last process, each once."""
         gone = self._all_reaped()
-        if self.crash_wanted:  # looked at after reaping: an agent signals us before it kills its process
+        if self.crash_wanted:  # checked after reaping: an agent signals the keeper before it kills its own process
             self.crash_wanted, self.crashed = False, self.crashed or not gone or self.reported is None
             gone = self.kill_node(KILL_LIMIT_S)
         state = "gone" if gone else "exit"
@@ -147,26 +147,26 @@ class Keeper:
             self.crashed = self.crashed or was_alive
             self.kill_node(KILL_LIMIT_S)
             self._report()
-            return {"alive": was_alive, "left": [pid for pid in self._find() if lives(pid)]}
+            return {"alive": was_alive, "left": [pid for pid in self._processes() if lives(pid)]}
         if op == "freeze":
             self._freeze()
         elif op == "thaw":
             self._thaw()
         elif op == "pids":
-            return {"alive": was_alive, "pids": [pid for pid in self._find() if lives(pid)]}
+            return {"alive": was_alive, "pids": [pid for pid in self._processes() if lives(pid)]}
         return {"alive": was_alive}
 
     def _freeze(self) -> None:
         if self.cgroup.freeze(FREEZE_LIMIT_S):
             return
         if self.stopped_itself is None:
-            self.stopped_itself = {pid for pid in self._find() if thread_states(pid) == {b"T"}}
-        freeze(self._find, FREEZE_LIMIT_S)
+            self.stopped_itself = {pid for pid in self._processes() if thread_states(pid) == {b"T"}}
+        freeze(self._processes, FREEZE_LIMIT_S)
 
     def _thaw(self) -> None:
         if self.cgroup.thaw() or self.stopped_itself is None:
             return
-        for pid in self._find():
+        for pid in self._processes():
             if pid not in self.stopped_itself:
                 send_signal(pid, signal.SIGCONT)
         self.stopped_itself = None
@@ -176,13 +176,13 @@ def keep(sock: socket.socket, spec: dict[str, Any], guardian: int) -> NoReturn:
     """The whole life of a keeper process; it never returns into the guardian's loop."""
     keeper = None
     try:
-        gc.disable()  # else a socket of the guardian's, collected here, could close a descriptor used anew
+        gc.disable()  # else collecting a socket of the guardian could close a reused descriptor
         keep_open = {0, 1, 2, sock.fileno()}
         for name in os.listdir("/proc/self/fd"):
             if int(name) not in keep_open:
                 try:
                     os.close(int(name))
-                except OSError:  # that of the listing itself
+                except OSError:  # the descriptor of the listing itself
                     pass
         keeper = Keeper(Channel(sock), guardian)
         if keeper.start(spec):

@@ -13,7 +13,7 @@ PR_SET_NO_NEW_PRIVS = 38
 _CLONE_NEWNET = 0x40000000
 _SECCOMP_CALL = {"x86_64": 317, "aarch64": 277}
 _SECCOMP_SET_FILTER = 1
-# No slower speculation; a listener for us; only SIGKILL wakes what waits for its answer.
+# Keep CPU speculation; return a listener; only SIGKILL wakes a call that waits for its answer.
 _SECCOMP_FLAGS = 0x4 | 0x8 | 0x20
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -33,7 +33,7 @@ def enter_network(path: str) -> None:
 
 
 def install_filter(program: bytes) -> int:
-    """Put the caller under a seccomp filter for good; answers the descriptor on which its trapped calls are heard."""
+    """Install a seccomp filter on the caller, permanently; return the listener that receives its trapped calls."""
     code = ctypes.create_string_buffer(program, len(program))
     pointer = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
     number = _SECCOMP_CALL[os.uname().machine]
@@ -43,7 +43,7 @@ def install_filter(program: bytes) -> int:
         return int(_libc.syscall(*words, pointer))
 
     listener = install()
-    if listener < 0 and ctypes.get_errno() == errno.EACCES:  # without root only for who renounces set-uid programs
+    if listener < 0 and ctypes.get_errno() == errno.EACCES:  # without root, the caller must give up set-uid programs first
         prctl(PR_SET_NO_NEW_PRIVS, 1)
         listener = install()
     if listener < 0:

@@ -1,4 +1,4 @@
-"""The last steps before a node's main process runs its command: it joins its cgroup and network, opens its files and executes."""
+"""The last steps before a node's main process runs its command: join its cgroup and network, open its files, execute."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .kernel import PR_SET_PDEATHSIG, enter_network, install_filter, prctl
 
 
 def exec_node(spec: dict[str, Any], keeper: int, failure_fd: int) -> NoReturn:
-    """In the child: become the node's main process, or write to `failure_fd` what failed and why."""
+    """In the child: become the node's main process, or write the failed stage and the reason to `failure_fd`."""
     stage = "cgroup"
     try:
         ControlGroup(spec["cgroup"]).add_caller()
@@ -45,7 +45,7 @@ def exec_node(spec: dict[str, Any], keeper: int, failure_fd: int) -> NoReturn:
         os.umask(spec["umask"])
         if spec.get("trap"):
             stage = "trap"
-            _be_trapped(spec["trap"])
+            _install_trap(spec["trap"])
             stage = "command"
         unblock_signals()
         _exec(argv, env)
@@ -58,7 +58,7 @@ def exec_node(spec: dict[str, Any], keeper: int, failure_fd: int) -> NoReturn:
         os._exit(127)
 
 
-def _be_trapped(trap: dict[str, str]) -> None:
+def _install_trap(trap: dict[str, str]) -> None:
     """Install a filter, so that the supervisor of slow disks answers chosen system calls of this process and its descendants."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
         door.connect(trap["door"].encode("latin-1"))
@@ -66,9 +66,9 @@ def _be_trapped(trap: dict[str, str]) -> None:
         try:
             socket.send_fds(door, [trap["name"].encode("latin-1")], [listener])
         finally:
-            os.close(listener)  # before anything that may be trapped: nobody else would answer
+            os.close(listener)  # before any call that may be trapped: this process cannot answer itself
         if door.recv(1) != b"+":
-            raise OSError(errno.ECONNREFUSED, "nobody answers for trapped calls")
+            raise OSError(errno.ECONNREFUSED, "the supervisor did not take the listener")
 
 
 def _spec_bytes(spec: dict[str, Any]) -> tuple[list[bytes], dict[bytes, bytes], dict[str, bytes]]:
@@ -80,15 +80,15 @@ def _spec_bytes(spec: dict[str, Any]) -> tuple[list[bytes], dict[bytes, bytes], 
 
 
 def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> None:
-    """execve with the node's own PATH; raises the error that tells most."""
+    """Call execve with the node's own PATH; raise the most informative error."""
     if b"/" in argv[0]:
         os.execve(argv[0], argv, env)
-    worst = OSError(errno.ENOENT, "not found")
+    likeliest = OSError(errno.ENOENT, "not found")
     for folder in env.get(b"PATH", os.defpath.encode()).split(b":"):
         program = os.path.join(folder or b".", argv[0])
         try:
             os.execve(program, argv, env)
         except OSError as error:
-            if os.path.exists(program):  # else a folder that is absent, or that we may not look into
-                worst = error
-    raise worst
+            if os.path.exists(program):  # else the folder is missing or unreadable
+                likeliest = error
+    raise likeliest

@@ -1,4 +1,4 @@
-"""Trees of processes: find them, freeze them, kill them. Reads /proc; keeps nothing."""
+"""Finds, freezes and kills trees of processes. Reads /proc and keeps no state."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import signal
 import time
 from collections.abc import Callable, Collection
 
-FREEZE_LIMIT_S = 0.25  # a process in uninterruptible sleep cannot stop; do not wait for it for ever
+FREEZE_LIMIT_S = 0.25  # a process in uninterruptible sleep cannot stop, so the wait is limited
 POLL_S = 0.0003
 
 
 def read_file(path: str) -> bytes:
-    """The whole of a /proc file; empty if the process has gone."""
+    """The content of a /proc file; empty if the process has gone."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -41,7 +41,7 @@ def _tasks(pid: int) -> list[str]:
 
 
 def thread_states(pid: int) -> set[bytes]:
-    """States of all threads: a leader may be a zombie while its other threads run on."""
+    """The states of all threads: the main thread may be a zombie while other threads still run."""
     fields = (stat_fields(f"/proc/{pid}/task/{task}/stat") for task in _tasks(pid))
     return {field[0] for field in fields if field}
 
@@ -51,7 +51,7 @@ def lives(pid: int) -> bool:
 
 
 def start_time(pid: int) -> int | None:
-    """When the process started, in ticks since boot: with the pid it names one process for ever."""
+    """When the process started, in ticks since boot; None if it is dead. Pid and start time together are unique."""
     fields = stat_fields(f"/proc/{pid}/stat")
     return int(fields[19]) if fields and lives(pid) else None
 
@@ -75,14 +75,14 @@ def _children_by_scan() -> Callable[[int], list[int]]:
 
 
 def descendants(root: int, spare: Collection[int] = ()) -> list[int]:
-    """All descendants of `root`, parents before their children, without the children in `spare` and theirs.
+    """All descendants of `root`, parents before their children. Children in `spare` and their descendants are left out.
 
-    While the tree changes the answer may miss some; it is exact once all of them are stopped.
+    The result may miss processes while the tree changes; it is exact once all of them are stopped.
     """
     children_of = children_by_file if _HAS_CHILDREN_FILES else _children_by_scan()
     found = dict.fromkeys(pid for pid in children_of(root) if pid not in spare)
     queue = list(found)
-    for pid in queue:  # grows while it is walked: breadth first
+    for pid in queue:  # grows during the loop: breadth first
         for child in children_of(pid):
             if child not in found:
                 found[child] = None
@@ -98,10 +98,10 @@ def send_signal(pid: int, number: int) -> None:
 
 
 def _groups(pids: Collection[int]) -> set[int]:
-    """Process groups of these, without the caller's own.
+    """The process groups of these processes, without the caller's own.
 
-    A node's groups hold processes of that node only: a group stays within one session, and each session of
-    a node was made inside of it.
+    A node's groups hold only processes of that node: a group stays within one session, and the node created
+    each of its sessions.
     """
     groups = {0, 1}
     for pid in pids:
@@ -113,10 +113,10 @@ def _groups(pids: Collection[int]) -> set[int]:
 
 
 def freeze(find: Callable[[], list[int]], limit_s: float, skip: Collection[int] = ()) -> None:
-    """SIGSTOP everything `find` finds until nothing new turns up and all of it stands still.
+    """Send SIGSTOP to all processes that `find` returns, until it returns no new ones and all are stopped.
 
     Whole groups are stopped first: one system call stops a group that forks faster than it can be listed.
-    `skip` are those already dying.
+    `skip` holds processes that are already dying.
     """
     deadline = time.monotonic() + limit_s
     seen: set[int] = set()
@@ -136,10 +136,10 @@ def freeze(find: Callable[[], list[int]], limit_s: float, skip: Collection[int] 
 
 
 def kill(find: Callable[[], list[int]], all_reaped: Callable[[], bool], limit_s: float) -> bool:
-    """Freeze, then SIGKILL everything `find` finds, until `all_reaped`; False if that takes too long.
+    """Freeze, then SIGKILL all processes that `find` returns, until `all_reaped`; False if that takes too long.
 
-    Children die before their parents. Else a parent's death could leave a stopped process group orphaned, and
-    the kernel wakes those (SIGHUP, SIGCONT): a dying node would get to run again.
+    Children die before their parents. Otherwise a parent's death could orphan a stopped process group, which the
+    kernel then wakes (SIGHUP, SIGCONT): a dying node would run again.
     """
     deadline = time.monotonic() + limit_s
     dying: set[int] = set()

@@ -1,1 +1,1 @@
-"""The tool's side of process keeping: start, freeze and kill nodes through a guardian. Never runs a node itself."""
+"""The tool's side of the guardian: starts, freezes and kills nodes through it. Never runs a node itself."""

@@ -1,7 +1,7 @@
-"""Starts, freezes and kills nodes through a guardian, and tells subscribers of their ends.
+"""Starts, freezes and kills nodes through a guardian, and calls subscribers when nodes end.
 
-`GuardianClient` is safe to use from several threads. Everything that it starts belongs to the guardian, so that nothing
-outlives the tool, however the tool ends (the package `guardian` says who cleans up).
+`GuardianClient` is safe to use from several threads. The guardian owns every process that it starts, so that none outlives
+the tool, however the tool ends (see the package `guardian`).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class NodeSurvived(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """A node's main process has ended; or, if others had outlived it, the last of those has."""
+    """A node's main process has ended. If other processes outlived it, a second `Exit` reports the end of the last one."""
 
     key: str
     code: int  # of the main process; negative: the signal that killed it
     t_ns: int  # time.monotonic_ns()
     crashed: bool  # the whole node was killed, by `crash` or by an agent's SIGUSR1 to the keeper
-    still_alive: bool  # other processes of the node live on; one more Exit comes when the last has ended
+    still_alive: bool  # other processes of the node are alive; a second Exit follows when the last has ended
 
 
 @dataclass(slots=True)
@@ -61,11 +61,11 @@ class _Subscription:
 
 
 class GuardianClient:
-    """Starts its guardian when made; `close()`, or the end of a `with`, kills all nodes and the guardian.
+    """Starts a guardian when it is created. `close()`, or the end of a `with`, kills all nodes and the guardian.
 
     A key names a node; it may be started again once all of its processes are dead. A node that was never
-    started is as one that is dead, except that nobody can wait for its end. Folders given to `scratch` and
-    not taken back by `unscratch` are removed when the tool ends in any way, also by `close()`.
+    started counts as dead, except that nobody can wait for its end. Folders that were given to `scratch` and
+    not to `unscratch` are removed however the tool ends, also by `close()`.
     """
 
     def __init__(self, python: str = sys.executable, campaign_dir: Path | None = None) -> None:
@@ -104,11 +104,11 @@ class GuardianClient:
         cgroup: str = "",
         trap: Mapping[str, str] | None = None,
     ) -> int:
-        """Start a node and answer its main process's pid, once the command was executed.
+        """Start a node; return the pid of its main process as soon as that runs the command.
 
         `env` is the whole environment; UNDERMINE_KEEPER, UNDERMINE_PGID and the campaign's marker are added.
-        `netns` is the path of a network namespace to enter, `cgroup` a folder of its own in the cgroup v2 tree, `trap`
-        a filter for its system calls (`slow_disk.SlowDisks.trap`).
+        `netns` is the path of a network namespace to enter, `cgroup` the node's own folder in the cgroup v2 tree, `trap`
+        a filter for its system calls (`slow.disk.SlowDisks.trap`).
         """
         request = start_request(key, argv, self._marked(key, env), cwd, stdout, stderr)
         request |= {"netns": wire_text(netns), "cgroup": wire_text(cgroup), "trap": dict(trap or {})}
@@ -130,11 +130,11 @@ class GuardianClient:
         return node.pid
 
     def crash(self, key: str) -> bool:
-        """Freeze the node, kill all of it, return when nothing is left; answers whether any was alive."""
+        """Freeze and kill the whole node; return, once no process is left, whether one was alive."""
         return self._crashed(key, self._ask_node("crash", key))
 
     def crash_all(self, prefix: str = "") -> None:
-        """Crash all nodes whose keys start so, at the same time: all stand still before the first of them dies."""
+        """Crash all nodes whose keys begin with `prefix`. All are frozen before the first one is killed."""
         with self._changed:
             nodes = [node for node in self._nodes.values() if node.key.startswith(prefix) and not node.last_exit]
         self.freeze_all([node.key for node in nodes])
@@ -143,22 +143,22 @@ class GuardianClient:
             self._crashed(key, wait_for(answer))
 
     def freeze(self, key: str) -> bool:
-        """Stop all of the node's processes; returns when they stand still; answers whether any was alive."""
+        """Stop all of the node's processes; return, once they are stopped, whether one was alive."""
         return bool(self.freeze_all([key]))
 
     def freeze_all(self, keys: Sequence[str]) -> list[str]:
-        """Stop all of these nodes at the same time; answers those of which any process was alive."""
+        """Stop all of these nodes at the same time; return the keys of the nodes with a living process."""
         return self._ask_nodes("freeze", keys)
 
     def thaw(self, key: str) -> bool:
-        """Let a frozen node continue; processes that it had stopped itself stay stopped."""
+        """Let a frozen node continue; processes that it stopped itself stay stopped."""
         return bool(self.thaw_all([key]))
 
     def thaw_all(self, keys: Sequence[str]) -> list[str]:
         return self._ask_nodes("thaw", keys)
 
     def alive(self, key: str) -> bool:
-        """Does any process of the node live? Asks the kernel now."""
+        """Return whether any process of the node is alive now, according to the kernel."""
         return bool(self._ask_node("alive", key)["alive"])
 
     def pids(self, key: str) -> list[int]:
@@ -173,7 +173,7 @@ class GuardianClient:
         return keeper[0] if keeper else None
 
     def forget(self, key: str) -> None:
-        """Drop what is known of a dead node; of one that was never there, nothing."""
+        """Forget a dead node. Does nothing if the key is unknown."""
         with self._changed:
             node = self._nodes.get(key)
             if node is None:
@@ -186,15 +186,15 @@ class GuardianClient:
     # ------------------------------------------------------------------------------------------------- exits
 
     def wait_exit(self, key: str, timeout_s: float | None = None) -> Exit | None:
-        """The end of the node's main process; None if it still lives after that time."""
+        """Wait for the end of the node's main process; None if it is still alive after `timeout_s`."""
         return self._wait_exit(key, lambda node: node.main_exit, timeout_s)
 
     def wait_gone(self, key: str, timeout_s: float | None = None) -> Exit | None:
-        """The end of the node's last process; None if any still lives after that time."""
+        """Wait for the end of the node's last process; None if one is still alive after `timeout_s`."""
         return self._wait_exit(key, lambda node: node.last_exit, timeout_s)
 
     def subscribe(self, prefix: str, callback: Callable[[Exit], None]) -> Callable[[], None]:
-        """Call back on each Exit of keys that start so; answers a function that ends the subscription.
+        """Call `callback` on each `Exit` of a key that begins with `prefix`; return a function that ends the subscription.
 
         Callbacks run one after another in a thread of their own and may use this client. They are not
         called for nodes that die because the guardian died: see `guardian_died`.
@@ -213,7 +213,7 @@ class GuardianClient:
     # ----------------------------------------------------------------------------------------------- folders
 
     def scratch(self, path: Path) -> None:
-        """Register a folder to be removed when the tool ends; call this before making the folder."""
+        """Register a folder to be removed when the tool ends; call this before creating the folder."""
         path = Path(os.path.abspath(path))
         if not removable(path, self._campaign_dir):
             raise ValueError(f"{path} is neither um-… below the temporary folder nor below the campaign's runs")
@@ -224,7 +224,7 @@ class GuardianClient:
         self._link.ask({"op": "scratch", "path": wire_text(path)})
 
     def unscratch(self, path: Path) -> None:
-        """Keep the folder after all (or: it is removed already)."""
+        """Withdraw the registration of a folder: it is to be kept, or is already removed."""
         path = Path(os.path.abspath(path))
         with self._changed:
             self._scratch.pop(path, None)
@@ -245,7 +245,7 @@ class GuardianClient:
     def restart(self) -> None:
         """After `GuardianDied`: wait until the keepers have killed their nodes, then start a new guardian.
 
-        Afterwards no node is known; scratch folders stay registered.
+        All nodes are forgotten; scratch folders stay registered.
         """
         self._end_guardian()
         self._wait_for_keepers()
@@ -257,7 +257,7 @@ class GuardianClient:
             self._link.ask({"op": "scratch", "path": wire_text(path)})
 
     def close(self) -> None:
-        """Kill all nodes, remove the scratch folders, end the guardian; returns when that is done."""
+        """Kill all nodes, remove the scratch folders and end the guardian; return when that is done."""
         if self._closed or os.getpid() != self._owner:
             return
         self._closed = True
@@ -265,7 +265,7 @@ class GuardianClient:
         self._exits.put(None)
         self._wait_for_keepers()
         for path in self._scratch:
-            shutil.rmtree(path, ignore_errors=True)  # there only if the guardian was killed
+            shutil.rmtree(path, ignore_errors=True)  # it still exists only if the guardian was killed
             if self._campaign_dir and not path.exists():
                 note_scratch(self._campaign_dir, path, wanted=True)
 
@@ -274,7 +274,7 @@ class GuardianClient:
             _log.warning("guardian %d is still killing nodes; it continues by itself", self._link.pid)
 
     def _wait_for_keepers(self) -> None:
-        """Only the keepers of a guardian that was killed can outlive it, and not for long."""
+        """Wait until all keepers have ended. They outlive the guardian only if it was killed, and only for a moment."""
         with self._changed:
             keepers = [node.keeper for node in self._nodes.values() if node.keeper]
         deadline = time.monotonic() + CLOSE_LIMIT_S
@@ -284,7 +284,7 @@ class GuardianClient:
             time.sleep(0.002)
 
     def _wake(self) -> None:
-        """The guardian has ended: nobody needs to wait for an exit any more."""
+        """Wake all threads that wait for an exit: the guardian has ended."""
         with self._changed:
             self._changed.notify_all()
 
@@ -316,7 +316,7 @@ class GuardianClient:
             for callback in callbacks:
                 try:
                     callback(exited)
-                except Exception:  # a subscriber's defect must not silence the others
+                except Exception:  # a bug in one subscriber must not affect the others
                     _log.exception("a subscriber to exits failed on %s", exited)
 
     # ---------------------------------------------------------------------------------------------- requests

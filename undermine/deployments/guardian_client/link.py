@@ -1,4 +1,4 @@
-"""The connection to one guardian process: requests go out, answers come back to whoever asked."""
+"""The connection to one guardian process: sends requests, and hands each answer to the thread that asked."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Answer = Future[dict[str, Any]]
 
 
 class GuardianDied(RuntimeError):
-    """The guardian was killed; all nodes are being killed by their keepers. `GuardianClient.restart` makes a new one."""
+    """The guardian was killed, and the keepers kill all nodes. `GuardianClient.restart` starts a new guardian."""
 
     def __init__(self, text: str = "the guardian has ended") -> None:
         super().__init__(text)
 
 
 def tool_identity() -> str:
-    """This process, by pid and start time: its helpers carry it in UNDERMINE_GUARDIAN_OF."""
+    """The pid and start time of this process, which its helpers carry in UNDERMINE_GUARDIAN_OF."""
     return f"{os.getpid()}:{start_time(os.getpid())}"
 
 
 class GuardianLink:
-    """Starts a guardian when made. `on_event` is called in a thread of this link with each message that nobody asked for,
-    `on_end` once when the guardian has ended."""
+    """Starts a guardian when it is created. A thread of this link calls `on_event` with each message that isn't an answer,
+    and `on_end` once when the guardian has ended."""
 
     def __init__(
         self, python: str, on_event: Callable[[dict[str, Any]], None], on_end: Callable[[], None] = lambda: None
@@ -83,7 +83,7 @@ class GuardianLink:
     # --- requests
 
     def send(self, request: dict[str, Any]) -> Answer:
-        """Send a request; its answer comes later."""
+        """Send a request; return a future for its answer."""
         if os.getpid() != self._owner:
             raise RuntimeError("a GuardianClient cannot be used in a fork of its process")
         answer: Answer = Future()
@@ -104,7 +104,7 @@ class GuardianLink:
         return wait_for(self.send(request))
 
     def end(self, timeout_s: float) -> bool:
-        """Let the guardian kill all nodes and end; false if it has not ended after this time."""
+        """Let the guardian kill all nodes and end; return false if it has not ended after `timeout_s`."""
         try:
             self._sock.shutdown(socket.SHUT_RDWR)  # unlike close, also ends it for forks of the tool
         except OSError:
@@ -118,7 +118,7 @@ class GuardianLink:
     # --- answers and events
 
     def _read(self, sock: socket.socket) -> None:
-        """The reader thread."""
+        """Read answers and events until the guardian ends. Runs in a thread of its own."""
         try:
             with sock.makefile("rb") as lines:
                 for line in lines:
@@ -147,7 +147,7 @@ class GuardianLink:
 
 
 def wait_for(answer: Answer) -> dict[str, Any]:
-    """The answer to a request, as soon as it is there."""
+    """Wait for the answer to a request and return it."""
     try:
         return answer.result(ANSWER_LIMIT_S)
     except FutureTimeout as error:

@@ -1,4 +1,4 @@
-"""The request to start a node, and what to tell the user if the node cannot be started."""
+"""The request to start a node, and the error for a node that cannot be started."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from undermine.model.errors import UserError
 def start_request(
     key: str, argv: Sequence[str], env: Mapping[str, str], cwd: Path, stdout: Path, stderr: Path
 ) -> dict[str, Any]:
-    """The part of the request that every node needs. Refuses what no system call would accept."""
+    """The part of the request that every node needs. Refuses a command or an environment that execve would refuse."""
     if not argv or any("\0" in word for word in argv):
         raise UserError(f"Cannot start node {key!r}: its command is empty or has a NUL character; correct the command.")
     for name, value in env.items():

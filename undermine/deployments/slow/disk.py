@@ -1,12 +1,12 @@
 """A slow disk for a node: system calls that wait for the disk take some seconds longer.
 
-The node is started with a filter for system calls that all of its processes inherit. fsync, fdatasync, msync(MS_SYNC),
-sync_file_range that waits, sync and syncfs are trapped, and on demand all that writes, of which only writes to files opened
-with O_SYNC, O_DSYNC or O_DIRECT are slowed. Plain writes are not: the system takes them into its cache and the program
-goes on. Only nodes that are started with a filter pay for it, and only at the trapped calls (docs/slow-devices.md has figures).
+The node is started with a filter for system calls that all of its processes inherit. The filter traps fsync, fdatasync,
+msync(MS_SYNC), sync_file_range that waits, sync and syncfs. On demand it also traps all writes, but slows only writes to
+files opened with O_SYNC, O_DSYNC or O_DIRECT. Plain writes are not slowed: the system caches them and the program
+continues. Only nodes that are started with a filter pay for it, and only at trapped calls (docs/slow-devices.md has figures).
 
-The filter cannot be taken off a running program, and its calls need an answer. `disk_supervisor.py` gives it and says who
-outlives whom. What is not seen is listed in `Slowness.blind`.
+The filter cannot be removed from a running program, and trapped calls need an answer. `disk_supervisor.py` answers them and
+describes what happens when a process dies. `Slowness.blind` lists the accesses that the filter cannot trap.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Instruction = tuple[int, int, int, int]
 
 
 def program(machine: str, *, writes: bool) -> bytes:
-    """The filter, as the kernel reads it."""
+    """The filter as a BPF program for the kernel. With `writes`, it traps all writes too."""
     call_numbers = numbers(machine)
     unconditional = [*_ALWAYS, *(WRITES if writes else ())]
     synchronous = os.O_DIRECT if writes else os.O_DIRECT | os.O_DSYNC
@@ -59,7 +59,7 @@ def program(machine: str, *, writes: bool) -> bytes:
     lines: list[Instruction] = [
         (_LOAD, 0, 0, _ARCH_AT),
         (_IF_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
-        (_RETURN, 0, 0, _ALLOW),  # a program of another kind of machine: its numbers mean other calls
+        (_RETURN, 0, 0, _ALLOW),  # a program for another architecture, where the numbers mean other calls
         (_LOAD, 0, 0, _NUMBER_AT),
     ]
     for name in unconditional:
@@ -72,7 +72,7 @@ def program(machine: str, *, writes: bool) -> bytes:
 
 
 def _if_bits(number: int, argument: int, bits: int) -> list[Instruction]:
-    """Notify of this call if any of the bits is set in that argument."""
+    """Trap this call if any of the bits is set in that argument."""
     return [
         (_IF_EQUAL, 0, 4, number),
         (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument),  # the lower half: both machines are little-endian
@@ -84,12 +84,12 @@ def _if_bits(number: int, argument: int, bits: int) -> list[Instruction]:
 
 @cache
 def missing() -> str:
-    """Why disks cannot be slow here; "" if they can. Tries it."""
+    """Why disks cannot be slow here; "" if they can. Installs a filter to find out."""
     machine = platform.machine()
     if sys.platform != "linux" or machine not in MACHINES:
         return f"a slow disk needs Linux on {' or '.join(MACHINES)}"
     text = program(machine, writes=False)
-    try:  # a filter cannot be taken off again, but ends with its thread
+    try:  # a filter cannot be removed, but ends with its thread
         os.close(netns.in_thread(lambda: install_filter(text)))
     except OSError as error:
         why = os.strerror(error.errno or 0)
@@ -100,12 +100,13 @@ def missing() -> str:
 class SlowDisks:
     """The disks of one run's nodes, and the supervisor that answers for them.
 
-    Make it before the nodes are started, start each with `trap(node)`, and close it when they are dead. `on_lost` is called
-    if the supervisor dies before that: nodes then hang at their next trapped call, and should be killed.
+    Create it before the nodes are started, start each with `trap(node)`, and close it when they are dead. `on_lost` is
+    called if the supervisor dies before that: nodes then hang at their next trapped call and should be killed.
     """
 
     def __init__(self, door: Path, *, writes: bool = False, on_lost: Callable[[], None] = lambda: None) -> None:
-        """`door` is where nodes hand over their listeners: a socket to be made in a folder that only we can enter."""
+        """Start the supervisor. `door` is the path for a socket at which nodes hand over their listeners; only this user
+        may be able to enter its folder."""
         if lacking := missing():
             raise UserError(lacking)
         self._door = door
@@ -137,7 +138,9 @@ class SlowDisks:
         return SlowDisk(self, node, folders)
 
     def started(self, node: str) -> None:
-        """Call this after each start of a node. Its trapped calls then wait, instead of failing, if the supervisor dies."""
+        """Keep a copy of the node's listener, so that trapped calls wait instead of failing if the supervisor dies.
+
+        Call this after each start of a node."""
         _, fds = self.ask({"op": "listener", "node": node})
         for fd in fds:
             os.set_inheritable(fd, False)
@@ -153,13 +156,13 @@ class SlowDisks:
                 self._control.send(json.dumps(request).encode())
                 data, fds, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES_MAX, 8)
                 return json.loads(data), fds
-            except (OSError, ValueError) as error:  # a later answer could be taken for that of another request
+            except (OSError, ValueError) as error:  # a late answer could be mistaken for the answer to another request
                 self._problem = f"the supervisor of slow disks does not answer: {error}"
                 raise RuntimeError(self._problem) from error
 
     @property
     def problem(self) -> str:
-        """Why the receipts of these nodes prove nothing; "" if they do."""
+        """Why the receipts of these nodes prove nothing; "" if they are valid."""
         return self._problem
 
     @property
@@ -177,7 +180,7 @@ class SlowDisks:
         self._on_lost()
 
     def close(self) -> None:
-        """Let go of everything; the supervisor ends when the last process with a filter has."""
+        """Release everything. The supervisor ends when the last process with a filter has ended."""
         with self._lock:
             if self._closed:
                 return
@@ -193,7 +196,7 @@ class SlowDisks:
             os.close(fd)
         try:
             self._process.wait(CLOSE_LIMIT_S)
-        except subprocess.TimeoutExpired:  # a process of a node still lives, and would miss it
+        except subprocess.TimeoutExpired:  # a process of a node is still alive and needs the supervisor
             pass
 
 
@@ -233,7 +236,7 @@ class SlowDisk:
 
 
 def _latin(data: bytes) -> str:
-    """Bytes as they travel in JSON (`guardian`)."""
+    """Decode bytes as Latin-1, as they travel in JSON (see the package `guardian`)."""
     return data.decode("latin-1")
 
 

@@ -1,21 +1,21 @@
 """The supervisor: a small program that answers the trapped system calls of nodes whose disks can be slow.
 
-A node is started with a filter (`disk.py` makes it, the guardian installs it) that stops chosen system calls and asks
-the holder of the filter's *listener* what to do. The supervisor holds it, and always answers "go on": at once while the
-node's disk is fast; when the time is over while it is slow. It changes no result and never looks at data.
+A node is started with a filter (`disk.py` builds it, the guardian installs it) that stops chosen system calls and asks
+the holder of the filter's *listener* what to do. The supervisor holds the listener and always answers "continue": at once
+while the node's disk is fast, after the delay while it is slow. It changes no result and never looks at data.
 
     tool ──control──> supervisor <──listener── the kernel, for every process of the node
                           ^────── the node's main process hands over its listener before it executes its command
 
-Who dies, and what then happens:
+If one of them dies:
 
-    node         its listener says so, what it waited for is noted as killed
+    node         its listener reports it; the supervisor notes the node's waiting calls as killed
     tool         the control socket ends: everything is fast from now on; the supervisor exits when the last node has gone
-    supervisor   a listener without holder would make the trapped calls fail. The tool holds a copy, so they wait, for the
-                 tool to kill the node (`slow_disk.SlowDisks`)
+    supervisor   without a holder of the listener, trapped calls would fail. The tool holds a copy, so they wait until the
+                 tool kills the node (`disk.SlowDisks`)
 
-Run as `python -I -S disk_supervisor.py CONTROL_FD DOOR_FD [--writes]`, as a child of the tool; standard library only, one
-thread, no import of ours. Both sockets keep the borders of messages. A request is a JSON object and has one answer.
+The tool runs it as `python -I -S disk_supervisor.py CONTROL_FD DOOR_FD [--writes]`. It has one thread and imports only the
+standard library. Both sockets preserve message boundaries. A request is a JSON object and has one answer.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NOTIFICATION_BYTES = 80
 _SYNCHRONOUS = os.O_DSYNC | os.O_DIRECT
 _NOT_A_DISK = ("/memfd:", "/dev/", "/proc/", "/sys/")
 
-# Numbers of system calls: of x86-64, of arm64 (0: it has none).
+# Numbers of system calls on x86-64 and on arm64; None if the machine lacks the call.
 _NUMBERS = {
     "fsync": (74, 82),
     "fdatasync": (75, 83),
@@ -71,12 +71,12 @@ _NUMBERS = {
 }
 MACHINES = ("x86_64", "aarch64")
 TELLING = ("open", "openat", "io_setup", "io_uring_setup")
-"""Calls that bring nothing to the disk, but tell of a way to it on which nothing is trapped."""
+"""Calls that write nothing to the disk, but show that the program will use a way to it that is not trapped."""
 WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
 
 
 def numbers(machine: str) -> dict[str, int]:
-    """The system calls that can be trapped on that kind of machine."""
+    """The numbers of the system calls that can be trapped on that kind of machine, by name."""
     index = MACHINES.index(machine)
     return {name: number for name, pair in _NUMBERS.items() if (number := pair[index]) is not None}
 
@@ -91,7 +91,7 @@ class Call(NamedTuple):
 
 
 class HeldCall(NamedTuple):
-    """A call whose answer is not due yet; the first of them is the next."""
+    """A call whose answer is not due yet. Held calls sort by the time at which they are due."""
 
     due_ns: int
     begun_ns: int
@@ -138,7 +138,7 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-# ------------------------------------------------------------------------------------------- what a call is about
+# --------------------------------------------------------------------------------------- files and flags of a call
 
 
 def _path_of(pid: int, fd: int) -> str:
@@ -149,7 +149,7 @@ def _path_of(pid: int, fd: int) -> str:
 
 
 def _is_synchronous(pid: int, fd: int) -> bool:
-    """Is data that is written to this descriptor on the disk when the call returns?"""
+    """Return whether a write to this descriptor waits for the disk."""
     try:
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as lines:
             flags = next(int(line.split()[1], 8) for line in lines if line.startswith(b"flags:"))
@@ -173,7 +173,7 @@ def _mapped_path(pid: int, address: int) -> str:
 
 
 def _text_at(pid: int, address: int) -> str:
-    """The beginning of a text in the process's memory; not beyond its page, as the next may be absent."""
+    """The beginning of a string in the process's memory, up to the end of its page: the next page may be unmapped."""
     try:
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
             memory.seek(address)
@@ -184,12 +184,12 @@ def _text_at(pid: int, address: int) -> str:
 
 
 def _descriptor(value: int) -> int:
-    """The kernel looks at the lower half, which may be negative."""
+    """The descriptor in an argument: its lower half, which may be negative."""
     return int.from_bytes((value & 0xFFFFFFFF).to_bytes(4, "little"), "little", signed=True)
 
 
 def disk_path(call: Call) -> str:
-    """The file whose data the call brings to the disk; "" if there is none, or if it does not."""
+    """The file whose data the call writes to the disk; "" if it is unknown, or if the call does not wait for the disk."""
     if call.name == "sync":
         return "/"
     if call.name == "msync":
@@ -202,7 +202,7 @@ def disk_path(call: Call) -> str:
 
 
 def blind_spot(call: Call, writes: bool) -> str:
-    """The operations that will not be slowed after one of the calls in `TELLING`; "" if all will be."""
+    """The operations that cannot be slowed after one of the calls in `TELLING`; "" if all can be."""
     if call.name == "io_uring_setup":
         return "io_uring"
     if call.name == "io_setup":
@@ -218,12 +218,12 @@ def blind_spot(call: Call, writes: bool) -> str:
 
 
 class Supervisor:
-    """One for each run with nodes whose disks can be slow.
+    """Serves one run with nodes whose disks can be slow.
 
-    1. A node's main process comes in by the door with its listener, and is told that it may go on.
-    2. A trapped call: let it go on, or keep it until it is due, if the disk is slow and the call is about its files.
-    3. The tool says which disk is slow, and asks what was slowed.
-    4. No tool and no node any more: exit.
+    1. A node's main process connects to the door, hands over its listener and waits for the supervisor's confirmation.
+    2. A trapped call: let it continue. If the disk is slow and the call concerns the node's files, hold it until it is due.
+    3. The tool says which disk is slow, and asks for receipts.
+    4. The tool and all nodes have ended: exit.
     """
 
     def __init__(self, control: socket.socket, door: socket.socket, tool: int, writes: bool) -> None:
@@ -241,7 +241,7 @@ class Supervisor:
         self.tool = self._watch(tool)
 
     def _watch(self, tool: int) -> int | None:
-        """Become aware of the tool's death even where a fork of the tool still holds its socket."""
+        """Return a descriptor that notices the tool's death, even if a fork of the tool still holds its socket."""
         try:
             pidfd = os.pidfd_open(tool)
         except OSError:  # it has died already, and its socket has ended
@@ -251,24 +251,24 @@ class Supervisor:
 
     def run(self) -> None:
         while self.control is not None or self.owner or self.visitors:
-            for fd, events in self.poll.poll(self._patience_ms()):
-                self._turn(fd, events)
-            self._let_go()
+            for fd, events in self.poll.poll(self._poll_timeout_ms()):
+                self._handle_ready(fd, events)
+            self._release_due()
 
-    def _patience_ms(self) -> float | None:
+    def _poll_timeout_ms(self) -> float | None:
         due = [node.held[0].due_ns for node in self.nodes.values() if node.held]
         return max(0, min(due) - time.monotonic_ns()) / 1e6 if due else None
 
-    def _turn(self, fd: int, events: int) -> None:
+    def _handle_ready(self, fd: int, events: int) -> None:
         if node := self.owner.get(fd):
             if events & select.POLLIN:
-                self._hear(node, fd)
+                self._receive_call(node, fd)
             elif events & (select.POLLHUP | select.POLLERR | select.POLLNVAL):
-                self._lose(node, fd)
+                self._drop_listener(node, fd)
         elif self.control is not None and fd == self.control.fileno():
-            self._obey(self.control)
+            self._serve_request(self.control)
         elif fd == self.tool:
-            self._be_alone()
+            self._detach_tool()
         elif fd == self.door.fileno():
             visitor, _ = self.door.accept()
             self.visitors[visitor.fileno()] = visitor
@@ -297,7 +297,7 @@ class Supervisor:
 
     # --- trapped calls
 
-    def _hear(self, node: Node, listener: int) -> None:
+    def _receive_call(self, node: Node, listener: int) -> None:
         buffer = bytearray(_NOTIFICATION_BYTES)
         try:
             fcntl.ioctl(listener, RECEIVE, buffer)
@@ -305,56 +305,56 @@ class Supervisor:
             return
         number, pid, _, syscall, _, _, *arguments = _NOTIFICATION.unpack_from(buffer)
         slow = node.delay_ns is not None
-        if not slow and syscall not in self.telling:  # the usual case, made short
-            _go_on(listener, number)
+        if not slow and syscall not in self.telling:  # fast path for the usual case
+            _continue_call(listener, number)
             return
         call = Call(number, pid, self.names.get(syscall, str(syscall)), tuple(arguments))
         if syscall in self.telling:
             node.note_blind(blind_spot(call, self.writes))
-            _go_on(listener, number)
+            _continue_call(listener, number)
         else:
-            self._judge(node, listener, call)
+            self._hold_or_continue(node, listener, call)
 
-    def _judge(self, node: Node, listener: int, call: Call) -> None:
+    def _hold_or_continue(self, node: Node, listener: int, call: Call) -> None:
         now_ns = time.monotonic_ns()
         path = disk_path(call)
         if node.delay_ns is not None and (call.name in ("sync", "syncfs") or node.is_own(path)):
             heapq.heappush(node.held, HeldCall(now_ns + node.delay_ns, now_ns, call, listener, path))
         else:
-            _go_on(listener, call.id)
+            _continue_call(listener, call.id)
 
-    def _let_go(self) -> None:
+    def _release_due(self) -> None:
         now_ns = time.monotonic_ns()
         for node in self.nodes.values():
             while node.held and (node.held[0].due_ns <= now_ns or node.delay_ns is None):
                 held = heapq.heappop(node.held)
-                alive = _go_on(held.listener, held.call.id)
+                alive = _continue_call(held.listener, held.call.id)
                 node.note(held, "killed" if not alive else "delayed" if held.due_ns <= now_ns else "released")
 
-    def _lose(self, node: Node, listener: int) -> None:
-        """No process uses this filter any more."""
-        self._drop_dead(node)
+    def _drop_listener(self, node: Node, listener: int) -> None:
+        """Close a listener whose filter no process uses any more."""
+        self._drop_killed(node)
         self.poll.unregister(listener)
         node.listeners.remove(listener)
         del self.owner[listener]
         os.close(listener)
 
-    def _drop_dead(self, node: Node) -> None:
-        for held in [held for held in node.held if not _waits(held)]:
+    def _drop_killed(self, node: Node) -> None:
+        for held in [held for held in node.held if not _still_waits(held)]:
             node.held.remove(held)
             node.note(held, "killed")
         heapq.heapify(node.held)
 
     # --- the tool
 
-    def _obey(self, control: socket.socket) -> None:
+    def _serve_request(self, control: socket.socket) -> None:
         data = b""
         try:
             data = control.recv(MESSAGE_BYTES_MAX)
         except OSError:
             pass
         if not data:
-            self._be_alone()
+            self._detach_tool()
             return
         request = json.loads(data)
         node = self.nodes.setdefault(request["node"], Node())
@@ -362,10 +362,10 @@ class Supervisor:
         try:
             socket.send_fds(control, [json.dumps(answer).encode()], fds)
         except OSError:
-            self._be_alone()
+            self._detach_tool()
 
-    def _be_alone(self) -> None:
-        """The tool has gone, or needs us no more."""
+    def _detach_tool(self) -> None:
+        """Make all disks fast: the tool has ended or closed its socket."""
         if self.control is not None:
             self.poll.unregister(self.control)
             self.control.close()
@@ -383,13 +383,13 @@ class Supervisor:
             node.delay_ns, node.folders = request["delay_ns"], request["folders"]
         elif op == "fast":
             node.delay_ns = None
-            self._let_go()
+            self._release_due()
         elif op == "listener":
             return {}, node.listeners[-1:]
         elif op == "receipts":
             return {"slowed": node.slowed[request["begin"] : request["end"]][:PAGE]}, []
         elif op == "rest":
-            self._drop_dead(node)
+            self._drop_killed(node)
             held = [_receipt(held, "held") for held in sorted(node.held)]
             unlisted = node.unlisted + max(0, len(held) - PAGE)
             counts = {"unlisted": unlisted, "listed": len(node.slowed)}
@@ -397,8 +397,8 @@ class Supervisor:
         return {}, []
 
 
-def _go_on(listener: int, number: int) -> bool:
-    """Let this call continue; return whether the caller was still there."""
+def _continue_call(listener: int, number: int) -> bool:
+    """Let this call continue; return whether the caller was still alive."""
     try:
         fcntl.ioctl(listener, SEND, _ANSWER.pack(number, 0, 0, _CONTINUE))
     except OSError:
@@ -406,7 +406,7 @@ def _go_on(listener: int, number: int) -> bool:
     return True
 
 
-def _waits(held: HeldCall) -> bool:
+def _still_waits(held: HeldCall) -> bool:
     try:
         fcntl.ioctl(held.listener, ID_VALID, struct.pack("=Q", held.call.id))
     except OSError:

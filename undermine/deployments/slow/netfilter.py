@@ -1,8 +1,8 @@
 """The netfilter requests that a slow network needs: send packets to a queue, read the queue, release packets.
 
 Written by hand: docs/decisions/0013-hand-written-kernel-interfaces.md says why. Each function acts on the network namespace
-of the thread that calls it; a queue that was made there may then be used by any thread. The kernel keeps the packets: a
-reader gets the first bytes of each, and a number to answer with.
+of the calling thread; any thread may then use a queue that was created there. The kernel keeps the packets: a reader gets
+the first bytes of each, and a number to answer with.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RECEIVE_BYTES = 4 << 20
 
 
 class Packet(NamedTuple):
-    """A packet that the kernel keeps: its number, where it was going, its size and its first bytes."""
+    """A packet that the kernel keeps: its number, direction, size and first bytes."""
 
     number: int
     direction: Direction
@@ -71,7 +71,7 @@ def _connect() -> socket.socket:
 
 
 def _check(answer: bytes) -> None:
-    """Raise what the kernel complains of in any of these messages."""
+    """Raise the first error that the kernel reports in these messages."""
     while len(answer) >= HEADER.size:
         length, kind, *_ = HEADER.unpack_from(answer)
         if kind == _ERROR:
@@ -85,16 +85,16 @@ def _check(answer: bytes) -> None:
 
 
 def divert(queue: int, directions: Iterable[Direction]) -> None:
-    """From now on this namespace's packets of these directions go through the queue; those of its loopback do not."""
+    """Send this namespace's packets of these directions through the queue from now on, except on its loopback."""
     wanted = sorted(set(directions))
     try:
         _replace_table(wanted, _queue_expression(queue))
-    except FileNotFoundError:  # a kernel without that expression may have the older way of the same
+    except FileNotFoundError:  # a kernel without that expression may have the older target
         _replace_table(wanted, _queue_target(queue))
 
 
 def undivert() -> None:
-    """No packet goes through a queue any more; may be called where none did."""
+    """Stop sending packets through a queue. Does nothing if none was diverted."""
     _batch([(_NEW_TABLE, _CREATE, _text(1, TABLE)), (_DELETE_TABLE, 0, _text(1, TABLE))])
 
 
@@ -131,13 +131,13 @@ def _queue_expression(queue: int) -> bytes:
 
 
 def _queue_target(queue: int) -> bytes:
-    """The same by the target NFQUEUE of iptables, revision 3."""
+    """The same with the iptables target NFQUEUE, revision 3."""
     info = struct.pack("=HHHxx", queue, 1, _BYPASS)
     return _expression("target", _text(1, "NFQUEUE") + attribute(2, _be32(3)) + attribute(3, info))
 
 
 def _batch(messages: list[tuple[int, int, bytes]]) -> None:
-    """All or nothing; returns when it is in force."""
+    """Apply all messages or none; return when they are in force."""
     border = {"family": 0, "resource": _TABLES >> 8}
     data = _message(_BATCH_BEGIN, 0, 0, b"", **border)
     for number, (kind, flags, body) in enumerate(messages, 1):
@@ -153,7 +153,7 @@ def _batch(messages: list[tuple[int, int, bytes]]) -> None:
 
 
 class PacketQueue:
-    """Reads one queue. `close` gives it up: what the kernel still keeps is lost."""
+    """Reads one queue. `close` gives it up: packets that the kernel still keeps are lost."""
 
     def __init__(self, number: int, packets_max: int, bytes_read: int) -> None:
         self._number = number
@@ -178,7 +178,7 @@ class PacketQueue:
         self._sock.close()
 
     def packets(self) -> list[Packet]:
-        """Those that have come since the last call, in their order."""
+        """The packets that have arrived since the last call, in order."""
         found: list[Packet] = []
         while True:
             try:
@@ -188,7 +188,7 @@ class PacketQueue:
             found += self._packets_in(data)
 
     def accept_up_to(self, number: int) -> None:
-        """Release all packets up to this one, in their order."""
+        """Release all packets up to this one, in order."""
         verdict = attribute(2, struct.pack(">II", _ACCEPT, number))
         self._sock.send(_message(_VERDICT_BATCH, 0, 0, verdict, family=0, resource=self._number))
 
@@ -201,7 +201,7 @@ class PacketQueue:
 
     def _configure(self, body: bytes) -> None:
         self._sock.send(_message(_CONFIG, _ACK, 0, body, family=0, resource=self._number))
-        while True:  # the first packets may come before the last answer: never, as nothing is diverted yet
+        while True:  # no packet arrives before the answer, since nothing is diverted yet
             answer = self._sock.recv(65536)
             if HEADER.unpack_from(answer)[1] == _ERROR:
                 return _check(answer)

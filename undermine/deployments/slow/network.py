@@ -1,14 +1,14 @@
-"""A slow network card for a node: every packet from or to the node is kept for some seconds, then released.
+"""A slow network card for a node: every packet from or to the node is held for some seconds, then released.
 
-    program ── kernel of the node's namespace ──[ queue: kept here ]── cable ── switch
+    program ── kernel of the node's namespace ──[ queue: held here ]── cable ── switch
 
-Packets keep their order, all of them, so that no connection sees them reordered. The kernel keeps them and a thread of the tool
-tells it when to let go; at most `packets_max` of them, further ones are lost, as in a card whose memory is full. The node's
-loopback is not slowed, and neither is ARP. Nothing is diverted before `start`. After `stop` packets still pass the thread,
-at once, until `close`: taking the diversion away in between could let a packet overtake others.
+Packets keep their order, so that no connection sees them reordered. The kernel holds them, and a thread of the tool releases
+them. The queue holds at most `packets_max` packets; further ones are lost, as in a card whose memory is full. The node's
+loopback and ARP are not slowed. Nothing is diverted before `start`. After `stop`, packets still pass through the thread
+without delay until `close`: if the diversion ended in between, a packet could overtake others.
 
-If the tool dies its queue goes with it: what waits is lost, and whatever comes passes freely. If the node dies what waits
-is still delivered, as by a card.
+If the tool dies, so does its queue: waiting packets are lost, and later ones pass freely. If the node dies, its waiting
+packets are still delivered, as by a real card.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from undermine.model.errors import UserError
 
 PACKETS_MAX = 8192
 
-_QUEUE = 1  # each namespace counts its own
+_QUEUE = 1  # each namespace numbers its own queues
 _BYTES_READ = 64  # an IPv4 header with options, and ports
 _PROTOCOLS = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp", socket.IPPROTO_ICMP: "icmp"}
 
 Waiting = tuple[int, int, Packet]
-"""When the packet arrived, and when it is released."""
+"""When the packet arrived, when it is released, and the packet."""
 
 
 def missing(namespace: str) -> str:
-    """Why the network of a node in that namespace ("": the tool's own) cannot be slow; "" if it can."""
+    """Why the network of a node in this namespace ("": the tool's own) cannot be slow; "" if it can."""
     if os.geteuid() != 0:
         return "a slow network needs root"
     if not namespace:
@@ -53,7 +53,7 @@ def missing(namespace: str) -> str:
 
 @cache
 def _queue_missing() -> str:
-    """Tries it out in a namespace that nobody else has."""
+    """Why the kernel cannot queue packets; "" if it can. Creates a queue in a new namespace to find out."""
 
     def attempt() -> None:
         os.close(netns.make())
@@ -68,7 +68,7 @@ def _queue_missing() -> str:
 
 
 class SlowNetwork:
-    """The network card of one node, in the namespace with that path. Safe to use from several threads."""
+    """The network card of the node in the namespace with this path. Safe to use from several threads."""
 
     def __init__(
         self, namespace: str, directions: Collection[Direction] = ("in", "out"), packets_max: int = PACKETS_MAX
@@ -98,7 +98,7 @@ class SlowNetwork:
             self._delay_ns = round(delay_s * 1e9)
             if self._queue is None:
                 self._queue = netns.in_thread(self._divert)
-                self._thread = threading.Thread(target=self._work, args=(self._queue,), name="undermine-slow-network")
+                self._thread = threading.Thread(target=self._run_queue, args=(self._queue,), name="undermine-slow-network")
                 self._thread.daemon = True
                 self._thread.start()
 
@@ -119,9 +119,9 @@ class SlowNetwork:
             return Slowness(tuple(listed), unlisted, self._lost, problem=self._problem)
 
     def close(self) -> None:
-        """Release all packets and the namespace, even if a part of that fails. May be called twice."""
+        """Release all packets and the namespace, even if one of the steps fails. May be called twice."""
         try:
-            self.receipts()  # the last count of what was lost
+            self.receipts()  # counts the lost packets for the last time
         finally:
             self._end()
 
@@ -132,7 +132,7 @@ class SlowNetwork:
             self._closed = True
             self._delay_ns = None
             os.eventfd_write(self._wakeup, 1)
-        with contextlib.ExitStack() as ends:  # the last of them first, and each whatever the others do
+        with contextlib.ExitStack() as ends:  # runs in reverse order; all run even if one fails
             ends.callback(os.close, self._namespace)
             ends.callback(os.close, self._wakeup)
             if self._queue is not None:
@@ -145,12 +145,12 @@ class SlowNetwork:
             netns.in_thread(self._undivert)
         finally:
             if not self._problem:
-                self._give_up(queue)
+                self._release_rest(queue)
 
-    def _give_up(self, queue: PacketQueue) -> None:
-        with contextlib.closing(queue):  # without a reader all that comes passes
-            self._take(queue)  # those that came before it was so
-            self._let_go(queue)
+    def _release_rest(self, queue: PacketQueue) -> None:
+        with contextlib.closing(queue):  # without a reader, later packets pass
+            self._take_arrived(queue)  # packets that arrived before the diversion ended
+            self._release_due(queue)
 
     # --- in the namespace
 
@@ -172,42 +172,42 @@ class SlowNetwork:
         netns.enter_fd(self._namespace)
         return netfilter.lost_in_queue(_QUEUE)
 
-    # --- the thread that lets packets go
+    # --- the thread that releases packets
 
-    def _work(self, queue: PacketQueue) -> None:
+    def _run_queue(self, queue: PacketQueue) -> None:
         try:
             poll = select.poll()
             poll.register(queue.fileno(), select.POLLIN)
             poll.register(self._wakeup, select.POLLIN)
             while not self._closed:
-                ready = dict(poll.poll(self._patience_ms()))
+                ready = dict(poll.poll(self._poll_timeout_ms()))
                 if self._wakeup in ready:
                     os.eventfd_read(self._wakeup)
                 with self._lock:
-                    self._take(queue)
-                    self._let_go(queue)
-        except BaseException as error:  # the node must not hang for a defect of ours: without a reader packets pass
+                    self._take_arrived(queue)
+                    self._release_due(queue)
+        except BaseException as error:  # the node must not hang because of a bug in Undermine: without a reader, packets pass
             with self._lock:
                 self._problem = f"the network was not slowed any more: {type(error).__name__}: {error}"
                 self._waiting.clear()
                 queue.close()
 
-    def _patience_ms(self) -> float | None:
+    def _poll_timeout_ms(self) -> float | None:
         with self._lock:
             if not self._waiting:
                 return None
             due_ns = self._waiting[0][1]
         return max(0, due_ns - time.monotonic_ns()) / 1e6
 
-    def _take(self, queue: PacketQueue) -> None:
+    def _take_arrived(self, queue: PacketQueue) -> None:
         now_ns = time.monotonic_ns()
         for packet in queue.packets():
             due_ns = now_ns + (self._delay_ns or 0)
-            if self._waiting:  # nobody overtakes
+            if self._waiting:  # keep the order
                 due_ns = max(due_ns, self._waiting[-1][1])
             self._waiting.append((now_ns, due_ns, packet))
 
-    def _let_go(self, queue: PacketQueue) -> None:
+    def _release_due(self, queue: PacketQueue) -> None:
         now_ns = time.monotonic_ns()
         last = None
         while self._waiting and (self._delay_ns is None or self._waiting[0][1] <= now_ns):
@@ -231,7 +231,7 @@ def _receipt(one: Waiting, now_ns: int, ended: Ended) -> Slowed:
 
 
 def describe(start: bytes) -> tuple[str, str]:
-    """The protocol of an IPv4 packet and both ends of its way, from its first bytes."""
+    """The protocol of an IPv4 packet and its source and destination, from its first bytes."""
     if len(start) < 20 or start[0] >> 4 != 4:
         return "other", ""
     number = start[9]

@@ -16,6 +16,7 @@ from time import monotonic, sleep
 from undermine_agent.faults.changes import LOOK_S
 from undermine_agent.faults.impaired_connections import ImpairedConnections, is_encrypted, is_pending, is_stream, key_of
 from undermine_agent.faults.injection import make_error
+from undermine_agent.faults.table import TRANSFERS
 from undermine_agent.patching.observe import WeakTable
 
 QUEUE_MAX = 4 << 20
@@ -64,7 +65,7 @@ class Impairments(ImpairedConnections):
         Without the socket, any impaired connection is reason enough: the change finds out when it sees the arguments.
         """
         name = operation.name
-        if name not in ("net.send", "net.recv") or self.agent.off:
+        if name not in TRANSFERS or self.agent.off:
             return None
         state = self.agent.thread_state()
         busy, state.busy = state.busy, True

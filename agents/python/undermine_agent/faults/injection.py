@@ -13,14 +13,14 @@ import sys
 from time import monotonic_ns
 
 from undermine_agent.faults.changes import Delay, SilentDrop
-from undermine_agent.faults.table import MAPPED
+from undermine_agent.faults.table import MAPPED, TRANSFERS
 from undermine_agent.interpreter import fast, forks, native
 
 SIGKILL, SIGUSR1 = 9, 10
 # ENOSPC applies to operations that need space, other disk errors to those that reach the device. Closing always
 # works, and mapped memory cannot report an error.
-_NEEDS_SPACE = frozenset({"file.write", "file.create", "file.mkdir", "db.write", "db.commit"})
-_NEVER_LASTING = frozenset({"file.close", "file.stat", "net.close", *MAPPED})
+NEEDS_SPACE = frozenset({"file.write", "file.create", "file.mkdir", "db.write", "db.commit"})
+SPARED = frozenset({"file.close", "file.stat", "net.close", *MAPPED})
 # Marks that connections are impaired by this agent itself.
 IMPAIRMENTS = {"step": -1, "kind": "impairments"}
 
@@ -38,7 +38,7 @@ def make_error(name: str, subject):
 
 def error_of(entries, op: str, subject) -> str:
     """The name of the error with which a lasting fault answers this operation, or ""."""
-    if op in _NEVER_LASTING:
+    if op in SPARED:
         return ""
     for entry in entries:
         kind = entry.get("kind")
@@ -68,7 +68,7 @@ def cuts(entry, op: str, subject) -> bool:
 
 def _hit_by_error(entry, op: str, subject) -> bool:
     scope, value = entry["scope"], entry["value"]
-    if entry["error"] == "ENOSPC" and op not in _NEEDS_SPACE:
+    if entry["error"] == "ENOSPC" and op not in NEEDS_SPACE:
         return False
     if scope == "peer":
         return not op.startswith("file.") and value == subject.target
@@ -176,7 +176,7 @@ class Injector:
         if kind == "error":
             self._error(step, call)
         elif kind == "drop":
-            raw = call.operation.name in ("net.send", "net.recv")
+            raw = call.operation.name in TRANSFERS
             call.change = self.agent.impairments.drop(step.index, call) if raw else SilentDrop()
         else:
             self._die()
@@ -200,7 +200,7 @@ class Injector:
         delay = Delay(self.agent, step.index, call, float(step.fault.get("delay_s", 0)), receipt)
         if step.fault.get("mode") != "operation" or name.startswith("file."):
             delay.wait()
-        elif name in ("net.send", "net.recv") and place == "before":
+        elif name in TRANSFERS and place == "before":
             call.change = self.agent.impairments.delay(delay, call)
         elif name.startswith("net."):
             delay.wait()

@@ -9,8 +9,11 @@ from itertools import count
 
 from undermine_agent.interpreter import fast
 
+# The layout of the state file; protocol/wire.toml has the same numbers.
+MAGIC = b"UMS2"
 HEALED = 12
-PORTS = 65536
+GENERATION, PORTS_AT, VARIABLES_AT = 2, 4, 5  # numbers of 32-bit words
+PORTS, PORT_FACTOR = 65536, 40503
 STEPS = 64
 STEP_SIZE = 16
 ARMED, FIRED, OVER = 1, 2, 3
@@ -18,14 +21,17 @@ SLOT_SIZE, SLOT_TEXT = 128, 6
 ABSENT = 0xFFFF
 _READS_MAX = 1000
 _KEYS = {"op", "loc", "node", "role", "target", "stack"}
+# The facts about operations are those of protocol/operations.toml; a test compares them.
 # The operations at which a condition on variables is checked, unless the trigger names one.
-_SENDS, _RECEIVES = ("net.send", "msg.send"), ("net.recv", "msg.recv")
+SENDS, RECEIVES = ("net.send", "msg.send"), ("net.recv", "msg.recv")
+# The operations that move bytes of a connection.
+TRANSFERS = ("net.send", "net.recv")
 # The operations at which `corrupt` and `drop` work. These faults always act before the operation, since they act on
 # its data.
-_CORRUPTIBLE = (
+CORRUPTIBLE = (
     "file.read", "file.write", "file.map_read", "file.map_write", "net.send", "net.recv", "msg.send", "msg.recv"
 )  # fmt: skip
-_DROPPABLE = ("net.send", "net.recv", "msg.send", "msg.recv", "db.read", "db.write", "db.commit")
+DROPPABLE = ("net.send", "net.recv", "msg.send", "msg.recv", "db.read", "db.write", "db.commit")
 # Accesses to the memory of a mapped file: the system has no way to report an error for them.
 MAPPED = ("file.map_read", "file.map_write")
 
@@ -38,14 +44,13 @@ OBSERVED = (
     "process.start process.wait pipe.open pipe.write pipe.read thread.start thread.end thread.die task.start task.end task.die "
     "lock.acquire lock.release cond.wait cond.notify event.wait event.set sem.acquire sem.release barrier.wait "
     "queue.put queue.get queue.done future.wait future.set join handover.give handover.take clock sleep timeout "
-    "raw.send raw.recv stream.read poll"
+    "raw.send raw.recv db.got stream.read poll"
 ).split()
-
 
 
 def slot_of(caller: int, called: int) -> int:
     """The slot of a connection between two ports. One caller has a different slot for each called port."""
-    return caller + called * 40503 & PORTS - 1
+    return caller + called * PORT_FACTOR & PORTS - 1
 
 
 class Operation:
@@ -121,11 +126,11 @@ class TriggerPart:
             if like == "error" and name in MAPPED:
                 return ""
             if like in ("corrupt", "drop"):
-                return "before" if name in (_CORRUPTIBLE if like == "corrupt" else _DROPPABLE) else ""
-            if like == "delay-operation" and name in ("net.send", "net.recv"):
+                return "before" if name in (CORRUPTIBLE if like == "corrupt" else DROPPABLE) else ""
+            if like == "delay-operation" and name in TRANSFERS:
                 return "before"
         if self.when and self.op is None:
-            return "before" if name in _SENDS else "after" if name in _RECEIVES else ""
+            return "before" if name in SENDS else "after" if name in RECEIVES else ""
         return self.place
 
     def reached(self, state, call) -> bool:
@@ -163,14 +168,14 @@ class State:
     """The state file that the tool and all agents of a run share."""
 
     def __init__(self, view: memoryview):
-        if len(view) < STEPS or bytes(view[:4]) != b"UMS2":
+        if len(view) < STEPS or bytes(view[:4]) != MAGIC:
             raise ValueError("not a state file")
         self.view = view
         self.words = view[: len(view) // 4 * 4].cast("I")
 
     @property
     def generation(self) -> int:
-        return self.words[2]
+        return self.words[GENERATION]
 
     @property
     def healed(self) -> bool:
@@ -183,14 +188,14 @@ class State:
 
     def caller_at(self, slot: int, port: int) -> int:
         """One plus the index of the node whose connection from this port has this slot; 0 if unknown."""
-        ports, view = self.words[4], self.view
+        ports, view = self.words[PORTS_AT], self.view
         if not ports or not view[ports + slot]:
             return 0
         port_at = ports + PORTS + 2 * slot
         return view[ports + slot] if view[port_at] | view[port_at + 1] << 8 == port else 0
 
     def put_caller_at(self, slot: int, port: int, number: int) -> None:
-        ports, view = self.words[4], self.view
+        ports, view = self.words[PORTS_AT], self.view
         if ports:
             port_at = ports + PORTS + 2 * slot
             view[port_at], view[port_at + 1] = port & 0xFF, port >> 8
@@ -198,7 +203,7 @@ class State:
 
     def text(self, slot: int):
         """The text published in a slot; None if absent. Reads again if a writer interfered."""
-        start = self.words[5] + SLOT_SIZE * slot
+        start = self.words[VARIABLES_AT] + SLOT_SIZE * slot
         words, view, at = self.words, self.view, start // 4
         for _ in range(_READS_MAX):
             version = words[at]
@@ -210,7 +215,7 @@ class State:
 
     def publish(self, slot: int, text) -> None:
         """Write a slot; one writer at a time. None means absent."""
-        start = self.words[5] + SLOT_SIZE * slot
+        start = self.words[VARIABLES_AT] + SLOT_SIZE * slot
         words, view, at = self.words, self.view, start // 4
         data = b"" if text is None else text.encode("utf-8", "backslashreplace")
         length = ABSENT if text is None else len(data)
@@ -307,7 +312,7 @@ class Table:
 
     def look_first(self, watcher) -> None:
         """Put a watcher before all parts at operations where variables are checked. It has a `reached` of its own."""
-        for names, place in ((_SENDS, "before"), (_RECEIVES, "after")):
+        for names, place in ((SENDS, "before"), (RECEIVES, "after")):
             for name in names:
                 operation = self.operations[name]
                 setattr(operation, place, (watcher, *getattr(operation, place)))

@@ -11,7 +11,6 @@ import sys
 from time import monotonic_ns
 
 from undermine_agent.core import LOST, note_error
-from undermine_agent.faults.table import Operation
 from undermine_agent.logical.store_calls import GOT
 from undermine_agent.names.subjects import Subject, mask
 from undermine_agent.patching.disguise import disguised
@@ -25,7 +24,7 @@ _CACHE_MAX = 10_000
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # flags of code objects
 _RAW = frozenset({"net.connect", "net.send", "net.recv", "net.close"})
 _DATABASE = _RAW | {"db.read", "db.write", "db.commit"}
-_BELOW = {
+PARTS = {
     "msg.send": _RAW | {"msg.send"},
     "msg.recv": frozenset({"net.recv", "msg.recv"}),  # sends of a handler are not part of the receive
     "db.read": _DATABASE,
@@ -61,7 +60,7 @@ class LogicalCall:
     __slots__ = ("below", "peer")
 
     def __init__(self, op: str, peer: str):
-        self.below = _BELOW[op]
+        self.below = PARTS[op]
         self.peer = peer
 
 
@@ -417,7 +416,6 @@ class Layer:
         self.subjects: dict = {}
         self.troubles = 0
         self.notes_answers = agent.observes("raw")
-        agent.operations.setdefault(GOT, Operation(GOT, False))
         operations = agent.operations
         self.raw = {"net.send": operations["raw.send"], "net.recv": operations["raw.recv"]} if self.notes_answers else {}
         agent.covered = self.covered

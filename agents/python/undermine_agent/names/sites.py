@@ -12,6 +12,7 @@ import sys
 from undermine_agent.interpreter import fast, forks
 
 DEPTH_MAX = 30
+DIGEST_SIZE = 6
 CODES_MAX = 50_000
 STACKS_MAX = 50_000
 UNKNOWN = object()
@@ -39,7 +40,7 @@ class Stack:
     def digest(self) -> str:
         if not self._digest:
             blake2b = forks.load("_blake2", "blake2b")
-            self._digest = blake2b("\n".join(self.locs).encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
+            self._digest = blake2b("\n".join(self.locs).encode("utf-8", "backslashreplace"), digest_size=DIGEST_SIZE).hexdigest()
         return self._digest
 
 

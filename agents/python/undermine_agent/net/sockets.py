@@ -13,6 +13,7 @@ import errno
 from time import monotonic_ns
 
 from undermine_agent.faults.impaired_transfers import Impairments
+from undermine_agent.faults.table import PORTS_AT
 from undermine_agent.files.regular_files import total_length
 from undermine_agent.interpreter import fast
 from undermine_agent.names.subjects import Subject
@@ -33,7 +34,7 @@ def install(agent, socket) -> None:
     peers = agent.peers = Peers(agent.config, agent.state)
     agent.impairments = Impairments(agent)
     if fast.module is not None:
-        fast.module.use_ports(agent.state.view, agent.state.words[4])
+        fast.module.use_ports(agent.state.view, agent.state.words[PORTS_AT])
     cls = socket.socket
     for name, flags_at, size_of, measure in _SENDING:
         _hook_transfer(agent, peers, cls, name, "net.send", flags_at, size_of, measure)

@@ -17,7 +17,8 @@ import undermine.agent.wire.SharedState;
 /**
  * All operations by name, with the steps of this process compiled into them. It decides and never acts.
  *
- * An operation that no step asks about costs one look at an empty array.
+ * An operation that no step asks about costs one look at an empty array. The facts about operations are those of
+ * protocol/operations.toml; a test compares them.
  */
 public final class DecisionTable {
     /**
@@ -26,6 +27,8 @@ public final class DecisionTable {
      */
     static final List<String> SENDS = Arrays.asList("net.send", "msg.send");
     static final List<String> RECEIVES = Arrays.asList("net.recv", "msg.recv");
+    /** The operations that move bytes of a connection. */
+    static final List<String> TRANSFERS = Arrays.asList("net.send", "net.recv");
     /**
      * The operations whose data can be corrupted or dropped. Such faults act before the operation, whatever the trigger
      * says.
@@ -46,10 +49,10 @@ public final class DecisionTable {
             "file.rename", "net.connect", "net.accept", "net.send", "net.recv", "net.close", "msg.send", "msg.recv",
             "db.read", "db.write", "db.commit");
     private static final List<String> OBSERVED = Arrays.asList(
-            "process.start", "process.wait", "thread.start", "thread.end", "thread.die", "task.start", "task.end",
-            "task.die", "lock.acquire", "lock.release", "cond.wait", "cond.notify", "event.wait", "event.set",
-            "sem.acquire", "sem.release", "barrier.wait", "queue.put", "queue.get", "future.wait", "future.set", "join",
-            "handover.give", "handover.take", "poll", "clock", "sleep", "timeout", "raw.send", "raw.recv");
+            "thread.start", "thread.end", "thread.die", "lock.acquire", "lock.release", "cond.wait", "cond.notify",
+            "event.wait", "event.set", "sem.acquire", "sem.release", "barrier.wait", "queue.put", "queue.get",
+            "future.wait", "future.set", "join", "handover.give", "handover.take", "poll", "clock", "sleep", "timeout",
+            "raw.send", "raw.recv");
     private static final Set<String> KEYS = new HashSet<String>(
             Arrays.asList("op", "loc", "node", "role", "target", "stack"));
 
@@ -110,7 +113,7 @@ public final class DecisionTable {
     }
 
     static boolean isTransfer(String name) {
-        return name.equals("net.send") || name.equals("net.recv");
+        return TRANSFERS.contains(name);
     }
 
     private void add(Map<String, Object> description) {

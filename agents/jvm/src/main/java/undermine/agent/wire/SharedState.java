@@ -7,7 +7,7 @@ import java.nio.charset.StandardCharsets;
 /**
  * The mapped file that the tool and all agents of a run share.
  *
- * The compiler could reuse an earlier read from a buffer; reading the volatile field first forbids that.
+ * protocol/wire.toml has the same numbers. The compiler could reuse an earlier read from a buffer; reading the volatile field first forbids that.
  */
 public final class SharedState {
     public static final int STEPS = 64;
@@ -16,12 +16,14 @@ public final class SharedState {
     public static final int FIRED = 2;
     public static final int OVER = 3;
 
+    private static final int MAGIC = 0x32534D55; // UMS2
     private static final int GENERATION = 8;
     private static final int HEALED = 12;
     private static final int STACKS = 13;
     private static final int PORTS_OFFSET = 16;
     private static final int VARIABLES_OFFSET = 20;
     private static final int PORTS = 65536;
+    private static final int PORT_FACTOR = 40503;
     private static final int SLOT_SIZE = 128;
     private static final int SLOT_TEXT = 6;
     private static final int ABSENT = 0xFFFF;
@@ -32,7 +34,7 @@ public final class SharedState {
 
     public SharedState(ByteBuffer mapped) {
         view = mapped.duplicate().order(ByteOrder.LITTLE_ENDIAN);
-        if (view.capacity() < STEPS || view.getInt(0) != 0x32534D55) { // UMS2
+        if (view.capacity() < STEPS || view.getInt(0) != MAGIC) {
             throw new IllegalArgumentException("not a state file");
         }
     }
@@ -77,7 +79,7 @@ public final class SharedState {
 
     /** The slot of a connection between two ports: for one caller, each called port has another slot. */
     public static int slotOf(int caller, int called) {
-        return caller + called * 40503 & PORTS - 1;
+        return caller + called * PORT_FACTOR & PORTS - 1;
     }
 
     /** The index + 1 of the node that connected from this port, if it owns this slot; else 0. */
