@@ -128,7 +128,7 @@ def test_parallel_runs_are_interrupted_together(project) -> None:
 
 
 def test_a_hunt_whose_guardian_is_killed_ends_with_an_error(project) -> None:
-    process = project.start(*HUNT, "--max-runs", "4")
+    process = project.start(*HUNT)
     wait_for_nodes(project, process)
     (guardian,) = guardians(process)
     os.kill(guardian, signal.SIGKILL)
