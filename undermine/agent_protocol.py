@@ -48,7 +48,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentLacks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one agent cannot do or observe."""
+    """The operations and capabilities that one agent lacks."""
 
     capabilities_missing: tuple[str, ...] = ()
     operations_missing: tuple[str, ...] = ()

@@ -1,9 +1,11 @@
-"""Coverage: how much of what is known was tried, and what recovery has shown, as the experiments of a campaign go on.
+"""Coverage: which possible points and locations faults have reached, and how the target recovered, as a campaign proceeds.
 
-What is tried is known from the fault-free runs: points, and source locations, at which a fault can fire. What there is to
-recover by is not: it only comes to light. The *recovery path* of a run is what it showed and no fault-free run did; two
-runs are of the same *recovery class* if the same functions are on their paths and in no fault-free run. Classes that keep coming
-say that going on pays; none for a long time says that more of the same will show little.
+The fault-free runs show the points and source locations at which a fault can fire, so those have a total. Recovery has none:
+it only shows itself in runs with a fault. The *recovery path* of a run is the set of points that it showed and no fault-free run
+did. Two runs share a *recovery class* if the same functions are on their paths and in no fault-free run. While new classes
+appear, more runs pay off. If none has appeared for a long time, more runs of the same kind will show little.
+
+Never reads a file: the campaign store hands the experiments in.
 """
 
 from __future__ import annotations
@@ -21,46 +23,46 @@ Names = frozenset[str]
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What one strategy has contributed."""
+    """The contribution of one strategy."""
 
     runs: int = 0
     points_fired: int = 0
     locations_fired: int = 0
     recovery_classes: int = 0
     new_classes: int = 0
-    """Those that it showed before any other strategy did."""
+    """Classes that it showed before any other strategy."""
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """What the experiments so far have reached."""
+    """The coverage of all experiments so far."""
 
     runs: int = 0
     """Experiments: runs that strategies proposed and that did not break."""
     points: int = 0
-    """Of the fault-free runs, where a fault can fire."""
+    """Points of the fault-free runs at which a fault can fire."""
     points_fired: int = 0
     pairs_fired: int = 0
     """Different pairs of point and fault."""
     locations: int = 0
     locations_fired: int = 0
     recovery_points: int = 0
-    """Seen in recovery only."""
+    """Points that only recovery showed."""
     recovery_points_fired: int = 0
     recovery_locations: int = 0
-    """Source locations that no fault-free run came to."""
+    """Source locations that no fault-free run reached."""
     recovery_classes: int = 0
-    """Different recovery paths, by the functions that only recovery goes through."""
+    """Different recovery paths, by the functions that only recovery executes."""
     recovery_classes_by_location: int = 0
-    """The same by source location: finer, and with more chance in it."""
+    """The same by source location: finer, and more often a matter of chance."""
     recovery_functions: tuple[str, ...] = ()
-    """Those that no fault-free run went through, in alphabetical order."""
+    """Functions that no fault-free run executed, in alphabetical order."""
     runs_since_new: int = 0
     """Experiments since the last one that showed a new class (by function)."""
     by_strategy: dict[str, Share] = {}
 
     @property
     def since_new(self) -> str:
-        """In words: does going on pay?"""
+        """In words: when the last new class appeared."""
         if not self.recovery_classes:
             return "no run did anything that fault-free runs do not"
         if not self.runs_since_new:
@@ -69,7 +71,7 @@ class Reached(msgspec.Struct, frozen=True):
 
 
 class CoverageSample(msgspec.Struct, frozen=True):
-    """The state after so many experiments; there is one for each that brought something new."""
+    """The coverage after `runs` experiments. There is a sample for each experiment that added to it."""
 
     runs: int
     locations_fired: int
@@ -77,16 +79,16 @@ class CoverageSample(msgspec.Struct, frozen=True):
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """A point of a recovery: looked at once, met in very many runs."""
+    """A point of a recovery path. Many runs show the same one, so it is computed once."""
 
     id: str
     location: str
     functions: Names
-    """Those that are not usual."""
+    """Functions that no fault-free run executed."""
 
 
 class _Counted:
-    """What some of the experiments, or all of them, have come to."""
+    """A running count over the experiments of one strategy, or over all of them."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -101,10 +103,10 @@ class _Counted:
 
 
 class Coverage:
-    """Counts experiments, one after the other. Not for several threads at once."""
+    """Counts experiments, one after the other. Not safe for several threads."""
 
     def __init__(self, known: Iterable[Point], usual: Iterable[Point] = (), frames: Frames = lambda _: ()) -> None:
-        """`known`: where a fault can fire, of what the fault-free runs showed. `usual`: all that they showed."""
+        """`known` are the points of fault-free runs at which a fault can fire, `usual` all of their points."""
         known, usual = tuple(known), tuple(usual)
         self._locations = {point.id: point.get("loc") for point in known}
         self._usual_locations = {point.get("loc") for point in (*known, *usual)}
@@ -120,7 +122,7 @@ class Coverage:
         self._growth: list[CoverageSample] = []
 
     def add(self, experiment: Experiment) -> None:
-        """Count a run that is over. Where no fault took effect there was nothing to recover from."""
+        """Count a finished run. Without a fault that took effect there is nothing to recover from."""
         own = self._by_strategy.setdefault(experiment.strategy, _Counted())
         for counted in (self._all, own):
             counted.runs += 1
@@ -165,7 +167,7 @@ class Coverage:
 
     @property
     def reached(self) -> Reached:
-        """The numbers now."""
+        """The current numbers."""
         recovery = self._in_recovery.values()
         return Reached(
             runs=self._all.runs,
@@ -186,7 +188,7 @@ class Coverage:
 
     @property
     def growth(self) -> tuple[CoverageSample, ...]:
-        """How it came to that: what each experiment that brought something new led to, and the end."""
+        """A sample for each experiment that added to the coverage, and one for the end."""
         if not self._growth:
             return ()
         end = msgspec.structs.replace(self._growth[-1], runs=self._all.runs)
@@ -194,7 +196,7 @@ class Coverage:
 
 
 class Memory(Protocol):
-    """A campaign's store, as far as it is needed here."""
+    """The part of a campaign store that coverage needs."""
 
     def reachable(self) -> tuple[Point, ...]: ...
     def baseline_profile(self) -> Profile: ...

@@ -1,4 +1,4 @@
-"""What every built-in checker has: facts about itself, and the settings that it is made with."""
+"""The base of the built-in checkers: the facts that each carries about itself, and the settings that each gets."""
 
 from __future__ import annotations
 
