@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from tables import for_each
 
+from undermine.checkers.registry import BUILTIN
+
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "undermine"
 AGENT = ROOT / "agents" / "python"
@@ -171,9 +173,8 @@ def test_no_room_is_crowded() -> None:
 
 
 def test_only_the_table_of_plug_ins_names_concrete_ones() -> None:
-    concrete = {m for m in MODULES if m.startswith("undermine.strategies.")} | {
-        f"undermine.checkers.{name}" for name in ("answers", "gray", "logs", "processes", "registry")
-    }
+    checkers = {"undermine.checkers.registry", *(checker.__module__ for checker in BUILTIN)}
+    concrete = {module for module in MODULES if module.startswith("undermine.strategies.")} | checkers
     assert "undermine.strategies.random" in concrete
     for module, path in MODULES.items():
         if module != "undermine.plugins" and room_of(module) not in ("strategies", "checkers"):

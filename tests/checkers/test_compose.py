@@ -122,3 +122,17 @@ def test_the_users_own_checkers_rank_worst_and_so_do_unknown_ranks() -> None:
 def test_news_are_the_evidence_of_logs_that_passed() -> None:
     assert news_of([Verdict("pass", evidence=("new",), checker="logs")]) == ("new",)
     assert news_of([Verdict("fail", evidence=("bad",), checker="logs"), Verdict("pass", evidence=("x",))]) == ()
+
+
+def test_a_checker_of_another_package_may_have_no_rank_that_we_know() -> None:
+    class Foreign:
+        name = "foreign"
+        rank = "gray"
+        summary = "never"
+
+        def check(self, run: RunView) -> Verdict:
+            return Verdict.ok()
+
+    [verdict] = check_all(run_view(), [Foreign()], tuple)  # type: ignore[list-item]
+    assert (verdict.checker, verdict.rank) == ("foreign", "")
+    assert rank_of(verdict) is Rank.PROMISE

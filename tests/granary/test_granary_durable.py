@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+from types import SimpleNamespace
 
 import pytest
 from granary import durable, process
@@ -92,9 +93,11 @@ def test_a_document_is_replaced_or_not(tmp_path: pathlib.Path, monkeypatch: pyte
     assert os.listdir(tmp_path) == ["d.json"]
 
 
-def test_a_disk_operation_in_progress_is_reported() -> None:
+def test_a_disk_operation_in_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([100.0, 100.0, 102.5])
+    monkeypatch.setattr(durable, "time", SimpleNamespace(monotonic=lambda: next(times)))
     assert durable.stalled_s() == 0.0
     with durable.disk_operation("test", "x"):
-        assert durable.stalled_s() >= 0.0
+        assert durable.stalled_s() == 2.5
         assert durable._in_flight
     assert not durable._in_flight

@@ -16,7 +16,7 @@ import msgspec
 
 from undermine.analysis.coverage import Coverage, coverage_of
 from undermine.analysis.points import points_of
-from undermine.checkers.compose import check_all, symptom_of
+from undermine.checkers.compose import check_all, symptom_of, unranked
 from undermine.model.codec import read_columns
 from undermine.model.columns import Columns
 from undermine.model.errors import UserError
@@ -213,7 +213,7 @@ class PlanRunner:
                 continue
             verdicts = self._judge(view, folder)
             symptom = self._symptom(view, verdicts)
-            if verdicts != self._store.verdicts(row["run"]):
+            if unranked(verdicts) != unranked(self._store.verdicts(row["run"])):
                 changed += 1
                 self._store.replace_verdicts(row["run"], verdicts, symptom)
                 kind: RoundKind = row["kind"]

@@ -32,8 +32,13 @@ def _guarded(checker: Checker, run: RunView) -> Verdict:
         verdict = checker.check(run)
     except Exception as error:
         verdict = Verdict.unknown(f"the checker raised {type(error).__name__}: {error}")
-    rank: Rank = getattr(checker, "rank", Rank.PROMISE)  # another package may not know ranks
-    return msgspec.structs.replace(verdict, checker=checker.name, rank=rank.value)
+    rank = getattr(checker, "rank", None)  # a checker of another package may have none, or something else
+    return msgspec.structs.replace(verdict, checker=checker.name, rank=rank.value if isinstance(rank, Rank) else "")
+
+
+def unranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """The verdicts without their ranks, to compare them with verdicts that were stored before ranks existed."""
+    return tuple(msgspec.structs.replace(verdict, rank="") for verdict in verdicts)
 
 
 def symptom_of(verdicts: Sequence[Verdict]) -> str:

@@ -450,7 +450,7 @@ class Layer:
         wrapper = type(entry) if isinstance(entry, (staticmethod, classmethod)) else None
         original = entry.__func__ if wrapper is not None else entry
         if not callable(original) or isinstance(original, type):
-            raise TypeError("%s is no function" % name)
+            raise TypeError("%s is not a function" % name)
         if flags_of(original) & (_GENERATOR | _ASYNC_GENERATOR):
             raise TypeError("%s is a generator: it is not one operation" % name)
         stand_in = Function(self, original, **described).stand_in()
