@@ -31,7 +31,17 @@ from undermine.config.templates import (
     render,
 )
 from undermine.model.errors import UserError
-from undermine.model.faults import DEFAULT_KINDS, Direction, DiskError, FaultName, Level, Loss, NetworkError
+from undermine.model.faults import (
+    DEFAULT_KINDS,
+    DISK_ERRORS,
+    NETWORK_ERRORS,
+    Direction,
+    DiskError,
+    FaultName,
+    Level,
+    Loss,
+    NetworkError,
+)
 from undermine.model.run import NodeInfo
 from undermine.runtimes.base import Runtime
 from undermine.runtimes.table import RUNTIMES, runtime_for
@@ -195,12 +205,8 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "in",
     )
     partition_losses: Annotated[tuple[Loss, ...], Meta(min_length=1, description="a list of {choices}")] = ("silent",)
-    disk_errors: Annotated[tuple[DiskError, ...], Meta(description="a list of {choices}")] = ("EIO", "ENOSPC")
-    network_errors: Annotated[tuple[NetworkError, ...], Meta(description="a list of {choices}")] = (
-        "ECONNRESET",
-        "ETIMEDOUT",
-        "ECONNREFUSED",
-    )
+    disk_errors: Annotated[tuple[DiskError, ...], Meta(description="a list of {choices}")] = DISK_ERRORS
+    network_errors: Annotated[tuple[NetworkError, ...], Meta(description="a list of {choices}")] = NETWORK_ERRORS
     roles: RoleNames = ()
     groups: GroupNames = ()
     max_steps: Annotated[int, _whole(1, 8)] = 2

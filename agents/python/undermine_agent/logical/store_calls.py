@@ -19,7 +19,7 @@ _PLAIN = (str, bytes, int, float)
 
 
 class StoreCall:
-    """What one operation asks of a store: `commands` are (name, keys, values). `kind` names the command set."""
+    """The request of one operation to a store: `commands` are (name, keys, values). `kind` names the command set."""
 
     __slots__ = ("store", "kind", "commands")
 

@@ -271,7 +271,7 @@ def _first(one, names):
 
 
 def _future(waiter) -> str:
-    """What a task waits for: the name of another task, or the class of the future."""
+    """The name of the task that a task waits for, or the class of the future."""
     tasks = sys.modules.get("asyncio.tasks")
     if tasks is not None and isinstance(waiter, tasks.Task):
         return "task %s" % waiter.get_name()
