@@ -12,6 +12,8 @@ from undermine.model.columns import Columns
 from undermine.model.faults import Fault
 from undermine.model.plan import Place, Plan
 from undermine.model.point import Point
+from undermine.model.predictions.candidate import Candidate
+from undermine.model.predictions.landings import Landings
 from undermine.model.run import Rank, RunStatus, RunView, Verdict
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class PastRun(msgspec.Struct, frozen=True):
     failed: bool
     odd: bool = False
     """It passed, but its nodes logged entries that fault-free and benign runs do not have."""
+    covered: bool = False
+    """The plan did not run itself: the faults of another run, `id`, landed where its faults would have landed."""
 
 
 class PossibleFault(msgspec.Struct, frozen=True):
@@ -128,10 +132,10 @@ class History(msgspec.Struct, frozen=True):
     baseline_runs: int
     possible_faults: tuple[PossibleFault, ...]
     runs: tuple[PastRun, ...]
-    """This strategy's own runs, and other strategies' runs that already cover its plans, in (round, index) order, not in the
-    order in which they ended."""
+    """The results of this strategy's plans, in (round, index) order, not in the order in which they ended. The campaign does not
+    run a plan if the faults of another run landed where its faults would land; that run then counts for the plan (`covered`)."""
     settled: frozenset[str]
-    """Ids of plans that need not be proposed again: run for any strategy, or dropped by a policy."""
+    """Ids of plans that this strategy need not propose again: stored, or dropped by a policy."""
     round_index: int
     seed: int
     batch: int
@@ -154,6 +158,13 @@ class History(msgspec.Struct, frozen=True):
     the tool finds them."""
     delay_s: float = 5.0
     """The user's delay for operations whose time limit is not known."""
+    landings: Landings = msgspec.field(default_factory=Landings)
+    """Where the faults of all runs of the campaign landed, whichever strategy proposed them."""
+    others: Callable[[], tuple[PastRun, ...]] = tuple
+    """Returns the finished runs of all strategies, each run once, in (round, index) order."""
+    faulty: tuple[int, ...] = ()
+    """Runs with one fault that went well, by number: at rest, and in the middle of the workload. They are observed in full if a
+    strategy is `Traced`."""
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -169,7 +180,7 @@ class Strategy(Protocol):
     """A pure function from history to the next plans; no plans means that the strategy has finished.
 
     The campaign asks it when all its earlier plans have been run. It may propose a few plans (`history.batch`), or a whole
-    level as a generator.
+    level as a generator. A strategy that predicts yields candidates: plans with reasons.
 
     Everything else that a strategy can do is optional and has its own protocol: `HasPolicies`, `Arranges`, `Capped`, `Traced`,
     `Remarks`. A strategy implements a protocol by having its attribute; it need not import or inherit anything. A base class
@@ -179,7 +190,20 @@ class Strategy(Protocol):
     name: str
     summary: str
 
-    def propose(self, history: History) -> Iterable[Plan]: ...
+    def propose(self, history: History) -> Iterable[Plan | Candidate]: ...
+
+
+@runtime_checkable
+class Predicts(Protocol):
+    """A strategy that can say what to inject next in a run that has had faults already.
+
+    `predict` yields candidates with one step each: at operations that the run showed after its last fault or, without a run, at
+    those of the fault-free runs. The best come first.
+    """
+
+    name: str
+
+    def predict(self, history: History, after: PastRun | None) -> Iterable[Candidate]: ...
 
 
 @runtime_checkable

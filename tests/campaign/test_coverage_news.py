@@ -35,7 +35,7 @@ def test_every_experiment_and_no_other_run_announces_coverage(engine, store) -> 
     assert counts(news) == list(range(1, 9))
     last = done[-1].data["coverage"]
     assert last == coverage_of(store).reached
-    assert (last.pairs_fired, last.by_strategy["a"].runs, last.by_strategy["b"].runs) == (1, 6, 2)
+    assert (last.pairs_fired, last.by_strategy["a"].runs, last.by_strategy["b"].runs) == (8, 6, 2)
 
 
 def test_a_broken_run_does_not_count_as_an_experiment(engine, store) -> None:

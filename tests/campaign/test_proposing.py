@@ -57,7 +57,7 @@ def kept(proposal) -> list[str]:
 
 
 def ask(engine, store, strategy, runs: Sequence[PastRun] = (), seed: int = 0):
-    return Proposing(engine, store).ask(strategy, history([READ, WRITE, SEND], runs, seed=seed))
+    return Proposing(engine, store).ask(strategy, history([READ, WRITE, SEND], runs, seed=seed)).pruned
 
 
 def test_a_strategy_without_policies_uses_the_users_policies(engine, store) -> None:
@@ -111,9 +111,9 @@ def test_a_strategy_with_a_used_up_cap_is_not_asked(engine, store) -> None:
 
 
 def test_earlier_runs_count_towards_the_cap(engine, store) -> None:
-    def done(strategy: str) -> list[PastRun]:
-        plans = [Plan((Step(At(READ, nth=n + 1), Crash()),), 0, strategy) for n in range(3)]
-        return [PastRun(n, 1, n, plan, "fired", False) for n, plan in enumerate(plans)]
+    def done(*, covered: bool) -> list[PastRun]:
+        plans = [Plan((Step(At(READ, nth=n + 1), Crash()),), 0, "lists") for n in range(3)]
+        return [PastRun(n, 1, n, plan, "fired", False, covered=covered) for n, plan in enumerate(plans)]
 
-    assert len(ask(engine, store, Lists(READ, WRITE, cap=4), done("lists")).kept) == 1
-    assert len(ask(engine, store, Lists(READ, WRITE, cap=4), done("another's")).kept) == 2
+    assert len(ask(engine, store, Lists(READ, WRITE, cap=4), done(covered=False)).kept) == 1
+    assert len(ask(engine, store, Lists(READ, WRITE, cap=4), done(covered=True)).kept) == 2

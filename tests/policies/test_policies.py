@@ -47,17 +47,17 @@ def test_fresh_plans_are_kept_in_their_order() -> None:
     assert pair(plans, {}, keep_all) == (plans, [])
 
 
-def test_a_plan_that_any_strategy_ran_is_dropped_and_names_the_strategy() -> None:
-    kept, dropped = pair([plan(1), plan(2)], {plan(1, "exhaustive").id: "exhaustive"}, keep_all)
+def test_a_plan_that_the_strategy_proposed_before_is_dropped() -> None:
+    kept, dropped = pair([plan(1), plan(2)], {plan(1).id}, keep_all)
     assert kept == [plan(2)]
-    assert [(d.plan, d.rule) for d in dropped] == [(plan(1), "already run for exhaustive")]
+    assert [(d.plan, d.rule) for d in dropped] == [(plan(1), "already proposed")]
 
 
 def test_a_plan_that_is_proposed_twice_runs_once() -> None:
     twin = msgspec.structs.replace(plan(1), why="another reason")
     kept, dropped = pair([plan(1), twin], {}, keep_all)
     assert kept == [plan(1)]
-    assert [(d.plan, d.rule) for d in dropped] == [(twin, "already run for random")]
+    assert [(d.plan, d.rule) for d in dropped] == [(twin, "already proposed")]
 
 
 def test_the_users_policies_are_asked_only_about_fresh_plans_and_name_themselves() -> None:
@@ -70,7 +70,7 @@ def test_the_users_policies_are_asked_only_about_fresh_plans_and_name_themselves
     kept, dropped = pair([plan(1), plan(2), plan(3)], {plan(1).id: "random"}, user)
     assert asked == [plan(2), plan(3)]
     assert kept == [plan(3)]
-    assert [d.rule for d in dropped] == ["already run for random", "policy no_twos"]
+    assert [d.rule for d in dropped] == ["already proposed", "policy no_twos"]
 
 
 def test_the_callers_table_of_taken_plans_is_not_changed() -> None:
@@ -316,12 +316,12 @@ def test_shipped_policies_come_before_the_users() -> None:
         asked.extend(given)
         return [Refusal("mine", plans[3].id) if p == plans[2] else Refusal("") for p in given]
 
-    kept, dropped = pair(iter(plans), {plans[0].id: "random"}, user, [refuses("b")])
+    kept, dropped = pair(iter(plans), {plans[0].id}, user, [refuses("b")])
     assert asked == [plans[2], plans[3]]
     assert kept == [plans[3]]
     assert [(d.plan, d.rule, d.instead) for d in dropped] == [
         (plans[1], "policy not b", ""),
-        (plans[0], "already run for random", plans[0].id),
+        (plans[0], "already proposed", plans[0].id),
         (plans[2], "policy mine", plans[3].id),
     ]
 
@@ -329,18 +329,20 @@ def test_shipped_policies_come_before_the_users() -> None:
 def test_policies_also_refuse_plans_that_were_already_run() -> None:
     """Otherwise the strategy would extend the run of a plan that no policy would have kept."""
     plans = [Plan((at(name),)) for name in "ab"]
-    kept, dropped = pair(iter(plans), {p.id: "random" for p in plans}, keep_all, [refuses("b")])
+    kept, dropped = pair(iter(plans), {p.id for p in plans}, keep_all, [refuses("b")])
     assert kept == []
-    assert [(d.plan, d.rule) for d in dropped] == [(plans[1], "policy not b"), (plans[0], "already run for random")]
+    assert [(d.plan, d.rule) for d in dropped] == [(plans[1], "policy not b"), (plans[0], "already proposed")]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_plan_that_was_already_run_represents_its_class(seed: int) -> None:
     plans = [Plan((at("a", node),)) for node in ("n1", "n2", "n3")]
-    kept, dropped = pair(iter(plans), {plans[1].id: "random"}, keep_all, [cluster_policy(by_loc)], seed)
-    assert kept == []
-    assert [(d.plan, d.instead) for d in dropped[-1:]] == [(plans[1], plans[1].id)]
-    assert {d.instead for d in dropped} == {plans[1].id}
+    tried = {plans[1].id}
+    kept, dropped = pair(
+        iter(plans), {}, keep_all, [cluster_policy(by_loc)], seed, tried=lambda plan: plan.id in tried
+    )
+    assert kept == [plans[1]]
+    assert [(d.plan, d.instead) for d in dropped] == [(plans[0], plans[1].id), (plans[2], plans[1].id)]
 
 
 def by_loc(fs: PlanView) -> str:
@@ -382,10 +384,10 @@ def test_every_dropped_plan_of_a_campaign_can_be_explained() -> None:
     def user(given):
         return [Refusal("own, then other") if plan_view(p).last["func"] == "app:mine" else Refusal("") for p in given]
 
-    pruned = prune(plans, {plans[0].id: "random"}, user, [refuses("b"), cluster_policy(by_last)])
-    assert pruned.counts == {"policy not b": 1, "policy by_last": 4, "already run for random": 1, "policy own": 1}
+    pruned = prune(plans, {plans[0].id}, user, [refuses("b"), cluster_policy(by_last)])
+    assert pruned.counts == {"policy not b": 1, "policy by_last": 4, "already proposed": 1, "policy own": 1}
     told = {one.policy: one for one in explain(pruned)}
     assert {name: one.count for name, one in told.items()} == pruned.counts
     stand = {f"{p.id} {p}" for p in (*pruned.kept, plans[0])}
     assert {one.instead for one in told["policy by_last"].examples} == stand
-    assert told["already run for random"].examples == (Example(str(plans[0]), f"{plans[0].id} {plans[0]}"),)
+    assert told["already proposed"].examples == (Example(str(plans[0]), f"{plans[0].id} {plans[0]}"),)

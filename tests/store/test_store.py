@@ -26,7 +26,8 @@ from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Timing, Verdict
 from undermine.protocols import Dropped, Experiment, PointSeen
-from undermine.store.database import SCHEMA_VERSION, CampaignStore, Slot
+from undermine.store.database import CampaignStore, Slot
+from undermine.store.schema import SCHEMA_VERSION
 from undermine.testing import point
 
 
@@ -43,8 +44,8 @@ def finish(
     symptom: str = "",
     verdicts: tuple[Verdict, ...] = (),
     points: tuple[PointSeen, ...] = (),
-    fired: tuple[tuple[int, str, str, str], ...] = (),
-    fill: bool = False,
+    fired: tuple[tuple[int, str, str, str, bool], ...] = (),
+    fill: bool | None = None,
 ) -> None:
     record = RunRecord(run, slot.plan, status, f"reason of {run}", timing=Timing(total_s=1.5))
     store.finish_run(slot, record, verdicts, symptom, points, fired, fill=fill)
@@ -174,9 +175,9 @@ def test_stored_and_dropped_plans_of_strategies_are_settled_and_others_are_not(s
     for strategy in ("benign", "confirm", "control", "replay"):
         written(store, strategy, [plan(2)])
     store.write_dropped([Dropped(plan(3), "policy mine")])
-    assert store.plans_taken() == {plan(0).id: "random"}
+    assert store.plans_taken("random") == {plan(0).id}
     assert store.settled("random") == {plan(0).id, plan(3).id}
-    assert store.settled("other") == {plan(0).id}, "what one strategy's policies refuse is not for all others"
+    assert store.settled("other") == frozenset(), "the plans of one strategy are not those of another"
 
 
 def test_dropping_a_plan_twice_keeps_the_first_rule(store: CampaignStore) -> None:
@@ -330,12 +331,12 @@ def test_reachable_points_are_those_of_fault_free_runs_that_were_marked_so(store
 def test_experiments_are_the_runs_of_strategies_with_their_landings_and_unusual_points(store: CampaignStore) -> None:
     baselines(store, (seen(A, 0), seen(B, 1)))
     one, two, three = store.write_round("random", [plan(0), plan(1), plan(2)])
-    fired = ((0, A.id, "crash", "{}"), (1, B.id, "delay", "5"))
+    fired = ((0, A.id, "crash", "{}", True), (1, B.id, "delay", "5", True))
     first = do(store, one, points=(seen(A, 0), seen(C, 1)), fired=fired)
     do(store, two, "broken", fired=fired)
     other = do(store, three, "not_fired", points=(seen(B, 0),))
     (control,) = written(store, "control", [plan(0).control])
-    held = do(store, control, fired=((0, B.id, "hold", "{}"),), points=(seen(C, 0),))
+    held = do(store, control, fired=((0, B.id, "hold", "{}", False),), points=(seen(C, 0),))
     assert list(store.experiments()) == [
         Experiment(first, "random", ((A.id, "{}"), (B.id, "5")), frozenset({C})),
         Experiment(other, "random"),
@@ -551,6 +552,13 @@ CREATE TABLE rounds (
 """
 
 
+def without_columns_of_6(db: sqlite3.Connection) -> None:
+    db.execute("ALTER TABLE slots DROP COLUMN covered")
+    db.execute("ALTER TABLE fired DROP COLUMN serving")
+    db.execute("DROP TABLE reasons")
+    db.execute("DROP INDEX runs_of_slots")
+
+
 def as_version(folder: Path, version: int) -> None:
     """Give a campaign the tables that an earlier version of the schema had."""
     with contextlib.closing(sqlite3.connect(folder / "campaign.db", isolation_level=None)) as db:
@@ -562,6 +570,7 @@ def as_version(folder: Path, version: int) -> None:
             db.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?)", (number, strategy or kind, *rest))
         if version < 4:
             db.execute("ALTER TABLE runs DROP COLUMN slow_ops")
+        without_columns_of_6(db)
         db.execute(f"PRAGMA user_version={version}")
 
 
@@ -575,7 +584,7 @@ def test_a_campaign_of_an_earlier_version_is_readable(store: CampaignStore, vers
 
     def everything(store: CampaignStore) -> tuple[object, ...]:
         parts = store.run_rows(), store.landed_runs(), store.open_slots(), store.planned(), store.used_s()
-        return *parts, store.status_counts(), store.plans_taken(), store.fault_free(), list(store.experiments())
+        return *parts, store.status_counts(), store.plans_taken("random"), store.fault_free(), list(store.experiments())
 
     before = everything(store)
     store.close()
@@ -597,7 +606,7 @@ def test_a_strategy_may_have_the_name_of_a_kind_of_round(store: CampaignStore) -
     assert [(outcome.run, outcome.strategy) for outcome in store.landed_runs()] == [(second, "baseline")]
     assert [(one.run, one.strategy) for one in store.experiments()] == [(second, "baseline")]
     assert (store.open_slots("baseline"), store.open_slots(kind=RoundKind.BASELINE)) == ([still_open], [])
-    assert store.planned() == [(RoundKind.BASELINE, "", 1, 0), (RoundKind.STRATEGY, "baseline", 1, 1)]
-    assert store.plans_taken() == {plan(1).id: "baseline", plan(2).id: "baseline"}
+    assert store.planned() == [(RoundKind.BASELINE, "", 1, 0, 0), (RoundKind.STRATEGY, "baseline", 1, 1, 0)]
+    assert store.plans_taken("baseline") == {plan(1).id, plan(2).id}
     assert (store.rounds_of("baseline"), set(store.used_s())) == (2, {"baseline"})
     assert store.status_counts() == {"fault-free": 1, "fired": 1}

@@ -26,6 +26,7 @@ command = "true"
 [hunt]
 baseline_runs = 2
 benign_runs = 0
+tries = 1
 confirm = 2
 """
 
@@ -55,7 +56,7 @@ class Scripted:
         if history.round_index >= self._rounds:
             return []
         number = 10 * history.round_index + sum(self.name.encode()) * 100
-        steps = [(Step(At(point(), nth=1 + number + i), Crash()),) for i in range(2)]
+        steps = [(Step(At(point(loc=f"app:f{number + i}#1")), Crash()),) for i in range(2)]
         return [Plan(s, history.seed, self.name) for s in steps]
 
 

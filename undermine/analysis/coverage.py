@@ -120,6 +120,8 @@ class Coverage:
         self._classes_by_location: set[Names] = set()
         self._newest = 0
         self._growth: list[CoverageSample] = []
+        self.gains: dict[int, tuple[str, int]] = {}
+        """By run: the strategy that proposed it, and how many new recovery classes and locations it showed."""
 
     def add(self, experiment: Experiment) -> None:
         """Count a finished run. Without a fault that took effect there is nothing to recover from."""
@@ -133,6 +135,8 @@ class Coverage:
         before = self._growth[-1] if self._growth else CoverageSample(0, 0, 0)
         if (now.locations_fired, now.recovery_classes) != (before.locations_fired, before.recovery_classes):
             self._growth.append(now)
+        gain = now.locations_fired - before.locations_fired + max(0, now.recovery_classes - before.recovery_classes)
+        self.gains[experiment.run] = (experiment.strategy, gain)
 
     def _add_fired(self, experiment: Experiment, own: _Counted) -> None:
         for name, fault in experiment.fired:

@@ -13,6 +13,8 @@ from undermine.api.opening import build_agents, opened, silent
 from undermine.campaign.running import Listener
 from undermine.config.schema import Config
 from undermine.model.plan import Plan
+from undermine.model.predictions.candidate import Candidate, Reason, merged
+from undermine.model.predictions.landings import would_land_alike
 from undermine.policies.pruning import Explanation, explain
 from undermine.protocols import PossibleFault
 
@@ -39,6 +41,13 @@ class PlanResult(msgspec.Struct, frozen=True):
     possible_faults: int
     skipped: dict[str, int]
     dropped: dict[str, int]
+    shared: tuple[Candidate, ...] = ()
+    """Plans that several strategies predict, with the reasons of all."""
+
+    def other_reasons(self, plan: Plan, strategy: str) -> tuple[Reason, ...]:
+        """The reasons that other strategies give for a plan that lands where this one does."""
+        found = next((one for one in self.shared if would_land_alike(one.plan, plan)), None)
+        return tuple(reason for reason in found.reasons if reason.strategy != strategy) if found else ()
 
 
 def plan(
@@ -57,12 +66,15 @@ def plan(
         campaign.refuse_unknown_policies()
         campaign.baseline()
         predicted: list[Predicted] = []
+        candidates: list[Candidate] = []
         dropped: Counter[str] = Counter()
         for strategy in chosen:
             proposal = campaign.ask(strategy, count)
-            dropped.update(proposal.counts)
-            kept, examples = proposal.kept, explain(proposal, sys.maxsize if every_dropped else _EXAMPLES)
-            predicted.append(Predicted(strategy.name, strategy.summary, kept[:count], len(kept), examples))
+            pruned = proposal.pruned
+            dropped.update(pruned.counts)
+            examples = explain(pruned, sys.maxsize if every_dropped else _EXAMPLES)
+            predicted.append(Predicted(strategy.name, strategy.summary, pruned.kept[:count], len(pruned.kept), examples))
+            candidates += proposal.candidates.values()
         possible_faults = campaign.possible_faults()
         return PlanResult(
             predicted=tuple(predicted),
@@ -70,6 +82,7 @@ def plan(
             possible_faults=sum(not each.skipped for each in possible_faults),
             skipped=count_reasons(possible_faults),
             dropped=dict(dropped),
+            shared=tuple(one for one in merged(candidates) if len({reason.strategy for reason in one.reasons}) > 1),
         )
 
 

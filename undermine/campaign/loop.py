@@ -5,10 +5,12 @@ The story of `Campaign.run`:
 1. Open the campaign store. A run that was under way when the tool died is `broken`; its plan is run again.
 2. Prepare: fault-free runs and benign runs. If no fault-free run passes, stop: no later finding could be believed.
 3. Finish the plans that an earlier session stored but did not run.
-4. Strategies take turns: the one that has used the least time proposes plans from history. Every strategy gets one round.
-5. Policies prune the plans; the round is stored *before* it runs.
-6. Run, judge and store each plan. A broken run is repeated, at most twice. So is a run that failed or did not fire while the
-   machine was too busy; it is repeated while no other run is under way.
+4. Every strategy proposes plans from history. Policies prune the plans; a round is stored *before* it runs.
+5. Strategies take turns (`turns.py`): the one that finds most in a second runs its next plans, or proposes more. Every strategy
+   gets one turn.
+6. Before a plan runs, its landings are compared with those of all runs. If another run has tried them, that run counts for the
+   plan. Else run, judge and store it. A broken run is repeated, at most twice. So is a run that failed or did not fire while the
+   machine was too busy; it is repeated while no other run is under way. A plan that did not fire is tried again in later turns.
 7. A new symptom is a suspicion, also in a benign run. It is confirmed or refuted at once, one run at a time and outside the
    budget: the same plan with the long wait fails k of n times, the same moments without the fault 0 of n times.
 8. Group the failing runs into findings, one for each symptom. Stop when the budget or the number of runs is used up, or no
@@ -20,7 +22,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -29,19 +32,21 @@ from undermine.analysis.possible_faults import possible_faults_at
 from undermine.campaign.confirming import Confirming
 from undermine.campaign.helpers import Helpers
 from undermine.campaign.preparing import Preparing
-from undermine.campaign.proposing import Proposing
+from undermine.campaign.proposing import Proposal, Proposing
 from undermine.campaign.running import JudgedRun, Listener, PlanRunner
 from undermine.campaign.stored_plans import note_counted_only
+from undermine.campaign.turns import FINDING, Gain, next_turn
 from undermine.findings.group import SuppressionOf
 from undermine.model.faults import FaultLimits
 from undermine.model.finding import Finding
 from undermine.model.point import Point
+from undermine.model.predictions.landings import Landings
 from undermine.model.rounds import RoundKind
-from undermine.policies.pruning import Pruned
 from undermine.program import calls_in
 from undermine.protocols import (
     Checker,
     History,
+    PastRun,
     PointSeen,
     PossibleFault,
     Profile,
@@ -131,6 +136,7 @@ class Campaign:
         self.plan_runner.traced = frozenset(s.name for s in strategies if isinstance(s, Traced) and s.traced)
         self._helpers = helpers
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
+        self._tried = Landings()
 
     # --- the loop
 
@@ -145,6 +151,7 @@ class Campaign:
         self._measure()
         self._finish_open(limits, allowance)
         self.confirming.run()
+        self._first_rounds(limits.jobs)
         exhausted: set[str] = set()
         while not allowance.out_of_runs:
             strategy = self._next_strategy(exhausted, owed_only=allowance.out_of_time)
@@ -156,6 +163,17 @@ class Campaign:
                 continue
             self._run_some(slots, limits, allowance)
         return self.findings()
+
+    def _first_rounds(self, jobs: int) -> None:
+        """Ask each strategy for its first plans before any of them runs, so that reasons of several strategies can meet."""
+        for strategy in self._strategies:
+            if not self._store.rounds_of(strategy.name):
+                self._announce(strategy, self.propose(strategy, _BATCH * jobs), jobs)
+
+    def _announce(self, strategy: Strategy, slots: Sequence[Slot], jobs: int) -> None:
+        if len(slots) > _BATCH * jobs:
+            why = f" ({slots[0].plan.why})" if slots[0].plan.why else ""
+            self.plan_runner.tell("round", f"{strategy.name}: {len(slots):,} plans to run{why}")
 
     def baseline(self) -> None:
         """Make only the fault-free runs; raise a `ClusterError` if none passes."""
@@ -175,21 +193,46 @@ class Campaign:
             self.plan_runner.tell("coverage", f"{reached.runs} experiments so far", coverage=reached)
 
     def _next_strategy(self, exhausted: set[str], *, owed_only: bool) -> Strategy | None:
-        """The strategy that has used the least time; strategies without a round come first, and alone with `owed_only`."""
-        used = self._store.used_s()
-        left = [s for s in self._strategies if s.name not in exhausted and not (owed_only and s.name in used)]
-        return min(left, key=lambda s: used.get(s.name, -1.0), default=None)
+        """The strategy that has the next turn. With `owed_only`, only strategies that have had none are asked."""
+        used = {name: seconds for name, seconds in self._store.used_s().items() if seconds}
+        left = {s.name: s for s in self._strategies if s.name not in exhausted and not (owed_only and s.name in used)}
+        name = next_turn(list(left), used, self._gains())
+        return left[name] if name else None
+
+    def _gains(self) -> list[Gain]:
+        """The gain of each experiment so far: new recovery classes and locations, and first sights of bugs."""
+        first_seen = {finding.runs[0] for finding in self._store.findings() if finding.believed and finding.runs}
+        gains = self.plan_runner.coverage.gains if self.plan_runner.coverage else {}
+        return [Gain(name, gain + FINDING * (run in first_seen)) for run, (name, gain) in gains.items()]
 
     def _next_slots(self, strategy: Strategy, jobs: int) -> list[Slot]:
-        """The strategy's stored plans that were not run yet; if there are none, its next proposals."""
+        """The strategy's stored plans that were not run yet; if there are none, its next proposals. One plan that did not fire is
+        tried again in each turn; if nothing else is left, more of them."""
         most = (_BATCH if len(self._strategies) > 1 else _ALONE) * jobs
-        slots = self._store.open_slots(strategy.name, most)
-        if not slots:
-            slots = self.propose(strategy, _BATCH * jobs)
-            if len(slots) > _BATCH * jobs:
-                why = f" ({slots[0].plan.why})" if slots[0].plan.why else ""
-                self.plan_runner.tell("round", f"{strategy.name}: {len(slots):,} plans to run{why}")
-        return slots[:most]
+        fresh = self._uncovered(self._store.open_slots(strategy.name, most, tried=False))
+        if not fresh:
+            fresh = self.propose(strategy, _BATCH * jobs)
+            self._announce(strategy, fresh, jobs)
+        again = self._uncovered(self._store.open_slots(strategy.name, 1 if fresh else most, tried=True))
+        return [*fresh[:most], *again]
+
+    def _uncovered(self, slots: Iterable[Slot]) -> list[Slot]:
+        """The slots whose plans no other run has tried. The others are filled with the run that has."""
+        landings, left = self._landings(), []
+        for slot in slots:
+            if tried := landings.of(slot.plan):
+                self._store.cover(slot, tried.run)
+                text = f"{slot.plan} (run {tried.run} of {tried.strategy} landed there)"
+                self.plan_runner.tell("covered", text, strategy=slot.strategy, run=tried.run)
+            else:
+                left.append(slot)
+        return left
+
+    def _landings(self) -> Landings:
+        """The landings of all runs so far."""
+        for tried in self._store.tried(self._tried):
+            self._tried.add(tried)
+        return self._tried
 
     def history_of(self, strategy: Strategy, batch: int) -> History:
         reachable = self._from_fault_free_runs()
@@ -197,7 +240,7 @@ class Campaign:
             points=reachable.points,
             baseline_runs=reachable.runs,
             possible_faults=reachable.possible_faults,
-            runs=self._store.runs_for(strategy.name),
+            runs=self._store.past_runs(strategy.name),
             settled=self._store.settled(strategy.name),
             round_index=self._store.rounds_of(strategy.name),
             seed=self._config.hunt.seed,
@@ -212,7 +255,13 @@ class Campaign:
             fired_ns=self.plan_runner.fired_ns,
             program=self._program,
             delay_s=self._config.faults.delay_s,
+            landings=self._landings(),
+            others=self._others,
+            faulty=self.preparing.went_well,
         )
+
+    def _others(self) -> tuple[PastRun, ...]:
+        return tuple(run for run in self._store.past_runs(kind=RoundKind.STRATEGY) if not run.covered)
 
     def _program(self, folders: Sequence[str]) -> TargetProgram:
         """The target's program, as the nodes of the newest fault-free run that passed would find it."""
@@ -250,14 +299,18 @@ class Campaign:
             return self._store.write_round(strategy.name, plans)
         while True:
             proposal = self.ask(strategy, batch)
-            note_counted_only(self._store, strategy.name, proposal)
-            if proposal.kept:
-                return self._store.write_round(strategy.name, proposal.kept, proposal.dropped)
-            if not self._store.write_dropped(proposal.dropped):
+            pruned = proposal.pruned
+            note_counted_only(self._store, strategy.name, pruned)
+            if pruned.kept:
+                slots = self._store.write_round(strategy.name, pruned.kept, pruned.dropped, proposal.reasons)
+                if left := self._uncovered(slots):
+                    return left
+                self._store.spend(slots[0].round_index, 0.0)
+            elif not self._store.write_dropped(pruned.dropped):
                 return []
 
-    def ask(self, strategy: Strategy, batch: int) -> Pruned:
-        """The plans that the strategy proposes now, pruned. The listener gets its remarks."""
+    def ask(self, strategy: Strategy, batch: int) -> Proposal:
+        """The plans that the strategy proposes now, pruned, with its reasons. The listener gets its remarks."""
         proposal = self.proposing.ask(strategy, self.history_of(strategy, batch))
         for remark in strategy.remarks() if isinstance(strategy, Remarks) else ():
             self.plan_runner.tell("remark", f"{strategy.name}: {remark}", strategy=strategy.name)
@@ -287,7 +340,7 @@ class Campaign:
 
         def run(slot: Slot) -> JudgedRun | None:
             sure = sure_of_one and slot is slots[0]
-            if suspicious.is_set() or not allowance.take(sure=sure):
+            if suspicious.is_set() or (slot is not slots[0] and not self._uncovered([slot])) or not allowance.take(sure=sure):
                 return None
             judged = self.plan_runner.run_slot(slot, alone=limits.jobs == 1)
             if judged.symptom and not judged.noisy and judged.symptom not in decided:
@@ -296,9 +349,14 @@ class Campaign:
 
         results = [run(slot) for slot in slots] if limits.jobs == 1 else self._side_by_side(run, slots, limits.jobs)
         results = [self.plan_runner.run_slot(j.slot, after=j.attempt) if j and j.noisy else j for j in results]
-        self._store.spend(slots[0].round_index, time.monotonic() - begun)
+        self._spend([judged.slot for judged in results if judged] or [slots[0]], time.monotonic() - begun)
         if any(judged and judged.symptom for judged in results):
             self.confirming.run()
+
+    def _spend(self, slots: Sequence[Slot], used_s: float) -> None:
+        """Divide the time among the rounds of these slots."""
+        for round_index, count in Counter(slot.round_index for slot in slots).items():
+            self._store.spend(round_index, used_s * count / len(slots))
 
     def _side_by_side(
         self, run: Callable[[Slot], JudgedRun | None], slots: Sequence[Slot], jobs: int

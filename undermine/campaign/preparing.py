@@ -109,6 +109,11 @@ class Preparing:
             self._warn(f"the workload is flaky: {rate}: {'; '.join(dict.fromkeys(failed_as))}")
 
     @property
+    def went_well(self) -> tuple[int, ...]:
+        """The numbers of the benign runs whose fault fired and that passed."""
+        return tuple(run.id for run in self._passing(RoundKind.BENIGN))
+
+    @property
     def newest(self) -> RunView:
         """The newest fault-free run that passed."""
         return self._plan_runner.view(self._passing(RoundKind.BASELINE)[-1].id)

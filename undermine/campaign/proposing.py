@@ -1,4 +1,4 @@
-"""Asks a strategy for plans and drops those that were already run, that a policy drops or that exceed the cap, each with its
+"""Asks a strategy for plans and drops those that it proposed before, that a policy drops or that exceed the cap, each with its
 reason. Never runs a plan.
 
 The policies that a strategy names are applied in their order. Shipped policies run in this process; from the first of the user's
@@ -8,18 +8,56 @@ own policies on, all of them run in the user's process. A strategy without polic
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
+from undermine.model.predictions.candidate import Candidate, Reason
 from undermine.policies.library import DEFAULT, parse_policy
 from undermine.policies.plan_view import StoredProfiles, using
 from undermine.policies.pruning import DROPPED_MAX, Policy, Pruned, Refusal, prune
 from undermine.protocols import Arranges, Capped, Dropped, HasPolicies, History, PastRun, Strategy
 from undermine.run.engine import Engine
 from undermine.store.database import CampaignStore
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """The plans that a strategy proposed, pruned, and by id of a plan that is kept: its candidate."""
+
+    pruned: Pruned
+    candidates: dict[str, Candidate] = {}
+
+    @property
+    def reasons(self) -> dict[str, tuple[Reason, ...]]:
+        return {name: candidate.reasons for name, candidate in self.candidates.items()}
+
+
+class _Candidates:
+    """Splits the candidates of a strategy into their plans, and keeps the candidates until it is known which plans are kept."""
+
+    def __init__(self, strategy: str) -> None:
+        self._strategy = strategy
+        self._found: dict[str, Candidate] = {}
+
+    def plans(self, proposed: Iterable[Plan | Candidate]) -> Iterator[Plan]:
+        for each in proposed:
+            if isinstance(each, Candidate):
+                plan = each.plan if each.plan.why else msgspec.structs.replace(each.plan, why=each.why)
+                self._found.setdefault(plan.id, msgspec.structs.replace(each, plan=plan))
+                yield plan
+            else:
+                yield each
+
+    def kept(self, plans: Iterable[Plan]) -> dict[str, Candidate]:
+        """The candidates of these plans. A plan without a candidate has one reason: its `why`."""
+        kept = {}
+        for plan in plans:
+            found = self._found.get(plan.id) or Candidate(plan, (Reason(plan.why),) if plan.why else ())
+            reasons = tuple(msgspec.structs.replace(reason, strategy=self._strategy) for reason in found.reasons)
+            kept[plan.id] = msgspec.structs.replace(found, reasons=reasons)
+        return kept
 
 
 class Proposing:
@@ -30,22 +68,28 @@ class Proposing:
         self._config = engine.config
         self._store = store
 
-    def ask(self, strategy: Strategy, history: History) -> Pruned:
-        """The plans that the strategy proposes now, pruned."""
+    def ask(self, strategy: Strategy, history: History) -> Proposal:
+        """The plans that the strategy proposes now, pruned, with its reasons."""
         here, there = self._policies(strategy)
         left = _left(strategy, history.runs)
         if left <= 0:
-            return Pruned(())
+            return Proposal(Pruned(()))
 
         def user_policies(plans: Sequence[Plan]) -> list[Refusal]:
             return self._engine.user_policies(plans, there)
 
-        taken, earlier = self._store.plans_taken(), [run.plan for run in history.runs]
+        def tried(plan: Plan) -> bool:
+            return history.landings.of(plan) is not None
+
+        taken, earlier = self._store.plans_taken(strategy.name), [run.plan for run in history.runs]
+        candidates = _Candidates(strategy.name)
         with using(StoredProfiles(lambda: self._store)):
-            pruned = prune(strategy.propose(history), taken, user_policies, here, history.seed, earlier)
-        if isinstance(strategy, Arranges):
-            pruned = msgspec.structs.replace(pruned, kept=tuple(strategy.arrange(pruned.kept, history)))
-        return _capped(pruned, _cap(strategy), left)
+            plans = candidates.plans(strategy.propose(history))
+            pruned = prune(plans, taken, user_policies, here, history.seed, earlier, tried)
+            if isinstance(strategy, Arranges):
+                pruned = msgspec.structs.replace(pruned, kept=tuple(strategy.arrange(pruned.kept, history)))
+        pruned = _capped(pruned, _cap(strategy), left)
+        return Proposal(pruned, candidates.kept(pruned.kept))
 
     def refuse_unknown(self, strategies: Iterable[Strategy]) -> None:
         """Raise a `UserError` for the first policy of these strategies that cannot be used."""
@@ -80,7 +124,7 @@ def _cap(strategy: Strategy) -> int:
 def _left(strategy: Strategy, runs: Iterable[PastRun]) -> int:
     """The number of experiments that the strategy may still have."""
     cap = _cap(strategy)
-    return max(0, cap - sum(run.plan.strategy == strategy.name for run in runs)) if cap else sys.maxsize
+    return max(0, cap - sum(not run.covered for run in runs)) if cap else sys.maxsize
 
 
 def _capped(pruned: Pruned, cap: int, left: int) -> Pruned:

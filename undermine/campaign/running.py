@@ -1,11 +1,13 @@
 """Runs stored plans, and judges and stores the runs. Never proposes a plan.
 
+The slot of a plan that did not fire stays open until it was tried `hunt.tries` times.
 A run that broke is repeated, at most twice. So is a run that failed or did not fire while the machine was too busy; it is
 repeated while no other run is under way.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -132,6 +134,9 @@ class PlanRunner:
         )
         begun = time.monotonic()
         verdicts = self._judge(view, folder)
+        if slot.tries:
+            view = self._note_try(view, slot)
+            save_record(RunDir(folder), view.record)
         noisy = False
         if noise := self._noise(view, verdicts):
             noisy = not last or slot.kind is RoundKind.CONTROL  # noise alone must not make a finding flaky
@@ -140,12 +145,23 @@ class PlanRunner:
         symptom = self._symptom(view, verdicts)
         record = view.record
         judged = JudgedRun(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy, record.port_taken)
-        self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=last)
+        fill = last if record.status == "broken" else not self._tries_left(slot, record.status)
+        self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=fill)
         tidy(folder, keep_data=bool(symptom))
         data = {"run": run_id, "strategy": slot.label, "round": slot.kind.value, "status": judged.status, "symptom": symptom}
         symptoms = tuple(verdict.symptom for verdict in verdicts if verdict.answer == "fail")
         self.tell("done", str(slot.plan), **data, symptoms=symptoms, **self._count(judged))
         return judged
+
+    def _note_try(self, view: RunView, slot: Slot) -> RunView:
+        """A copy of the run whose record has the number of the try and says whether it was the last one."""
+        view = view.with_record(msgspec.structs.replace(view.record, tries=slot.tries + 1))
+        given_up = view.record.status == "not_fired" and not self._tries_left(slot, "not_fired")
+        return _noted(view, f"given up after {slot.tries + 1} tries", broken=False) if given_up else view
+
+    def _tries_left(self, slot: Slot, status: str) -> bool:
+        """Will a plan with this status be tried again?"""
+        return status == "not_fired" and slot.kind is RoundKind.STRATEGY and slot.tries + 1 < self._config.hunt.tries
 
     def _count(self, judged: JudgedRun) -> dict[str, Any]:
         """Add a run to the coverage; return the data for the listener, or nothing if the run does not count."""
@@ -225,26 +241,29 @@ class PlanRunner:
         self._listen(Notice(kind, text, data))
 
 
-def _noted(view: RunView, noise: str, *, broken: bool) -> RunView:
-    """A copy of the run whose record names the noise as a reason."""
-    reason = noise if broken else "; ".join(filter(None, (view.record.reason, noise)))
+def _noted(view: RunView, note: str, *, broken: bool) -> RunView:
+    """A copy of the run whose record names the note as a reason."""
+    reason = note if broken else "; ".join(filter(None, (view.record.reason, note)))
     record = msgspec.structs.replace(view.record, reason=reason, status="broken" if broken else view.record.status)
     return view.with_record(record)
 
 
-def _fired(view: RunView) -> list[tuple[int, str, str, str]]:
-    """(step, point, kind, fault) for each step that has a receipt; a damaged receipt may name a step that does not exist.
+def _fired(view: RunView) -> list[tuple[int, str, str, str, bool]]:
+    """(step, point, kind, fault, had a client begun?) for each step that has a receipt; a damaged receipt may name a step that
+    does not exist.
 
     If the plan does not name the whole point, the point is the one that the run reached.
     """
     rows = []
     receipted = {receipt.step for receipt in view.receipts}
     reached = {moment.step: moment.point for moment in reversed(view.record.moments)}
+    served_ns = min((op.start_ns for op in view.history), default=sys.maxsize)
+    serving = {moment.step for moment in view.record.moments if moment.t_ns >= served_ns}
     for step, (trigger, fault) in enumerate((planned.trigger, planned.fault) for planned in view.plan.steps):
         if step not in receipted:
             continue
         at: At | None = final_at(trigger)
         point = reached.get(step) if at is None or len(at.point.items) < len(KEYS) else at.point
         detail = msgspec.json.encode(fault).decode()
-        rows.append((step, point.id if point else "", fault_kind(fault), detail))
+        rows.append((step, point.id if point else "", fault_kind(fault), detail, step in serving))
     return rows

@@ -57,6 +57,8 @@ class Planned(msgspec.Struct, frozen=True):
     strategy: str
     """Its name; for plans that no strategy proposed, the kind of their rounds."""
     run: int
+    covered: int
+    """The number of plans that need not run: other runs landed where they would have landed."""
     open: int
     """The number of plans that are still to run; `plans` has the first of them."""
     plans: tuple[Plan, ...]
@@ -113,18 +115,18 @@ def read(store: CampaignStore, strategies: Sequence[str] = (), most: int = 10, *
     dropped = _dropped(store, None if every_dropped else most)
     counted_only = store.meta(_COUNTED_ONLY, {})
     numbers = {
-        (kind, name): (run, still)
-        for kind, name, run, still in store.planned()
+        (kind, name): (run, covered, still)
+        for kind, name, run, still, covered in store.planned()
         if kind is RoundKind.STRATEGY or still
     }
-    numbers |= {key: (0, 0) for name in dropped if (key := (RoundKind.STRATEGY, name)) not in numbers}
+    numbers |= {key: (0, 0, 0) for name in dropped if (key := (RoundKind.STRATEGY, name)) not in numbers}
     _refuse_others(strategies, [name or kind.value for kind, name in numbers])
     predicted = []
-    for (kind, name), (run, still) in numbers.items():
+    for (kind, name), (run, covered, still) in numbers.items():
         if not strategies or (name or kind.value) in strategies:
             rules = _explained(store, name, dropped.get(name, {}), counted_only.get(name, {}).values())
             plans = tuple(slot.plan for slot in store.open_slots(name, most, kind))
-            predicted.append(Planned(name or kind.value, run, still, plans, rules))
+            predicted.append(Planned(name or kind.value, run, covered, still, plans, rules))
     return StoredPlans(str(store.folder), tuple(predicted))
 
 

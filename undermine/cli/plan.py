@@ -87,6 +87,8 @@ def show_plan(result: api.PlanResult, *, explain: bool = False) -> None:
         for number, plan in enumerate(predicted.plans, 1):
             why = f" ({plain(plan.why)})" if len(reasons) > 1 else ""
             out.print(f"  {number:>3}. {plain(str(plan))}{why}")
+            for other in result.other_reasons(plan, predicted.strategy):
+                out.print(f"       [dim]also {plain(other.strategy)}: {plain(other.text)}[/dim]")
         for rule in predicted.dropped:
             out.print(f"  [dim]{rule.count:,} dropped by {plain(rule.policy)}[/dim]")
             for example in rule.examples if explain else ():
@@ -111,7 +113,8 @@ def show_stored_plans(result: StoredPlans, *, explain: bool = False) -> None:
 
 
 def _show_planned(out: Console, planned: Planned) -> None:
-    out.print(f"\n[bold]{plain(planned.strategy)}[/bold]: {planned.run:,} run, {planned.open:,} still to run")
+    covered = f"{planned.covered:,} already tried by other runs, " if planned.covered else ""
+    out.print(f"\n[bold]{plain(planned.strategy)}[/bold]: {planned.run:,} run, {covered}{planned.open:,} still to run")
     for number, plan in enumerate(planned.plans, 1):
         out.print(f"  {number:>3}. {plain(str(plan))}")
     if (more := planned.open - len(planned.plans)) > 0:

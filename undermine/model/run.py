@@ -234,6 +234,8 @@ class RunRecord(msgspec.Struct, frozen=True):
     """The operations below which a device was slow."""
     port_taken: bool = False
     """A node could not start, since another process had its port."""
+    tries: int = 1
+    """The number of this try: in all tries before it, the plan did not fire."""
 
 
 def as_if(record: RunRecord, faults: Sequence[tuple[Fault, Event]]) -> RunRecord:

@@ -25,6 +25,7 @@ from undermine.protocols import Dropped
 DROPPED_MAX = 10_000
 """The most dropped plans that are listed for each policy; all of them are counted."""
 _TEXT_MAX = 600
+ALREADY_PROPOSED = "already proposed"
 THEN = ", then "
 """Joins the policy that dropped a plan and the policy that dropped its representative."""
 
@@ -107,12 +108,12 @@ def compose(
     seed: int,
     earlier: Iterable[Plan] = (),
     dropped_max: int = DROPPED_MAX,
-    taken: Container[str] = (),
+    tried: Callable[[Plan], bool] = lambda _: False,
 ) -> Pruned:
     """Apply policies in order. The seed alone decides which member represents a class, not the order of the plans.
 
-    Each of the `earlier` plans was run and already represents its class. Plans whose ids are `taken` were run for another
-    strategy, so they are preferred as representatives.
+    Each of the `earlier` plans was run and already represents its class. Plans that were `tried` by a run of another plan are
+    preferred as representatives.
     """
     in_order = tuple(_flat(policies))
     tally = _Tally([policy.name for policy in in_order], dropped_max)
@@ -120,7 +121,7 @@ def compose(
     before: dict[int, list[PlanView]] = {}
     for plan in earlier:
         before.setdefault(len(plan.steps), []).append(plan_view(plan))
-    rank = _Rank(seed, taken)
+    rank = _Rank(seed, tried)
     for policy in in_order:
         one_by_one = policy.kind == "filter"
         stream = _filtered(policy, stream, tally) if one_by_one else _clustered(policy, stream, tally, rank, before)
@@ -166,14 +167,14 @@ class _Class:
 
 
 class _Rank:
-    """Orders the plans of a class; the least represents it. A plan that was already run comes first, the others at random."""
+    """Orders the plans of a class; the least represents it. A plan that was already tried comes first, the others at random."""
 
-    def __init__(self, seed: int, taken: Container[str]) -> None:
+    def __init__(self, seed: int, tried: Callable[[Plan], bool]) -> None:
         self._seed = seed
-        self._taken = taken
+        self._tried = tried
 
     def __call__(self, plan: Plan) -> bytes:
-        return (b"0" if plan.id in self._taken else b"1") + draw(self._seed, plan)
+        return (b"0" if self._tried(plan) else b"1") + draw(self._seed, plan)
 
 
 def draw(seed: int, plan: Plan) -> bytes:
@@ -322,24 +323,26 @@ class _Tally:
 
 def prune(
     plans: Iterable[Plan],
-    taken: Mapping[str, str],
+    taken: Container[str],
     user_filters: UserFilters,
     policies: Iterable[Policy] = (),
     seed: int = 0,
     earlier: Iterable[Plan] = (),
+    tried: Callable[[Plan], bool] = lambda _: False,
 ) -> Pruned:
-    """Drop plans that the policies drop, then plans that any strategy already ran, then plans that the user's policies drop."""
-    composed = compose(policies, plans, seed, earlier, taken=taken)
+    """Drop plans that the policies drop, then plans that the strategy already proposed (`taken` has their ids), then plans that
+    the user's policies drop. A class is represented by a plan that was `tried`, if it has one: that costs no run."""
+    composed = compose(policies, plans, seed, earlier, tried=tried)
     counts = Counter({f"policy {name}": count for name, count in composed.counts.items()})
     dropped = [Dropped(one.plan, f"policy {one.rule}", one.instead) for one in composed.dropped]
-    ids = dict(taken)
+    own: set[str] = set()
     fresh: list[Plan] = []
     for plan in composed.kept:
-        if plan.id in ids:
-            dropped.append(Dropped(plan, f"already run for {ids[plan.id]}", plan.id))
-            counts[dropped[-1].rule] += 1
+        if plan.id in taken or plan.id in own:
+            dropped.append(Dropped(plan, ALREADY_PROPOSED, plan.id))
+            counts[ALREADY_PROPOSED] += 1
         else:
-            ids[plan.id] = plan.strategy
+            own.add(plan.id)
             fresh.append(plan)
     kept: list[Plan] = []
     for plan, answer in zip(fresh, user_filters(fresh), strict=True):

@@ -11,9 +11,10 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -23,12 +24,13 @@ from undermine.model.errors import UserError
 from undermine.model.finding import Finding, LandedRun, Landing, landings
 from undermine.model.plan import Plan
 from undermine.model.point import Point
+from undermine.model.predictions.candidate import Reason
+from undermine.model.predictions.landings import LandedStep, Tried
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord, SlowOp, Verdict
 from undermine.protocols import Dropped, Experiment, PastRun, PointSeen, Profile
-from undermine.store.points import POINTS_SCHEMA, PointTable
-
-SCHEMA_VERSION = 5
+from undermine.store.points import PointTable
+from undermine.store.schema import prepare
 
 _PROPOSED_SQL = f"r.kind = '{RoundKind.STRATEGY}'"
 _BASELINES_SQL = (
@@ -40,40 +42,6 @@ _ODD_SQL = (  # the checker of logs passed the run but gave evidence
     f"EXISTS (SELECT 1 FROM verdicts v WHERE v.run = x.run AND v.checker = '{NEWS_CHECKER}' "
     "AND v.answer = 'pass' AND json_array_length(v.verdict, '$.evidence') > 0)"
 )
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE rounds (
-    round INTEGER PRIMARY KEY, strategy TEXT NOT NULL, created REAL NOT NULL, finished REAL, used_s REAL NOT NULL DEFAULT 0,
-    kind TEXT NOT NULL DEFAULT 'strategy');
-CREATE TABLE slots (
-    round INTEGER NOT NULL REFERENCES rounds, idx INTEGER NOT NULL, plan TEXT NOT NULL, plan_id TEXT NOT NULL,
-    run INTEGER, PRIMARY KEY (round, idx));
-CREATE TABLE runs (
-    run INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
-    state TEXT NOT NULL, status TEXT, reason TEXT NOT NULL DEFAULT '', started REAL NOT NULL, ended REAL,
-    timing TEXT, symptom TEXT NOT NULL DEFAULT '', landed TEXT NOT NULL DEFAULT '[]', slow_ops TEXT NOT NULL DEFAULT '[]');
-CREATE TABLE verdicts (
-    run INTEGER NOT NULL, checker TEXT NOT NULL, answer TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (run, checker));
-CREATE TABLE fired (
-    run INTEGER NOT NULL, step INTEGER NOT NULL, point TEXT NOT NULL, fault TEXT NOT NULL, detail TEXT NOT NULL,
-    PRIMARY KEY (run, step)) WITHOUT ROWID;
-CREATE TABLE dropped (
-    plan_id TEXT NOT NULL, strategy TEXT NOT NULL, plan TEXT NOT NULL, rule TEXT NOT NULL, instead TEXT NOT NULL,
-    PRIMARY KEY (plan_id, strategy));
-CREATE TABLE findings (finding TEXT PRIMARY KEY, symptom TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
-CREATE TABLE numbers (symptom TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE);
-"""
-_MIGRATIONS = {
-    3: ("ALTER TABLE runs ADD COLUMN slow_ops TEXT NOT NULL DEFAULT '[]'",),
-    4: (  # version 4 stored the kind of a round without a strategy as the name of its strategy
-        "ALTER TABLE rounds ADD COLUMN kind TEXT NOT NULL DEFAULT 'strategy'",
-        "UPDATE rounds SET kind = strategy, strategy = '' "
-        "WHERE strategy IN ('baseline', 'benign', 'confirm', 'control', 'realism', 'replay')",
-    ),
-}
-"""By version of the schema: the statements that upgrade it to the next version."""
-
-
 _CACHED_MAX = 1 << 15
 
 
@@ -102,6 +70,8 @@ class Slot(msgspec.Struct, frozen=True):
     """The name of the strategy that proposed it; "" if none did."""
     plan: Plan
     kind: RoundKind = RoundKind.STRATEGY
+    tries: int = 0
+    """The number of runs so far in which it did not fire."""
 
     @property
     def label(self) -> str:
@@ -129,31 +99,11 @@ class CampaignStore:
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
-            self._prepare(path)
+            prepare(self._db, path, self._change)
             if read_only:
                 self._db.execute("PRAGMA query_only=ON")
         except sqlite3.DatabaseError as error:
             raise UserError(f"{path} cannot be opened ({error}); move it elsewhere and start a new campaign") from error
-
-    def _prepare(self, path: Path) -> None:
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version == 0:
-            with self._change() as db:
-                for statement in (_SCHEMA + POINTS_SCHEMA).split(";"):
-                    if statement.strip():
-                        db.execute(statement)
-                db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        elif version in _MIGRATIONS:
-            with self._change() as db:
-                (version,) = db.execute("PRAGMA user_version").fetchone()  # another process may have upgraded it meanwhile
-                for older in range(version, SCHEMA_VERSION):
-                    for statement in _MIGRATIONS[older]:
-                        db.execute(statement)
-                db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        elif version != SCHEMA_VERSION:
-            raise UserError(
-                f"{path} was written by another version of undermine; start a new campaign without --resume"
-            )
 
     def close(self) -> None:
         with self._lock:
@@ -193,16 +143,28 @@ class CampaignStore:
 
     # --- rounds and runs
 
-    def write_round(self, strategy: str, plans: Sequence[Plan], dropped: Iterable[Dropped] = ()) -> list[Slot]:
-        """Store a round of plans that a strategy proposed, before any of them runs, and its dropped plans, in one transaction."""
-        return self._write_round(RoundKind.STRATEGY, strategy, plans, dropped)
+    def write_round(
+        self,
+        strategy: str,
+        plans: Sequence[Plan],
+        dropped: Iterable[Dropped] = (),
+        reasons: Mapping[str, Sequence[Reason]] | None = None,
+    ) -> list[Slot]:
+        """Store a round of plans that a strategy proposed, before any of them runs, and its dropped plans, in one transaction.
+        `reasons` has the reasons for plans by their ids."""
+        return self._write_round(RoundKind.STRATEGY, strategy, plans, dropped, reasons or {})
 
     def write_round_of(self, kind: RoundKind, plans: Sequence[Plan]) -> list[Slot]:
         """Store a round of plans that no strategy proposed, before any of them runs."""
         return self._write_round(kind, "", plans)
 
     def _write_round(
-        self, kind: RoundKind, strategy: str, plans: Sequence[Plan], dropped: Iterable[Dropped] = ()
+        self,
+        kind: RoundKind,
+        strategy: str,
+        plans: Sequence[Plan],
+        dropped: Iterable[Dropped] = (),
+        reasons: Mapping[str, Sequence[Reason]] = MappingProxyType({}),
     ) -> list[Slot]:
         with self._change() as db:
             cursor = db.execute(
@@ -214,8 +176,28 @@ class CampaignStore:
                 "INSERT INTO slots (round, idx, plan, plan_id) VALUES (?, ?, ?, ?)",
                 [(s.round_index, s.index, msgspec.json.encode(s.plan).decode(), s.plan.id) for s in slots],
             )
+            db.executemany(
+                "INSERT OR IGNORE INTO reasons VALUES (?, ?)",
+                [(s.plan.id, msgspec.json.encode(r).decode()) for s in slots for r in reasons.get(s.plan.id, ())],
+            )
             _put_dropped(db, dropped)
         return slots
+
+    def cover(self, slot: Slot, run: int) -> None:
+        """Store that a run of another plan has tried this slot's plan."""
+        with self._change() as db:
+            db.execute(
+                "UPDATE slots SET run = ?, covered = 1 WHERE round = ? AND idx = ?", (run, slot.round_index, slot.index)
+            )
+
+    def reasons(self, run: int) -> tuple[Reason, ...]:
+        """The reasons that strategies gave for the plan of a run, and for the plans that it covered."""
+        rows = self._all(
+            "SELECT q.reason FROM reasons q WHERE q.plan_id IN (SELECT s.plan_id FROM slots s LEFT JOIN runs x "
+            "ON s.round = x.round AND s.idx = x.idx WHERE s.run = ?1 OR x.run = ?1) ORDER BY q.rowid",
+            run,
+        )
+        return tuple(msgspec.json.decode(text, type=Reason) for (text,) in rows)
 
     def finish_round(self, round_index: int, used_s: float) -> None:
         """Add time to a round and close it, even if some of its plans were not run."""
@@ -252,11 +234,12 @@ class CampaignStore:
         verdicts: Sequence[Verdict],
         symptom: str,
         points: Iterable[PointSeen],
-        fired: Iterable[tuple[int, str, str, str]],
+        fired: Iterable[tuple[int, str, str, str, bool]],
         *,
-        fill: bool = False,
+        fill: bool | None = None,
     ) -> None:
-        """Store everything about a judged run, in one transaction. A broken run fills its slot only with `fill`."""
+        """Store everything about a judged run, in one transaction. `fill` says whether its slot is done; by default it is unless
+        the run broke."""
         with self._change() as db:
             db.execute(
                 "UPDATE runs SET state = 'done', status = ?, reason = ?, ended = ?, timing = ?, symptom = ?, landed = ?, "
@@ -275,8 +258,8 @@ class CampaignStore:
             self._put_verdicts(db, record.id, verdicts)
             if record.status != "broken":
                 self._points.put(db, record.id, points)
-            db.executemany("INSERT OR REPLACE INTO fired VALUES (?, ?, ?, ?, ?)", [(record.id, *row) for row in fired])
-            if fill or record.status != "broken":
+            db.executemany("INSERT OR REPLACE INTO fired VALUES (?, ?, ?, ?, ?, ?)", [(record.id, *row) for row in fired])
+            if record.status != "broken" if fill is None else fill:
                 db.execute(
                     "UPDATE slots SET run = ? WHERE round = ? AND idx = ?", (record.id, slot.round_index, slot.index)
                 )
@@ -304,18 +287,23 @@ class CampaignStore:
             ).fetchall()
         return sorted(run for (run,) in rows)
 
-    def open_slots(self, strategy: str = "", most: int = -1, kind: RoundKind | None = None) -> list[Slot]:
-        """The first `most` plans that were stored but not run to the end, in (round, index) order. `strategy` and `kind` select
-        the rounds of one strategy or of one kind."""
+    def open_slots(
+        self, strategy: str = "", most: int = -1, kind: RoundKind | None = None, *, tried: bool | None = None
+    ) -> list[Slot]:
+        """The first `most` plans that were stored but not run to the end. Plans that were run and did not fire come after the
+        others; else the order is (round, index). `strategy` and `kind` select the rounds of one strategy or of one kind,
+        `tried` selects plans that were run and did not fire, or those that were not."""
         rows = self._all(
-            "SELECT s.round, s.idx, r.strategy, s.plan, r.kind FROM slots s JOIN rounds r USING (round) "
+            "SELECT s.round, s.idx, r.strategy, s.plan, r.kind, (SELECT COUNT(*) FROM runs x WHERE x.round = s.round "
+            "AND x.idx = s.idx AND x.status = 'not_fired') AS tries FROM slots s JOIN rounds r USING (round) "
             "WHERE s.run IS NULL AND r.finished IS NULL AND ?1 IN ('', r.strategy) AND ?2 IN ('', r.kind) "
-            "ORDER BY s.round, s.idx LIMIT ?3",
+            "AND ?4 IN (-1, tries > 0) ORDER BY tries, s.round, s.idx LIMIT ?3",
             strategy,
             kind.value if kind else "",
             most,
+            -1 if tried is None else int(tried),
         )
-        return [Slot(a, b, c, _plan(d), RoundKind(e)) for a, b, c, d, e in rows]
+        return [Slot(a, b, c, _plan(d), RoundKind(e), f) for a, b, c, d, e, f in rows]
 
     def rounds_of(self, strategy: str) -> int:
         """The number of rounds of a strategy."""
@@ -331,33 +319,37 @@ class CampaignStore:
         and `kind` select the rounds of one strategy or of one kind."""
         return self._past("?1 IN ('', r.strategy) AND ?2 IN ('', r.kind)", strategy, kind.value if kind else "")
 
-    def runs_for(self, strategy: str) -> tuple[PastRun, ...]:
-        """A strategy's own runs, and runs of other strategies that already cover its plans, in (round, index) order."""
-        return self._past(
-            f"r.strategy = ?1 OR {_PROPOSED_SQL} AND s.plan_id IN "
-            "(SELECT plan_id FROM dropped WHERE strategy = ?1 AND instead = plan_id)",
-            strategy,
-        )
-
     def _past(self, which: str, *values: str) -> tuple[PastRun, ...]:
         rows = self._all(
-            f"SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom, {_ODD_SQL} FROM slots s "
+            f"SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom, {_ODD_SQL}, s.covered FROM slots s "
             f"JOIN rounds r USING (round) JOIN runs x ON x.run = s.run WHERE {which} ORDER BY s.round, s.idx",
             *values,
         )
         return tuple(
-            PastRun(run, a, b, _plan(plan), status, bool(symptom), odd=bool(odd) and not symptom)
-            for run, a, b, plan, status, symptom, odd in rows
+            PastRun(run, a, b, _plan(plan), status, bool(symptom), odd=bool(odd) and not symptom, covered=bool(covered))
+            for run, a, b, plan, status, symptom, odd, covered in rows
         )
 
-    def plans_taken(self) -> dict[str, str]:
-        """The ids of all plans that strategies proposed and that were stored, with the name of the strategy."""
-        return dict(
-            self._all(
-                "SELECT s.plan_id, r.strategy FROM slots s JOIN rounds r USING (round) "
-                f"WHERE {_PROPOSED_SQL}"
-            )
+    def tried(self, known: Container[int]) -> Iterator[Tried]:
+        """Where the faults of each finished run landed, except of runs that are `known`. Only faults count, so controls and
+        runs with slow devices are left out, and so are a user's replays."""
+        kinds = ", ".join(f"'{kind}'" for kind in (RoundKind.STRATEGY, RoundKind.BENIGN, RoundKind.CONFIRM))
+        rows = self._all(
+            "SELECT x.run, r.strategy, r.kind, s.plan, x.landed FROM runs x JOIN rounds r USING (round) "
+            "JOIN slots s ON s.round = x.round AND s.idx = x.idx "
+            f"WHERE x.state = 'done' AND x.status != 'broken' AND r.kind IN ({kinds}) ORDER BY x.run"
         )
+        new = [row for row in rows if row[0] not in known]
+        serving = set(self._all("SELECT run, step FROM fired WHERE serving")) if new else set()
+        for run, strategy, kind, text, landed in new:
+            steps = _plan(text).steps
+            at = tuple(LandedStep(steps[n], point, (run, n) in serving) for n, point in _landed(landed))
+            yield Tried(run, strategy or kind, at)
+
+    def plans_taken(self, strategy: str) -> frozenset[str]:
+        """The ids of all plans that the strategy proposed and that were stored."""
+        rows = self._all("SELECT s.plan_id FROM slots s JOIN rounds r USING (round) WHERE r.strategy = ?", strategy)
+        return frozenset(name for (name,) in rows)
 
     def write_dropped(self, dropped: Iterable[Dropped]) -> int:
         """Store dropped plans with their rules; return how many of them were not stored before."""
@@ -378,9 +370,9 @@ class CampaignStore:
         return [_plan(text) for _, text in rows]
 
     def settled(self, strategy: str) -> frozenset[str]:
-        """The ids of plans that were stored for any strategy, or that this strategy proposed and a policy dropped."""
+        """The ids of plans that the strategy proposed: they were stored, or a policy dropped them."""
         dropped = self._all("SELECT plan_id FROM dropped WHERE strategy = ?", strategy)
-        return frozenset(self.plans_taken()) | {row[0] for row in dropped}
+        return self.plans_taken(strategy) | {row[0] for row in dropped}
 
     def run_rows(self) -> list[dict[str, Any]]:
         """All finished runs by number, each as a table of its columns with decoded timing, plan and kind."""
@@ -442,14 +434,14 @@ class CampaignStore:
             for run, by, plan, plan_id, status, symptom, landed, slow, kind in rows
         )
 
-    def planned(self) -> list[tuple[RoundKind, str, int, int]]:
+    def planned(self) -> list[tuple[RoundKind, str, int, int, int]]:
         """For each strategy, and each other kind of round, in the order of their first rounds: the kind, the strategy's name,
-        how many plans were run, and how many are open."""
+        how many plans were run, how many are open, and how many another run has covered."""
         rows = self._all(
-            "SELECT r.kind, r.strategy, COUNT(s.run), SUM(s.run IS NULL AND r.finished IS NULL) FROM slots s JOIN rounds r "
-            "USING (round) GROUP BY r.kind, r.strategy ORDER BY MIN(r.round)"
+            "SELECT r.kind, r.strategy, SUM(s.run IS NOT NULL AND NOT s.covered), SUM(s.run IS NULL AND r.finished IS NULL), "
+            "SUM(s.covered) FROM slots s JOIN rounds r USING (round) GROUP BY r.kind, r.strategy ORDER BY MIN(r.round)"
         )
-        return [(RoundKind(kind), strategy, run, still) for kind, strategy, run, still in rows]
+        return [(RoundKind(kind), strategy, run, still, covered) for kind, strategy, run, still, covered in rows]
 
     def dropped(self) -> Iterator[tuple[str, str, str, str]]:
         """Strategy, rule, id of the representative, and the plan as JSON, in the order in which they were dropped."""

@@ -318,7 +318,7 @@ def _prune(declared: registry.Declared, request: dict[str, Any]) -> int:
     try:
         policies = _policies(declared, request)
         names = {plan.strategy for plan in plans}
-        earlier = [run.plan for name in names for run in stored().runs_for(name)] if stored else []
+        earlier = [run.plan for name in names for run in stored().past_runs(name)] if stored else []
         with using(StoredProfiles(stored) if stored else CampaignProfiles()):
             pruned = compose(policies, plans, request.get("seed", 0), earlier, dropped_max=len(plans))
     except UserError as error:

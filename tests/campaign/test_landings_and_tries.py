@@ -1,0 +1,151 @@
+"""A campaign runs nothing twice for two strategies, and tries plans that did not fire again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Whole, campaign, configured, hurts
+
+from undermine.campaign.loop import Limits
+from undermine.campaign.running import Notice
+from undermine.model.faults import Crash
+from undermine.model.plan import At, Plan, Step
+from undermine.model.predictions.candidate import Candidate, Evidence, Reason
+from undermine.protocols import PastRun
+from undermine.store.database import CampaignStore
+from undermine.store.rundir import RunDir, load_record
+from undermine.testing import point
+
+WRITE = point()
+SPOT = WRITE.abstract_in(("role", "op", "loc", "stack"))
+LOCK = Reason("under a lock", (Evidence("lock", "held", "app:lock#1"),))
+
+
+def crash(at=WRITE) -> tuple[Step, ...]:
+    return (Step(At(at), Crash()),)
+
+
+def several(count: int) -> list[tuple[Step, ...]]:
+    return [crash(point(loc=f"app:f{n}#1")) for n in range(count)]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> FakeEngine:
+    return FakeEngine(configured(tmp_path))
+
+
+def trying(tmp_path: Path, tries: int) -> FakeEngine:
+    return FakeEngine(configured(tmp_path, TOML.replace("tries = 1", f"tries = {tries}")))
+
+
+def results(store: CampaignStore, strategy: str) -> list[PastRun]:
+    return list(store.past_runs(strategy))
+
+
+class Predicts(Whole):
+    """A strategy that gives a reason for each of its plans."""
+
+    def propose(self, history):
+        return [Candidate(plan, (LOCK,)) for plan in super().propose(history)]
+
+
+# --- landings
+
+
+def test_one_run_serves_all_strategies_whose_plans_land_there(engine, store) -> None:
+    said: list[Notice] = []
+    strategies = [Whole("a", crash(WRITE)), Whole("b", crash(SPOT)), Whole("c", crash(WRITE))]
+    campaign(engine, store, strategies, listener=said.append).run(ENDLESS)
+    assert engine.runner.strategies.count("a") == 1
+    assert {"b", "c"}.isdisjoint(engine.runner.strategies)
+    (own,), (spot,), (same,) = (results(store, name) for name in "abc")
+    assert (own.covered, spot.covered, same.covered) == (False, True, True)
+    assert own.id == spot.id == same.id
+    assert spot.plan.steps == crash(SPOT)
+    assert [news.data["strategy"] for news in said if news.kind == "covered"] == ["b", "c"]
+    assert [(name, run, covered) for _, name, run, _, covered in store.planned() if name] == [
+        ("a", 1, 0),
+        ("b", 0, 1),
+        ("c", 0, 1),
+    ]
+
+
+def test_a_strategy_whose_plans_are_all_covered_proposes_more(engine, store) -> None:
+    other = crash(point(loc="app:other#1"))
+    campaign(engine, store, [Whole("a", crash(WRITE)), Fixed("b", crash(SPOT), other)]).run(ENDLESS)
+    assert [run.covered for run in results(store, "b")] == [True, False]
+    assert engine.runner.strategies.count("b") == 1
+
+
+def test_a_failing_run_counts_for_the_plans_that_it_covers(engine, store) -> None:
+    (finding,) = campaign(engine, store, [Whole("a", crash(WRITE)), Whole("b", crash(SPOT))], picks=hurts).run(ENDLESS)
+    assert finding.strategies == ("a",)
+    assert [run.failed for run in results(store, "b")] == [True]
+
+
+def test_a_resumed_campaign_knows_the_landings_of_earlier_sessions(engine, store) -> None:
+    campaign(engine, store, [Whole("a", crash(WRITE))]).run(ENDLESS)
+    campaign(engine, store, [Whole("b", crash(SPOT))]).run(ENDLESS)
+    assert "b" not in engine.runner.strategies
+    assert results(store, "b")[0].covered
+
+
+def test_the_reasons_of_all_strategies_belong_to_the_run_that_landed_there(engine, store) -> None:
+    class Why(Whole):
+        def propose(self, history):
+            return [Plan(plan.steps, plan.seed, self.name, "next pair") for plan in super().propose(history)]
+
+    campaign(engine, store, [Why("a", crash(WRITE)), Predicts("b", crash(SPOT))]).run(ENDLESS)
+    (run,) = results(store, "a")
+    assert [(reason.strategy, reason.text) for reason in store.reasons(run.id)] == [("a", "next pair"), ("b", "under a lock")]
+    assert store.reasons(run.id)[1].evidence == LOCK.evidence
+
+
+def test_the_reason_of_a_candidate_is_the_why_of_its_plan(engine, store) -> None:
+    campaign(engine, store, [Predicts("a", crash())]).run(ENDLESS)
+    assert results(store, "a")[0].plan.why == "under a lock"
+
+
+# --- tries
+
+
+def test_a_plan_that_does_not_fire_is_tried_again_and_then_given_up(tmp_path, store) -> None:
+    engine = trying(tmp_path, 3)
+    engine.runner.misses = lambda plan: True
+    over = campaign(engine, store, [Whole("a", crash())])
+    over.run(ENDLESS)
+    assert engine.runner.strategies.count("a") == 3
+    (run,) = results(store, "a")
+    assert run.status == "not_fired"
+    record = load_record(RunDir(over.plan_runner.folder(run.id)))
+    assert (record.tries, record.reason) == (3, "given up after 3 tries")
+    assert store.open_slots() == []
+
+
+def test_a_plan_that_fires_at_its_second_try_counts_as_fired(tmp_path, store) -> None:
+    engine = trying(tmp_path, 3)
+    engine.runner.misses = lambda plan: engine.runner.strategies.count("a") == 1
+    campaign(engine, store, [Whole("a", crash())]).run(ENDLESS)
+    assert [run.status for run in results(store, "a")] == ["fired"]
+    assert engine.runner.strategies.count("a") == 2
+
+
+def test_new_plans_come_before_second_tries_but_one_of_these_has_a_turn(tmp_path, store) -> None:
+    engine = trying(tmp_path, 2)
+    first, *others = several(10)
+    engine.runner.misses = lambda plan: plan.steps == first
+    campaign(engine, store, [Whole("a", first, *others), Fixed("b")]).run(ENDLESS)
+    order = [plan.steps for plan in engine.runner.executed if plan.strategy == "a"]
+    assert order.index(first) == 0
+    assert order[1:].index(first) == 3 + 4, "the second try comes after the second turn's new plans"
+    assert len(order) == 11
+
+
+def test_a_resumed_campaign_continues_to_count_the_tries(tmp_path, store) -> None:
+    engine = trying(tmp_path, 3)
+    engine.runner.misses = lambda plan: True
+    campaign(engine, store, [Whole("a", crash())]).run(Limits(budget_s=1000, runs_max=2))
+    assert [slot.tries for slot in store.open_slots("a")] == [2]
+    campaign(engine, store, [Whole("a", crash())]).run(ENDLESS)
+    assert engine.runner.strategies.count("a") == 3

@@ -1,0 +1,158 @@
+"""Landings: which runs have tried a plan, whatever words it uses for the same moment."""
+
+from __future__ import annotations
+
+import pytest
+
+from undermine.model.faults import Crash, Delay, Error, Fault, Partition, Reboot
+from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, Trigger, When
+from undermine.model.point import REST, Point, phase_point
+from undermine.model.predictions.candidate import Candidate, Reason, merged
+from undermine.model.predictions.landings import LandedStep, Landings, Tried, would_land_alike
+from undermine.testing import point
+
+WRITE, SEND = point(), point("net.send", loc="app:send#1", target="peer:n2")
+ELSEWHERE = point(node="n2")
+SPOT = WRITE.abstract_in(("role", "op", "loc", "stack"))
+AT_REST = At(phase_point(REST))
+
+
+def step(at: Point | Trigger = WRITE, fault: Fault = Crash()) -> Step:  # noqa: B008 - frozen
+    return Step(At(at) if isinstance(at, Point) else at, fault)
+
+
+def landed(*steps: tuple[Step, Point], run: int = 1, serving: bool = False) -> Landings:
+    return Landings([Tried(run, "other", tuple(LandedStep(made, at, serving) for made, at in steps))])
+
+
+def tried(wanted: Step | Plan, landings: Landings) -> bool:
+    return landings.of(wanted if isinstance(wanted, Plan) else Plan((wanted,))) is not None
+
+
+def test_a_plan_that_names_less_is_tried_by_a_run_that_landed_at_a_matching_point() -> None:
+    run = landed((step(WRITE), WRITE))
+    assert tried(step(SPOT), run)
+    assert tried(step(WRITE), run)
+    assert not tried(step(ELSEWHERE), run)
+
+
+def test_a_plan_that_names_more_is_tried_where_the_run_really_landed() -> None:
+    run = landed((step(SPOT), ELSEWHERE))
+    assert tried(step(ELSEWHERE), run)
+    assert not tried(step(WRITE), run)
+
+
+def test_a_plan_that_names_no_call_site_is_compared_with_all_runs() -> None:
+    assert tried(step(Point.of({"op": "file.write"})), landed((step(), WRITE)))
+    assert not tried(step(Point.of({"op": "file.read"})), landed((step(), WRITE)))
+
+
+def test_before_and_after_are_different_landings() -> None:
+    assert not tried(step(At(WRITE, "after")), landed((step(At(WRITE, "before")), WRITE)))
+
+
+def test_the_first_occurrence_differs_from_later_ones_which_are_alike() -> None:
+    later = landed((step(At(WRITE, nth=7)), WRITE))
+    assert not tried(step(WRITE), later)
+    assert tried(step(At(WRITE, nth=3)), later)
+    assert not tried(step(At(WRITE, nth=3)), landed((step(WRITE), WRITE)))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "done", "same"),
+    [
+        (Crash(), Crash(), True),
+        (Crash(), Reboot(), False),
+        (Crash(("n1",)), Crash(), True),
+        (Crash(), Crash(("n1",)), True),
+        (Crash(("n2",)), Crash(), False),
+        (Delay(5.0), Delay(8.0), True),
+        (Delay(8.0), Delay(5.0), True),
+        (Delay(5.0), Delay(300.0), False),
+        (Delay(5.0, "operation"), Delay(5.0, "thread"), False),
+        (Reboot(0.3), Reboot(10.0), False),
+        (Error("EIO"), Error("ENOSPC"), False),
+        (Error("EIO", "disk"), Error("EIO"), False),
+        (Partition(direction="out"), Partition(direction="in"), False),
+    ],
+)
+def test_faults_are_alike_if_they_do_the_same_to_the_node(wanted: Fault, done: Fault, same: bool) -> None:
+    assert tried(step(fault=wanted), landed((step(fault=done), WRITE))) is same
+
+
+def test_a_moment_after_rest_is_tried_by_any_landing_after_clients_began() -> None:
+    wanted = step(Then(AT_REST, At(SPOT)))
+    assert not tried(wanted, landed((step(), WRITE)))
+    assert tried(wanted, landed((step(), WRITE), serving=True))
+    assert tried(wanted, landed((step(Then(AT_REST, At(SPOT))), WRITE)))
+
+
+def test_a_moment_after_another_operation_needs_the_same_operation_before_it() -> None:
+    wanted = step(Then(At(SEND, "after"), At(WRITE)))
+    assert tried(wanted, landed((step(Then(At(SEND, "after"), At(WRITE))), WRITE)))
+    assert not tried(wanted, landed((step(), WRITE), serving=True))
+    assert tried(step(), landed((wanted, WRITE))), "a plan without a condition is tried by any landing at its point"
+
+
+@pytest.mark.parametrize("trigger", [When((Compare("n1.term", "==", "3"),)), FirstUnseen(("loc",))])
+def test_triggers_without_a_point_are_tried_only_by_themselves(trigger: Trigger) -> None:
+    run = landed((step(trigger), WRITE))
+    assert tried(step(trigger), run)
+    assert not tried(step(), run)
+    assert not tried(step(trigger), landed((step(), WRITE)))
+
+
+def test_the_landings_before_count_in_order() -> None:
+    run = landed((step(WRITE), WRITE), (step(SEND), SEND))
+    assert tried(Plan((step(SPOT), step(SEND))), run)
+    assert not tried(Plan((step(SEND), step(WRITE))), run)
+    assert not tried(step(SEND), run)
+    assert not tried(step(WRITE), run)
+
+
+def test_a_run_in_which_only_the_first_of_two_faults_landed_has_tried_the_first_alone() -> None:
+    assert tried(step(WRITE), landed((step(WRITE), WRITE)))
+    assert not tried(Plan((step(WRITE), step(SEND))), landed((step(WRITE), WRITE)))
+
+
+def test_a_step_with_an_end_differs_from_one_without() -> None:
+    until = Step(At(WRITE), Delay(5.0), until=At(SEND))
+    assert not tried(until, landed((step(fault=Delay(5.0)), WRITE)))
+    assert tried(until, landed((until, WRITE)))
+
+
+def test_the_first_run_that_tried_a_plan_is_named() -> None:
+    landings = Landings(Tried(run, "other", (LandedStep(step(), WRITE),)) for run in (9, 4, 6))
+    found = landings.of(Plan((step(SPOT),)))
+    assert found is not None
+    assert found.run == 4
+    assert 6 in landings
+    assert 5 not in landings
+
+
+def test_no_run_tries_a_plan_without_steps() -> None:
+    assert Landings([Tried(1, "baseline", ())]).of(Plan()) is None
+
+
+# --- candidates
+
+
+def test_candidates_that_would_land_alike_become_one_with_all_reasons() -> None:
+    lock, copy = Reason("under a lock", strategy="sieve"), Reason("between two copies", strategy="deminer")
+    found = merged(
+        [
+            Candidate(Plan((step(SPOT),)), (lock,), 1.0),
+            Candidate(Plan((step(SEND),)), (copy,), 2.0),
+            Candidate(Plan((step(WRITE),)), (copy, lock), 3.0),
+        ]
+    )
+    assert [(one.plan.steps, one.reasons, one.score) for one in found] == [
+        ((step(SPOT),), (lock, copy), 3.0),
+        ((step(SEND),), (copy,), 2.0),
+    ]
+    assert found[0].why == "under a lock; between two copies"
+
+
+def test_plans_for_two_nodes_do_not_land_alike() -> None:
+    assert not would_land_alike(Plan((step(WRITE),)), Plan((step(ELSEWHERE),)))
+    assert would_land_alike(Plan((step(SPOT),)), Plan((step(ELSEWHERE),)))
