@@ -69,7 +69,7 @@ def test_a_task_has_the_keys_of_its_point_and_derived_ones() -> None:
     assert (found["place"], found["nth"], found["scope"], found["sender"], found["receiver"]) == (
         "after",
         3,
-        "",
+        "once",
         "",
         "",
     )

@@ -32,11 +32,9 @@ from undermine.config.templates import (
 )
 from undermine.model.errors import UserError
 from undermine.model.faults import (
-    DEFAULT_KINDS,
-    DISK_ERRORS,
-    NETWORK_ERRORS,
     Direction,
     DiskError,
+    FaultLimits,
     FaultName,
     Level,
     Loss,
@@ -82,7 +80,7 @@ PortNames = Annotated[tuple[str, ...], Meta(description='a list of port names, l
 RoleNames = Annotated[tuple[str, ...], Meta(description="a list of role names")]
 GroupNames = Annotated[tuple[str, ...], Meta(description='a list of group names, like ["rack1", "all"]')]
 Variables = Annotated[
-    dict[str, str], Meta(description='a table of places in quotes, like {term = "package.module:Class.attribute"}')
+    dict[str, str], Meta(description='a table of paths in quotes, like {term = "package.module:Class.attribute"}')
 ]
 Status = Annotated[int, Meta(ge=100, le=599, description="an HTTP status from 100 to 599")]
 Environment = Annotated[dict[str, str], Meta(description='a table of texts in quotes, like {PORT = "{port}"}')]
@@ -184,29 +182,24 @@ class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     late_s_max: Seconds = 0.5
 
 
+_DEFAULTS = FaultLimits()
+_ANY = Meta(description="a list of {choices}")
+_SOME = Meta(min_length=1, description="a list of {choices}")
+
+
 class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table [faults]: the faults that may be injected."""
 
-    kinds: Annotated[tuple[FaultName, ...], Meta(min_length=1, description="a list of {choices}")] = DEFAULT_KINDS
-    reboot_after_s: Pause = 0.3
-    delay_s: Seconds = 5.0
-    delay_modes: Annotated[tuple[DelayMode, ...], Meta(min_length=1, description="a list of {choices}")] = (
-        "thread",
-        "operation",
-    )
-    pause_s: Seconds = 5.0
-    partition_levels: Annotated[tuple[Level, ...], Meta(min_length=1, description="a list of {choices}")] = (
-        "network",
-        "operation",
-    )
-    partition_directions: Annotated[tuple[Direction, ...], Meta(min_length=1, description="a list of {choices}")] = (
-        "both",
-        "out",
-        "in",
-    )
-    partition_losses: Annotated[tuple[Loss, ...], Meta(min_length=1, description="a list of {choices}")] = ("silent",)
-    disk_errors: Annotated[tuple[DiskError, ...], Meta(description="a list of {choices}")] = DISK_ERRORS
-    network_errors: Annotated[tuple[NetworkError, ...], Meta(description="a list of {choices}")] = NETWORK_ERRORS
+    kinds: Annotated[tuple[FaultName, ...], _SOME] = _DEFAULTS.kinds
+    reboot_after_s: Pause = _DEFAULTS.reboot_after_s
+    delay_s: Seconds = _DEFAULTS.delay_s
+    delay_modes: Annotated[tuple[DelayMode, ...], _SOME] = _DEFAULTS.delay_modes
+    pause_s: Seconds = _DEFAULTS.pause_s
+    partition_levels: Annotated[tuple[Level, ...], _SOME] = _DEFAULTS.partition_levels
+    partition_directions: Annotated[tuple[Direction, ...], _SOME] = _DEFAULTS.partition_directions
+    partition_losses: Annotated[tuple[Loss, ...], _SOME] = _DEFAULTS.partition_losses
+    disk_errors: Annotated[tuple[DiskError, ...], _ANY] = _DEFAULTS.disk_errors
+    network_errors: Annotated[tuple[NetworkError, ...], _ANY] = _DEFAULTS.network_errors
     roles: RoleNames = ()
     groups: GroupNames = ()
     max_steps: Annotated[int, _whole(1, 8)] = 2
@@ -285,7 +278,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.node_ids if name == ALL else self.roles[name].nodes
 
     def variables_of(self, node: str) -> dict[str, str]:
-        """The places of the variables that triggers may use in this node."""
+        """The paths of the variables that triggers may use in this node."""
         return self.variables | self.role_of(node).variables
 
     def start_order(self) -> list[list[Role]]:

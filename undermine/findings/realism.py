@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from undermine.agent_protocol import FAMILIES
 from undermine.model.faults import Delay, Hold, capability
 from undermine.model.finding import LandedRun, Realism, as_planned
 from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, final_at
@@ -28,9 +29,14 @@ Made = Callable[[Plan], Sequence[LandedRun]]
 Lacking = Mapping[str, str]
 """By device: the reason why it cannot be slow here."""
 
-_READS = frozenset({"file.read", "file.stat", "file.list", "file.open", "file.map_read"})
-_STORE_READS = frozenset({"db.read"})
-"""For these, if the connection does not block, an agent holds the bytes and not the thread."""
+_READS = frozenset(
+    op
+    for family in FAMILIES.values()
+    if DISK in family.devices
+    for op, facts in family.operations.items()
+    if not facts.traces and facts.io != "close"
+)
+"""The operations that may wait for a disk and change nothing."""
 _LIMITS = ("timeout", "timedout")
 """Parts of the names of errors that end an operation at its time limit."""
 
@@ -104,7 +110,7 @@ def _unfit(step: Step, point: Point) -> str:
     op, devices = point.get("op"), point.devices
     if not devices:
         return f"{op or 'the operation'} does not reach a device"
-    if op in _READS or (op in _STORE_READS and DISK in devices):
+    if op in _READS and DISK in devices:
         return f"{op} may be served from memory or from the disk, and Undermine does not slow reads"
     if point.kind == "msg" and isinstance(step.fault, Delay) and step.fault.mode == "operation":
         return "only this message is delayed, as by a slow network, whether or not its sender waits"

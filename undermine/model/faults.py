@@ -227,11 +227,11 @@ def _errors_at(limits: FaultLimits, point: Point) -> Iterator[Error]:
                 yield Error(name, "file")
     if kind in ("msg", "db") and not point.peer:
         return  # it uses no network
-    for name in fitting:
-        if name in limits.network_errors:
-            yield Error(name)
+    for error in fitting:
+        if error in limits.network_errors:
+            yield Error(error)
             if point.get("target").startswith("peer:"):
-                yield Error(name, "peer")
+                yield Error(error, "peer")
 
 
 def _error_failure(fault: Error, point: Point) -> str:
@@ -399,18 +399,21 @@ DEFAULT_KINDS: tuple[FaultName, ...] = tuple(name for name in FAULT_NAMES if nam
 
 
 class FaultLimits(msgspec.Struct, frozen=True):
-    """The faults that the user allows, with their parameters, and the abilities of the agents and the deployment."""
+    """The faults that the user allows, with their parameters, and the abilities of the agents and the deployment.
 
-    kinds: tuple[str, ...] = DEFAULT_KINDS
-    reboot_after_s: float = 0.3
-    delay_s: float = 5.0
+    The defaults are those of the table [faults].
+    """
+
+    kinds: tuple[FaultName, ...] = DEFAULT_KINDS
+    reboot_after_s: float = Reboot().after_s
+    delay_s: float = Delay().delay_s
     delay_modes: tuple[DelayMode, ...] = ("thread", "operation")
-    pause_s: float = 5.0
+    pause_s: float = Pause().pause_s
     partition_levels: tuple[Level, ...] = ("network", "operation")
     partition_directions: tuple[Direction, ...] = ("both", "out", "in")
     partition_losses: tuple[Loss, ...] = ("silent",)
-    disk_errors: tuple[str, ...] = DISK_ERRORS
-    network_errors: tuple[str, ...] = NETWORK_ERRORS
+    disk_errors: tuple[DiskError, ...] = DISK_ERRORS
+    network_errors: tuple[NetworkError, ...] = NETWORK_ERRORS
     roles: tuple[str, ...] = ()
     groups: tuple[tuple[str, ...], ...] = ()
     """Nodes that are also hit together."""

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from functools import cached_property, lru_cache
 from typing import Any, Protocol, SupportsIndex, overload
 
-from undermine.model.faults import Injection, failure_of, is_fault, stays_down
+from undermine.model.faults import Injection, failure_of, is_fault, scope_of, stays_down
 from undermine.model.plan import Plan, Step, describe_step, final_at, nodes_hit, place_of, point_at
 from undermine.model.point import CLIENT, DIRECTED, KEYS, Point
 from undermine.protocols import Frames, PastRun, Profile, functions_of, recovery
@@ -128,7 +128,7 @@ def _values(step: Step) -> dict[str, Any]:
     return {key: value_of(point, key) for key in (*KEYS, *DERIVED_KEYS)} | {
         "failure": failure_of(step.fault, point),
         "fault": step.fault,
-        "scope": getattr(step.fault, "scope", ""),
+        "scope": scope_of(step.fault),
         "place": place_of(step.trigger),
         "nth": moment.nth if moment else 1,
     }
