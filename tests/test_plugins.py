@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from undermine import plugins
+from undermine.checkers.gray import Gray
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.model.errors import UserError
@@ -109,6 +110,20 @@ def test_all_builtin_checkers_are_used_but_the_disabled_ones(tmp_path: Path) -> 
     assert {"exits", "deaths", "hang", "liveness", "workload"} <= set(all_of_them)
     made = config(tmp_path, '[checkers]\ndisable = ["hang"]')
     assert names(plugins.checkers(made, [])) == [name for name in all_of_them if name != "hang"]
+
+
+def test_a_checker_that_is_off_by_default_is_used_if_it_is_enabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Gray, "default_state", "off")
+    assert "gray" not in names(plugins.checkers(config(tmp_path), []))
+    assert "gray" in names(plugins.checkers(config(tmp_path, '[checkers]\nenable = ["gray"]'), []))
+    both = config(tmp_path, '[checkers]\nenable = ["gray"]\ndisable = ["gray"]')
+    assert "gray" not in names(plugins.checkers(both, []))
+
+
+def test_enabling_an_unknown_checker_is_refused(tmp_path: Path) -> None:
+    made = config(tmp_path, '[checkers]\nenable = ["grey"]')
+    with pytest.raises(UserError, match=r'undermine\.toml:8: .*"grey".*gray'):
+        plugins.checkers(made, [])
 
 
 def test_a_checker_of_the_users_own_can_be_disabled(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from undermine.checkers.base import Settings
+from undermine.checkers.base import BuiltinChecker, Settings
 from undermine.checkers.registry import BUILTIN
 from undermine.config.schema import Config
 from undermine.model.errors import UserError
@@ -72,13 +72,21 @@ def _create(name: str, make: Callable[..., Strategy], config: Config) -> Strateg
 
 
 def checkers(config: Config, user_checkers: Sequence[str]) -> list[Checker]:
-    """The built-in checkers and those of entry points, except those that `checkers.disable` names."""
-    settings = Settings(config.run.gray_s, config.checkers.fail_on, config.checkers.ignore)
-    known: dict[str, Checker] = {kind.name: kind(settings) for kind in BUILTIN}
-    for entry in entry_points(group="undermine.checkers"):
-        known.setdefault(entry.name, entry.load()())
+    """The built-in checkers that are on and those of entry points, except those that `checkers.disable` names."""
+    builtin = [kind.name for kind in BUILTIN]
+    installed = {entry.name: entry for entry in entry_points(group="undermine.checkers") if entry.name not in builtin}
     for name in user_checkers:
-        if name in known:
+        if name in builtin or name in installed:
             raise UserError(f"your checker {name!r} has the name of an installed checker; rename yours")
-    config.check_names("checkers.disable", config.checkers.disable, [*known, *user_checkers])
-    return [checker for name, checker in known.items() if name not in config.checkers.disable]
+    config.check_names("checkers.enable", config.checkers.enable, builtin)
+    config.check_names("checkers.disable", config.checkers.disable, [*builtin, *installed, *user_checkers])
+    others = [entry.load()() for name, entry in installed.items() if name not in config.checkers.disable]
+    return [*builtin_checkers(config), *others]
+
+
+def builtin_checkers(config: Config) -> list[BuiltinChecker]:
+    """The built-in checkers that are on: by default or by `checkers.enable`, and not disabled."""
+    chosen = config.checkers
+    settings = Settings(config.run.gray_s, chosen.fail_on, chosen.ignore)
+    on = (kind for kind in BUILTIN if kind.default_state == "on" or kind.name in chosen.enable)
+    return [kind(settings) for kind in on if kind.name not in chosen.disable]

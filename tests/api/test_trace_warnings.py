@@ -10,6 +10,7 @@ import pytest
 from undermine.analysis.pipeline import analyse
 from undermine.analysis.trace_summary import summary
 from undermine.api.trace_warnings import warnings
+from undermine.checkers.registry import BUILTIN
 from undermine.model.columns import Columns
 from undermine.model.event import Event
 from undermine.model.run import Conditions, NodeExit, Op, Receipt, RunView, Settling, Verdict, WorkloadResult
@@ -41,7 +42,8 @@ def said(*events: Event, verdicts: tuple[Verdict, ...] = (), off: tuple[str, ...
     fields: dict[str, Any] = {"started_ns": START, "conditions": Conditions(observe_all=True), **run}
     view: RunView = run_view(events=events, **fields)
     columns = Columns.of([seen(), *events])
-    return warnings(view, columns, summary(analyse(columns)), verdicts, off)
+    checkers = [kind() for kind in BUILTIN if kind.name not in off]
+    return warnings(view, columns, summary(analyse(columns)), checkers, verdicts)
 
 
 def test_a_run_that_went_well_has_none() -> None:
@@ -71,7 +73,7 @@ def test_threads_and_tasks_that_died_are_said_up_to_a_number() -> None:
     )
     many = said(*(died(number, 1 + number) for number in range(1, 12)))
     assert len(many) == 9
-    assert many[-1] == "3 more threads and tasks died"
+    assert many[-1] == "3 more warnings of the checker deaths"
 
 
 @pytest.mark.parametrize(

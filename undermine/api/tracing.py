@@ -151,7 +151,7 @@ def draw(config: Config, run: Recorded, words: str, listener: Listener, out: Pat
     summarised = summary(traced)
     origin_ns = origin_of(view.record, view.history) or (int(columns.t[0]) if len(columns) else 0)
     listener(Notice("building", f"drawing {count(len(columns), 'event')}"))
-    warned = warnings(view, columns, summarised, run.verdicts, config.checkers.disable)
+    warned = warnings(view, columns, summarised, plugins.builtin_checkers(config), run.verdicts)
     html = write_file(target / HTML, lambda stream: stream.write(page(view, traced, summarised, words, warned)), "--out")
     timeline = write_file(target / PERFETTO, lambda stream: perfetto.write(stream, view, traced, origin_ns), "--out")
     written: list[int] = []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from undermine.checkers.allowed import refusal_allowed
 from undermine.checkers.base import BuiltinChecker
 from undermine.checkers.blocked_threads import blocked_because, thread_lines
-from undermine.checkers.text import mask
+from undermine.checkers.text import mask, telling_line
+from undermine.model.columns import Columns
 from undermine.model.run import Op, Rank, RunView, Verdict
 
 _PENDING_SHOWN_MAX = 20
@@ -23,14 +26,14 @@ class Hang(BuiltinChecker):
     def check(self, run: RunView) -> Verdict:
         if run.record.workload.outcome != "hung":
             return Verdict.ok()
-        pending = [op for op in run.history if op.status == "pending" and op.phase == "workload"]
+        pending = _open_operations(run)
         if not pending:
             return Verdict.fail(
                 "the workload never ended, though no operation is open",
                 "workload never ends",
                 thread_lines(run.record.stacks),
             )
-        first = min(pending, key=lambda op: op.start_ns)
+        first = pending[0]
         later = [op for op in run.history if op.status == "ok" and op.end_ns > first.start_ns]
         others = f"while {len(later)} later operations were answered" if later else "and no other client made progress"
         because = blocked_because(run.record.stacks)
@@ -39,6 +42,26 @@ class Hang(BuiltinChecker):
             symptom=f"{first.f} is never answered, not even after healing" + (f", {because}" if because else ""),
             evidence=[*(_pending(op, run) for op in pending[:_PENDING_SHOWN_MAX]), *thread_lines(run.record.stacks)],
         )
+
+    def warnings(self, run: RunView, columns: Columns, at: Callable[[int], str]) -> Iterator[str]:
+        if run.record.workload.outcome != "hung":
+            return
+        waited = f"the workload hung and was ended after {run.record.workload.duration_s:.1f} s"
+        pending = _open_operations(run)
+        if not pending:
+            yield f"{waited}, though no operation of a client was open"
+            return
+        first = pending[0]
+        where = f" at {first.node}" if first.node else ""
+        more = f"; {len(pending)} operations were open" if len(pending) > 1 else ""
+        begun = at(first.start_ns)
+        yield f"{waited}: {first.f} of client {first.client}{where}, begun at {begun}, was never answered{more}"
+
+
+def _open_operations(run: RunView) -> list[Op]:
+    """The operations of the workload that were never answered, oldest first."""
+    pending = [op for op in run.history if op.status == "pending" and op.phase == "workload"]
+    return sorted(pending, key=lambda op: op.start_ns)
 
 
 def _pending(op: Op, run: RunView) -> str:
@@ -77,6 +100,14 @@ class Liveness(BuiltinChecker):
             )
         return Verdict.ok()
 
+    def warnings(self, run: RunView, columns: Columns, at: Callable[[int], str]) -> Iterator[str]:
+        settling = run.record.settling
+        yield from (f"{node} did not serve at the end: {why}" for node, why in settling.unready.items())
+        if settling.final == "failed":
+            yield f"the final reads failed: {telling_line(settling.detail) or 'no reason was given'}"
+        if settling.final == "hung":
+            yield f"the final reads never ended, in {settling.duration_s:.1f} s"
+
 
 class WorkloadResult(BuiltinChecker):
     """The workload's function must not raise: it decides itself which failures of operations are acceptable."""
@@ -96,3 +127,17 @@ class WorkloadResult(BuiltinChecker):
         if result.outcome == "not_run":
             return Verdict.unknown("the workload did not run")
         return Verdict.ok()
+
+    def warnings(self, run: RunView, columns: Columns, at: Callable[[int], str]) -> Iterator[str]:
+        result = run.record.workload
+        if result.outcome == "raised":
+            yield f"the workload failed: {_first_and_last(result.detail) or 'it gave no reason'}"
+        if result.outcome == "cut":
+            spent = f"{result.duration_s:.1f} s"
+            yield f"the workload was cut off after {spent}, though its clients got answers; raise workload.timeout_s"
+
+
+def _first_and_last(detail: str) -> str:
+    """The last line of an error, and also its first line if that adds something."""
+    first, last = (detail.strip().splitlines() or [""])[0], telling_line(detail)
+    return first if last in first else last if first in last else f"{first} … {last}"

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Literal
+
 import msgspec
 
+from undermine.model.columns import Columns
 from undermine.model.run import Rank, RunView, Verdict
+
+State = Literal["on", "off"]
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -19,12 +25,14 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class BuiltinChecker:
-    """A checker that every campaign has unless `checkers.disable` names it."""
+    """A checker that every installation has. Its default state and [checkers] decide whether a campaign uses it."""
 
     name: str
     rank: Rank
     summary: str
     """One line for the documentation: when it fails."""
+    default_state: State = "on"
+    """`off`: a campaign uses it only if `checkers.enable` names it."""
     explains: bool = False
     """Its failure is the cause where other checkers fail too, so its symptom names the run even if a promise is broken."""
 
@@ -33,3 +41,10 @@ class BuiltinChecker:
 
     def check(self, run: RunView) -> Verdict:
         raise NotImplementedError
+
+    def warnings(self, run: RunView, columns: Columns, at: Callable[[int], str]) -> Iterator[str] | None:
+        """Everything in a fault-free run that this checker is about, one sentence each; None: only its verdict tells.
+
+        `at` writes a time of the run in words.
+        """
+        return None

@@ -79,6 +79,7 @@ max_steps = 2                   # faults in one run of the strategy random; othe
 # groups = []                   # also hit these nodes together: "all", a role, or a name of the table [groups]
 
 [checkers]
+# enable = []                   # names of built-in checkers that are off by default
 # disable = []                  # names of checkers to switch off
 # fail_on = []                  # regular expressions for log lines that fail a run, like ["data loss"]
 # ignore = []                   # regular expressions for log lines to ignore

@@ -206,8 +206,9 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Checkers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table [checkers]: disabled checkers, and regular expressions for log lines that fail a run or never do."""
+    """The table [checkers]: checkers to switch on or off, and regular expressions for log lines that fail a run or never do."""
 
+    enable: Texts = ()
     disable: Texts = ()
     fail_on: Texts = ()
     ignore: Texts = ()
