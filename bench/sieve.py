@@ -227,7 +227,7 @@ def state_of(finding: Finding) -> State:
         return "suppressed"
     if finding.dropped:
         return "dropped"
-    return "flaky" if finding.flaky else "not confirmed"
+    return "flaky" if finding.flaky else "not reproduced"
 
 
 def in_force_s(record: RunRecord) -> float:

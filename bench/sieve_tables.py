@@ -25,7 +25,7 @@ NAMES = {
 GOAL = 1.3
 PAPER = "1.9 to 6.3"
 
-State = Literal["found", "dropped", "flaky", "suppressed", "not confirmed"]
+State = Literal["found", "dropped", "flaky", "suppressed", "not reproduced"]
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -100,8 +100,8 @@ def test_a_symptom_of_a_fault_at_rest_counts_for_no_run_of_the_mode() -> None:
     [
         ({"hits": 1, "tries": 2}, "found"),
         ({}, "found"),
-        ({"tries": 2}, "not confirmed"),
-        ({"elsewhere": 2}, "not confirmed"),
+        ({"tries": 2}, "not reproduced"),
+        ({"elsewhere": 2}, "not reproduced"),
         ({"hits": 2, "tries": 2, "control_hits": 1, "control_tries": 2}, "flaky"),
         ({"hits": 2, "tries": 2, "realism": Realism("dropped", "it waits in memory")}, "dropped"),
         ({"hits": 2, "tries": 2, "realism": Realism("unchecked", "not root")}, "found"),

@@ -360,4 +360,4 @@ def test_a_finding_that_is_not_believed_is_announced_too(engine, store) -> None:
 
 def test_a_symptom_that_recovers_is_announced(engine, store) -> None:
     last = told(engine, store, lambda run: breaks(run) if not run.record.conditions.patience_s else "")[-1]
-    assert last == ("not confirmed", "not confirmed, it recovers by itself or was chance (0/2): it breaks")
+    assert last == ("not reproduced", "not reproduced, it recovers by itself or was chance (0/2): it breaks")

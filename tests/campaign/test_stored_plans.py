@@ -79,7 +79,7 @@ def test_a_dropped_plan_names_the_run_that_represents_it(store: CampaignStore, s
     (rule,) = only(read(store)).dropped
     assert (rule.policy, rule.count, rule.stored) == (RULE, 1, 1)
     (one,) = rule.examples
-    assert (one.id, one.sequence, one.rule) == (A2.id, str(A2), RULE)
+    assert (one.id, one.plan, one.rule) == (A2.id, str(A2), RULE)
     assert one.instead == stored_plans.Representative(A.id, str(A), state)
 
 

@@ -125,5 +125,5 @@ def _outcome(finding: Finding) -> tuple[str, str]:
     if finding.hits:
         return "confirmed", f"confirmed ({finding.rate})"
     if finding.tries:
-        return "not confirmed", f"not confirmed, it recovers by itself or was chance ({finding.rate})"
-    return "not confirmed", f"not confirmed ({finding.rate})"
+        return "not reproduced", f"not reproduced, it recovers by itself or was chance ({finding.rate})"
+    return "not reproduced", f"not reproduced ({finding.rate})"

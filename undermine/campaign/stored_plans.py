@@ -26,7 +26,7 @@ class Representative(msgspec.Struct, frozen=True):
     """The plan that is run in place of a dropped one, and its state, such as "run 17" or "still to run"."""
 
     id: str
-    sequence: str = ""
+    plan: str = ""
     state: str = ""
 
 
@@ -34,7 +34,7 @@ class DroppedPlan(msgspec.Struct, frozen=True):
     """A plan that will not run."""
 
     id: str
-    sequence: str
+    plan: str
     rule: str
     """The policy that dropped it; if its representative was dropped later, also that policy, and so on."""
     instead: Representative | None = None

@@ -93,7 +93,7 @@ def show_plan(result: api.PlanResult, *, explain: bool = False) -> None:
             out.print(f"  [dim]{rule.count:,} dropped by {plain(rule.policy)}[/dim]")
             for example in rule.examples if explain else ():
                 instead = f"; represented by {plain(example.instead)}" if example.instead else ""
-                out.print(f"       {plain(example.sequence)}{instead}")
+                out.print(f"       {plain(example.plan)}{instead}")
             if explain and (unlisted := rule.count - len(rule.examples)):
                 out.print(f"       … and {unlisted:,} more")
     for reason, number in result.skipped.items():
@@ -125,9 +125,9 @@ def _show_dropped(out: Console, rule: DroppedBy, *, explain: bool) -> None:
     out.print(f"  [dim]{rule.count:,} dropped by {plain(rule.policy)}[/dim]")
     for one in rule.examples:
         later = "" if one.rule == rule.policy else f" ({plain(one.rule)})"
-        out.print(f"       {one.id} {plain(one.sequence)}{later}")
+        out.print(f"       {one.id} {plain(one.plan)}{later}")
         if one.instead:
-            stands = f"{one.instead.id} {one.instead.sequence}".strip()
+            stands = f"{one.instead.id} {one.instead.plan}".strip()
             out.print(f"         represented by {plain(stands)} ({plain(one.instead.state)})")
     if more := rule.count - len(rule.examples):
         why = "" if not explain else " that were only counted"

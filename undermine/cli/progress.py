@@ -30,7 +30,7 @@ _LINES = (
     "suspect",
     "confirmed",
     "flaky",
-    "not confirmed",
+    "not reproduced",
     "dropped",
 )
 """Kinds of news that are printed as a line if there is no terminal."""
@@ -39,7 +39,7 @@ _DECISIONS = {
     "confirming": "red",
     "confirmed": "bold red",
     "flaky": "dim",
-    "not confirmed": "dim",
+    "not reproduced": "dim",
     "dropped": "dim",
 }
 """Kinds of news that decide about a symptom, with the style that its row has from then on."""

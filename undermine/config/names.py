@@ -14,7 +14,7 @@ from undermine.model.point import CLIENT
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
 NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", re.ASCII)
-_PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*|\[[^][]+\])*")
+_VARIABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*|\[[^][]+\])*")
 
 
 def check_name(source: Source, path: KeyPath, name: str, what: str, pattern: re.Pattern[str] = NAME) -> None:
@@ -63,13 +63,13 @@ def check_groups(source: Source, faults: Faults, named: Mapping[str, Any], roles
 
 
 def variables(source: Source, path: KeyPath, table: Any) -> dict[str, str]:
-    """The table [variables] of all roles or of one: the variables that triggers may use, and their places in the program."""
+    """The table [variables] of all roles or of one: the variables that triggers may use, and their paths in the program."""
     if not isinstance(table, dict):
         raise source.error(path, f"must be a table, not {show(table)}")
-    for name, place in table.items():
+    for name, variable in table.items():
         check_name(source, (*path, name), name, "variable")
-        if not isinstance(place, str) or not _PLACE.fullmatch(place):
-            text = f'must be a place like "package.module:Class.attribute", not {show(place)}'
+        if not isinstance(variable, str) or not _VARIABLE.fullmatch(variable):
+            text = f'must be a path like "package.module:Class.attribute", not {show(variable)}'
             raise source.error((*path, name), text)
     return table
 

@@ -28,10 +28,10 @@ def _operation(source: Source, path: KeyPath, table: Any) -> LogicalOperation:
         text = f'must be written like "package.module:Class.method", not {show(operation.function)}'
         raise source.error((*path, "function"), text)
     for name in ("kind", "peer", "size"):
-        place = getattr(operation, name)
-        if place and not _PATH.fullmatch(place):
+        value = getattr(operation, name)
+        if value and not _PATH.fullmatch(value):
             text = 'must be a path that starts at a parameter, like "message.type" or "0[key]", or "=" and a text, not'
-            raise source.error((*path, name), f"{text} {show(place)}")
+            raise source.error((*path, name), f"{text} {show(value)}")
     return operation
 
 

@@ -51,11 +51,11 @@ def homes() -> dict[str, str]:
         "roles.NAME.health": Health,
     }
     kinds |= SECTIONS
-    places: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for prefix, kind in kinds.items():
         for name in field_types(kind).keys() - ({"name"} if kind is Role else set()):
-            places.setdefault(name, []).append(f"{prefix}.{name}")
-    return {name: keys[0] for name, keys in places.items() if len(keys) == 1}
+            found.setdefault(name, []).append(f"{prefix}.{name}")
+    return {name: keys[0] for name, keys in found.items() if len(keys) == 1}
 
 
 # --- values

@@ -65,7 +65,7 @@ class Pruned(msgspec.Struct, frozen=True):
 class Example(msgspec.Struct, frozen=True):
     """A dropped plan and its representative ("" if it has none), in words."""
 
-    sequence: str
+    plan: str
     instead: str = ""
 
 
