@@ -148,7 +148,7 @@ def dask(python: str, env: Callable[[str], Env], folder: Path, tasks: int = 200)
 
 def operations(python: str) -> dict[str, object]:
     """The nanoseconds that the agent adds to one operation: for its event, and for a step that names it."""
-    step = {
+    step: dict[str, object] = {
         "step": 0, "first": None, "fault": {"fault": "crash"},
         "second": {"match": {"op": "file.write", "loc": "nowhere:f#0"}, "place": "before", "nth": 1},
     }  # fmt: skip

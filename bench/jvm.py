@@ -60,7 +60,8 @@ def main() -> None:
 def ratios(measured: dict[str, list[dict[str, float]]]) -> dict[str, object]:
     found: dict[str, object] = {}
     for key in measured[BARE][0]:
-        found[key] = compared(*([each[key] for each in measured[kind]] for kind in KINDS), AGENT)
+        bare, agent = ([each[key] for each in measured[kind]] for kind in (BARE, AGENT))
+        found[key] = compared(bare, agent, AGENT)
     return found
 
 

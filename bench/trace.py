@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,11 @@ PROGRAMS_COUNT = 200
 JAVA_PROGRAMS_COUNT = 60
 BARE, TRACED = "bare", "traced"
 NS = 1_000_000_000
+DEFAULTS = (5, 10_000_000)
+"""The rounds, and the events of the large trace."""
 
 
-def main(rounds: int = 5, events: int = 10_000_000, *systems: str) -> None:
+def main(rounds: int, events: int, systems: Sequence[str]) -> None:
     found: dict[str, object] = {"bench": "trace", "rounds": rounds}
     for name in systems or SYSTEMS:
         found[name] = compare(name, rounds)
@@ -64,7 +67,8 @@ def compare(name: str, rounds: int) -> dict[str, object]:
                 some.append(one)
     ratios = {}
     for key in ("cpu_s", "workload_s"):
-        ratios[key] = compared(*([one[key] for one in runs[kind]] for kind in (BARE, TRACED)), TRACED)
+        bare, traced = ([one[key] for one in runs[kind]] for kind in (BARE, TRACED))
+        ratios[key] = compared(bare, traced, TRACED)
     return {**ratios, **runs[TRACED][-1]["analysis"]}
 
 
@@ -155,4 +159,5 @@ if __name__ == "__main__":
     elif words[:1] == ["large"]:
         print(json.dumps(large(int(words[1]))))
     else:
-        main(*(int(word) for word in words[:2]), *words[2:])
+        rounds, events = (*map(int, words[:2]), *DEFAULTS[len(words) :])
+        main(rounds, events, words[2:])

@@ -9,12 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from functools import partial
 from types import TracebackType
-from typing import Any
 
 from granary.client import Client
+from waiting import wait_until
 
 HOME = pathlib.Path(__file__).resolve().parents[2] / "examples" / "granary"
 STORES = ("s1", "s2", "s3")
@@ -41,20 +40,8 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def wait_until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
-    """Poll until the condition is true and return its value; errors count as false."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            value = condition()
-            error: Exception | None = None
-        except Exception as caught:
-            value, error = None, caught
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout_s} s: {error or value!r}")
-        time.sleep(0.02)
+eventually = partial(wait_until, meanwhile=(Exception,))
+"""`wait_until` for a cluster that may refuse to answer meanwhile."""
 
 
 class Cluster:
@@ -140,7 +127,7 @@ class Cluster:
             client.get("ready")
             return leader
 
-        return str(wait_until(serves))
+        return str(eventually(serves))
 
     def __enter__(self) -> Cluster:
         self.start(*self.first)

@@ -20,7 +20,7 @@ from granary.replicas import Replica
 from granary.rpc import Address, Pool
 from granary.shard import Shard
 from granary.shard_disk import ShardDisk
-from granary_cluster import S1_LEADS, Cluster, wait_until
+from granary_cluster import S1_LEADS, Cluster, eventually
 
 
 def without(name: str) -> Fixes:
@@ -89,7 +89,7 @@ def lead(made: dict[str, Shard], epoch: int = 1) -> Shard:
     for name in ("s1", "s2"):
         made[name].fence(epoch)
     made["s1"].open(epoch)
-    wait_until(lambda: made["s1"].leading_epoch == epoch)
+    eventually(lambda: made["s1"].leading_epoch == epoch)
     return made["s1"]
 
 
@@ -109,7 +109,7 @@ def test_a_slow_snapshot_blocks_no_writes(tmp_path: pathlib.Path, fixes: Fixes) 
     pool.gate.set()
     writer.join(30)
     assert not writer.is_alive()
-    wait_until(lambda: made["s3"].last == leader.last)
+    eventually(lambda: made["s3"].last == leader.last)
     leader.step_down(99)
 
 
@@ -237,7 +237,7 @@ def dead_while_opening(folder: pathlib.Path, fixes: Fixes) -> Iterator[Cluster]:
     cluster = Cluster(folder, str(fixes), S1_LEADS)
     cluster.mains["s1"] = ["-c", DIES_WHILE_OPENING]
     with cluster:
-        wait_until(lambda: cluster.processes["s1"].poll() is not None)
+        eventually(lambda: cluster.processes["s1"].poll() is not None)
         assert "s1 reports OPENING" in cluster.log("m1")
         cluster.kill("s1")
         cluster.start("s3")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from granary.process import EXIT_DISK
-from granary_cluster import S1_LEADS, STORES, Cluster, wait_until
+from granary_cluster import S1_LEADS, STORES, Cluster, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def test_writes_continue_when_the_leader_dies(cluster: Cluster) -> None:
     client.put("after", "crash")
     assert client.leader() != leader
     cluster.start(leader)
-    wait_until(lambda: client.shard_status(leader)["last"] == client.shard_status(client.leader())["last"])
+    eventually(lambda: client.shard_status(leader)["last"] == client.shard_status(client.leader())["last"])
     assert [client.get(f"k{number}") for number in range(50)] == list(range(50))
     assert client.get("after") == "crash"
 
@@ -99,7 +99,7 @@ def test_the_master_may_restart(cluster: Cluster) -> None:
     cluster.kill("m1")
     client.put("k", 2)
     cluster.start("m1")
-    wait_until(client.leader)
+    eventually(client.leader)
     assert client.get("k") == 2
     assert client.leader() == leader, "a leader that serves is left alone"
 
@@ -113,7 +113,7 @@ def test_a_job_outlives_a_store(cluster: Cluster) -> None:
     committed = client.wait_for_job("job")
     cluster.start("s2")
     assert set(committed) == set(tasks)
-    wait_until(
+    eventually(
         lambda: sorted(output["task"] for node in STORES for output in client.outputs("job", node)) == sorted(tasks)
     )
 
@@ -124,16 +124,16 @@ def test_a_follower_can_be_rebuilt(cluster: Cluster) -> None:
     client.put("k", "v")
     before = cluster.log("s3").count("synced with the leader")
     client.rebuild("s3")
-    wait_until(lambda: not client.shard_status("s3")["wants_sync"])
-    wait_until(lambda: cluster.log("s3").count("synced with the leader") > before)
+    eventually(lambda: not client.shard_status("s3")["wants_sync"])
+    eventually(lambda: cluster.log("s3").count("synced with the leader") > before)
 
 
 def test_a_store_that_left_stays_out(cluster: Cluster) -> None:
     client = cluster.client()
     cluster.ready(client)
-    wait_until(lambda: all(client.members(node) == list(STORES) for node in STORES))
+    eventually(lambda: all(client.members(node) == list(STORES) for node in STORES))
     client.decommission("s3")
-    wait_until(lambda: client.members("s1") == client.members("s2") == ["s1", "s2"])
+    eventually(lambda: client.members("s1") == client.members("s2") == ["s1", "s2"])
     cluster.kill("s3")
     cluster.start("s3")
     client.submit("job", {f"t{number}": "text" for number in range(4)})
@@ -148,7 +148,7 @@ def test_leadership_moves_away_from_a_store_that_left(cluster: Cluster) -> None:
     leader = cluster.ready(client)
     client.put("k", "v")
     client.decommission(leader)
-    wait_until(lambda: client.leader() != leader)
+    eventually(lambda: client.leader() != leader)
     assert client.get("k") == "v"
 
 

@@ -10,11 +10,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+from waiting import wait_until
 
 from undermine.cli import commands as cli
 from undermine.deployments import sweep
@@ -123,11 +123,3 @@ class Project:
 
     def wait_until_nothing_runs(self, limit_s: float = 60) -> None:
         wait_until(lambda: not self.processes(), lambda: f"left behind: {self.processes()}", limit_s)
-
-
-def wait_until(condition: Callable[[], object], why_not: Callable[[], object], limit_s: float = 60) -> None:
-    """Poll until the condition holds; after the limit fail with `why_not`."""
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, why_not()
-        time.sleep(0.01)

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from integration_project import wait_until
+from waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
+LIMIT_S = 60
 HUNT = ("hunt", "-s", "random", "-s", "exhaustive", "--budget", "10m", "--set", "behaviour=sound")
 
 
@@ -42,7 +43,7 @@ def wait_for(process: subprocess.Popen[str], condition: Callable[[], object]) ->
         assert process.poll() is None, process.communicate()
         return condition()
 
-    wait_until(holds, lambda: "the condition never held")
+    wait_until(holds, timeout_s=LIMIT_S)
 
 
 def wait_for_a_run(project, process: subprocess.Popen[str]) -> None:
@@ -61,7 +62,7 @@ def serving_nodes(project) -> list[Path]:
 
 
 def wait_until_gone(process: subprocess.Popen[str]) -> None:
-    wait_until(lambda: not temporary_folders(process), lambda: temporary_folders(process))
+    wait_until(lambda: not temporary_folders(process), lambda: temporary_folders(process), LIMIT_S)
 
 
 def test_sigkill_at_random_moments_then_resume(project) -> None:

@@ -12,10 +12,26 @@ TIMEOUT_S = 30.0
 POLL_S = 0.005
 
 
-def wait_until(condition: Callable[[], T], what: str = "", timeout_s: float = TIMEOUT_S) -> T:
-    """Poll until the condition is true and return its value; fail after `timeout_s`, and say what did not happen."""
+def wait_until(
+    condition: Callable[[], T],
+    what: str | Callable[[], object] = "",
+    timeout_s: float = TIMEOUT_S,
+    *,
+    meanwhile: tuple[type[Exception], ...] = (),
+) -> T:
+    """Poll until the condition is true and return its value; fail after `timeout_s`, and say what did not happen.
+
+    `what` may be a function, called at the end. Until then, the errors `meanwhile` count as false.
+    """
     deadline = time.monotonic() + timeout_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what or condition}"
+    while True:
+        error: Exception | None = None
+        try:
+            if found := condition():
+                return found
+        except meanwhile as caught:
+            error = caught
+        if time.monotonic() > deadline:
+            said = what() if callable(what) else what
+            raise AssertionError(f"not within {timeout_s:g} s: {said or condition}") from error
         time.sleep(POLL_S)
-    return found
