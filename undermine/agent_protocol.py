@@ -104,8 +104,10 @@ class StateLayout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stacks_at: int
     ports_at: int
     variables_at: int
+    firsts_at: int
     steps_at: int
     step_bytes: int
+    bound_at: int
     step_states: StepStates
     ports: PortSlots
     variables: VariableSlots

@@ -5,7 +5,6 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -66,7 +65,7 @@ public final class ProtocolFacts {
         Config config = new Config(json, ProcessIds.read());
         ByteBuffer view = ByteBuffer.allocate(1024).order(ByteOrder.LITTLE_ENDIAN);
         view.put("UMS2".getBytes(StandardCharsets.US_ASCII));
-        DecisionTable table = new DecisionTable(new SharedState(view), "s1", "store", Collections.emptyList());
+        DecisionTable table = new DecisionTable(new SharedState(view), config);
         Method find = Ops.class.getDeclaredMethod("find", DecisionTable.class, Config.class);
         find.setAccessible(true);
         find.invoke(null, table, config);

@@ -219,7 +219,7 @@ class Bench:
         self._plan = Plan(steps)
         self.controller = Controller(self._plan, NODES)
         (self.folder / "state").unlink(missing_ok=True)
-        self.state = SharedState(self.folder / "state", len(steps), ports=True, variables=len(variables))
+        self.state = SharedState(self.folder / "state", len(steps), ports=True, variables=len(variables), nodes=len(NODES))
         self.server: Server | None = Server(self.controller, self.socket_path, self.state, self.actions)
 
     def _close_server(self) -> None:

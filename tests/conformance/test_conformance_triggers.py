@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
-from conformance_bench import Bench, at, run_together, step
+from conformance_bench import Bench, Target, at, run_together, step
 
 from undermine.model.faults import Error, Hold
-from undermine.model.plan import FirstUnseen, Then
+from undermine.model.plan import FirstUnseen, Step, Then
 from undermine.model.point import KEYS, Point, point_of
 
 FAIL = Error("EIO")
@@ -96,3 +97,61 @@ def test_a_hold_is_claimed_where_the_fault_would_be(bench: Bench) -> None:
     assert moment.t_ns >= second.end_ns > 0
     assert bench.state_byte(64) == 3
     assert bench.actions.asked == ["note", "end"]
+
+
+# --- bound to a process or a node
+
+
+@contextlib.contextmanager
+def three_drivers(bench: Bench) -> Iterator[tuple[Target, Target, Target]]:
+    """Two processes of s1 and one of s2. Each has loaded its agent before the next one starts."""
+    with contextlib.ExitStack() as stack:
+        targets = []
+        for node in ("s1", "s1", "s2"):
+            bench.more["node"] = node
+            targets.append(stack.enter_context(bench.start()))
+            assert targets[-1].do("list .").startswith("ok")
+        one, two, three = targets
+        yield one, two, three
+
+
+def test_a_step_bound_to_a_process_fires_only_there(bench: Bench) -> None:
+    make = at("file.mkdir", nth=2)
+    bench.plan(step(FAIL, make), Step(make, FAIL, same="process"))
+    with three_drivers(bench) as (one, two, three):
+        assert failures(one.all("mkdir a", "mkdir b")) == [1]
+        for number, other in enumerate((two, three)):
+            assert failures(other.all(*(f"mkdir {number}{name}" for name in "abc"))) == []
+        assert failures(one.all("mkdir c", "mkdir d", "mkdir e")) == [1]
+    assert [moment.node for moment in bench.controller.moments()] == ["s1", "s1"]
+
+
+def test_a_step_bound_to_a_node_fires_in_any_of_its_processes(bench: Bench) -> None:
+    make = at("file.mkdir", nth=2)
+    bench.plan(step(FAIL, make), Step(make, FAIL, same="node"))
+    with three_drivers(bench) as (one, two, three):
+        assert failures(one.all("mkdir a", "mkdir b")) == [1]
+        assert failures(three.all("mkdir c", "mkdir d", "mkdir e")) == []
+        assert failures(two.all("mkdir f", "mkdir g", "mkdir h")) == [1]
+
+
+def test_both_halves_may_be_bound_to_one_process(bench: Bench) -> None:
+    bench.plan(step(FAIL, Then(at("file.stat"), at("file.mkdir"), same="process")))
+    (bench.data / "x").touch()
+    with three_drivers(bench) as (one, two, three):
+        assert one.do("stat x").startswith("ok")
+        assert failures([two.do("mkdir a"), three.do("mkdir b")]) == []
+        assert three.do("stat x").startswith("ok")  # another process that has seen the first half counts too
+        assert failures([two.do("mkdir c"), three.do("mkdir d"), one.do("mkdir e")]) == [1]
+
+
+def test_both_halves_may_be_bound_to_one_node(bench: Bench) -> None:
+    until = Then(at("file.stat"), at("file.mkdir"), same="node")
+    bench.plan(step(Error("EIO", "disk"), Then(at("file.stat"), at("file.mkdir"), same="node"), until))
+    (bench.data / "x").touch()
+    with three_drivers(bench) as (one, two, three):
+        assert one.do("stat x").startswith("ok")
+        assert failures([three.do("mkdir a"), two.do("mkdir b")]) == [1]
+        assert three.do("stat x").startswith("ok")
+        assert failures([one.do("mkdir c"), three.do("mkdir d"), one.do("mkdir e")]) == [0]
+    assert bench.state_byte(64) == 3

@@ -29,7 +29,7 @@ from undermine.model.faults import (
     Error,
     FaultLimits,
 )
-from undermine.model.plan import FirstUnseen, When
+from undermine.model.plan import At, FirstUnseen, Then, When
 from undermine.model.point import INJECTABLE_FAMILIES, LOGICAL, MAPPED, Point
 from undermine.resources import protocol_dir, python_agent_dir
 from undermine.testing import event, point
@@ -137,6 +137,9 @@ WIRE_FACTS = (
     Fact("the word of the generation", WIRE.state.generation_at // 4, TABLE + "GENERATION"),
     Fact("the word with the place of the ports", WIRE.state.ports_at // 4, TABLE + "PORTS_AT"),
     Fact("the word with the place of the variables", WIRE.state.variables_at // 4, TABLE + "VARIABLES_AT"),
+    Fact("the word with the place of the nodes' own flags", WIRE.state.firsts_at // 4, TABLE + "FIRSTS_AT"),
+    Fact("the offset with the place of the nodes' own flags", WIRE.state.firsts_at, "", STATE + "FIRSTS_OFFSET"),
+    Fact("the offset in a step of its place", WIRE.state.bound_at, TABLE + "BOUND", STATE + "BOUND"),
     Fact("the offset of the generation", WIRE.state.generation_at, "", STATE + "GENERATION"),
     Fact("the offset of the request for stacks", WIRE.state.stacks_at, "", STATE + "STACKS"),
     Fact("the offset with the place of the ports", WIRE.state.ports_at, "", STATE + "PORTS_OFFSET"),
@@ -346,7 +349,9 @@ def test_the_configuration_names_the_logical_operations() -> None:
 
 def test_every_capability_is_needed_by_a_fault_or_a_trigger() -> None:
     of_faults = [word for row in FAULT_KINDS.values() for word in row.capabilities or (row.name,)]
-    of_triggers = [*compiled._words_for(When(())), *compiled._words_for(FirstUnseen((), ())), "until"]
+    together = Then(At(Point(())), At(Point(())), same="node")
+    triggers = (When(()), FirstUnseen((), ()), together)
+    of_triggers = [*(word for trigger in triggers for word in compiled._words_for(trigger)), "until"]
     assert sorted(CAPABILITIES) == sorted([*of_faults, *of_triggers])
 
 

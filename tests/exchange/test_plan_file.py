@@ -58,6 +58,7 @@ def test_a_plan_of_the_tool_is_read_back_unchanged() -> None:
             Step(When((Compare("n1.term", ">", "3"),)), Reboot(1.5)),
             Step(FirstUnseen(("op", "loc"), (point(),)), Error("ENOSPC", "disk")),
             Step(at, Delay(2.0, "operation")),
+            Step(Then(at, at, same="node"), Delay(), same="process"),
             Step(at, Pause(1.0, ("n1",))),
         ),
         9,
@@ -126,6 +127,9 @@ AT = BY_HAND["steps"][0]["trigger"]
             put("steps", 0, "fault", value={"fault": "pause", "pause_s": float("nan")}),
             r"fault\.pause_s: nan is not a time",
         ),
+        (put("steps", 0, "smae", value="node"), r"steps\[0\]: 'smae' is not a known key; did you mean \"same\""),
+        (put("steps", 0, "same", value="host"), r"steps\[0\]\.same: invalid enum value 'host'"),
+        (put("steps", 0, "same", value="node"), "steps: step 1 can never fire: .* no step is before it"),
         (put("steps", 0, "until", value={**AT, "nth": -1}), r"steps\[0\]\.until\.nth: must be 1 or more"),
         ({"steps": [{"trigger": AT}]}, r"steps\[0\]: object missing required field `fault`"),
         (

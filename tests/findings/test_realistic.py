@@ -64,6 +64,8 @@ def test_delays_are_replaced_by_holds_before_the_same_operations_and_other_fault
         Step(Then(At(SEND), At(RECV)), Hold("delay-operation")),
     )
     assert delays_of(plan) == (1, 2)
+    bound = Plan((plan.steps[0], Step(at, Delay(), same="node")))
+    assert [step.same for step in probe(bound, {1: LEAD}).steps] == [msgspec.UNSET, "node", "node"]
     assert probe(Plan((Step(FirstUnseen(("op",), place="after"), Delay()),))).steps[0].trigger == FirstUnseen(("op",))
 
 

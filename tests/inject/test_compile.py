@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from undermine.inject.compile import compile_steps, cuts, lasting_partition, meets_phases, unsupported
@@ -221,6 +222,31 @@ def test_in_a_then_it_is_the_second_node_that_must_offer_the_fault() -> None:
     plan = Plan((Step(Then(At(point(node="n1")), At(point(node="n2"))), Crash()),))
     assert unsupported(plan, {"n2": ("crash",)}) == ""
     assert "n2" in unsupported(plan, {"n1": ("crash",)})
+
+
+# --- bound steps
+
+
+def test_a_binding_is_part_of_the_table() -> None:
+    then = Then(At(point()), At(point("file.read")), same="node")
+    (row,) = compile_steps(Plan((Step(then, Delay(), until=then, same="process"),)), "n1", {})
+    assert (row["same"], row["together"], row["until"]["together"]) == ("process", "node", "node")
+    (row,) = compile_steps(Plan((Step(msgspec.structs.replace(then, same=msgspec.UNSET), Delay()),)), "n1", {})
+    assert not {"same", "together"} & set(row)
+
+
+def test_a_binding_that_can_never_hold_is_the_reason() -> None:
+    plan = Plan((Step(At(point()), Crash()), Step(At(point()), Delay(), same="process")))
+    assert unsupported(plan, None).startswith("step 2 can never fire")
+    assert unsupported(plan.control, {"n1": CAPABILITIES}) == ""
+
+
+def test_agents_must_be_able_to_bind_a_moment() -> None:
+    bound = Step(At(point()), Hold(), same="process")
+    together = Step(Then(At(point()), At(point()), same="node"), Hold())
+    for plan in (Plan((Step(At(point()), Hold()), bound)), Plan((together,))):
+        assert unsupported(plan, {"n1": ()}) == "the agent of n1 does not offer same"
+        assert unsupported(plan, {"n1": ("same",)}) == ""
 
 
 # --- moments of the run, and moments alone

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import pytest
 
 from undermine.inject.controller import (
@@ -10,6 +13,7 @@ from undermine.inject.controller import (
     OVER,
     VERSION,
     WAITING,
+    BindStep,
     Claim,
     Controller,
     CutNetwork,
@@ -26,7 +30,8 @@ from undermine.inject.controller import (
 )
 from undermine.model.event import AgentInfo
 from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
-from undermine.model.plan import At, Plan, Step, Trigger
+from undermine.model.plan import At, Plan, Same, Step, Trigger
+from undermine.model.point import CLIENT, Point
 from undermine.model.run import Moment
 from undermine.testing import CAPABILITIES, point
 
@@ -74,6 +79,30 @@ def test_a_granted_step_has_fired_and_arms_the_next() -> None:
     assert answer == {"type": "go"}
     assert instructions == [SetStep(0, FIRED), SetStep(1, ARMED)]
     assert controller.fired() == [0]
+
+
+@pytest.mark.parametrize(
+    ("same", "place", "granted"),
+    [
+        ("process", 100, {("n2", 1, 100)}),
+        ("node", 2, {("n2", 1, 100), ("n2", 1, 101), ("n2", 2, 100), ("n2", 2, 101)}),
+    ],
+)
+def test_a_bound_step_is_granted_only_where_the_step_before_fired(same: Same, place: int, granted: set[Any]) -> None:
+    plan = Plan((Step(At(point()), Delay()), Step(At(point()), Delay(), same=same)))
+    for who in itertools.product(("n1", "n2"), (1, 2), (100, 101)):
+        controller = Controller(plan, NODES)
+        assert controller.begin() == [SetStep(0, ARMED)]
+        _, instructions = controller.claim(Claim(0, "n2", 1, 100))
+        assert instructions == [SetStep(0, FIRED), BindStep(1, place), SetStep(1, ARMED)]
+        assert controller.claim(Claim(1, *who))[0]["type"] == ("go" if who in granted else "no")
+
+
+def test_a_step_bound_to_the_node_of_a_client_has_no_place() -> None:
+    controller = Controller(Plan((Step(At(Point(())), Hold()), Step(At(Point(())), Hold(), same="node"))), NODES)
+    controller.begin()
+    assert BindStep(1, 0) in controller.claim(claim(0, CLIENT))[1]
+    assert controller.claim(claim(1))[0] == {"type": "no"}
 
 
 def test_the_last_step_arms_nothing_more() -> None:

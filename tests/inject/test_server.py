@@ -195,6 +195,17 @@ def test_ports_and_variables_follow_the_steps(tmp_path: Path) -> None:
     assert [struct.unpack_from("<IH", data, variables + 128 * slot) for slot in (0, 1)] == [(0, 0xFFFF)] * 2
 
 
+def test_nodes_have_flags_of_their_own_and_steps_a_place(tmp_path: Path) -> None:
+    state = SharedState(tmp_path / "state.bin", 2, variables=1, nodes=3)
+    state.bind_step(1, 4242)
+    state.close()
+    data = (tmp_path / "state.bin").read_bytes()
+    (firsts,) = struct.unpack_from("<I", data, 24)
+    assert firsts == 64 + 16 * 2 + 128
+    assert len(data) == firsts + 2 * 2 * 3
+    assert [struct.unpack_from("<I", data, 64 + 16 * step + 4) for step in (0, 1)] == [(0,), (4242,)]
+
+
 def test_nodes_with_hosts_of_their_own_need_no_ports(tmp_path: Path) -> None:
     SharedState(tmp_path / "state.bin", 1, variables=1).close()
     data = (tmp_path / "state.bin").read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import typing
 
 import msgspec
@@ -32,8 +33,9 @@ from undermine.model.plan import (
     describe_step,
     describe_trigger,
     final_at,
+    unbindable,
 )
-from undermine.model.point import REST, Point, phase_point
+from undermine.model.point import REST, Point, client_point, phase_point
 from undermine.testing import point
 
 AT = At(point(), "after", 3)
@@ -48,7 +50,7 @@ FAULTS: dict[type, Injection] = {row.struct: row.struct() for row in FAULT_KINDS
 }
 TRIGGERS: dict[type, Trigger] = {
     At: AT,
-    Then: Then(At(point("net.send")), AT),
+    Then: Then(At(point("net.send")), AT, same="process"),
     When: When((Compare("n1.leader", "!=", other="n2.leader"),)),
     FirstUnseen: FirstUnseen(("op", "loc"), (point(), Point.of({"op": "x"}))),
 }
@@ -94,6 +96,7 @@ def test_the_id_does_not_depend_on_who_proposed_the_plan_or_why() -> None:
         Plan((Step(At(point("file.read"), "after", 3), Crash()),), 1),
         Plan((Step(AT, Crash()), Step(AT, Crash())), 1),
         Plan((Step(AT, Crash(), until=AT),), 1),
+        Plan((Step(AT, Crash(), same="process"),), 1),
         Plan((), 1),
     ],
 )
@@ -149,6 +152,7 @@ def test_triggers_are_described() -> None:
     assert describe_trigger(Then(often, once)) == (
         "before net.send at m:f#1 on n1, once after net.send at m:f#1 on n1 (occurrence 4) was seen"
     )
+    assert describe_trigger(Then(often, once, same="node")).endswith("(occurrence 4) was seen on the same node")
     assert describe_trigger(When((Compare("x", ">", other="y"),))) == "when x > y"
     assert describe_trigger(FirstUnseen(("op", "loc"))) == "before the first unseen op+loc"
 
@@ -157,12 +161,68 @@ def test_a_plan_describes_its_steps_in_order() -> None:
     one, two = Step(AT, Crash()), Step(AT, Delay())
     assert str(Plan((one, two))) == f"{describe_step(one)}, then {describe_step(two)}"
     assert str(Plan()) == "no fault"
+    bound = msgspec.structs.replace(two, same="process", until=AT)
+    assert describe_step(bound).startswith(f"{describe_step(two)}, in the process of the step before, until ")
 
 
 def test_a_control_has_the_same_moments_and_no_fault() -> None:
     plan = Plan(
-        (Step(AT, Delay(mode="operation"), until=TRIGGERS[Then]), Step(TRIGGERS[When], Crash(("n2",)))), 3, "x", "y"
+        (
+            Step(AT, Delay(mode="operation"), until=TRIGGERS[Then]),
+            Step(TRIGGERS[When], Crash(("n2",)), same="node"),
+        ),
+        3,
+        "x",
+        "y",
     )
     assert [step.fault for step in plan.control.steps] == [Hold("delay-operation"), Hold("crash")]
-    assert [(s.trigger, s.until) for s in plan.control.steps] == [(s.trigger, s.until) for s in plan.steps]
+    assert [(s.trigger, s.until, s.same) for s in plan.control.steps] == [
+        (s.trigger, s.until, s.same) for s in plan.steps
+    ]
     assert (plan.control.seed, plan.control.strategy) == (3, "x")
+
+
+# --- bound steps
+
+ON_1, ON_2, ANYWHERE = At(point(node="n1")), At(point(node="n2")), At(Point.of({"op": "file.write"}))
+BY_CLIENT = At(client_point("put", "n1"))
+
+
+@for_each(
+    ("steps", "why"),
+    [
+        ([Step(ON_1, Delay(), same="node")], "step 1 can never fire: it must be on the node of the step before, and no step"),
+        ([Step(ON_1, Crash()), Step(ON_1, Delay(), same="process")], "step 2 .* step 1 ends the process in which it must fire"),
+        ([Step(ON_1, Reboot()), Step(ANYWHERE, Delay(), same="process")], "step 1 ends the process"),
+        ([Step(ON_1, Crash(("n1", "n2"))), Step(ANYWHERE, Delay(), same="process")], "step 1 ends the process"),
+        ([Step(ON_1, Crash()), Step(ON_1, Delay(), same="node")], "the node on which it must fire stays down after step 1"),
+        ([Step(ON_1, Delay()), Step(ON_2, Delay(), same="process")], "it and step 1 must have the same process.* n1 and n2"),
+        ([Step(ON_1, Delay()), Step(At(Point.of({"role": "proxy"})), Delay(), same="node")], "name the roles server and proxy"),
+        ([Step(BY_CLIENT, Pause(nodes=("n1",))), Step(ON_1, Delay(), same="node")], "a moment of the clients"),
+        ([Step(At(phase_point(REST)), Hold()), Step(ON_1, Delay(), same="node")], "a moment of the clients or of the run"),
+        ([Step(Then(ON_1, ON_2, same="node"), Delay())], "step 1 can never fire: the halves of its trigger .* n1 and n2"),
+        ([Step(ON_1, Delay(), until=Then(BY_CLIENT, ON_1, same="process"))], "the fault of step 1 can never end: the halves"),
+        (
+            [Step(ON_1, Delay()), Step(ANYWHERE, Crash(("n1",)), same="node"), Step(ANYWHERE, Delay(), same="process")],
+            "step 3 .* step 2 ends the process",
+        ),
+    ],
+)
+def test_a_binding_that_can_never_hold_is_explained(steps: list[Step], why: str) -> None:
+    assert re.search(why, unbindable(Plan(tuple(steps))))
+
+
+@for_each(
+    "steps",
+    [
+        [Step(ON_1, Delay()), Step(ON_1, Delay(), same="process")],
+        [Step(ON_1, Reboot()), Step(ON_1, Delay(), same="node")],
+        [Step(ON_1, Crash(), until=ON_2), Step(ON_1, Delay(), same="node")],
+        [Step(ON_1, Crash(("n2",))), Step(ON_1, Delay(), same="process")],
+        [Step(ON_1, Crash()), Step(ON_1, Delay())],
+        [Step(Then(ON_1, ANYWHERE, same="process"), Crash())],
+        [Step(Then(BY_CLIENT, ON_1), Crash())],
+    ],
+)
+def test_other_bindings_may_hold(steps: list[Step]) -> None:
+    assert unbindable(Plan(tuple(steps))) == ""

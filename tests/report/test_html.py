@@ -16,7 +16,7 @@ from report_samples import sample
 from tables import for_each
 
 from undermine.model.errors import UserError
-from undermine.model.faults import Crash, Error, Pause, Reboot
+from undermine.model.faults import Crash, Delay, Error, Pause, Reboot
 from undermine.model.finding import Finding, Realism, Variant
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
 from undermine.model.point import CLIENT, Point
@@ -408,6 +408,14 @@ def test_nodes_that_a_fault_names_are_told_from_the_node_where_it_fires() -> Non
     first, second = data.injections(Plan(steps), {})
     assert (first.fault, first.node) == ("crash on s1, s2", "m1")
     assert (second.fault, second.node) == ("reboot on s2", "")
+
+
+def test_the_place_to_which_a_step_is_bound_is_told() -> None:
+    at = At(point("m1", "net.send", "app:send#1", "peer:s3"))
+    steps = (Step(Then(at, at, same="node"), Delay()), Step(at, Delay(), same="process"))
+    first, second = data.injections(Plan(steps), {})
+    assert "was seen on the same node" in first.note
+    assert second.note.startswith("in the process of the step before")
 
 
 def test_a_node_name_cannot_lead_out_of_the_run_folder(tmp_path: Path) -> None:

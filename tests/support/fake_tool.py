@@ -160,12 +160,15 @@ class FakeTool:
         first: dict[str, Any] | None = None,
         until: dict[str, Any] | None = None,
         until_first: dict[str, Any] | None = None,
+        **bound: str,
     ) -> None:
-        """Add a step and arm it. A half is a match with `place`, `nth`, `unseen` and `when` mixed in."""
+        """Add a step and arm it. A half is a match with `place`, `nth`, `unseen` and `when` mixed in.
+
+        `bound` has the keys `same` and `together` of the table."""
         index = len(self.steps)
         end = {"first": _half(until_first), "second": _half(until)} if until else None
         halves = {"first": _half(first), "second": _half(second), "until": end}
-        self.steps.append({"step": index, **halves, "fault": fault})
+        self.steps.append({"step": index, **halves, **bound, "fault": fault})
         self.arm(index)
 
     def environment(self) -> dict[str, str]:

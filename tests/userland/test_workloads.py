@@ -19,9 +19,9 @@ import pytest
 from undermine.inject.compile import compile_steps
 from undermine.inject.controller import Controller, KillNodes
 from undermine.inject.server import Server, SharedState
-from undermine.model.faults import Crash, Pause, Reboot
+from undermine.model.faults import Crash, Hold, Pause, Reboot
 from undermine.model.plan import At, Plan, Step, Then
-from undermine.model.point import CLIENT, client_point
+from undermine.model.point import CLIENT, Point, client_point
 from undermine.model.run import NodeInfo, Phase
 from undermine.store.rundir import read_history
 from undermine.userland.workloads import Refused, Session, SessionFile
@@ -397,6 +397,15 @@ def test_many_clients_claim_a_step_once(fake_tool: ToolMaker, path: Path) -> Non
     made = triggered(tool, path, Step(At(PUT.point, "before", 5), Crash(("n2",))))
     made.clients({f"c{n}": lambda: [put(made) for _ in range(5)] for n in range(8)})
     assert len(tool.claims) == 1
+
+
+def test_clients_never_count_for_steps_that_are_bound_to_nodes(fake_tool: ToolMaker, path: Path) -> None:
+    anywhere, tool = At(Point(())), fake_tool(2)
+    steps = (Step(anywhere, Hold(), same="node"), Step(Then(anywhere, anywhere, same="process"), Hold()))
+    made = triggered(tool, path, *steps)
+    put(made)
+    put(made)
+    assert tool.claims == []
 
 
 def test_against_the_real_server_the_node_is_dead_before_the_operation_begins(tmp_path: Path, path: Path) -> None:

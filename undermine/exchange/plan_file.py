@@ -16,7 +16,7 @@ import msgspec
 from undermine.config.templates import did_you_mean
 from undermine.model.errors import UserError
 from undermine.model.faults import row_of
-from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, Trigger, misplaced
+from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, Trigger, misplaced, unbindable
 from undermine.model.point import KEYS, Point
 
 BYTES_MAX = 4 * 1024 * 1024
@@ -97,10 +97,25 @@ def _plan(where: str, value: Any) -> Plan:
         plan = msgspec.convert(value, Plan)
     except msgspec.ValidationError as error:
         raise _of_validation(where, str(error)) from None
-    _refuse_unknown(where, value, msgspec.to_builtins(plan))
+    _refuse_unknown(where, value, msgspec.to_builtins(_with_every_key(plan)))
     for index, step in enumerate(plan.steps):
         _check_step(f"{where}.steps[{index}]".lstrip("."), step)
+    if why := unbindable(plan):
+        raise _Wrong(f"{where}.steps".lstrip("."), why)
     return plan
+
+
+def _with_every_key(plan: Plan) -> Plan:
+    """The plan with a value for each optional key that is left out if it has none."""
+
+    def fill(trigger: Any) -> Any:
+        return msgspec.structs.replace(trigger, same="node") if isinstance(trigger, Then) else trigger
+
+    steps = [
+        msgspec.structs.replace(step, trigger=fill(step.trigger), until=fill(step.until), same="node")
+        for step in plan.steps
+    ]
+    return msgspec.structs.replace(plan, steps=tuple(steps))
 
 
 def _of_validation(where: str, said: str) -> _Wrong:

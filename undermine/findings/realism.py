@@ -57,10 +57,10 @@ def probe(plan: Plan, leads: Mapping[int, AwaitedRequest] = {}) -> Plan:
             continue
         hold, trigger = Hold(capability(step.fault)), _before(step.trigger)
         if lead := leads.get(number):
-            steps.append(Step(At(lead.point, "before", lead.nth), hold))
+            steps.append(Step(At(lead.point, "before", lead.nth), hold, same=step.same))
             at = final_at(trigger)
             trigger = At(at.point, "before", lead.then_nth) if at else trigger
-        steps.append(Step(trigger, hold))
+        steps.append(Step(trigger, hold, same=step.same))
     return Plan(tuple(steps), plan.seed, plan.strategy, f"slow device: {plan.why}")
 
 

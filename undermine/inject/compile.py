@@ -19,7 +19,7 @@ from undermine.model.faults import (
     nodes_of,
     row_of,
 )
-from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, When, misplaced
+from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, When, misplaced, unbindable
 from undermine.model.point import CLIENT, PHASE
 
 Row = dict[str, Any]
@@ -42,13 +42,15 @@ def compile_steps(plan: Plan, node: str, slots: Mapping[str, int], role: str = "
             continue
         fault = msgspec.to_builtins(step.fault)
         until = _rows(step.until, slots) if step.until else None
-        table.append({"step": index, **_rows(step.trigger, slots), "fault": fault, "until": until})
+        same = {"same": step.same} if step.same else {}
+        table.append({"step": index, **same, **_rows(step.trigger, slots), "fault": fault, "until": until})
     return table
 
 
 def _rows(trigger: Trigger, slots: Mapping[str, int]) -> Row:
     if isinstance(trigger, Then):
-        return {"first": _row(trigger.first, slots), "second": _row(trigger.second, slots)}
+        together = {"together": trigger.same} if trigger.same else {}
+        return {"first": _row(trigger.first, slots), "second": _row(trigger.second, slots), **together}
     return {"first": None, "second": _row(trigger, slots)}
 
 
@@ -146,6 +148,8 @@ def unsupported(
 
     `capabilities` are those of each node's agents (None: not known yet), `features` those of the deployment. `variables` and
     `nodes` are the existing ones (None: any node)."""
+    if why := unbindable(plan):
+        return why
     for step in plan.steps:
         why = (
             _unknown_variable(step, variables)
@@ -180,7 +184,8 @@ def _beyond_agents(step: Step, capabilities: Mapping[str, Iterable[str]]) -> str
     needed: list[tuple[str, str]] = []
     if carried_out_by(step.fault) == "agent":
         needed += [(node, capability(step.fault)) for node in nodes_of(step.fault) or _nodes_noticing(step.trigger)]
-    needed += [(node, word) for node in _nodes_noticing(step.trigger) for word in _words_for(step.trigger)]
+    words = (*_words_for(step.trigger), *(("same",) if step.same else ()))
+    needed += [(node, word) for node in _nodes_noticing(step.trigger) for word in words]
     if step.until:
         words = ("until", *_words_for(step.until))
         needed += [(node, word) for node in _nodes_noticing(step.until) - {CLIENT} for word in words]
@@ -192,6 +197,8 @@ def _beyond_agents(step: Step, capabilities: Mapping[str, Iterable[str]]) -> str
 
 def _words_for(trigger: Trigger) -> tuple[str, ...]:
     """The capabilities that an agent needs to notice this trigger, without those that every agent has."""
+    if isinstance(trigger, Then):
+        return ("same",) if trigger.same else ()
     return ("when",) if isinstance(trigger, When) else ("unseen",) if isinstance(trigger, FirstUnseen) else ()
 
 

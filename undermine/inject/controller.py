@@ -46,6 +46,13 @@ class SetStep(msgspec.Struct, frozen=True):
     state: int
 
 
+class BindStep(msgspec.Struct, frozen=True):
+    """Write to shared memory the only place at which a step may fire: a process id, or 1 + the index of a node."""
+
+    step: int
+    place: int
+
+
 class NewGeneration(msgspec.Struct, frozen=True):
     """The set of lasting faults has changed: agents must ask again."""
 
@@ -114,6 +121,7 @@ class EndFault(msgspec.Struct, frozen=True):
 
 Instruction = (
     SetStep
+    | BindStep
     | NewGeneration
     | ExpectCrash
     | KillNodes
@@ -180,7 +188,19 @@ class Controller:
         wanted = ARMED if claim.half == "second" else FIRED
         if self.healed or not 0 <= claim.step < len(self.states) or self.states[claim.step] != wanted:
             return _NO, []
-        return self._fire(claim) if claim.half == "second" else self._end(claim)
+        if claim.half == "until":
+            return self._end(claim)
+        return self._fire(claim) if self._is_where_bound(claim) else (_NO, [])
+
+    def _is_where_bound(self, claim: Claim) -> bool:
+        """Agents compare the place themselves and count nothing elsewhere. A new process may have the id of a dead one."""
+        same = self.plan.steps[claim.step].same
+        if not same:
+            return True
+        before = self.claims[claim.step - 1]
+        if same == "node":
+            return claim.node == before.node
+        return (claim.node, claim.incarnation, claim.pid) == (before.node, before.incarnation, before.pid)
 
     def heal(self) -> None:
         self.healed = True
@@ -249,7 +269,14 @@ class Controller:
         if step is None or self.states[step] == ARMED:
             return []
         self.states[step] = ARMED
-        return [SetStep(step, ARMED)]
+        return [*self._bind(step), SetStep(step, ARMED)]
+
+    def _bind(self, step: int) -> list[Instruction]:
+        same, before = self.plan.steps[step].same, self.claims.get(step - 1)
+        if not same or before is None:
+            return []
+        number = self._nodes.index(before.node) + 1 if before.node in self._nodes else 0  # 0: fired at a client
+        return [BindStep(step, before.pid if same == "process" else number)]
 
 
 def _moment(claim: Claim) -> Moment:

@@ -20,6 +20,7 @@ import msgspec
 
 from undermine.agent_protocol import WIRE
 from undermine.inject.controller import (
+    BindStep,
     Claim,
     Controller,
     CutNetwork,
@@ -43,16 +44,22 @@ _LINE_BYTES_MAX = 1 << 20
 _STATE = WIRE.state
 _PORT_SLOT_BYTES = 3
 """The number of a node, and the port from which it has connected."""
+_FIRSTS = 2
+"""First halves of a step: of its trigger, and of its `until`."""
 
 
 class SharedState:
-    """The file that all agents of a run map: states of steps, ports of a shared loopback, variables of the nodes."""
+    """The file that all agents of a run map: states of steps, ports of a shared loopback, variables of the nodes.
 
-    def __init__(self, path: Path, steps: int, *, ports: bool = False, variables: int = 0) -> None:
+    With `nodes`, each of them has its own flags for the first halves of triggers.
+    """
+
+    def __init__(self, path: Path, steps: int, *, ports: bool = False, variables: int = 0, nodes: int = 0) -> None:
         self._lock = threading.Lock()
         ports_at = _STATE.steps_at + _STATE.step_bytes * max(steps, 1)
         variables_at = ports_at + (_PORT_SLOT_BYTES * _STATE.ports.count if ports else 0)
-        size = variables_at + _STATE.variables.slot_bytes * variables
+        firsts_at = variables_at + _STATE.variables.slot_bytes * variables
+        size = firsts_at + _FIRSTS * steps * nodes
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             os.ftruncate(fd, size)
@@ -61,12 +68,16 @@ class SharedState:
             os.close(fd)
         _NUMBER.pack_into(self._map, _STATE.ports_at, ports_at if ports else 0)
         _NUMBER.pack_into(self._map, _STATE.variables_at, variables_at if variables else 0)
+        _NUMBER.pack_into(self._map, _STATE.firsts_at, firsts_at if nodes else 0)
         for slot in range(variables):
             _SLOT.pack_into(self._map, variables_at + _STATE.variables.slot_bytes * slot, 0, _STATE.variables.absent)
         self._map[0:4] = _STATE.magic.encode()
 
     def set_step(self, step: int, state: int) -> None:
         self._map[_STATE.steps_at + _STATE.step_bytes * step] = state
+
+    def bind_step(self, step: int, place: int) -> None:
+        _NUMBER.pack_into(self._map, _STATE.steps_at + _STATE.step_bytes * step + _STATE.bound_at, place)
 
     def bump(self) -> None:
         with self._lock:
@@ -186,6 +197,8 @@ class Server:
             match instruction:
                 case SetStep(step=step, state=state):
                     self._state.set_step(step, state)
+                case BindStep(step=step, place=place):
+                    self._state.bind_step(step, place)
                 case NewGeneration():
                     self._state.bump()
                 case ExpectCrash():

@@ -11,10 +11,14 @@ from typing import Literal
 
 import msgspec
 
-from undermine.model.faults import Hold, Injection, capability, describe_fault, nodes_of, row_of
-from undermine.model.point import PHASE, Point
+from undermine.model.faults import Hold, Injection, capability, describe_fault, nodes_of, restart_after_s, row_of
+from undermine.model.point import CLIENT, PHASE, Point
 
 Place = Literal["before", "after"]
+Same = Literal["process", "node"]
+"""Where a moment must be: in the process, or on the node, of the moment before it. A restarted node is the same node."""
+_TOGETHER: dict[object, str] = {"process": " in the same process", "node": " on the same node"}
+_BOUND: dict[object, str] = {"process": "in the process of the step before", "node": "on the node of the step before"}
 
 
 class At(msgspec.Struct, frozen=True, tag="at", tag_field="trigger"):
@@ -26,10 +30,14 @@ class At(msgspec.Struct, frozen=True, tag="at", tag_field="trigger"):
 
 
 class Then(msgspec.Struct, frozen=True, tag="then", tag_field="trigger"):
-    """`second`, counted from the moment at which `first` was seen; the two may be on different nodes."""
+    """`second`, counted from the moment at which `first` was seen.
+
+    Without `same`, they may be on different nodes. With it, each process (or node) that has seen `first` counts `second`.
+    """
 
     first: At
     second: At
+    same: Same | msgspec.UnsetType = msgspec.UNSET
 
 
 class Compare(msgspec.Struct, frozen=True):
@@ -62,12 +70,14 @@ Trigger = At | Then | When | FirstUnseen
 class Step(msgspec.Struct, frozen=True):
     """One fault, or a hold, and its moment. A step is armed when the previous step has fired.
 
-    `until` ends the fault; without it, or if it never fires, healing ends the fault.
+    `until` ends the fault; without it, or if it never fires, healing ends the fault. With `same`, the step fires only in the
+    process, or on the node, in which the previous step fired.
     """
 
     trigger: Trigger
     fault: Injection
     until: Trigger | None = None
+    same: Same | msgspec.UnsetType = msgspec.UNSET
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -81,7 +91,7 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def control(self) -> Plan:
         """The control: a plan with a hold in place of each fault."""
-        steps = tuple(Step(step.trigger, Hold(capability(step.fault)), step.until) for step in self.steps)
+        steps = tuple(msgspec.structs.replace(step, fault=Hold(capability(step.fault))) for step in self.steps)
         return Plan(steps, self.seed, self.strategy, f"control: {self.why}")
 
     @property
@@ -143,14 +153,68 @@ def misplaced(step: Step) -> str:
     return row_of(step.fault).impossible_at.get(point_at(step.trigger).get("op"), "")
 
 
+def unbindable(plan: Plan) -> str:
+    """Why a `same` of the plan can never hold, so that its step never fires ("" if it can)."""
+    for number, step in enumerate(plan.steps, 1):
+        if why := _never_there(plan.steps[: number - 1], step) or _halves_apart(step.trigger):
+            return f"step {number} can never fire: {why}"
+        if why := _halves_apart(step.until):
+            return f"the fault of step {number} can never end: {why}"
+    return ""
+
+
+def _halves_apart(trigger: Trigger | None) -> str:
+    if not isinstance(trigger, Then) or not trigger.same:
+        return ""
+    why = _apart(trigger.same, trigger.first.point, trigger.second.point)
+    return f"the halves of its trigger {why}" if why else ""
+
+
+def _never_there(before: tuple[Step, ...], step: Step) -> str:
+    """Why the step cannot fire where its `same` binds it: where the last of the steps before it fired."""
+    if not step.same:
+        return ""
+    if not before:
+        return f"it must be {_BOUND[step.same]}, and no step is before it"
+    last, number = before[-1], len(before)
+    where = _firing_at(before)
+    if why := _apart(step.same, where, point_at(step.trigger)):
+        return f"it and step {number} {why}"
+    fault = last.fault
+    if row_of(fault).kills and (not nodes_of(fault) or where.get("node") in nodes_of(fault)):
+        if step.same == "process":
+            return f"the fault of step {number} ends the process in which it must fire"
+        if restart_after_s(fault) is None and last.until is None:
+            return f"the node on which it must fire stays down after step {number}"
+    return ""
+
+
+def _firing_at(steps: tuple[Step, ...]) -> Point:
+    """The point at which the last of the steps fires, with the node that it has from the steps before it."""
+    point, last = point_at(steps[-1].trigger), steps[-1]
+    if not last.same or not steps[:-1]:
+        return point
+    return Point.of({**_firing_at(steps[:-1]).abstract_in(("node", "role")).as_dict(), **point.as_dict()})
+
+
+def _apart(same: Same, one: Point, other: Point) -> str:
+    """Why operations at two points are never in the same process or on the same node."""
+    if CLIENT in (one.get("node"), other.get("node")):
+        return f"must have the same {same}, but one of them is a moment of the clients or of the run"
+    for key in ("node", "role"):
+        if one.get(key) and other.get(key) and one.get(key) != other.get(key):
+            return f"must have the same {same}, but name the {key}s {one.get(key)} and {other.get(key)}"
+    return ""
+
+
 def describe_trigger(trigger: Trigger) -> str:
     match trigger:
         case At(point=point) if point.get("op") == PHASE:
             return f"at {point.get('loc')}"
         case At(point=point, place=place, nth=nth):
             return f"{place} {point}" + (f" (occurrence {nth})" if nth > 1 else "")
-        case Then(first=first, second=second):
-            return f"{describe_trigger(second)}, {describe_first(first)}"
+        case Then():
+            return f"{describe_trigger(trigger.second)}, {describe_together(trigger)}"
         case When(state=state):
             return "when " + " and ".join(f"{c.variable} {c.op} {c.other or c.value}" for c in state)
         case FirstUnseen(keys=keys, point=point, place=place):
@@ -158,13 +222,20 @@ def describe_trigger(trigger: Trigger) -> str:
             return f"{place} the first unseen {'+'.join(keys)}{where}"
 
 
-def describe_first(first: At) -> str:
-    """The words for the first half of a `Then`."""
+def describe_same(step: Step) -> str:
+    """The words for the step's `same`; "" without it."""
+    return _BOUND.get(step.same, "")
+
+
+def describe_together(trigger: Then) -> str:
+    """The words for the first half, and for where it must be."""
+    first = trigger.first
     if first.point.get("op") == PHASE:
         return f"after {first.point.get('loc')}"
-    return f"once {describe_trigger(first)} was seen"
+    return f"once {describe_trigger(first)} was seen{_TOGETHER.get(trigger.same, '')}"
 
 
 def describe_step(step: Step) -> str:
     until = f", until {describe_trigger(step.until)}" if step.until else ""
-    return f"{describe_fault(step.fault)} {describe_trigger(step.trigger)}{until}"
+    same = f", {describe_same(step)}" if step.same else ""
+    return f"{describe_fault(step.fault)} {describe_trigger(step.trigger)}{same}{until}"

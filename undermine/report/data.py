@@ -10,7 +10,7 @@ from typing import Any
 from undermine.checkers.compose import rank_of
 from undermine.model.faults import is_fault, nodes_of, row_of, short_fault
 from undermine.model.finding import Finding
-from undermine.model.plan import Plan, Step, Then, describe_first, describe_trigger, final_at
+from undermine.model.plan import Plan, Step, Then, describe_same, describe_together, describe_trigger, final_at
 from undermine.model.point import PHASE
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Rank, Verdict
@@ -76,13 +76,13 @@ def injections(plan: Plan, lines: Mapping[str, int]) -> Iterator[Injection]:
         more = row_of(step.fault).detail(step.fault)
         until = f"until {describe_trigger(step.until)}" if step.until else ""
         if at is None or at.point.get("op") == PHASE:
-            note = ", ".join(filter(None, (describe_trigger(step.trigger), more, until)))
+            note = ", ".join(filter(None, (describe_trigger(step.trigger), describe_same(step), more, until)))
             yield Injection(fault, "", "", "", "", 0, "", note)
             continue
         point = at.point
         notes = [f"at occurrence {at.nth}"] if at.nth > 1 else []
         if isinstance(step.trigger, Then):
-            notes.append(describe_first(step.trigger.first))
+            notes.append(describe_together(step.trigger))
         yield Injection(
             fault=fault,
             place=at.place,
@@ -91,7 +91,7 @@ def injections(plan: Plan, lines: Mapping[str, int]) -> Iterator[Injection]:
             loc=point.get("loc"),
             line=lines.get(point.id, 0),
             node=point.get("node") or point.get("role"),
-            note=", ".join(filter(None, (*notes, more, until))),
+            note=", ".join(filter(None, (*notes, describe_same(step), more, until))),
         )
 
 

@@ -89,7 +89,9 @@ class RunInProgress:
         self._slots = variable_slots(config)
         self._controller = Controller(plan, [info.id for info in nodes])
         shared_host = len({info.host for info in nodes}) < len(nodes)
-        self._state = SharedState(run.state, len(plan.steps), ports=shared_host, variables=len(self._slots))
+        self._state = SharedState(
+            run.state, len(plan.steps), ports=shared_host, variables=len(self._slots), nodes=len(nodes)
+        )
         self._broken = ""
         self._workload = WorkloadResult()
         self._settling = Settling()

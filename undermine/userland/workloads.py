@@ -234,6 +234,8 @@ class Triggers:
             self._check_half(row["step"], "until", row["until"], base + 2, moment)
 
     def _check_half(self, step: int, half: str, row: dict[str, Any], seen_at: int, moment: _Moment) -> None:
+        if "same" in row or "together" in row:
+            return  # bound to a process or node of the target
         if row["first"] is not None and moment.data[seen_at] != 1:
             if self._reached((step, f"first of {half}"), row["first"], moment):
                 moment.state.seek(seen_at)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 VERSION = 2
 CAPABILITIES = (
     "crash", "reboot", "delay", "delay-operation", "error", "drop", "corrupt", "pause", "partition",
-    "when", "unseen", "until",
+    "when", "unseen", "until", "same",
 )  # fmt: skip
 # The operations that this agent does not see, and why.
 GAPS = (
@@ -62,7 +62,8 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         self.thread_names = ThreadNames()
         self.paths = Paths(config["dir"], config["paths"])
         self.state = State(native.map_file(config["state"]))
-        self.table = Table(self.state, config["node"], config["role"], config["steps"])
+        nodes = config.get("nodes") or ()
+        self.table = Table(self.state, config["node"], config["role"], config["steps"], nodes)
         self.operations = self.table.operations
         self.link = Link(config["socket"], self._hello())
         self.lasting = Lasting(self.state, self.link)

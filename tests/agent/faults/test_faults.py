@@ -413,6 +413,47 @@ def test_a_forked_child_counts_and_claims_for_itself(tool):
     assert outcome.receipts[0].pid == pids[-1]
 
 
+def test_a_forked_child_has_not_seen_the_first_half_that_its_parent_saw(tool):
+    tool.step(error("EIO"), {"op": "file.create"}, first={"op": "file.stat"}, together="process")
+    outcome = tool.run(
+        """
+        import os
+        os.stat(".")
+        if os.fork() == 0:
+            try:
+                open("one", "w").close()
+                os.stat(".")
+                open("two", "w").close()
+            except OSError:
+                os._exit(7)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.wait()[1]), sorted(os.listdir()))
+        """
+    )
+    assert outcome.ok().out == "7 ['one']\n"
+
+
+def test_a_forked_child_is_another_process_than_its_parent(tool):
+    tool.step(error("EIO"), {"op": "file.create"}, same="process")
+    outcome = tool.run(
+        f"""
+        import os
+        with open({str(tool.state)!r}, "r+b") as state:
+            state.seek(64 + 4)
+            state.write(os.getpid().to_bytes(4, "little"))
+        if os.fork() == 0:
+            open("one", "w").close()
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.wait()[1]))
+        try:
+            open("two", "w").close()
+        except OSError as error:
+            print(error.strerror)
+        """
+    )
+    assert outcome.ok().out == "0\nInput/output error\n"
+
+
 def test_the_node_continues_without_the_tool(tool):
     tool.step(CRASH, WRITE)
     tool.socket_path, real = "/tmp/nobody-listens-here.sock", tool.socket_path

@@ -5,6 +5,7 @@ Steps are compiled to one tuple per operation, so that an operation without step
 
 from __future__ import annotations
 
+import os
 from itertools import count
 
 from undermine_agent.interpreter import fast
@@ -12,10 +13,10 @@ from undermine_agent.interpreter import fast
 # The layout of the state file; protocol/wire.toml has the same numbers.
 MAGIC = b"UMS2"
 HEALED = 12
-GENERATION, PORTS_AT, VARIABLES_AT = 2, 4, 5  # numbers of 32-bit words
+GENERATION, PORTS_AT, VARIABLES_AT, FIRSTS_AT = 2, 4, 5, 6  # numbers of 32-bit words
 PORTS, PORT_FACTOR = 65536, 40503
 STEPS = 64
-STEP_SIZE = 16
+STEP_SIZE, BOUND = 16, 4
 ARMED, FIRED, OVER = 1, 2, 3
 SLOT_SIZE, SLOT_TEXT = 128, 6
 ABSENT = 0xFFFF
@@ -71,10 +72,11 @@ Operation = fast.base("Operation", Operation)  # type: ignore[misc]
 class Step:
     """A fault and its number."""
 
-    __slots__ = ("index", "fault", "kind", "capability", "like")
+    __slots__ = ("index", "fault", "kind", "capability", "like", "same")
 
-    def __init__(self, index: int, fault: dict):
+    def __init__(self, index: int, fault: dict, same: str = ""):
         self.index = index
+        self.same = same  # `process` or `node`: that of the step before
         self.fault = fault
         self.kind = fault.get("fault", "")
         self.capability = "delay-operation" if _is_slow_operation(fault) else self.kind
@@ -86,20 +88,30 @@ def _is_slow_operation(fault: dict) -> bool:
     return fault.get("fault") == "delay" and fault.get("mode") == "operation"
 
 
+class FirstSeen:
+    """The flag that says whether the first occurrence of a pair was seen: in the run, on this node or in this process."""
+
+    __slots__ = ("view", "at", "is_own")
+
+    def __init__(self, view, at: int, is_own: bool = False):
+        self.view, self.at, self.is_own = view, at, is_own
+
+
 class TriggerPart:
     """One occurrence that a trigger waits for: the first or second of a step's start or of its end.
 
     `claimed_as` is its name in a claim: `second` for the step's start, `until` for its end. A `late` part is counted by
-    the fault itself, once there is something to act on.
+    the fault itself, once there is something to act on. `first` says whether the first occurrence was seen. A part with
+    `same` counts only in the process, or on the node, that the tool has written to the shared state.
     """
 
     __slots__ = (
-        "step", "claimed_as", "is_first", "needs_first", "match", "op", "loc", "target", "stack", "place", "nth", "counter",
-        "keys", "seen", "when", "acts", "late", "at", "wanted", "first_at",
+        "step", "claimed_as", "is_first", "first", "match", "op", "loc", "target", "stack", "place", "nth", "counter",
+        "keys", "seen", "when", "acts", "late", "at", "wanted", "same", "bound_at",
     )  # fmt: skip
 
-    def __init__(self, step: Step, claimed_as: str, is_first: bool, needs_first: bool, description: dict):
-        self.step, self.claimed_as, self.is_first, self.needs_first = step, claimed_as, is_first, needs_first
+    def __init__(self, step: Step, claimed_as: str, is_first: bool, first: FirstSeen | None, description: dict):
+        self.step, self.claimed_as, self.is_first, self.first = step, claimed_as, is_first, first
         match = self.match = description["match"]
         self.op, self.loc = match.get("op"), match.get("loc")
         self.target, self.stack = match.get("target"), match.get("stack")
@@ -114,7 +126,8 @@ class TriggerPart:
         self.late = self.acts and step.kind == "corrupt"
         self.at = STEPS + STEP_SIZE * step.index
         self.wanted = FIRED if claimed_as == "until" else ARMED
-        self.first_at = self.at + (2 if claimed_as == "until" else 1)
+        self.same = step.same if self.acts else ""
+        self.bound_at = (self.at + BOUND) // 4
 
     def place_at(self, operation: Operation) -> str:
         """Check this part before or after this operation? "" if not at all."""
@@ -138,7 +151,10 @@ class TriggerPart:
         view = state.view
         if view[self.at] != self.wanted:
             return False
-        if self.needs_first and self.is_first == (view[self.first_at] == 1):
+        first = self.first
+        if first is not None and self.is_first == (first.view[first.at] == 1):
+            return False
+        if self.same and state.words[self.bound_at] != state.own[self.same]:
             return False
         if not self._matches(call) or (self.when and not state.are_true(self.when)):
             return False
@@ -172,6 +188,7 @@ class State:
             raise ValueError("not a state file")
         self.view = view
         self.words = view[: len(view) // 4 * 4].cast("I")
+        self.own = {"process": os.getpid(), "node": 0}  # as the tool writes the place to which a step is bound
 
     @property
     def generation(self) -> int:
@@ -265,8 +282,10 @@ def _acts_by(part, capabilities) -> bool:
 class Table:
     """All operations by name, with the steps of this process compiled into them."""
 
-    def __init__(self, state: State, node: str, role: str, steps):
+    def __init__(self, state: State, node: str, role: str, steps, nodes=()):
         self.state = state
+        self.nodes = list(nodes)
+        state.own["node"] = self.nodes.index(node) + 1 if node in self.nodes else 0
         self.operations = {name: Operation(name, True) for name in OPERATIONS}
         self.operations.update((name, Operation(name, False)) for name in OBSERVED)
         self.here = {"node": node, "role": role}
@@ -278,16 +297,29 @@ class Table:
         index = int(description["step"])
         if STEPS + STEP_SIZE * (index + 1) > len(self.state.view):
             raise ValueError("the state file has no room for step %d" % index)
-        step = Step(index, description["fault"])
+        step = Step(index, description["fault"], description.get("same", ""))
         self._add_pair(step, "until", description.get("until") or {})
         self._add_pair(step, "second", description)
 
     def _add_pair(self, step: Step, claimed_as: str, pair: dict) -> None:
         """The second part is checked first, so that one occurrence never counts for both."""
-        needs_first = bool(pair.get("first"))
+        first = self._first_seen(step.index, claimed_as, pair.get("together", "")) if pair.get("first") else None
         for name in ("second", "first"):
             if pair.get(name):
-                self._add_part(TriggerPart(step, claimed_as, name == "first", needs_first, pair[name]))
+                self._add_part(TriggerPart(step, claimed_as, name == "first", first, pair[name]))
+
+    def _first_seen(self, step: int, claimed_as: str, together: str) -> FirstSeen:
+        """The flag of a pair. `together`: both occurrences are in one process or on one node, whichever it is."""
+        state, is_until = self.state, claimed_as == "until"
+        if together == "process":
+            return FirstSeen(bytearray(1), 0, True)
+        if together == "node":
+            number = state.own["node"]
+            if not state.words[FIRSTS_AT] or not number:
+                raise ValueError("the state file has no flags of this node")
+            row = (2 * step + is_until) * len(self.nodes)
+            return FirstSeen(state.view, state.words[FIRSTS_AT] + row + number - 1)
+        return FirstSeen(state.view, STEPS + STEP_SIZE * step + (2 if is_until else 1))
 
     def _add_part(self, part: TriggerPart) -> None:
         match = part.match
@@ -319,8 +351,11 @@ class Table:
 
     def reset_counts(self) -> None:
         """In a forked child: every process counts its own occurrences."""
+        self.state.own["process"] = os.getpid()
         for part in self.parts:
             part.counter = count(1)
+            if part.first is not None and part.first.is_own:
+                part.first.view[0] = 0
 
     def reached(self, parts, call) -> list:
         """Count one occurrence; return the parts to claim now."""
@@ -331,7 +366,7 @@ class Table:
         for part in parts:
             if part.reached(state, call):
                 if part.is_first:
-                    state.view[part.first_at] = 1
+                    part.first.view[part.first.at] = 1
                 else:
                     found.append(part)
         return found

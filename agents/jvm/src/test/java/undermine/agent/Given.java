@@ -16,8 +16,10 @@ import undermine.agent.lib.Json;
 import undermine.agent.lib.JsonValues;
 import undermine.agent.operations.Call;
 import undermine.agent.operations.Subject;
+import undermine.agent.process.ProcessIds;
 import undermine.agent.stacks.Site;
 import undermine.agent.stacks.Stack;
+import undermine.agent.wire.Config;
 import undermine.agent.wire.Cursor;
 import undermine.agent.wire.EventFile;
 import undermine.agent.wire.SharedState;
@@ -27,6 +29,8 @@ import undermine.agent.wire.ToolLink;
 public final class Given {
     public static final int VARIABLES = 1024;
     public static final int PORTS = 4096;
+    public static final int FIRSTS = 2048;
+    public static final int PID = 42;
 
     private Given() {
     }
@@ -34,7 +38,7 @@ public final class Given {
     /** A shared state with room for some steps, variables and all ports. */
     public static ByteBuffer shared() {
         ByteBuffer view = ByteBuffer.allocate(PORTS + 3 * 65536).order(ByteOrder.LITTLE_ENDIAN);
-        view.put("UMS2".getBytes(StandardCharsets.US_ASCII)).putInt(16, PORTS).putInt(20, VARIABLES);
+        view.put("UMS2".getBytes(StandardCharsets.US_ASCII)).putInt(16, PORTS).putInt(20, VARIABLES).putInt(24, FIRSTS);
         return view;
     }
 
@@ -51,7 +55,10 @@ public final class Given {
         for (String step : steps) {
             found.add(json(step));
         }
-        return new DecisionTable(new SharedState(view), "s1", "store", found);
+        Map<String, Object> config = json("{'version': " + Config.VERSION
+                + ", 'node': 's1', 'role': 'store', 'nodes': ['s3', 's1', 's2']}");
+        config.put("steps", found);
+        return new DecisionTable(new SharedState(view), new Config(config, new ProcessIds(PID + " (java) S 1 1")));
     }
 
     /** JSON with single quotes. */

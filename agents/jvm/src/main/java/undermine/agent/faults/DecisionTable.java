@@ -12,6 +12,7 @@ import undermine.agent.lib.JsonValues;
 import undermine.agent.operations.Call;
 import undermine.agent.operations.Operation;
 import undermine.agent.operations.OperationListener;
+import undermine.agent.wire.Config;
 import undermine.agent.wire.SharedState;
 
 /**
@@ -59,19 +60,23 @@ public final class DecisionTable {
     final SharedState state;
     final String node;
     final String role;
+    private final int pid;
+    private final List<String> nodes;
     private final Map<String, Operation> operations = new LinkedHashMap<String, Operation>();
 
-    public DecisionTable(SharedState state, String node, String role, List<?> steps) {
+    public DecisionTable(SharedState state, Config config) {
         this.state = state;
-        this.node = node;
-        this.role = role;
+        this.node = config.node;
+        this.role = config.role;
+        this.pid = config.pid;
+        this.nodes = config.nodes;
         for (String name : OPERATIONS) {
             operations.put(name, new Operation(name, true));
         }
         for (String name : OBSERVED) {
             operations.put(name, new Operation(name, false));
         }
-        for (Object description : steps) {
+        for (Object description : config.steps) {
             add(JsonValues.map(description));
         }
     }
@@ -103,7 +108,7 @@ public final class DecisionTable {
             }
             TriggerPart part = (TriggerPart) listener;
             if (part.isFirst) {
-                state.raise(part.firstAt);
+                part.first.raise(state);
             } else {
                 found = found.isEmpty() ? new ArrayList<TriggerPart>() : found;
                 found.add(part);
@@ -121,20 +126,34 @@ public final class DecisionTable {
         if (!state.hasStep(index)) {
             throw new IllegalArgumentException("the state file has no room for step " + index);
         }
-        Step step = new Step(index, JsonValues.map(description.get("fault")));
+        Step step = new Step(index, JsonValues.map(description.get("fault")), boundTo(description.get("same")));
         addPair(step, "until", JsonValues.map(description.get("until")));
         addPair(step, "second", description);
+    }
+
+    private int boundTo(Object same) {
+        return "process".equals(same) ? pid : "node".equals(same) ? nodes.indexOf(node) + 1 : Step.ANYWHERE;
     }
 
     /** The second part comes first, so that one occurrence never counts for both. */
     private void addPair(Step step, String half, Map<String, Object> pair) {
         boolean needsFirst = !JsonValues.map(pair.get("first")).isEmpty();
+        FirstSeen first = needsFirst ? firstSeen(step, half.equals("until"), pair.get("together")) : null;
         if (!JsonValues.map(pair.get("second")).isEmpty()) {
-            addPart(new TriggerPart(step, half, false, needsFirst, JsonValues.map(pair.get("second"))));
+            addPart(new TriggerPart(step, half, false, first, JsonValues.map(pair.get("second"))));
         }
         if (needsFirst) {
-            addPart(new TriggerPart(step, half, true, true, JsonValues.map(pair.get("first"))));
+            addPart(new TriggerPart(step, half, true, first, JsonValues.map(pair.get("first"))));
         }
+    }
+
+    private FirstSeen firstSeen(Step step, boolean isUntil, Object together) {
+        if ("process".equals(together)) {
+            return FirstSeen.inThisProcess();
+        }
+        return FirstSeen.at("node".equals(together)
+                ? state.firstOfNodeAt(step.index, isUntil, nodes.indexOf(node), nodes.size())
+                : state.firstAt(step.index, isUntil));
     }
 
     private void addPart(TriggerPart part) {

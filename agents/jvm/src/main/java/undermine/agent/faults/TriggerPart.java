@@ -23,7 +23,8 @@ final class TriggerPart extends OperationListener {
     /** `second` or `until`: the claim's `half`. */
     final String half;
     final boolean isFirst;
-    final boolean needsFirst;
+    /** Whether the first occurrence was seen; null if there is only one. */
+    final FirstSeen first;
     final Map<String, Object> match;
     final List<String> keys;
     private final String op;
@@ -35,16 +36,14 @@ final class TriggerPart extends OperationListener {
     private final Set<List<String>> seen;
     private final List<Comparison> when;
     private final AtomicInteger counter = new AtomicInteger();
-    /** The offset of the flag that says whether the first occurrence was seen. */
-    final int firstAt;
     private final boolean acts;
     private final int wanted;
 
-    TriggerPart(Step step, String half, boolean isFirst, boolean needsFirst, Map<String, Object> description) {
+    TriggerPart(Step step, String half, boolean isFirst, FirstSeen first, Map<String, Object> description) {
         this.step = step;
         this.half = half;
         this.isFirst = isFirst;
-        this.needsFirst = needsFirst;
+        this.first = first;
         this.match = new HashMap<String, Object>(JsonValues.map(description.get("match")));
         this.op = JsonValues.text(match.get("op"));
         this.loc = JsonValues.text(match.get("loc"));
@@ -60,7 +59,6 @@ final class TriggerPart extends OperationListener {
         boolean isUntil = half.equals("until");
         this.acts = half.equals("second") && !isFirst;
         this.wanted = isUntil ? SharedState.FIRED : SharedState.ARMED;
-        this.firstAt = SharedState.STEPS + SharedState.STEP_SIZE * step.index + (isUntil ? 2 : 1);
     }
 
     private static List<String> texts(Object values) {
@@ -110,7 +108,10 @@ final class TriggerPart extends OperationListener {
         if (state.stepState(step.index) != wanted) {
             return false;
         }
-        if (needsFirst && isFirst == state.flag(firstAt)) {
+        if (first != null && isFirst == first.isSeen(state)) {
+            return false;
+        }
+        if (acts && step.boundTo != Step.ANYWHERE && state.boundTo(step.index) != step.boundTo) {
             return false;
         }
         return matches(call) && Comparison.allHold(when, state) && counter.incrementAndGet() == nth;

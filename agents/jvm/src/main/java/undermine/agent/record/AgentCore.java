@@ -52,7 +52,7 @@ public final class AgentCore implements Troubles {
         threadNames = new ThreadNames();
         paths = new FilePaths(config.dir, config.paths);
         state = new SharedState(map(config.state));
-        table = new DecisionTable(state, config.node, config.role, config.steps);
+        table = new DecisionTable(state, config);
         variables = new Variables(config.node, config.variables);
         if (!variables.isEmpty()) {
             table.lookFirst(variables);

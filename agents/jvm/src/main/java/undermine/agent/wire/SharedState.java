@@ -22,6 +22,8 @@ public final class SharedState {
     private static final int STACKS = 13;
     private static final int PORTS_OFFSET = 16;
     private static final int VARIABLES_OFFSET = 20;
+    private static final int FIRSTS_OFFSET = 24;
+    private static final int BOUND = 4;
     private static final int PORTS = 65536;
     private static final int PORT_FACTOR = 40503;
     private static final int SLOT_SIZE = 128;
@@ -63,6 +65,25 @@ public final class SharedState {
     /** True if the effect of this step has ended: its `until` was reached, or everything is healed. */
     public boolean over(int step) {
         return healed() || stepState(step) == OVER;
+    }
+
+    /** The process id, or 1 + the index of the node, to which the tool has bound a step; 0: none yet. */
+    public int boundTo(int step) {
+        return word(STEPS + STEP_SIZE * step + BOUND);
+    }
+
+    /** The offset of the flag for the first half of a step's trigger or of its `until`. */
+    public int firstAt(int step, boolean isUntil) {
+        return STEPS + STEP_SIZE * step + (isUntil ? 2 : 1);
+    }
+
+    /** The offset of the same flag for one node alone. */
+    public int firstOfNodeAt(int step, boolean isUntil, int node, int nodes) {
+        int firsts = word(FIRSTS_OFFSET);
+        if (firsts == 0 || node < 0) {
+            throw new IllegalArgumentException("the state file has no flags of this node");
+        }
+        return firsts + (2 * step + (isUntil ? 1 : 0)) * nodes + node;
     }
 
     /** True if the flag at this offset is set. */

@@ -103,6 +103,40 @@ class DecisionTableTest {
     }
 
     @Test
+    void aBoundStepCountsOnlyInTheProcessOrOnTheNodeThatTheToolHasWritten() {
+        for (String same : List.of("process", "node")) {
+            int here = same.equals("process") ? Given.PID : 2;
+            for (int place : List.of(0, here + 1, here)) {
+                ByteBuffer view = Given.shared();
+                DecisionTable table = Given.table(view, "{'step': 1, 'same': '" + same + "', 'first': null, "
+                        + "'second': {'match': {'op': 'file.write'}, 'nth': 2}, 'fault': {'fault': 'crash'}}");
+                Given.step(view, 1, SharedState.ARMED);
+                assertFalse(isReached(table, "before", "file.write")); // before the tool has written the place
+                view.putInt(64 + 16 + 4, place);
+                assertFalse(isReached(table, "before", "file.write"));
+                assertEquals(place == here, isReached(table, "before", "file.write"), same + " " + place);
+            }
+        }
+    }
+
+    @Test
+    void aPairMayBeBoundToOneProcessOrToOneNode() {
+        for (String together : List.of("process", "node")) {
+            ByteBuffer view = Given.shared();
+            DecisionTable table = Given.table(view, "{'step': 1, 'first': {'match': {'op': 'file.read'}, 'nth': 1}, "
+                    + "'second': {'match': {'op': 'file.write'}, 'nth': 1}, 'together': '" + together
+                    + "', 'fault': {'fault': 'crash'}}");
+            Given.step(view, 1, SharedState.ARMED);
+            view.put(64 + 16 + 1, (byte) 1); // seen somewhere
+            view.put(Given.FIRSTS + 2 * 3, (byte) 1); // seen on another node
+            assertFalse(isReached(table, "before", "file.write"));
+            assertFalse(isReached(table, "before", "file.read"));
+            assertEquals(together.equals("node") ? 1 : 0, view.get(Given.FIRSTS + 2 * 3 + 1));
+            assertTrue(isReached(table, "before", "file.write"));
+        }
+    }
+
+    @Test
     void untilCountsWhileTheStepIsFired() {
         DecisionTable table = Given.table(view, "{'step': 1, 'first': null, 'second': {'match': {'node': 's2'}}, 'fault': "
                 + "{'fault': 'delay'}, 'until': {'first': {'match': {'op': 'file.read'}, 'nth': 1}, "
