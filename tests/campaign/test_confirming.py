@@ -257,6 +257,37 @@ def test_a_suppressed_finding_is_kept_but_not_re_run(engine, store) -> None:
     assert "confirm" not in engine.runner.strategies
 
 
+class Also(Says):
+    """A checker of less weight."""
+
+    name = "gray"
+
+
+def test_a_suppressed_symptom_does_not_hide_another_one_of_the_same_run(engine, store) -> None:
+    checkers = [Says(breaks), Also(lambda run: breaks(run) and "it is slow")]
+    known = {"it breaks": "we know"}
+    made = Campaign(
+        engine,
+        store,
+        [Fixed("a", crash())],
+        checkers,
+        lambda news: None,
+        suppression_of=lambda finding: known.get(finding.symptom, ""),
+    )
+    first, second = made.run(ENDLESS)
+    assert (first.symptom, first.suppressed, first.believed) == ("it breaks", "we know", False)
+    assert (second.symptom, second.title, second.rate) == ("it is slow", "run 4: it is slow", "2/2, 0/2 without the fault")
+    assert second.symptom_rates == ("it breaks: 2/2", "it is slow: 2/2")
+
+
+def test_another_symptom_of_a_flaky_run_is_confirmed_with_the_same_re_runs(engine, store) -> None:
+    checkers = [Says(lambda run: "it breaks" if run.plan.steps else ""), Also(lambda run: breaks(run) and "it is slow")]
+    flaky, slow = Campaign(engine, store, [Fixed("a", crash())], checkers, lambda news: None).run(ENDLESS)
+    assert (flaky.symptom, flaky.flaky) == ("it breaks", True)
+    assert (slow.symptom, slow.rate, slow.believed) == ("it is slow", "2/2, 0/2 without the fault", True)
+    assert engine.runner.strategies == [*["baseline"] * 2, "a", *["confirm"] * 2, *["control"] * 2]
+
+
 def test_without_confirmations_nothing_is_run_again(tmp_path, store) -> None:
     engine = FakeEngine(configured(tmp_path, TOML.replace("confirm = 2", "confirm = 0")))
     (finding,) = observed(engine, store, [Scripted("a", 1)], breaks).run(ENDLESS)

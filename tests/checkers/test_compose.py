@@ -10,10 +10,10 @@ from tables import for_each
 
 from undermine.checkers.answers import Hang
 from undermine.checkers.base import BuiltinChecker
-from undermine.checkers.compose import check_all, news_of, rank_of, symptom_of
+from undermine.checkers.compose import check_all, news_of, rank_of, symptom_of, symptoms_of
 from undermine.checkers.registry import BUILTIN
 from undermine.model.plan import Plan
-from undermine.model.run import Rank, RunRecord, RunView, Verdict
+from undermine.model.run import Rank, RunRecord, RunView, Symptom, Verdict
 from undermine.testing import run_view
 
 
@@ -58,13 +58,20 @@ def failing(checker: str) -> Verdict:
     return Verdict("fail", "text", f"symptom of {checker}", checker=checker)
 
 
-NAMING_ORDER = ["exits", "deaths", "some_user_checker", "hang", "gray", "liveness", "workload", "logs"]
+NAMING_ORDER = ["some_user_checker", "deaths", "exits", "liveness", "hang", "workload", "gray", "logs"]
+"""Many causes look alike as a hang, or as a node that does not serve again. A death and an exit say where they arose."""
 
 
 @for_each(("higher", "lower"), list(itertools.combinations(NAMING_ORDER, 2)))
-def test_what_explains_the_other_names_the_run(higher: str, lower: str) -> None:
+def test_a_broken_promise_comes_first_then_a_cause_then_the_worst(higher: str, lower: str) -> None:
     for verdicts in ([failing(higher), failing(lower)], [failing(lower), failing(higher)]):
         assert symptom_of(verdicts) == f"symptom of {higher}"
+        assert [symptom.text for symptom in symptoms_of(verdicts)] == [f"symptom of {name}" for name in (higher, lower)]
+
+
+def test_a_symptom_has_the_rank_of_its_verdict_and_is_listed_once() -> None:
+    twice = [failing("hang"), Verdict("fail", "t", "symptom of hang", checker="theirs", rank="gray"), failing("gray")]
+    assert symptoms_of(twice) == (Symptom("symptom of hang", Rank.HANG), Symptom("symptom of gray", Rank.GRAY))
 
 
 def test_every_builtin_checker_has_its_rank_in_these_tests() -> None:

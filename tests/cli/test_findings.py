@@ -9,7 +9,7 @@ import pytest
 
 from undermine.cli.findings import show_findings
 from undermine.model.faults import Crash
-from undermine.model.finding import Finding, Realism, Variant
+from undermine.model.finding import Finding, Realism, ShownSymptom, Variant
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Verdict
 from undermine.testing import point
@@ -41,7 +41,7 @@ def said(capsys: pytest.CaptureFixture[str], *findings: Finding, **more: Any) ->
 
 
 def test_findings_are_shown_with_plan_rate_evidence_and_next_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    verdict = Verdict("fail", "x", "lost 4 writes", ("evidence one", "evidence two"), "ledger")
+    verdict = Verdict("fail", "title 1", "lost 4 writes", ("evidence one", "evidence two"), "ledger")
     other = Verdict("fail", "y", "another", ("evidence of another",), "hang")
     found = finding(verdicts=(other, verdict), strategies=("random", "exhaustive"), faults=("crash", "delay"))
     text = said(capsys, found, new_logs={"F1": tuple(f"new {n}" for n in range(5))})
@@ -58,6 +58,15 @@ def test_findings_are_shown_with_plan_rate_evidence_and_next_commands(capsys: py
         assert part in text
     assert "of another" not in text
     assert "new 3" not in text
+
+
+def test_every_symptom_is_shown_with_its_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = (ShownSymptom("acknowledged put lost", 3), ShownSymptom("worker ends by itself with exit code 0", 2))
+    text = said(capsys, finding(symptoms=shown))
+    assert "   symptom   acknowledged put lost: 3/3\n   symptom   worker ends by itself with exit code 0: 2/3\n" in text
+    text = said(capsys, finding(symptoms=shown, tries=0, hits=0))
+    assert "   symptom   acknowledged put lost\n" in text, "nothing was re-run, so there is no rate"
+    assert "symptom" not in said(capsys, finding(symptoms=shown[:1])), "the title says it"
 
 
 def test_markup_of_a_target_is_text_in_a_finding(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,14 +50,14 @@ def test_a_replay_shows_both_failure_rates(more: dict[str, Any], words: str) -> 
 
 def test_runs_that_do_not_count_show_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     runs = (
-        replayed(symptom="lost"),
+        replayed(symptom="lost", verdicts=(Verdict.fail("k1 is lost", "lost"), Verdict.fail("it is slow", "slow"))),
         replayed(counted=False, status="not_fired", reason="skipped: there is no node n7", run=2),
         replayed("control", counted=False, status="broken", reason="port in use", run=3),
     )
-    show_replays([result(runs=runs, hits=1, warnings=("Python was 2 there",), folder="/x")])
+    show_replays([result(runs=runs, hits=1, symptoms=("lost", "slow"), warnings=("Python was 2 there",), folder="/x")])
     text = capsys.readouterr().out
     assert "difference: Python was 2 there" in text
-    assert "  1 × lost\n" in text
+    assert "  1 × lost\n  1 × slow\n" in text
     assert "run 2 did not fire: skipped: there is no node n7" in text
     assert "run 3 without the fault broke: port in use" in text
     assert "the runs are in /x" in text

@@ -25,7 +25,7 @@ from undermine.exchange.evidence import Seen
 from undermine.exchange.manifest import FORMAT, Manifest
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash
-from undermine.model.finding import Finding
+from undermine.model.finding import Finding, ShownSymptom
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import NodeInfo, RunRecord, Verdict
 from undermine.store.rundir import RunDir, save_record
@@ -67,7 +67,8 @@ def seen(config: Config) -> Seen:
     run.log("n1", 1, "err").write_text(f"opened {run.node('n1')}/log\nread {config.project}/kv.py\n")
     run.log("n1", 1, "out").write_text("")
     verdict = Verdict("fail", f"n1 lost {config.project}/x", "lost", (f"in {run.path}/nodes",), "ledger")
-    finding = Finding("F1", "lost", "n1 lost", PLAN, (3, 4), ("random",), (verdict,), 3, 3, shown_by=4)
+    shown = (ShownSymptom(f"lost {config.project}/x", 3),)
+    finding = Finding("F1", "lost", "n1 lost", PLAN, (3, 4), ("random",), (verdict,), 3, 3, shown_by=4, symptoms=shown)
     return Seen(finding, run.path, (verdict,), {"n1": "CPython 3.11.2"}, ((0, point()),))
 
 

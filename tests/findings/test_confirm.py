@@ -8,6 +8,7 @@ from undermine.findings.confirm import PLANS_MAX, Attempt, Rate, best, fired_ali
 from undermine.model.faults import Crash
 from undermine.model.finding import LandedRun, Realism
 from undermine.model.plan import At, Plan, Step
+from undermine.model.run import Symptom
 from undermine.testing import point
 
 WANTED = 3
@@ -15,7 +16,7 @@ WANTED = 3
 
 def attempt(number: int = 1, again: Rate = Rate(), control: Rate = Rate()) -> Attempt:  # noqa: B008 - frozen
     plan = Plan((Step(At(point(), nth=number), Crash()),))
-    return Attempt(LandedRun(number, "random", plan, plan.id, "fired", "lost"), again, control)
+    return Attempt(LandedRun(number, "random", plan, plan.id, "fired", (Symptom("lost"),)), again, control)
 
 
 def todo(*attempts: Attempt, controllable: bool = True) -> tuple[int, str] | None:
@@ -89,12 +90,12 @@ def test_the_first_plan_that_was_reproduced_stands_for_all() -> None:
 def test_what_a_plan_leaves_open_may_differ_in_a_re_run() -> None:
     here, there = point(node="n1"), point(node="n2", target="other")
     whichever = Plan((Step(At(here.abstract_out(["node", "target"])), Crash()),))
-    first = LandedRun(1, "random", whichever, whichever.id, "fired", "lost", ((0, here),))
-    again = LandedRun(2, "confirm", whichever, whichever.id, "fired", "lost", ((0, there),))
+    first = LandedRun(1, "random", whichever, whichever.id, "fired", (Symptom("lost"),), ((0, here),))
+    again = LandedRun(2, "confirm", whichever, whichever.id, "fired", (Symptom("lost"),), ((0, there),))
     assert fired_alike(again, first)
     named = Plan((Step(At(here), Crash()),))
-    first = LandedRun(1, "random", named, named.id, "fired", "lost", ((0, here),))
-    assert not fired_alike(LandedRun(2, "confirm", named, named.id, "fired", "lost", ((0, there),)), first)
+    first = LandedRun(1, "random", named, named.id, "fired", (Symptom("lost"),), ((0, here),))
+    assert not fired_alike(LandedRun(2, "confirm", named, named.id, "fired", (Symptom("lost"),), ((0, there),)), first)
 
 
 # --- slow devices

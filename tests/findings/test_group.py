@@ -14,7 +14,7 @@ from undermine.model.finding import Finding, LandedRun, Landing
 from undermine.model.plan import At, Plan, Step, When
 from undermine.model.point import REST, Point, phase_point, point_of
 from undermine.model.rounds import RoundKind
-from undermine.model.run import SlowOp, Verdict
+from undermine.model.run import Rank, SlowOp, Symptom, Verdict
 from undermine.testing import event, point
 
 
@@ -22,16 +22,23 @@ def plan(number: int, fault: Fault = Crash(), at: Point = point()) -> Plan:  # n
     return Plan((Step(At(at, nth=number), fault),))
 
 
+def shown(text: str) -> Symptom:
+    """A promise, unless the text names a rank."""
+    return Symptom(text, next((rank for rank in Rank if rank.value == text.partition(" ")[0]), Rank.PROMISE))
+
+
 def outcome(
     run: int, strategy: str, symptom: str, made: Plan, status: str = "fired", landed: tuple[Landing, ...] | None = None
 ) -> LandedRun:
-    """It fired where its plan says, unless something else is said. `strategy`: its name, or the kind of the round."""
+    """It fired where its plan says, unless something else is said. `strategy`: its name, or the kind of the round. `symptom` may
+    list several, such as `lost + exits`."""
     if landed is None:
         fired = status == "fired"
         landed = tuple((i, step.trigger.point) for i, step in enumerate(made.steps)) if fired else ()  # type: ignore[union-attr]
     kind = RoundKind(strategy) if strategy in set(RoundKind) else RoundKind.STRATEGY
     strategy = strategy if kind is RoundKind.STRATEGY else ""
-    return LandedRun(run, strategy, made, made.id, status, symptom, landed, kind=kind)  # type: ignore[arg-type]
+    symptoms = tuple(map(shown, symptom.split(" + "))) if symptom else ()
+    return LandedRun(run, strategy, made, made.id, status, symptoms, landed, kind=kind)  # type: ignore[arg-type]
 
 
 def grouped(*outcomes: LandedRun, numbers: Mapping[str, int] | None = None) -> tuple[Finding, ...]:
@@ -193,7 +200,7 @@ def test_without_re_runs_a_finding_was_not_re_run_and_if_none_fired_alike_that_i
 
 
 def test_a_symptom_of_fault_free_runs_is_flaky_with_their_rate() -> None:
-    fault_free = ("", "n1 lost k1", "", "n9 lost k8", "something else")
+    fault_free = [(), (shown("n1 lost k1"),), (), (shown("other"), shown("n9 lost k8")), (shown("something else"),)]
     (one,) = suspicions([outcome(1, "random", "n2 lost k2", plan(1))], lambda run: (), None, fault_free)
     assert one.normal
     assert (one.finding.rate, one.finding.believed) == ("not re-run, 2/5 without the fault", False)
@@ -306,6 +313,121 @@ def test_the_user_may_not_want_to_hear_of_it() -> None:
     rows = [outcome(1, "random", "lost", plan(1))]
     (one,) = suspicions(rows, lambda run: (), suppression_of=lambda finding: f"known: {finding.symptom}")
     assert (one.finding.suppressed, one.finding.believed) == ("known: lost", False)
+
+
+# --- several symptoms of one run
+
+
+def test_the_worst_verdict_is_the_title_and_every_symptom_has_its_rate() -> None:
+    said = {
+        1: (Verdict("fail", "n1 exited", "exit of n1", checker="exits"),),
+        2: (Verdict("fail", "n1 exited again", "exit of n1", checker="exits"),),
+        3: (
+            Verdict("fail", "n1 exited again", "exit of n1", checker="exits"),
+            Verdict("fail", "n1 never serves again", "recovery of n1", checker="liveness"),
+        ),
+    }
+    rows = [
+        outcome(1, "random", "exit of n1", plan(1)),
+        outcome(2, "confirm", "exit of n1", plan(1)),
+        outcome(3, "confirm", "exit of n1 + recovery of n1", plan(1)),
+    ]
+    (one,) = suspicions(rows, said.__getitem__)
+    found = one.finding
+    assert (found.symptom, found.title, found.shown_by) == ("exit of n1", "n1 never serves again", 3)
+    assert [verdict.checker for verdict in found.verdicts] == ["liveness", "exits"]
+    assert found.main_verdict == found.verdicts[0]
+    assert found.symptom_rates == ("recovery of n1: 1/2", "exit of n1: 2/2")
+
+
+def test_a_run_belongs_to_its_first_symptom_and_not_to_a_lesser_one_that_another_run_showed() -> None:
+    found = grouped(outcome(1, "random", "exit 0", plan(1)), outcome(2, "random", "two holders + exit 0", plan(2)))
+    assert [(f.symptom, f.title, f.runs) for f in found] == [
+        ("exit 0", "exit 0", (1,)),
+        ("two holders", "two holders", (2,)),
+    ]
+
+
+def test_a_re_run_that_shows_the_symptom_among_others_is_a_hit() -> None:
+    rows = [
+        outcome(1, "random", "two holders", plan(1)),
+        outcome(2, "random", "exit 0", plan(2, at=point(loc="app:other#1"))),
+        outcome(3, "confirm", "two holders + exit 0", plan(2, at=point(loc="app:other#1"))),
+        outcome(4, "confirm", "two holders", plan(2, at=point(loc="app:other#1"))),
+    ]
+    _, exits = grouped(*rows)
+    assert (exits.symptom, exits.hits, exits.tries) == ("exit 0", 1, 2)
+    assert exits.title == "exit 0", "the worse symptom is another finding's"
+    assert exits.symptom_rates == ("two holders: 2/2", "exit 0: 1/2")
+
+
+def test_a_suppressed_symptom_does_not_hide_the_next_one_of_the_same_run() -> None:
+    rows = [
+        outcome(1, "random", "lost + hang + gray", plan(1)),
+        outcome(2, "confirm", "lost + hang", plan(1)),
+        outcome(3, "confirm", "lost", plan(1)),
+    ]
+    known, hang = suspicions(rows, lambda run: (), suppression_of=lambda f: "known" if f.symptom == "lost" else "")
+    assert (known.finding.symptom, known.finding.runs, known.finding.believed) == ("lost", (1, 2, 3), False)
+    assert (hang.finding.id, hang.finding.symptom, hang.finding.title) == ("F2", "hang", "hang")
+    assert (hang.finding.runs, hang.finding.rate, hang.finding.believed) == ((1, 2), "1/2, no control", True)
+    assert len(suspicions(rows, lambda run: ())) == 1, "a symptom that is not suppressed explains the rest"
+
+
+def test_all_symptoms_before_the_first_unknown_one_may_be_suppressed() -> None:
+    rows = [outcome(1, "random", "lost + hang + gray + logs", plan(1))]
+    found = suspicions(rows, lambda run: (), suppression_of=lambda f: "known" if f.symptom in ("lost", "hang") else "")
+    assert [each.finding.symptom for each in found] == ["lost", "hang", "gray"]
+
+
+def test_a_flaky_symptom_does_not_hide_the_next_one_which_its_controls_do_not_show() -> None:
+    rows = [
+        outcome(1, "random", "lost + hang", plan(1)),
+        outcome(2, "confirm", "lost + hang", plan(1)),
+        outcome(3, "control", "lost", plan(1).control),
+    ]
+    lost, hang = grouped(*rows)
+    assert (lost.flaky, lost.believed) == (True, False)
+    assert (hang.symptom, hang.rate, hang.believed) == ("hang", "1/1, 0/1 without the fault", True)
+    lost, hang = grouped(*rows[:2], outcome(3, "control", "lost + hang", plan(1).control))
+    assert hang.flaky
+
+
+def test_a_symptom_of_fault_free_runs_does_not_hide_the_next_one() -> None:
+    rows = [outcome(1, "random", "lost + hang", plan(1))]
+    lost, hang = suspicions(rows, lambda run: (), fault_free=[(shown("lost"),)])
+    assert (lost.normal, hang.normal, hang.finding.believed) == (True, False, True)
+
+
+def test_a_finding_that_is_ruled_out_does_not_take_a_later_run_with_a_symptom_of_its_re_runs() -> None:
+    rows = [
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "confirm", "lost + hang", plan(1)),
+        outcome(3, "exhaustive", "hang", plan(9)),
+    ]
+    (lost,) = grouped(*rows)
+    assert lost.runs == (1, 2, 3)
+    known, hang = suspicions(rows, lambda run: (), suppression_of=lambda f: "known" if f.symptom == "lost" else "")
+    assert (known.finding.runs, hang.finding.symptom, hang.finding.runs) == ((1, 2), "hang", (3,))
+
+
+def test_the_next_symptom_of_a_dropped_plan_is_dropped_by_the_same_runs_but_not_with_another_fault() -> None:
+    at = point_of(event("net.send"))
+    slow, crash = plan(1, Delay(), at), plan(1, Crash(), at)
+    rows = [
+        outcome(1, "a", "lost + hang", slow),
+        outcome(2, "confirm", "lost + hang", slow),
+        outcome(3, "control", "", slow.control),
+        msgspec.structs.replace(
+            outcome(4, "realism", "", probe(slow)), slow_ops=(SlowOp(0, "network", 10.0, "net.send", 0.001),)
+        ),
+    ]
+    lacking = {"network": "", "disk": ""}
+    lost, hang = suspicions(rows, lambda run: (), lacking=lacking)
+    assert (lost.finding.dropped, hang.finding.symptom, hang.finding.dropped) == (True, "hang", True)
+    rows += [outcome(5, "a", "hang", crash), outcome(6, "confirm", "hang", crash)]
+    lost, hang = suspicions(rows, lambda run: (), lacking=lacking)
+    assert (lost.finding.dropped, hang.finding.plan, hang.finding.believed) == (True, crash, True)
 
 
 def test_after_a_dropped_way_another_way_to_the_same_place_is_tried() -> None:

@@ -10,7 +10,7 @@ from undermine.model.faults import Crash, Delay, Fault, Hold
 from undermine.model.finding import LandedRun, Realism
 from undermine.model.plan import At, FirstUnseen, Plan, Step, Then
 from undermine.model.point import Point
-from undermine.model.run import AwaitedRequest, SlowOp
+from undermine.model.run import AwaitedRequest, SlowOp, Symptom
 from undermine.testing import point
 
 POSSIBLE = {"disk": "", "network": ""}
@@ -24,7 +24,7 @@ LEAD = AwaitedRequest(SEND, 3, 1)
 def failed(*steps: tuple[Point, Fault]) -> LandedRun:
     """A run that failed since these faults fired there."""
     plan = Plan(tuple(Step(At(at), fault) for at, fault in steps))
-    return LandedRun(1, "a", plan, plan.id, "fired", "late", tuple(enumerate(at for at, _ in steps)))
+    return LandedRun(1, "a", plan, plan.id, "fired", (Symptom("late"),), tuple(enumerate(at for at, _ in steps)))
 
 
 def slow(at: Point, took_s: float, step: int = 0, **more: object) -> SlowOp:
@@ -32,7 +32,7 @@ def slow(at: Point, took_s: float, step: int = 0, **more: object) -> SlowOp:
 
 
 def rerun(plan: Plan, landed: tuple[Point, ...], *ops: SlowOp, status: str = "fired") -> LandedRun:
-    return LandedRun(9, "realism", plan, plan.id, status, "", tuple(enumerate(landed)), ops)  # type: ignore[arg-type]
+    return LandedRun(9, "realism", plan, plan.id, status, (), tuple(enumerate(landed)), ops)  # type: ignore[arg-type]
 
 
 def known(first: LandedRun, *runs: LandedRun, lacking: dict[str, str] = POSSIBLE) -> tuple[Realism, Plan | None]:

@@ -21,7 +21,7 @@ from undermine.model.finding import LandedRun, Realism, landings
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.rounds import RoundKind
-from undermine.model.run import Conditions, RunView
+from undermine.model.run import Conditions, RunView, Symptom
 from undermine.run import run_in_progress
 from undermine.run.engine import Engine, open_engine
 from undermine.run.slow_devices import SlowDevices, lacking_devices
@@ -110,7 +110,7 @@ class Courier:
         """Whether a delay there is realistic, and the runs that were needed to know."""
         point = self.point(op, function)
         plan = Plan((Step(At(point), Delay(0.8)),))
-        first = LandedRun(0, "a", plan, plan.id, "fired", "late", ((0, point),))
+        first = LandedRun(0, "a", plan, plan.id, "fired", (Symptom("late"),), ((0, point),))
         made: list[LandedRun] = []
         views: list[RunView] = []
         lacking = self.engine.runner.lacking_devices
@@ -124,7 +124,7 @@ class Courier:
             views.append(view)
             made.append(
                 LandedRun(
-                    len(made) + 1, "", todo, todo.id, record.status, "", landings(record), record.slow_ops, RoundKind.REALISM
+                    len(made) + 1, "", todo, todo.id, record.status, (), landings(record), record.slow_ops, RoundKind.REALISM
                 )
             )
 

@@ -17,7 +17,7 @@ from tables import for_each
 
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash, Delay, Error, Pause, Reboot
-from undermine.model.finding import Finding, Realism, Variant
+from undermine.model.finding import Finding, Realism, ShownSymptom, Variant
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
 from undermine.model.point import CLIENT, Point
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
@@ -594,6 +594,15 @@ def test_why_a_finding_is_doubted_is_said(tmp_path: Path) -> None:
     assert "flaky, 1 of 3 without the fault" in shown.text
     assert "in 3 re-runs the fault did not fire at that point" in shown.text
     assert "No confirmed bug" in shown.text
+
+
+def test_a_card_shows_every_symptom_with_its_rate(tmp_path: Path) -> None:
+    made, first = one_finding(tmp_path)
+    shown_twice = (ShownSymptom("<b>two holders</b>", 3), ShownSymptom("worker exits", 2))
+    made.findings(msgspec.structs.replace(first, tries=3, hits=3, symptoms=shown_twice))
+    shown = page(made.close())
+    assert "Symptoms<b>two holders</b>: 3/3" in shown.text
+    assert "worker exits: 2/3" in shown.text
 
 
 def test_dropped_findings_have_their_own_section(tmp_path: Path) -> None:

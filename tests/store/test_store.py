@@ -24,7 +24,7 @@ from undermine.model.finding import Finding, LandedRun
 from undermine.model.plan import At, FirstUnseen, Plan, Step
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
-from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Timing, Verdict
+from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Symptom, Timing, Verdict
 from undermine.protocols import Dropped, Experiment, PointSeen
 from undermine.store.database import CampaignStore, Slot
 from undermine.store.schema import SCHEMA_VERSION
@@ -205,7 +205,7 @@ def test_verdicts_come_back_as_they_were_and_in_order(store: CampaignStore) -> N
 def test_replaced_verdicts_leave_nothing_of_the_old_ones(store: CampaignStore) -> None:
     (slot,) = store.write_round("random", [plan(0)])
     run = do(store, slot, verdicts=(verdict("a", "fail"), verdict("gone")), symptom="old")
-    assert [outcome.symptom for outcome in store.landed_runs()] == ["old"]
+    assert [outcome.symptoms for outcome in store.landed_runs()] == [(Symptom("s"),)]
     store.replace_verdicts(run, (verdict("a"), verdict("new")), "")
     assert store.verdicts(run) == (verdict("a"), verdict("new"))
     assert store.landed_runs() == ()
@@ -222,8 +222,8 @@ def test_findings_are_made_of_failing_runs_with_a_fault_oldest_first(store: Camp
     do(store, replay, symptom="y")
     assert passed not in [outcome.run for outcome in store.landed_runs()]
     assert store.landed_runs() == (
-        LandedRun(late, "random", plan(2), plan(2).id, "fired", "y"),
-        LandedRun(at_rest, "", plan(3), plan(3).id, "fired", "z", kind=RoundKind.BENIGN),
+        LandedRun(late, "random", plan(2), plan(2).id, "fired", (Symptom("y"),)),
+        LandedRun(at_rest, "", plan(3), plan(3).id, "fired", (Symptom("z"),), kind=RoundKind.BENIGN),
     )
 
 
@@ -235,8 +235,27 @@ def test_findings_are_made_of_all_re_runs_that_fill_their_slot(store: CampaignSt
     do(store, three, "broken")
     do(store, four, "broken")
     do(store, four, "broken", fill=True)
-    told = [(outcome.plan_id, outcome.status, outcome.symptom) for outcome in store.landed_runs()]
-    assert told == [(plan(1).id, "fired", "s"), (plan(1).id, "not_fired", ""), (plan(1).id, "broken", "")]
+    told = [(outcome.plan_id, outcome.status, outcome.symptoms) for outcome in store.landed_runs()]
+    assert told == [(plan(1).id, "fired", (Symptom("s"),)), (plan(1).id, "not_fired", ()), (plan(1).id, "broken", ())]
+
+
+def test_a_landed_run_has_the_symptoms_of_all_its_failing_verdicts(store: CampaignStore) -> None:
+    def failing(checker: str, rank: str = "") -> Verdict:
+        return Verdict("fail", "text", f"symptom of {checker}", ("evidence",), checker, rank=rank)
+
+    one, two = store.write_round("random", [plan(1), plan(2)])
+    said = (failing("gray"), failing("liveness"), failing("exits"), verdict("hang"), failing("mine"), failing("other", "hang"))
+    do(store, one, verdicts=said, symptom="as an older version named it")
+    do(store, two, verdicts=said, symptom="")
+    (outcome,) = store.landed_runs()
+    told = [(symptom.text.removeprefix("symptom of "), symptom.rank.value) for symptom in outcome.symptoms]
+    assert told == [
+        ("mine", "promise"),
+        ("exits", "exit"),
+        ("liveness", "recovery"),
+        ("other", "hang"),
+        ("gray", "gray"),
+    ]
 
 
 def test_a_run_keeps_where_its_steps_fired(store: CampaignStore) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import msgspec
 
 from undermine.campaign.running import PlanRunner
-from undermine.checkers.compose import symptom_of
+from undermine.checkers.compose import symptoms_of
 from undermine.findings.confirm import Attempt, Rerun, next_rerun
 from undermine.findings.group import SuppressionOf, Suspicion, suspicions
 from undermine.inject.compile import unsupported
@@ -48,12 +48,13 @@ class Confirming:
         self._suppression_of = suppression_of
 
     def run(self) -> tuple[Finding, ...]:
-        """Confirm or refute every suspicion so far; return all findings."""
+        """Confirm or refute every suspicion so far; return all findings. A finding that is ruled out may leave another symptom
+        of its runs as a new suspicion."""
         suspected = self._suspicions()
-        undecided = [suspicion.finding.symptom for suspicion in suspected if self._next_rerun(suspicion)]
-        for symptom in undecided:
-            self._decide(symptom)
-        return self._store_findings(self._suspicions() if undecided else suspected)
+        while undecided := next(filter(self._next_rerun, suspected), None):
+            self._decide(undecided.finding.symptom)
+            suspected = self._suspicions()
+        return self._store_findings(suspected)
 
     def findings(self) -> tuple[Finding, ...]:
         """Group the failing runs so far into findings and store them."""
@@ -108,7 +109,7 @@ class Confirming:
     def _suspicions(self) -> tuple[Suspicion, ...]:
         store = self._store
         counted = [run.id for run in store.past_runs(kind=RoundKind.BASELINE) if run.status != "broken"]
-        fault_free = [symptom_of(store.verdicts(run)) for run in counted]
+        fault_free = [symptoms_of(store.verdicts(run)) for run in counted]
         lacking = self._engine.runner.lacking_devices if self._config.hunt.realism_s else None
         return suspicions(store.landed_runs(), store.verdicts, store.finding_numbers(), fault_free, self._suppression_of, lacking)
 

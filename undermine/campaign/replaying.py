@@ -9,7 +9,7 @@ import msgspec
 
 from undermine.campaign.loop import Campaign
 from undermine.campaign.running import JudgedRun
-from undermine.checkers.compose import symptom_of
+from undermine.checkers.compose import symptom_of, symptoms_of
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, Landing, Realism, landings
 from undermine.model.plan import Plan
@@ -29,6 +29,11 @@ class ReplayedRun(msgspec.Struct, frozen=True):
     symptom: str
     verdicts: tuple[Verdict, ...]
     """The verdicts that are `fail` or `unknown`."""
+
+    @property
+    def symptoms(self) -> tuple[str, ...]:
+        """All symptoms that the run failed with; `symptom` is the first one."""
+        return tuple(symptom.text for symptom in symptoms_of(self.verdicts)) if self.symptom else ()
 
 
 class ReplayResult(msgspec.Struct, frozen=True):
@@ -101,14 +106,14 @@ class Replaying:
         if self._wanted.control and plan.steps:
             runs += [self._judge(j, "control", ()) for j in self._run(without, plan.control)]
         counted = [run for run in runs if run.counted]
-        hits = [run.symptom for run in counted if run.kind == "fault" and run.symptom]
+        hits = [run.symptoms for run in counted if run.kind == "fault" and run.symptom]
         return ReplayResult(
             finding=finding,
             plan=plan,
             tries=sum(run.kind == "fault" for run in runs),
             fired=sum(run.kind == "fault" for run in counted),
             hits=len(hits),
-            symptoms=tuple(dict.fromkeys(hits)),
+            symptoms=tuple(dict.fromkeys(symptom for shown in hits for symptom in shown)),
             control_tries=sum(run.kind == "control" for run in runs),
             control_fired=sum(run.kind == "control" for run in counted),
             control_hits=sum(run.kind == "control" and bool(run.symptom) for run in counted),

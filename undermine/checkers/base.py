@@ -34,7 +34,7 @@ class BuiltinChecker:
     default_state: State = "on"
     """`off`: a campaign uses it only if `checkers.enable` names it."""
     explains: bool = False
-    """Its failure is the cause where other checkers fail too, so its symptom names the run even if a promise is broken."""
+    """Its failure is the cause where other built-in checkers fail too. Findings are grouped by its symptom, not by theirs."""
 
     def __init__(self, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
         self._settings = settings

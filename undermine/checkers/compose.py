@@ -1,4 +1,4 @@
-"""All checkers on one run, and what their verdicts mean together: the run's symptom, how bad it is, and new log output."""
+"""All checkers on one run, and what their verdicts mean together: the run's symptoms, how bad they are, and new log output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from undermine.checkers.logs import Logs
 from undermine.checkers.registry import BUILTIN
-from undermine.model.run import Rank, RunView, Verdict
+from undermine.model.run import Rank, RunView, Symptom, Verdict
 from undermine.protocols import Checker
 
 UserChecks = Callable[[], Sequence[Verdict]]
@@ -16,7 +16,6 @@ UserChecks = Callable[[], Sequence[Verdict]]
 NEWS_CHECKER = Logs.name
 """The checker whose passing verdict lists the log entries that the baseline does not have."""
 _BY_NAME = {checker.name: checker for checker in BUILTIN}
-_NAMES = list(_BY_NAME)
 
 
 def check_all(run: RunView, checkers: Iterable[Checker], user_checks: UserChecks) -> tuple[Verdict, ...]:
@@ -41,24 +40,33 @@ def unranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     return tuple(msgspec.structs.replace(verdict, rank="") for verdict in verdicts)
 
 
-def symptom_of(verdicts: Sequence[Verdict]) -> str:
-    """The symptom of the failing verdict that says most about the cause; "" if none fails.
+def symptoms_of(verdicts: Iterable[Verdict]) -> tuple[Symptom, ...]:
+    """The symptoms of the failing verdicts. Findings are grouped by the first one that isn't ruled out.
 
-    An exit or a dead thread explains all the rest. Then come broken promises: those that the user's own checkers found.
-    Then the other built-in checkers, in the order of the registry.
+    Broken promises come first, worst rank first. Then an exit or a dead thread: it names the cause, and its consequences, such
+    as a node that does not serve again, look alike for many causes. Then the rest, worst rank first.
     """
-    failing = [verdict for verdict in verdicts if verdict.answer == "fail"]
-    if not failing:
-        return ""
-    first = min(failing, key=_naming_order)
-    return first.symptom or first.text or f"{first.checker} fails"
+    failing = sorted((verdict for verdict in verdicts if verdict.answer == "fail"), key=_naming_order)
+    found: dict[str, Symptom] = {}
+    for verdict in failing:
+        found.setdefault(name_of(verdict), Symptom(name_of(verdict), rank_of(verdict)))
+    return tuple(found.values())
+
+
+def symptom_of(verdicts: Iterable[Verdict]) -> str:
+    """The first symptom of a run; "" if no verdict fails."""
+    return next((symptom.text for symptom in symptoms_of(verdicts)), "")
+
+
+def name_of(verdict: Verdict) -> str:
+    """The symptom of a failing verdict; a checker may have given none."""
+    return verdict.symptom or verdict.text or f"{verdict.checker} fails"
 
 
 def _naming_order(verdict: Verdict) -> tuple[int, int]:
-    checker = _BY_NAME.get(verdict.checker)
-    if checker is None:
-        return 1, 0
-    return 0 if checker.explains else 2, _NAMES.index(checker.name)
+    checker, rank = _BY_NAME.get(verdict.checker), rank_of(verdict)
+    names_cause = checker is not None and checker.explains
+    return 0 if rank is Rank.PROMISE else 1 if names_cause else 2, rank.order
 
 
 def rank_of(verdict: Verdict) -> Rank:

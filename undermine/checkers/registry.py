@@ -9,7 +9,4 @@ from undermine.checkers.logs import Logs
 from undermine.checkers.processes import Deaths, Exits
 
 BUILTIN: tuple[type[BuiltinChecker], ...] = (Exits, Deaths, Hang, Gray, Liveness, WorkloadResult, Logs)
-"""In the order in which they name a run that several of them fail: the first says most about the cause.
-
-docs/extending/checker.md says what a new checker needs.
-"""
+"""docs/extending/checker.md says what a new checker needs."""

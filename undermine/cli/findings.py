@@ -9,7 +9,6 @@ import msgspec
 from rich.console import Console
 
 from undermine.cli.console import console, plain
-from undermine.findings.group import template
 from undermine.model.finding import Finding
 from undermine.report.text import count
 
@@ -87,15 +86,14 @@ def _finding_lines(finding: Finding) -> Iterator[tuple[str, str]]:
     faults = f", with {', '.join(finding.faults)}" if finding.faults else ""
     yield "seen", f"in {count(len(finding.runs), 'run')}{f', by {by}' if by else ''}{faults}"
     yield "re-runs", rate_words(finding)
+    yield from (("symptom", words) for words in finding.symptom_rates)
     if finding.confirmed and finding.realism.answer:
         yield "device", str(finding.realism)
     for variant in finding.variants[:_VARIANTS_SHOWN]:
         yield "also by", f"{variant.plan} ({count(variant.runs, 'run')})"
     if (more := len(finding.variants) - _VARIANTS_SHOWN) > 0:
         yield "also by", f"faults at {count(more, 'other place')}"
-    failing = [verdict for verdict in finding.verdicts if verdict.answer == "fail"]
-    own = [verdict for verdict in failing if template(verdict.symptom) == template(finding.symptom)]
-    for verdict in (own or failing)[:1]:
+    if verdict := finding.main_verdict:
         yield from (("evidence", line) for line in verdict.evidence[-EVIDENCE_LINES_MAX:])
 
 

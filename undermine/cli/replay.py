@@ -159,7 +159,7 @@ def _show_replayed(out: Console, result: api.ReplayResult, title: str, verdicts:
     if result.realism.answer:
         out.print(f"  slow device: {plain(str(result.realism))}")
     for symptom in result.symptoms:
-        times = sum(run.symptom == symptom for run in result.runs if run.kind == "fault" and run.counted)
+        times = sum(symptom in run.symptoms for run in result.runs if run.kind == "fault" and run.counted)
         out.print(f"  {times} × {plain(symptom)}")
     for run in result.runs:
         what = f"run {run.run}" + (" without the fault" if run.kind == "control" else "")

@@ -80,7 +80,12 @@ def without_paths(finding: Finding, config: Config, run: Path) -> Finding:
         for v in finding.verdicts
     )
     return msgspec.structs.replace(
-        finding, title=clean(finding.title), symptom=clean(finding.symptom), verdicts=verdicts, suppressed=""
+        finding,
+        title=clean(finding.title),
+        symptom=clean(finding.symptom),
+        symptoms=tuple(msgspec.structs.replace(shown, text=clean(shown.text)) for shown in finding.symptoms),
+        verdicts=verdicts,
+        suppressed="",
     )
 
 

@@ -49,8 +49,10 @@ class Attempt(msgspec.Struct, frozen=True):
     first: LandedRun
     again: Rate = Rate()
     control: Rate = Rate()
+    counted: tuple[LandedRun, ...] = ()
+    """Re-runs that fired where the first run did."""
     shown: tuple[LandedRun, ...] = ()
-    """Re-runs that counted and failed."""
+    """Those of them that are hits."""
     realism: Realism = Realism()
     probe: Plan | None = None
     """The plan that must still be run with a slow device."""
@@ -75,19 +77,21 @@ class Reruns:
             if run.kind in (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM):
                 self._made.setdefault((run.kind, run.plan_id), []).append(run)
 
-    def attempt(self, first: LandedRun, others: Callable[[str], bool]) -> Attempt:
-        """The results of the plan that failed in run `first`. A re-run with another finding's symptom (`others`) isn't a hit."""
+    def attempt(self, first: LandedRun, shows: Callable[[LandedRun], bool]) -> Attempt:
+        """The results of the plan that failed in run `first`. `shows` says whether a run, with the fault or without it, is a hit
+        of the suspicion."""
         again = self._made.get((RoundKind.CONFIRM, first.plan_id), [])
         control = self._made.get((RoundKind.CONTROL, first.plan.control.id), []) if first.plan.steps else []
-        counted = [run for run in again if fired_alike(run, first)]
+        counted = tuple(run for run in again if fired_alike(run, first))
         held = [run for run in control if _first_step_fired(run)]
-        shown = tuple(run for run in counted if run.symptom and not others(run.symptom))
-        failed = sum(bool(run.symptom) for run in held)
+        shown = tuple(filter(shows, counted))
+        failed = sum(map(shows, held))
         realism, probe = self._realism(first) if shown and not failed else (Realism(), None)
         return Attempt(
             first,
             Rate(len(counted), len(shown), len(again) - len(counted)),
             Rate(len(held), failed, len(control) - len(held)),
+            counted,
             shown,
             realism,
             probe,

@@ -1,17 +1,20 @@
 """Groups failing runs into findings: runs with the same symptom, and re-runs of the same plan whatever their symptom.
 
-Pure: landed runs in, findings out. Faults at different sites do not split a finding: the sites are its variants. A symptom keeps
-its number; new numbers follow the order of the first failing runs.
+Pure: landed runs in, findings out. A run may show several symptoms; the first one groups it. If that finding is ruled out
+(suppressed, flaky or dropped), the next symptom of the run is a suspicion too, and so on. Faults at different sites do not split
+a finding: the sites are its variants. A symptom keeps its number; new numbers follow the order of the first failing runs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 
 import msgspec
 
+from undermine.checkers.compose import name_of, rank_of
 from undermine.findings.confirm import (
     CANDIDATES_MAX,
     DROPPED_MAX,
@@ -22,11 +25,11 @@ from undermine.findings.confirm import (
 )
 from undermine.findings.realism import Lacking
 from undermine.model.faults import fault_kind
-from undermine.model.finding import Finding, LandedRun, Variant
+from undermine.model.finding import Finding, LandedRun, ShownSymptom, Variant
 from undermine.model.plan import Plan, describe_trigger
 from undermine.model.point import PHASE, Point
 from undermine.model.rounds import RoundKind
-from undermine.model.run import Verdict
+from undermine.model.run import Symptom, Verdict
 
 VARIANTS_MAX = 12
 
@@ -74,38 +77,100 @@ class _Group:
         self.runs: list[int] = []
 
 
-def _grouped(runs: Sequence[LandedRun]) -> list[_Group]:
-    """Group runs by symptom. A re-run with another symptom belongs to the finding that its plan caused first.
+def _names(run: LandedRun) -> list[str]:
+    return [template(symptom.text) for symptom in run.symptoms]
 
-    A later run with that other symptom does too, if its fault hit a site of this finding; elsewhere it may be another bug.
+
+class _Grouping:
+    """Groups runs by symptom. `ruled_out` has the symptoms of findings that are ruled out.
+
+    A re-run with another symptom belongs to the finding that its plan caused first. A later run with that other symptom does too,
+    if its fault hit a site of this finding and the finding isn't ruled out; elsewhere it may be another bug.
     """
-    by_symptom: dict[str, _Group] = {}
-    also_shown: dict[str, list[_Group]] = {}
-    by_plan: dict[str, tuple[_Group, LandedRun]] = {}
-    groups: list[_Group] = []
-    for run in runs:
-        if not run.symptom or run.kind in (RoundKind.CONTROL, RoundKind.REALISM):
-            continue
-        name = template(run.symptom)
-        group = by_symptom.get(name)
-        if run.kind == RoundKind.CONFIRM:
-            if group is None and run.plan_id in by_plan:
-                group, first = by_plan[run.plan_id]
-                if fired_alike(run, first):  # else it may be another bug
-                    also_shown.setdefault(name, []).append(group)
-        else:
-            here = site(run)
-            if group is None:
-                group = next((other for other in also_shown.get(name, ()) if here in other.sites), None)
-            if group is None:
-                group = by_symptom[name] = _Group(run.symptom)
-                groups.append(group)
+
+    def __init__(self, ruled_out: Set[str]) -> None:
+        self._ruled_out = ruled_out
+        self._by_symptom: dict[str, _Group] = {}
+        self._also_shown: dict[str, list[_Group]] = {}
+        self._by_plan: dict[str, tuple[_Group, LandedRun]] = {}
+
+    @property
+    def groups(self) -> list[_Group]:
+        return list(self._by_symptom.values())
+
+    def add(self, run: LandedRun) -> None:
+        joined = self._groups_of_rerun(run) if run.kind is RoundKind.CONFIRM else self._groups_of_experiment(run)
+        for group in joined:
+            group.runs.append(run.run)
+
+    def _groups_of_rerun(self, run: LandedRun) -> list[_Group]:
+        group, first = self._by_plan.get(run.plan_id, (None, run))
+        if group and fired_alike(run, first):  # else it may be another bug
+            for name in _names(run):
+                if name not in self._by_symptom:
+                    self._also_shown.setdefault(name, []).append(group)
+        known = (self._by_symptom[name] for name in _names(run) if name in self._by_symptom)
+        return self._up_to_a_suspicion(known) or ([group] if group else [])
+
+    def _groups_of_experiment(self, run: LandedRun) -> list[_Group]:
+        here = site(run)
+        joined = self._up_to_a_suspicion(self._found_or_begun(symptom, here) for symptom in run.symptoms)
+        for group in joined:
             group.experiments.append(run)
             group.sites.add(here)
-            by_plan.setdefault(run.plan_id, (group, run))
-        if group:
-            group.runs.append(run.run)
-    return groups
+        self._by_plan.setdefault(run.plan_id, (joined[-1], run))
+        return joined
+
+    def _found_or_begun(self, symptom: Symptom, here: str) -> _Group:
+        name = template(symptom.text)
+        if name not in self._by_symptom:
+            for other in self._also_shown.get(name, ()):
+                if here in other.sites and not self._is_ruled_out(other):
+                    return other
+        return self._by_symptom.setdefault(name, _Group(symptom.text))
+
+    def _up_to_a_suspicion(self, groups: Iterable[_Group]) -> list[_Group]:
+        """The groups up to the first one that is not ruled out."""
+        joined: list[_Group] = []
+        for group in groups:
+            joined.append(group)
+            if not self._is_ruled_out(group):
+                break
+        return joined
+
+    def _is_ruled_out(self, group: _Group) -> bool:
+        return template(group.symptom) in self._ruled_out
+
+
+def _grouped(runs: Sequence[LandedRun], ruled_out: Set[str]) -> list[_Group]:
+    grouping = _Grouping(ruled_out)
+    for run in runs:
+        if run.symptoms and run.kind not in (RoundKind.CONTROL, RoundKind.REALISM):
+            grouping.add(run)
+    return grouping.groups
+
+
+class _Sought:
+    """The symptom of one group, among those of all groups."""
+
+    def __init__(self, own: str, claimed: Set[str]) -> None:
+        self._own = own
+        self._others = claimed - {own}
+
+    def is_others(self, symptom: Symptom) -> bool:
+        return template(symptom.text) in self._others
+
+    def is_own(self, symptom: Symptom) -> bool:
+        return template(symptom.text) == self._own
+
+    def shown_by(self, run: LandedRun) -> bool:
+        """Does the run show this symptom, or has it a first symptom that isn't another finding's? Then its cause is the same."""
+        return any(map(self.is_own, run.symptoms)) or any(not self.is_others(first) for first in run.symptoms[:1])
+
+    def worst(self, run: LandedRun) -> Symptom:
+        """The worst symptom of a failing run, preferably one that isn't another finding's."""
+        candidates = [symptom for symptom in run.symptoms if not self.is_others(symptom)]
+        return min(candidates or run.symptoms, key=lambda symptom: (symptom.rank.order, not self.is_own(symptom)))
 
 
 # --- findings
@@ -115,25 +180,44 @@ def suspicions(
     runs: Sequence[LandedRun],
     verdicts_of: VerdictsOf,
     numbers: Mapping[str, int] | None = None,
-    fault_free: Sequence[str] = (),
+    fault_free: Sequence[Sequence[Symptom]] = (),
     suppression_of: SuppressionOf = lambda _: "",
     lacking: Lacking | None = None,
 ) -> tuple[Suspicion, ...]:
     """One suspicion for each symptom, by number; `numbers` are those that symptoms already have.
 
-    `fault_free` has the symptom of each fault-free run, "" if it passed: a symptom that also occurs there is flaky.
+    `fault_free` has the symptoms of each fault-free run: a symptom that also occurs there is flaky.
     `lacking` gives the reason why a device cannot be slow here; None means that realism is not checked.
     """
-    groups, reruns = _grouped(runs), Reruns(runs, lacking)
-    claimed = {template(group.symptom) for group in groups}
+    reruns = Reruns(runs, lacking)
     taken = {template(symptom): number for symptom, number in (numbers or {}).items()}
+    ruled_out: set[str] = set()
+    while True:
+        found = _suspicions(_grouped(runs, ruled_out), reruns, verdicts_of, taken, fault_free, suppression_of)
+        more = {template(each.finding.symptom) for each in found if each.finding.ruled_out} - ruled_out
+        if not more:
+            return tuple(sorted(found, key=lambda suspicion: int(suspicion.finding.id[1:])))
+        ruled_out |= more
+
+
+def _suspicions(
+    groups: Sequence[_Group],
+    reruns: Reruns,
+    verdicts_of: VerdictsOf,
+    taken: dict[str, int],
+    fault_free: Sequence[Sequence[Symptom]],
+    suppression_of: SuppressionOf,
+) -> list[Suspicion]:
+    """One suspicion for each group. `taken` has the numbers of symptoms, and gets those of new ones."""
+    claimed = {template(group.symptom) for group in groups}
     made = []
     for group in groups:
         number = taken.setdefault(template(group.symptom), max(taken.values(), default=0) + 1)
-        others = claimed - {template(group.symptom)}
-        attempts = _attempts(group.experiments, reruns, lambda symptom: template(symptom) in others)  # noqa: B023 - asked at once
-        normal = sum(template(symptom) == template(group.symptom) for symptom in fault_free)
-        finding = _finding(number, group, best(attempts), verdicts_of)
+        sought = _Sought(template(group.symptom), claimed)
+        candidates = [run for run in group.experiments if any(map(sought.is_own, run.symptoms))]
+        attempts = _attempts(candidates, reruns, sought.shown_by)
+        normal = sum(any(map(sought.is_own, symptoms)) for symptoms in fault_free)
+        finding = _finding(number, group, best(attempts), sought, verdicts_of)
         if normal:
             finding = msgspec.structs.replace(
                 finding,
@@ -141,12 +225,12 @@ def suspicions(
                 control_hits=finding.control_hits + normal,
             )
         finding = msgspec.structs.replace(finding, suppressed=suppression_of(finding))
-        lasting = any(v.lasting and v.symptom == group.symptom for v in verdicts_of(group.experiments[0].run))
+        lasting = any(v.lasting and name_of(v) == group.symptom for v in verdicts_of(group.experiments[0].run))
         made.append(Suspicion(finding, attempts, bool(normal), lasting))
-    return tuple(sorted(made, key=lambda suspicion: int(suspicion.finding.id[1:])))
+    return made
 
 
-def _attempts(found: Sequence[LandedRun], reruns: Reruns, others: Callable[[str], bool]) -> tuple[Attempt, ...]:
+def _attempts(found: Sequence[LandedRun], reruns: Reruns, shows: Callable[[LandedRun], bool]) -> tuple[Attempt, ...]:
     """The plans to try: the first for each site and kind of fault, then the second and so on.
 
     Another plan for a site is added while no re-run has reached the site again, or its delay was dropped as unrealistic:
@@ -161,7 +245,7 @@ def _attempts(found: Sequence[LandedRun], reruns: Reruns, others: Callable[[str]
     while waiting and _candidates(attempts) < CANDIDATES_MAX:
         for plans in list(waiting):
             first = next((run for run in plans if _call_paths(run) not in dropped), None)
-            attempt = reruns.attempt(first, others) if first else None
+            attempt = reruns.attempt(first, shows) if first else None
             if attempt:
                 attempts.append(attempt)
             if attempt and attempt.dropped:
@@ -173,8 +257,8 @@ def _attempts(found: Sequence[LandedRun], reruns: Reruns, others: Callable[[str]
 
 
 def _call_paths(run: LandedRun) -> tuple[str, ...]:
-    """The operations and call stacks that the faults hit, on any node."""
-    return tuple(key for _, point in run.landed for key in (point.get("op"), point.get("stack")))
+    """The kinds of the faults, and the operations and call stacks that they hit, on any node."""
+    return (*kinds(run), *(key for _, point in run.landed for key in (point.get("op"), point.get("stack"))))
 
 
 def _candidates(attempts: Sequence[Attempt]) -> int:
@@ -183,13 +267,14 @@ def _candidates(attempts: Sequence[Attempt]) -> int:
     return len(attempts) - min(dropped, DROPPED_MAX)
 
 
-def _finding(number: int, group: _Group, attempt: Attempt, verdicts_of: VerdictsOf) -> Finding:
-    shown = _shown_by(group, attempt)
-    verdicts = tuple(v for v in verdicts_of(shown.run) if v.answer == "fail")
+def _finding(number: int, group: _Group, attempt: Attempt, sought: _Sought, verdicts_of: VerdictsOf) -> Finding:
+    shown = _shown_by(attempt, sought)
+    verdicts = tuple(sorted((v for v in verdicts_of(shown.run) if v.answer == "fail"), key=lambda v: rank_of(v).order))
+    worst = sought.worst(shown).text
     return Finding(
         id=f"F{number}",
         symptom=group.symptom,
-        title=next((v.text for v in verdicts if v.symptom == shown.symptom), group.symptom),
+        title=next((v.text for v in verdicts if name_of(v) == worst), worst),
         plan=attempt.plan,
         runs=tuple(group.runs),
         strategies=tuple(dict.fromkeys(run.strategy or run.kind.value for run in group.experiments)),
@@ -203,13 +288,28 @@ def _finding(number: int, group: _Group, attempt: Attempt, verdicts_of: Verdicts
         faults=tuple(dict.fromkeys(kind for run in group.experiments for kind in kinds(run))),
         shown_by=shown.run,
         realism=attempt.realism,
+        symptoms=tuple(_symptoms(attempt)),
     )
 
 
-def _shown_by(group: _Group, attempt: Attempt) -> LandedRun:
-    """A failing re-run, preferably with the same symptom; else the run that failed first."""
-    alike = [run for run in attempt.shown if template(run.symptom) == template(group.symptom)]
-    return next(iter(alike or attempt.shown), attempt.first)
+def _shown_by(attempt: Attempt, sought: _Sought) -> LandedRun:
+    """The re-run with the worst symptom, preferably the finding's own one; else the run that failed first."""
+
+    def order(run: LandedRun) -> tuple[int, bool]:
+        return sought.worst(run).rank.order, not any(map(sought.is_own, run.symptoms))
+
+    return min(attempt.shown, key=order, default=attempt.first)
+
+
+def _symptoms(attempt: Attempt) -> list[ShownSymptom]:
+    """The symptoms that runs of the plan showed, worst first, and in how many re-runs each came back."""
+    found: dict[str, Symptom] = {}
+    for run in (attempt.first, *attempt.counted):
+        for symptom in run.symptoms:
+            found.setdefault(template(symptom.text), symptom)
+    hits = Counter(name for run in attempt.counted for name in set(_names(run)))
+    by_rank = sorted(found.items(), key=lambda item: item[1].rank.order)
+    return [ShownSymptom(symptom.text, hits[name]) for name, symptom in by_rank]
 
 
 def _variants(found: Sequence[LandedRun], own: str) -> list[Variant]:

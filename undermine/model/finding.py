@@ -11,7 +11,7 @@ from undermine.model.faults import is_fault
 from undermine.model.plan import Plan, final_at
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
-from undermine.model.run import RunRecord, RunStatus, SlowOp, Verdict
+from undermine.model.run import RunRecord, RunStatus, SlowOp, Symptom, Verdict
 
 Landing = tuple[int, Point]
 """The number of a step that fired, and the point at which it fired."""
@@ -26,7 +26,8 @@ class LandedRun(msgspec.Struct, frozen=True):
     plan: Plan
     plan_id: str
     status: RunStatus
-    symptom: str = ""
+    symptoms: tuple[Symptom, ...] = ()
+    """In the order of `symptoms_of` in `checkers/compose.py`; none if the run passed."""
     landed: tuple[Landing, ...] = ()
     slow_ops: tuple[SlowOp, ...] = ()
     kind: RoundKind = RoundKind.STRATEGY
@@ -54,6 +55,13 @@ def as_planned(landed: Sequence[Landing], plan: Plan) -> tuple[Landing, ...]:
         named = [name for name, _ in at.point.items] if at else []
         out.append((number, point.abstract_in(named) if named else point))
     return tuple(out)
+
+
+class ShownSymptom(msgspec.Struct, frozen=True):
+    """One symptom of a finding's plan, and in how many of the re-runs that count it came back."""
+
+    text: str
+    hits: int = 0
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -85,7 +93,9 @@ class Finding(msgspec.Struct, frozen=True):
 
     id: str
     symptom: str
+    """The symptom that failing runs are grouped by. It is suppressed by this text."""
     title: str
+    """The text of the worst verdict."""
     plan: Plan
     runs: tuple[int, ...]
     strategies: tuple[str, ...]
@@ -108,6 +118,22 @@ class Finding(msgspec.Struct, frozen=True):
     """For delays: could a slow device cause them?"""
     suppressed: str = ""
     """The reason that the user gave for suppressing it ("" if it is not suppressed)."""
+    symptoms: tuple[ShownSymptom, ...] = ()
+    """Everything that runs of the plan showed, worst first; none in older campaigns."""
+
+    @property
+    def main_verdict(self) -> Verdict | None:
+        """The failing verdict that gave the finding its title; else the first one, preferably with the finding's symptom."""
+        failing = [verdict for verdict in self.verdicts if verdict.answer == "fail"]
+        titled = [verdict for verdict in failing if verdict.text == self.title]
+        return next(iter(titled or [v for v in failing if v.symptom == self.symptom] or failing), None)
+
+    @property
+    def symptom_rates(self) -> tuple[str, ...]:
+        """Each symptom with its rate, such as `acknowledged put lost: 3/3`, if there are several."""
+        if len(self.symptoms) < 2:
+            return ()
+        return tuple(f"{shown.text}: {shown.hits}/{self.tries}" if self.tries else shown.text for shown in self.symptoms)
 
     @property
     def confirmed(self) -> bool:
@@ -124,10 +150,15 @@ class Finding(msgspec.Struct, frozen=True):
         return self.confirmed and self.realism.answer == "dropped"
 
     @property
+    def ruled_out(self) -> bool:
+        """Is it suppressed, flaky or dropped? Then it must not hide other symptoms of its runs."""
+        return bool(self.suppressed) or self.flaky or self.dropped
+
+    @property
     def believed(self) -> bool:
         """Is it reported? It was reproduced or not yet re-run, needs a fault that can happen, and is not suppressed."""
         untried = not self.tries and not self.elsewhere
-        return (self.confirmed or untried) and not (self.flaky or self.dropped or self.suppressed)
+        return (self.confirmed or untried) and not self.ruled_out
 
     @property
     def rate(self) -> str:

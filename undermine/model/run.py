@@ -317,7 +317,8 @@ class RunView:
 
 
 class Rank(enum.Enum):
-    """How bad a symptom is, worst first. Reports list findings in this order; verdicts store the value.
+    """How bad a symptom is, worst first. The worst one titles a finding, and reports list findings in this order. Verdicts store
+    the value.
 
     A broken promise, such as an acknowledged write that is lost, cannot be repaired. A cluster that never recovers and a
     client that waits forever need a person. A dead thread leaves a node that looks alive; a node that exits can be started
@@ -338,6 +339,13 @@ class Rank(enum.Enum):
     def order(self) -> int:
         """The position in this list: 0 is worst."""
         return list(Rank).index(self)
+
+
+class Symptom(msgspec.Struct, frozen=True):
+    """A short text that recurs in the failing runs of one bug, and how bad it is."""
+
+    text: str
+    rank: Rank = Rank.PROMISE
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from undermine.model.finding import Finding
 from undermine.model.plan import final_at
 from undermine.model.point import CLIENT, point_of
 from undermine.model.run import Receipt, RunView, Verdict
-from undermine.report.data import Injection, Row, injections, main_verdict, run_dir, seen_by
+from undermine.report.data import Injection, Row, injections, run_dir, seen_by
 from undermine.report.drawing.scene import origin_of
 from undermine.report.drawing.spacetime import diagram
 from undermine.report.stacks import ProcessRow, process_rows
@@ -94,6 +94,7 @@ class Card:
     problems: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     control: str = ""
+    symptoms: tuple[str, ...] = ()
     device: str = ""
     variants: tuple[VariantRow, ...] = ()
     variants_left_out: int = 0
@@ -108,7 +109,7 @@ class Card:
 def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lines: Mapping[str, int], *, brief: bool) -> Card:
     """The card of a finding. A brief card leaves out everything that needs the run's folder."""
     view, problems = (None, []) if brief else _first_view(store, finding, rows)
-    verdict = main_verdict(finding)
+    verdict = finding.main_verdict
     run = view.record.id if view else 0
     receipts = view.receipts if view else ()
     columns = _columns_of(run_dir(store, run)) if view else Columns.of(())
@@ -138,6 +139,7 @@ def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lin
         problems=tuple(problems),
         doubts=tuple(doubts_of(finding)),
         control=control_of(finding),
+        symptoms=tuple(clip(words, 300) for words in finding.symptom_rates[:_VERDICTS_MAX]),
         device=clip(str(finding.realism), 400) if finding.confirmed and not finding.dropped else "",
         variants=tuple(_variant_rows(finding)),
         variants_left_out=max(0, len(finding.variants) - _VARIANTS_MAX),
@@ -295,7 +297,7 @@ def _receipt_rows(view: RunView, receipts: Sequence[Receipt]) -> Iterator[Receip
 
 
 def _verdict_rows(finding: Finding) -> Iterator[VerdictRow]:
-    main = main_verdict(finding)
+    main = finding.main_verdict
     failing = [verdict for verdict in finding.verdicts if verdict.answer == "fail"]
     for verdict in failing[:_VERDICTS_MAX]:
         evidence = () if verdict is main else clean_lines(verdict.evidence, 12)

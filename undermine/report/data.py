@@ -13,7 +13,7 @@ from undermine.model.finding import Finding
 from undermine.model.plan import Plan, Step, Then, describe_same, describe_together, describe_trigger, final_at
 from undermine.model.point import PHASE
 from undermine.model.rounds import RoundKind
-from undermine.model.run import Rank, Verdict
+from undermine.model.run import Rank
 from undermine.report.text import clip, count
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir
@@ -51,15 +51,8 @@ def _share(finding: Finding) -> float:
 
 
 def _severity(finding: Finding) -> int:
-    verdict = main_verdict(finding)
+    verdict = finding.main_verdict
     return rank_of(verdict).order if verdict else len(Rank)
-
-
-def main_verdict(finding: Finding) -> Verdict | None:
-    """The failing verdict that gave the finding its symptom."""
-    failing = [v for v in finding.verdicts if v.answer == "fail"]
-    matching = [v for v in failing if v.symptom == finding.symptom]
-    return next(iter(matching or failing), None)
 
 
 def _named(step: Step) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from undermine.checkers.compose import NEWS_CHECKER
+from undermine.checkers.compose import NEWS_CHECKER, symptoms_of
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, LandedRun, Landing, landings
 from undermine.model.plan import Plan
@@ -27,7 +27,7 @@ from undermine.model.point import Point
 from undermine.model.predictions.candidate import Reason
 from undermine.model.predictions.landings import LandedStep, Tried
 from undermine.model.rounds import RoundKind
-from undermine.model.run import RunRecord, SlowOp, Verdict
+from undermine.model.run import RunRecord, SlowOp, Symptom, Verdict
 from undermine.protocols import Dropped, Experiment, PastRun, PointSeen, Profile
 from undermine.store.points import PointTable
 from undermine.store.schema import prepare
@@ -429,10 +429,34 @@ class CampaignStore:
             f"CASE WHEN r.kind IN ('{RoundKind.CONFIRM}', '{RoundKind.CONTROL}', '{RoundKind.REALISM}') THEN s.run = x.run "
             f"ELSE x.symptom != '' AND r.kind NOT IN ('{RoundKind.BASELINE}', '{RoundKind.REPLAY}') END ORDER BY x.run"
         )
+        shown = self._symptoms()
         return tuple(
-            LandedRun(run, by, _plan(plan), plan_id, status, symptom, _landed(landed), _slow_ops(slow), RoundKind(kind))
+            LandedRun(
+                run,
+                by,
+                _plan(plan),
+                plan_id,
+                status,
+                shown.get(run) or ((Symptom(symptom),) if symptom else ()),
+                _landed(landed),
+                _slow_ops(slow),
+                RoundKind(kind),
+            )
             for run, by, plan, plan_id, status, symptom, landed, slow, kind in rows
         )
+
+    def _symptoms(self) -> dict[int, tuple[Symptom, ...]]:
+        """By run: its symptoms. A run that failed although no fault fired has none."""
+        rows = self._all(
+            "SELECT v.run, v.checker, json_extract(v.verdict, '$.text'), json_extract(v.verdict, '$.symptom'), "
+            "json_extract(v.verdict, '$.rank') FROM verdicts v JOIN runs x USING (run) WHERE v.answer = 'fail' "
+            "AND x.symptom != '' ORDER BY v.run, v.rowid"
+        )
+        failing: dict[int, list[Verdict]] = {}
+        for run, checker, text, symptom, rank in rows:
+            verdict = Verdict("fail", text or "", symptom or "", checker=checker, rank=rank or "")
+            failing.setdefault(run, []).append(verdict)
+        return {run: symptoms_of(verdicts) for run, verdicts in failing.items()}
 
     def planned(self) -> list[tuple[RoundKind, str, int, int, int]]:
         """For each strategy, and each other kind of round, in the order of their first rounds: the kind, the strategy's name,
