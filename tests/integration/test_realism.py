@@ -39,6 +39,7 @@ TOML = """
 plugins = "hunt.py"
 [params]
 command = "write"
+operations = 2
 [roles.first]
 nodes = ["n1"]
 command = "{python} {project}/courier.py {host} {port} {dir} {nodes.n2.host} {nodes.n2.port}"
@@ -73,16 +74,25 @@ def workload(s):
         with socket.create_connection((node.host, node.port), timeout=0.4) as sock:
             sock.sendall(s.params["command"].encode() + b"\\n")
             return sock.recv(10).decode()
-    for number in range(2):
+    for number in range(s.params["operations"]):
         s.attempt("do", call, client="c1", node=node.id)
+
+@undermine.final
+def final(s):
+    s.attempt("look", lambda: 1, client="c1", node="")
 """
+LONG = {"operations = 2": "operations = 1000000", "timeout_s = 3": "timeout_s = 600", "hang_s = 1": "hang_s = 600"}
+"""Changes of the configuration after which the workload never ends by itself."""
 
 
-def make_project(folder: Path, command: str) -> Project:
+def make_project(folder: Path, command: str, changes: Mapping[str, str] = {}) -> Project:
     project = Project(folder)
     shutil.copy(TARGET / "courier.py", folder / "courier.py")
     (folder / "hunt.py").write_text(HUNT)
-    project.write(TOML.replace('command = "write"', f'command = "{command}"'))
+    toml = TOML.replace('command = "write"', f'command = "{command}"')
+    for old, new in changes.items():
+        toml = toml.replace(old, new)
+    project.write(toml)
     return project
 
 
@@ -155,6 +165,21 @@ def test_a_slow_disk_delays_what_must_be_on_it(courier: Courier) -> None:
     (op,) = view.record.slow_ops
     assert op.took_s >= DELAY_S
     assert op.waited[0].startswith("fsync ")
+
+
+@needs_disk
+def test_a_realism_check_ends_once_the_operation_is_measured(tmp_path: Path) -> None:
+    """Its workload would continue, and nobody needs its final reads: only the operation's time is judged."""
+    project = make_project(tmp_path, "sync", LONG)
+    with open_engine(load(tmp_path), project.results / "test") as engine:
+        courier = Courier(tmp_path, engine, "sync")
+        view = courier.run(Plan((Step(At(Point.of({"op": "file.fsync", "node": "n1"})), Hold("delay")),)), DELAY_S)
+    project.wait_until_nothing_runs()
+    record = view.record
+    assert (record.status, record.heal_reason, record.workload.outcome) == ("fired", "measured", "cut")
+    assert (record.settling.final, {op.phase for op in view.history}) == ("none", {"workload"})
+    (op,) = record.slow_ops
+    assert (op.took_s >= DELAY_S, op.unknown) == (True, "")
 
 
 @needs_network

@@ -60,11 +60,11 @@ def seen(tmp_path: Path) -> Watched:
 def test_pending_operations_and_successes_are_known_as_they_are_written(seen: Watched) -> None:
     seen.op(0)
     seen.op(1)
-    assert (seen.operations.pending, seen.operations.successes) == ({0, 1}, 0)
+    assert seen.operations.state == ({0, 1}, 0)
     seen.op(0, "ok")
     seen.op(1, "unknown")
     seen.op(2)
-    assert (seen.operations.pending, seen.operations.successes) == ({2}, 1)
+    assert seen.operations.state == ({2}, 1)
 
 
 def test_only_what_was_added_is_read(seen: Watched) -> None:
@@ -96,7 +96,7 @@ NESTED = b'{"index":0,"value":' + b"[" * 100_000 + b"\n"
 )
 def test_lines_that_are_no_operations_are_skipped(seen: Watched, garbage: bytes) -> None:
     seen.write(line(0) + garbage + line(0, "ok"))
-    assert (seen.operations.pending, seen.operations.successes) == (frozenset(), 1)
+    assert seen.operations.state == (frozenset(), 1)
 
 
 def test_a_history_longer_than_what_is_read_at_once_is_read_whole(seen: Watched) -> None:
@@ -147,6 +147,30 @@ def test_a_workload_that_still_gets_on_has_not_stalled_though_somebody_waits(see
     seen.op(1, "ok")
     seen.later(1)
     assert not seen.operations.stalled(2)
+
+
+def test_answers_are_those_of_the_operations_that_were_pending(seen: Watched) -> None:
+    seen.op(0)
+    seen.op(1)
+    then = seen.operations.state
+    seen.op(2)
+    seen.op(2, "ok")
+    seen.op(0, "ok")
+    assert not seen.operations.answered_since(then)
+    seen.op(3)
+    seen.op(1, "fail")
+    assert seen.operations.answered_since(then), "later operations do not count"
+
+
+def test_if_none_was_pending_a_success_shows_that_clients_are_answered(seen: Watched) -> None:
+    seen.op(0, "ok")
+    then = seen.operations.state
+    seen.op(1)
+    assert not seen.operations.answered_since(then)
+    seen.op(1, "fail")
+    assert not seen.operations.answered_since(then)
+    seen.op(2, "ok")
+    assert seen.operations.answered_since(then)
 
 
 def test_a_client_that_waits_long_is_suspicious_as_long_as_it_waits(seen: Watched) -> None:

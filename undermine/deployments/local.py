@@ -175,10 +175,13 @@ class LocalCluster:
 
     # --- probing
 
-    def wait_ready(self, nodes: Iterable[str], enough: Callable[[], bool], patience_s: float = 0.0) -> dict[str, str]:
+    def wait_ready(
+        self, nodes: Iterable[str], enough: Callable[[], bool], patience_s: float = 0.0, *, all_needed: bool = False
+    ) -> dict[str, str]:
         """Poll until each node is ready or dead, or the time is over. Return the nodes that are not ready, and why.
 
-        The time limit of a node is that of its role, or `patience_s` if that is longer.
+        The time limit of a node is that of its role, or `patience_s` if that is longer. With `all_needed`, the wait ends as soon
+        as a node can never be ready; the nodes that still had time are not returned.
         """
         begun = time.monotonic()
         waiting = list(nodes)
@@ -188,12 +191,13 @@ class LocalCluster:
                 ready = self._config.role_of(node).ready
                 why = self._not_ready(node) if self.alive(node) else ENDED
                 late = time.monotonic() - begun > max(ready.timeout_s, patience_s) or enough()
-                gone = not self.alive(node) and not self._reboot_pending(node)
-                if why and not late and not gone:
+                if why and not late and not self.gone(node):
                     continue
                 waiting.remove(node)
                 if why:
                     unready[node] = self._hint(node) or why
+            if all_needed and (gone := {node: why for node, why in unready.items() if self.gone(node)}):
+                return gone
             if waiting:
                 time.sleep(_POLL_S)
         return unready
@@ -223,9 +227,11 @@ class LocalCluster:
         with self._lock:
             return self._states[node].alive
 
-    def _reboot_pending(self, node: str) -> bool:
+    def gone(self, node: str) -> bool:
+        """Has its process ended, with no restart to come? Such a node cannot become ready any more."""
         with self._lock:
-            return self._states[node].timer is not None or self._states[node].reboot_after_s is not None
+            state = self._states[node]
+            return not state.alive and state.timer is None and state.reboot_after_s is None
 
     def expect_crash(self, node: str, reboot_after_s: float | None) -> None:
         """Note that the node's own agent is about to kill it."""

@@ -24,6 +24,9 @@ OpStatus = Literal["ok", "fail", "unknown", "pending"]
 Phase = Literal["workload", "final"]
 Answer = Literal["pass", "fail", "unknown"]
 Sabotage = Literal["", "dead-node", "hang", "lost-write"]
+HealReason = Literal["", "clients finished", "no progress", "time limit", "measured"]
+"""Why everything was healed: all clients had finished; none got on any more, for `hang_s`; the workload's time was over; or the
+slow operations of a realism check had been measured. "": the run broke before, or is older than this field."""
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -220,6 +223,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     settling: Settling = Settling()
     started_ns: int = 0
     healed_ns: int = 0
+    heal_reason: HealReason = ""
     timing: Timing = Timing()
     moments: tuple[Moment, ...] = ()
     """Where each fired step fired."""

@@ -16,16 +16,18 @@ from undermine.config.templates import render_command
 from undermine.deployments.guardian_client.client import GuardianClient, NodeSurvived
 from undermine.deployments.guardian_client.link import GuardianDied
 from undermine.deployments.isolation import NodeNetwork
-from undermine.deployments.local import LocalCluster
+from undermine.deployments.local import ENDED, LocalCluster
 from undermine.deployments.node_logs import tail
 from undermine.deployments.stacks import gather
 from undermine.inject.compile import compile_steps, meets_phases
 from undermine.inject.controller import Controller, Note
 from undermine.inject.server import Server, SharedState
-from undermine.model.plan import Plan
+from undermine.model.faults import row_of
+from undermine.model.plan import Plan, point_at
 from undermine.model.point import CLIENT, REST, Point, phase_point
 from undermine.model.run import (
     Conditions,
+    HealReason,
     NodeInfo,
     Receipt,
     RunRecord,
@@ -51,6 +53,7 @@ from undermine.userland.workloads import SessionFile, Triggers
 _PORT_TAKEN = "in use"
 """Matches the line in which a node says that its port is taken ("Address already in use"). The run's error quotes it."""
 _WATCH_S = 0.02
+_MEASURE_S = 0.2
 _SABOTAGE_AFTER_OPS, _SABOTAGE_AFTER_S = 3, 0.5
 KEY = "run-{}"
 """The name under which the guardian and the cgroup tree know a run."""
@@ -96,6 +99,7 @@ class RunInProgress:
         self._workload = WorkloadResult()
         self._settling = Settling()
         self._stalled_ns = self._healed_ns = 0
+        self._heal_reason: HealReason = ""
         self._stacks: tuple[ProcessStacks, ...] = ()
         self._spent: dict[str, float] = {}
         self._begun = time.monotonic()
@@ -134,10 +138,12 @@ class RunInProgress:
             self._devices.begin(note.step, note.node, Point.of(claim.point), claim.resource)
 
     def _have_ended(self, steps: Iterable[int]) -> bool:
-        """Have the operations of these steps ended, according to the traces so far?"""
-        moments = {(m.node, m.pid, m.seq) for m in self._server.moments() if m.step in set(steps)}
-        ended = {(e.node, e.pid, e.seq) for e in load_trace(self._run)[0] if e.end_ns}
-        return moments <= ended
+        """Have the operations of these steps ended, according to the traces so far, or died with their nodes?"""
+        exits = tuple(self._cluster.exits)
+        moments = [m for m in self._server.moments() if m.step in set(steps)]
+        alive = [m for m in moments if not any(e.node == m.node and e.t_ns >= m.t_ns for e in exits)]
+        ended = {(e.node, e.pid, e.seq) for e in load_trace(self._run)[0] if e.end_ns} if alive else set()
+        return all((m.node, m.pid, m.seq) in ended for m in alive)
 
     # --- the phases
 
@@ -153,13 +159,16 @@ class RunInProgress:
             with self._phase("workload"):
                 call = self._begin_workload()
                 operations = Operations(self._run.history)
-                ended = self._watch(call, operations)
+                self._heal_reason = self._watch(call, operations)
                 self._end_watch()
                 if self._devices:
                     self._devices.wait(self._have_ended)
             with self._phase("settle"):
                 self._heal()
-                self._settle(call, operations, ended)
+                if self._devices:
+                    self._end_measuring(call, self._devices)
+                else:
+                    self._settle(call, operations)
         except Broken as error:
             self._broken = str(error)
         except GuardianDied as error:
@@ -216,20 +225,28 @@ class RunInProgress:
         self._run.session.write_bytes(msgspec.json.encode(self._session()))
         return self._calls.start("workload", function=self._config.workload.python)
 
-    def _watch(self, call: Call, operations: Operations) -> bool:
-        """Wait for the workload; false if it does not end. Each operation that succeeds counts as progress."""
+    def _watch(self, call: Call, operations: Operations) -> HealReason:
+        """Wait until more time with the fault in force would tell nothing new; return why. Each operation that succeeds counts
+        as progress."""
         limits = self._config.run
         while not call.wait(_WATCH_S):
             operations.follow()
             silent = operations.kept and operations.quiet_s() > limits.hang_s
             if silent or operations.age_s() > self._config.workload.timeout_s:
                 self._note_stall(operations)
-                return False
+                return "no progress" if silent else "time limit"
+            if self._measured():
+                return "measured"
             if operations.successes >= _SABOTAGE_AFTER_OPS or operations.age_s() > _SABOTAGE_AFTER_S:
                 self._saboteur.within_workload()
             if self._in_force() and operations.suspicious(limits.gray_s / 2):
                 self._health.ask()
-        return True
+        return "clients finished"
+
+    def _measured(self) -> bool:
+        """Is a realism check over? All steps have fired, and the held operations had their time."""
+        fired = len(self._controller.fired()) == len(self._plan.steps)
+        return fired and self._devices is not None and self._devices.measured
 
     def _in_force(self) -> bool:
         return bool(self._controller.fired()) or self._saboteur.in_force
@@ -264,13 +281,24 @@ class RunInProgress:
             self._devices.heal()
         self._cluster.restart_dead()
 
-    def _settle(self, call: Call, operations: Operations, ended: bool) -> None:
+    def _end_measuring(self, call: Call, devices: SlowDevices) -> None:
+        """Wait until the held operations have recorded their ends. A realism check judges only their times, so nothing else is
+        waited for."""
+        limits = self._config.run
+        deadline = time.monotonic() + min(limits.settle_timeout_s, limits.hang_s)
+        while not self._have_ended(devices.periods) and time.monotonic() < deadline:
+            time.sleep(_MEASURE_S)
+        self._workload = self._workload_result(call, answered=True)
+
+    def _settle(self, call: Call, operations: Operations) -> None:
         """Poll until all nodes serve and the final reads succeed; the workload may end meanwhile."""
         begun = time.monotonic()
         usual = begun + self._limit_s(self._config.run.settle_timeout_s)
         ids = [info.id for info in self._nodes]
-        unready = self._cluster.wait_ready(ids, lambda: time.monotonic() > usual, self._conditions.patience_s)
-        answered = ended or self._await_answers(call, operations, usual)
+        unready = self._cluster.wait_ready(
+            ids, lambda: time.monotonic() > usual, self._conditions.patience_s, all_needed=self._all_needed
+        )
+        answered = self._heal_reason == "clients finished" or self._await_answers(call, operations, usual)
         self._workload = self._workload_result(call, answered)
         unready = unready or self._saboteur.after_workload() or self._await_health(usual)
         final, detail = "none", ""
@@ -282,22 +310,28 @@ class RunInProgress:
             {"unready": unready, "final": final, "detail": detail, "duration_s": time.monotonic() - begun}, Settling
         )
 
+    @property
+    def _all_needed(self) -> bool:
+        """Does one node that never serves again decide the run? Not if a fault permits its node to refuse: then the others do."""
+        return not any(row_of(step.fault).may_refuse(point_at(step.trigger)) for step in self._plan.steps)
+
     def _limit_s(self, usual_s: float) -> float:
         """The time limit for a wait after healing: `usual_s`, or the conditions' patience if that is longer."""
         return max(usual_s, self._conditions.patience_s)
 
     def _await_answers(self, call: Call, operations: Operations, usual: float) -> bool:
-        """Wait until all operations that were pending at healing are answered; return false if clients hang instead.
+        """Wait until all operations that were pending at healing are answered, or one succeeds if none was pending; return false
+        if clients hang instead.
 
         They have at least `hang_s`, even if the limit for settling is shorter.
         """
         hang_s = self._config.run.hang_s
         deadline = max(usual, time.monotonic() + self._limit_s(hang_s))
         operations.follow()
-        pending_when_healed = operations.pending
+        when_healed = operations.state
         while not call.wait(_WATCH_S):
             operations.follow()
-            if pending_when_healed and not pending_when_healed & operations.pending:
+            if operations.answered_since(when_healed):
                 return True
             if time.monotonic() > deadline:
                 return operations.kept and max(operations.waited_s(), operations.quiet_s()) < hang_s
@@ -307,6 +341,9 @@ class RunInProgress:
         """The nodes that are not healthy when the time is over, and why."""
         deadline = max(usual, time.monotonic() + self._conditions.patience_s)
         while (unhealthy := self._cluster.unhealthy()) and time.monotonic() < deadline:
+            gone = {node: ENDED for node in unhealthy if self._cluster.gone(node)}
+            if gone and self._all_needed:
+                return gone
             time.sleep(_WATCH_S)
         return {node: f"it says it is not healthy: {why}" for node, why in unhealthy.items()}
 
@@ -381,6 +418,7 @@ class RunInProgress:
             settling=self._settling,
             started_ns=int(begun * 1e9),
             healed_ns=self._healed_ns,
+            heal_reason=self._heal_reason,
             moments=moments,
             stalled_ns=self._stalled_ns,
             health=self._health.samples,

@@ -14,12 +14,14 @@ The story of `Runner.execute`:
    that still wait must get an answer now. A workload that continues beyond that is ended.
 5. Settle: poll until every node serves, the final reads succeed and all declared conditions hold, or the time is over. Each
    of these waits lasts for `settle_timeout_s`, or for `Conditions.patience_s` if that is longer: a confirmation waits longer
-   than the target's own timers. The runner asks nodes that still hang for their stacks.
+   than the target's own timers. They end early if a node that must serve has died and nobody restarts it. The runner asks
+   nodes that still hang for their stacks.
 6. Tear everything down, always, also after an exception or a signal to the tool.
 7. Read the agents' files and assemble the record. A plan that did not fire is never a pass.
 
 `Conditions.slow_s` makes devices slow from each held operation on. Before step 4 the runner waits until these operations
-have ended, but not longer than that time.
+have ended, but not longer than that time. Only their times are judged, so step 3 ends when they have had this time, and step 5
+only waits until they have recorded their ends.
 
 `Conditions.sabotage` breaks a run in step 3 or 5 without a receipt (`tool_faults.Saboteur`), to test checkers.
 """

@@ -111,12 +111,24 @@ class SlowDevices:
         """Wait until the held operations have ended, or have had time to show that they wait for the device. `ended` returns
         whether the operations of these steps have ended; it is expensive, so it is called rarely."""
         while self.periods:
-            now_ns, begun = time.monotonic_ns(), list(self.periods.values())
-            times = 1 if len(begun) == len(self._steps) else 2  # both a request and its answer may be late
-            left_s = times * (self.delay_s + SLACK_S) - (now_ns - max(one.since_ns for one in begun)) / 1e9
-            if left_s <= 0 or (times == 1 and ended([one.step for one in begun])):
+            left_s = self._left_s()
+            if left_s <= 0 or (self._all_begun and ended(list(self.periods))):
                 return
             time.sleep(min(left_s, max(_WATCH_S, left_s / 2)))
+
+    @property
+    def measured(self) -> bool:
+        """Have all held operations begun, and had time to show that they wait for the device?"""
+        return bool(self.periods) and self._all_begun and self._left_s() <= 0
+
+    @property
+    def _all_begun(self) -> bool:
+        return len(self.periods) == len(self._steps)
+
+    def _left_s(self) -> float:
+        times = 1 if self._all_begun else 2  # both a request and its answer may be late
+        since_ns = max(one.since_ns for one in list(self.periods.values()))
+        return times * (self.delay_s + SLACK_S) - (time.monotonic_ns() - since_ns) / 1e9
 
     def heal(self) -> None:
         """Make all devices fast again. May be called twice."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,6 +34,13 @@ class _Line(msgspec.Struct, frozen=True):
     status: OpStatus = "pending"
 
 
+class State(NamedTuple):
+    """The operations without an answer at one moment, and how many had succeeded."""
+
+    pending: frozenset[int]
+    successes: int
+
+
 class Operations:
     """The operations of a workload, followed while it writes its history; only new lines are read.
 
@@ -52,9 +60,12 @@ class Operations:
         self.successes = 0
 
     @property
-    def pending(self) -> frozenset[int]:
-        """The numbers of the operations that have no answer yet."""
-        return frozenset(self._pending)
+    def state(self) -> State:
+        return State(frozenset(self._pending), self.successes)
+
+    def answered_since(self, then: State) -> bool:
+        """Are all operations answered that were pending then? If none was pending: has one succeeded since?"""
+        return not then.pending & self._pending.keys() if then.pending else self.successes > then.successes
 
     def follow(self) -> None:
         """Read the lines that were added since the last call."""
