@@ -38,6 +38,7 @@ from undermine.model.errors import UserError
 from undermine.model.faults import Delay
 from undermine.model.finding import Finding, landings
 from undermine.model.plan import Plan, point_at
+from undermine.model.predictions.candidate import plan_of
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord
 from undermine.program import Named, Program
@@ -258,7 +259,7 @@ def counted_points(
     if to_come is None:
         first, all_known = drawn_from(mode, beginning), drawn_from(mode, history) | tried
     else:
-        first = spots_of(strategy.propose(beginning))
+        first = spots_of(plan_of(each) for each in strategy.propose(beginning))
         all_known = tried | spots_of(to_come)
     return Points(len(first), len(all_known), len(tried), len(explored), complete=to_come is not None and not to_come)
 
@@ -268,7 +269,7 @@ def to_come(campaign: Campaign, store: CampaignStore, strategy: Strategy, mode: 
     if mode in ("random", "chronos"):
         return None
     waiting = [slot.plan for slot in store.open_slots(strategy.name)]
-    return [*waiting, *campaign.proposing.ask(strategy, history).kept]
+    return [*waiting, *campaign.proposing.ask(strategy, history).pruned.kept]
 
 
 def drawn_from(mode: str, history: History) -> set[Spot]:

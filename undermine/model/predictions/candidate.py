@@ -54,6 +54,11 @@ class Candidate(msgspec.Struct, frozen=True):
         return why(self.reasons)
 
 
+def plan_of(proposed: Plan | Candidate) -> Plan:
+    """The plan that a strategy proposes, with or without reasons."""
+    return proposed.plan if isinstance(proposed, Candidate) else proposed
+
+
 def why(reasons: Iterable[Reason]) -> str:
     """The texts of these reasons in one line, each once."""
     return "; ".join(dict.fromkeys(reason.text for reason in reasons))

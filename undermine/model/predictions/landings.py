@@ -109,7 +109,7 @@ def _same_moment(wanted: Trigger, landed: LandedStep) -> bool:
 def _same_start(wanted: Then, landed: LandedStep) -> bool:
     """Did the landing come after the first half of the wanted trigger?"""
     trigger = landed.step.trigger
-    if isinstance(trigger, Then) and wanted.first == trigger.first:
+    if isinstance(trigger, Then) and (wanted.first, wanted.same) == (trigger.first, trigger.same):
         return True
     return wanted.first.point == _REST and landed.serving
 
