@@ -40,7 +40,7 @@ def test_markup_of_a_target_is_text_in_stored_plans(capsys: pytest.CaptureFixtur
     stands = Representative("id", HOSTILE, HOSTILE)
     rule = DroppedBy(HOSTILE, 2, 2, (DroppedPlan("id", HOSTILE, "other " + HOSTILE, stands),))
     plan = Plan((Step(At(point(target=HOSTILE)), Crash()),))
-    show_stored_plans(StoredPlans("folder", (Planned(HOSTILE, 1, 1, (plan,), (rule,)),)))
+    show_stored_plans(StoredPlans("folder", (Planned(HOSTILE, 1, 0, 1, (plan,), (rule,)),)))
     out = capsys.readouterr().out
     assert not set("\x1b\x07\x00\u202e") & set(out)
     assert out.count("[bold red]x[/bold red]") == 7

@@ -6,12 +6,22 @@ A plan is also the reproduction file: it holds every parameter of its faults.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
-from undermine.model.faults import Hold, Injection, capability, describe_fault, nodes_of, restart_after_s, row_of
+from undermine.model.faults import (
+    Hold,
+    Injection,
+    capability,
+    describe_fault,
+    nodes_of,
+    restart_after_s,
+    row_of,
+    stays_down,
+)
 from undermine.model.point import CLIENT, PHASE, Point
 
 Place = Literal["before", "after"]
@@ -146,6 +156,11 @@ def place_of(trigger: Trigger) -> Place:
 def nodes_hit(step: Step) -> tuple[str, ...]:
     """The nodes that its fault hits, as far as the plan names them."""
     return nodes_of(step.fault) or tuple(filter(None, [point_at(step.trigger).get("node")]))
+
+
+def nodes_down(steps: Iterable[Step]) -> frozenset[str]:
+    """The nodes that these steps crash and that stay down until everything is healed."""
+    return frozenset(node for step in steps if stays_down(step.fault) for node in nodes_hit(step))
 
 
 def misplaced(step: Step) -> str:

@@ -77,6 +77,10 @@ class ObservedWeakSpots:
                 seen.add(past.id, history)
         return joined.of(seen.exposures)
 
+    def look_at(self, run: int, history: History) -> None:
+        """Add the exposures of one more run, whichever strategy proposed it."""
+        self._seen[True].add(run, history)
+
     def delays(self, history: History) -> dict[Spot, Delay]:
         """The delay that is possible at each spot of the runs so far."""
         points = set(history.baseline.points)

@@ -8,19 +8,17 @@ Never starts a process.
 
 from __future__ import annotations
 
-import itertools
-import random
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Annotated, cast
+from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 import msgspec
 
-from undermine.analysis.possible_faults import fault_family, injectable
-from undermine.model.faults import Fault, failure_of, nodes_of, stays_down
-from undermine.model.plan import At, Plan, Step, nodes_hit, place_of, point_at
-from undermine.model.point import Point
-from undermine.protocols import History, PossibleFault, Profile, functions_of
-from undermine.strategies.exhaustive import by_weight, family_rank
+from undermine.analysis.possible_faults import injectable
+from undermine.model.plan import At, Plan, Step
+from undermine.model.predictions.candidate import Candidate
+from undermine.protocols import History, PastRun
+from undermine.strategies.next_steps import extended
+from undermine.strategies.recovery_order import recovery_first
 
 
 class Prefail:
@@ -46,87 +44,24 @@ class Prefail:
 
     def propose(self, history: History) -> Iterator[Plan]:
         """Yield the whole next level. It may be far larger than the part that policies keep."""
-        level = _level(history)
+        level = max((len(run.plan.steps) for run in history.runs), default=0)
         if level >= self._failures:
             return
-        why = f"fault {level + 1} of {self._failures}" + (", in the recovery from the previous one" if level else "")
-        for steps, profile in _prefixes(history, level):
-            dead = _dead(steps)
-            for possible in injectable(history.possible_faults_at(sorted(profile.after))):
-                step = Step(At(possible.point, possible.place), possible.fault)
-                if not (dead and dead.issuperset(nodes_hit(step))):  # client operations and groups may name dead nodes
-                    yield Plan((*steps, step), history.seed, self.name, why)
+        if level == 0:
+            yield from (candidate.plan for candidate in self.predict(history, None))
+        for run in history.runs if level else ():
+            if len(run.plan.steps) == level and run.status == "fired":
+                yield from (candidate.plan for candidate in extended(history, [self], run, self.name))
+
+    def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
+        """Every fault at every point that the run showed after its last fault; without a run, that fault-free runs showed."""
+        number = len(after.plan.steps) + 1 if after else 1
+        why = f"fault {number}" + (", in the recovery from the previous one" if after else "")
+        profile = history.profile(after.id) if after else history.baseline
+        for possible in injectable(history.possible_faults_at(sorted(profile.after))):
+            step = Step(At(possible.point, possible.place), possible.fault)
+            yield Candidate(Plan((step,), history.seed, self.name, why))
 
     def arrange(self, plans: Sequence[Plan], history: History) -> list[Plan]:
-        """Sort the plans that policies kept so that a short budget tries as many different faults as possible.
-
-        Faults in functions that run only in recovery come first, since no other plan tests these functions. Then come faults at
-        other points that no fault-free run shows. Plans that extend a failed plan come last: they would fail again and hide
-        other bugs.
-        """
-        failed = {run.plan.steps for run in history.runs if run.failed}
-        known = history.baseline.points
-        usual = functions_of(known, history.frames)
-        ranks: dict[tuple[bool, bool, bool], _Kinds] = {}
-        for plan in random.Random(history.seed).sample(plans, len(plans)):
-            possible = _last(plan)
-            recovering = frozenset(history.frames(possible.point)) - usual
-            rank = (plan.steps[:-1] in failed, not recovering, possible.point in known)
-            kind = (family_rank(possible.fault), failure_of(possible.fault, possible.point))
-            by_location = ranks.setdefault(rank, {}).setdefault(kind, {})
-            by_location.setdefault((recovering, _location(possible)), (possible, []))[1].append(plan)
-        order = {seen.point: seen.order for seen in history.points}
-        return [plan for rank in sorted(ranks) for plan in _in_turns(ranks[rank], order)]
-
-
-_Kinds = dict[tuple[int, str], dict[Hashable, tuple[PossibleFault, list[Plan]]]]
-"""Plans by the kind of their last failure and its code location; for each location, also the possible fault of its first plan."""
-
-
-def _level(history: History) -> int:
-    return max((len(run.plan.steps) for run in history.runs), default=0)
-
-
-def _prefixes(history: History, level: int) -> Iterator[tuple[tuple[Step, ...], Profile]]:
-    """The plans of this length whose faults all fired, each with the profile of its run."""
-    if level == 0:
-        yield (), history.baseline
-        return
-    for run in history.runs:
-        if len(run.plan.steps) == level and run.status == "fired":
-            yield run.plan.steps, history.profile(run.id)
-
-
-def _dead(steps: Sequence[Step]) -> frozenset[str]:
-    """The nodes that these steps crash and that stay down until everything is healed."""
-    return frozenset(node for step in steps if stays_down(step.fault) for node in nodes_hit(step))
-
-
-def _in_turns(kinds: _Kinds, order: Mapping[Point, int]) -> Iterator[Plan]:
-    """Kinds of failures take turns, and code locations take turns within a kind, so that a short budget tries some of each. Each
-    turn of a location has another call path to it, or other faults before it."""
-    rows = []
-    for _, by_location in sorted(kinds.items(), key=lambda item: item[0]):
-        members = dict(by_location.values())
-        rows.append(list(_dealt([members[possible] for possible in by_weight(members, order)])))
-    return _dealt(rows)
-
-
-def _dealt(rows: Sequence[Sequence[Plan]]) -> Iterator[Plan]:
-    """Yield the first plan of each row, then the second of each row, and so on."""
-    for turn in itertools.zip_longest(*rows):
-        yield from filter(None, turn)
-
-
-def _last(plan: Plan) -> PossibleFault:
-    step = plan.steps[-1]
-    fault = cast(Fault, step.fault)  # strategies propose no holds
-    return PossibleFault(point_at(step.trigger), place_of(step.trigger), fault)
-
-
-def _location(possible: PossibleFault) -> Hashable:
-    """The fault and its code location, without the node and the call path."""
-    point = possible.point
-    target = point.get("target").removesuffix(point.peer)
-    where = (point.get("role"), point.get("op"), point.get("loc"), target)
-    return where, possible.place, fault_family(possible.fault), len(nodes_of(possible.fault))
+        """Sort the plans that policies kept: faults in code that only recovery executes come first."""
+        return recovery_first(plans, history)

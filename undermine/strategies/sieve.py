@@ -16,13 +16,14 @@ import msgspec
 
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.exposure.weak_spots import WeakSpot, representatives
-from undermine.model.faults import Delay
+from undermine.model.faults import Delay, Fault
 from undermine.model.plan import At, Plan, Step, Then, Trigger, point_at
 from undermine.model.point import REST, phase_point
-from undermine.protocols import History, PastRun
+from undermine.model.predictions.candidate import Candidate, Reason
+from undermine.protocols import History, PastRun, Predicts
+from undermine.strategies.next_steps import extended
 from undermine.strategies.observed_weak_spots import (
     OVER,
-    FaultsAtSpot,
     ObservedWeakSpots,
     lasting,
     over_limit,
@@ -72,15 +73,32 @@ class Sieve:
         new, self._known.remarks = self._known.remarks, []
         return new
 
-    def propose(self, history: History) -> Iterator[Plan]:
+    def propose(self, history: History) -> Iterator[Candidate]:
         """Yield all new delays, the most promising first; if there are none, plans with additional faults, if configured."""
-        tried = PastDelays(history.runs)
         proposed = False
-        for plan in _in_turns(self._single(self.weak_spots(history), tried, history)):
+        for candidate in self.predict(history, None):
             proposed = True
-            yield plan
+            yield candidate
         if not proposed:
             yield from itertools.islice(self._more(history), _MORE_MAX)
+
+    def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
+        """Yield delays of weak spots that the run showed after its last fault; without a run, all new delays of one operation.
+        The most promising come first."""
+        if after is None:
+            yield from _in_turns(self._single(self.weak_spots(history), PastDelays(history.runs), history))
+            return
+        self._known.look_at(after.id, history)
+        weak = {found.spot: found for found, _ in self.weak_spots(history, later=True)}
+        usual = usual_spots(history)
+        possible = self._known.at(history.profile(after.id).after, history)
+        for spot in sorted(possible, key=lambda spot: spot in usual):  # spots that no fault-free run shows come first
+            if (found := weak.get(spot)) and (delay := possible[spot].delay):
+                over_s = over_limit(found.exposure.limit_s, history)
+                delay_s = max(self._options.long_s, over_s) if found.synchronized else over_s
+                plan = _one_step(At(spot.point), lasting(delay, delay_s), history, self.name, "another slow operation")
+                reasons = found.reasons(synchronized=found.synchronized)
+                yield Candidate(plan, reasons, score=float(spot not in usual))
 
     def weak_spots(self, history: History, *, later: bool = False) -> list[tuple[WeakSpot, Delay]]:
         """The weak spots of the runs so far that are worth a delay and can be delayed."""
@@ -96,10 +114,12 @@ class Sieve:
 
     def _single(
         self, spots: Iterable[tuple[WeakSpot, Delay]], tried: PastDelays, history: History
-    ) -> Iterator[tuple[WeakSpot, Plan]]:
+    ) -> Iterator[tuple[WeakSpot, Candidate]]:
         for weak, delay in spots:
             for delay_s, why in self._durations(weak, tried.of(weak.spot), history):
-                yield weak, Plan((Step(_trigger(weak, tried), lasting(delay, delay_s)),), history.seed, self.name, why)
+                plan = _one_step(_trigger(weak, tried), lasting(delay, delay_s), history, self.name, why)
+                reasons = weak.reasons(synchronized=delay_s >= self._options.long_s)
+                yield weak, Candidate(plan, reasons, score=float(weak.shown) + weak.exposure.rivals)
 
     def _durations(self, weak: WeakSpot, before: Sequence[PastRun], history: History) -> Iterator[tuple[float, str]]:
         """The next durations, each with the reason: a long one if others wait for the operation, one over its time limit, if any,
@@ -118,33 +138,40 @@ class Sieve:
 
     # --- more faults
 
-    def _more(self, history: History) -> Iterator[Plan]:
+    def _more(self, history: History) -> Iterator[Candidate]:
         """Extend each plan that fired and passed by one more fault at a point seen after the delay. Points that no fault-free run
         shows come first."""
-        if self._options.delays == 1 and not self._options.crash:
-            return
-        usual = usual_spots(history)
-        weak = {found.spot: found for found, _ in self.weak_spots(history, later=True)}
-        extended = [run for run in history.runs if run.status == "fired" and not run.failed and _all_delays(run.plan)]
-        for in_usual in (False, True):
-            for run in extended:
-                for spot, possible in self._known.at(history.profile(run.id).after, history).items():
-                    if (spot in usual) != in_usual:
-                        continue
-                    for step, why in self._second(run, weak.get(spot), spot, possible, history):
-                        plan = Plan((*run.plan.steps, step), history.seed, self.name, why)
-                        if plan.id not in history.settled:
-                            yield plan
+        reboots = Reboots(self.name, self._known)
+        found: list[Candidate] = []
+        for run in history.runs:
+            if run.status != "fired" or run.failed or not _all_delays(run.plan):
+                continue
+            more = [self] if len(run.plan.steps) < self._options.delays else []
+            predictors: list[Predicts] = [*more, *([reboots] if self._options.crash else [])]
+            found += extended(history, predictors, run, self.name)
+        fresh = (candidate for candidate in found if candidate.plan.id not in history.settled)
+        return iter(sorted(fresh, key=lambda candidate: -candidate.score))
 
-    def _second(
-        self, run: PastRun, weak: WeakSpot | None, spot: Spot, possible: FaultsAtSpot, history: History
-    ) -> Iterator[tuple[Step, str]]:
-        if weak and possible.delay and len(run.plan.steps) < self._options.delays:
-            over_s = over_limit(weak.exposure.limit_s, history)
-            delay_s = max(self._options.long_s, over_s) if weak.synchronized else over_s
-            yield Step(At(spot.point), lasting(possible.delay, delay_s)), "another slow operation after the first"
-        if self._options.crash and possible.reboot:
-            yield Step(At(spot.point, possible.reboot.place), possible.reboot.fault), "a crash while the first operation is slow"
+
+class Reboots:
+    """Predicts that a reboot hurts while an operation is slow: at each operation that leaves something behind."""
+
+    def __init__(self, name: str, known: ObservedWeakSpots) -> None:
+        self.name = name
+        self._known = known
+
+    def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
+        usual = usual_spots(history)
+        profile = history.profile(after.id) if after else history.baseline
+        for spot, possible in self._known.at(profile.after, history).items():
+            if reboot := possible.reboot:
+                at = At(spot.point, reboot.place)
+                plan = _one_step(at, reboot.fault, history, self.name, "a crash while the first operation is slow")
+                yield Candidate(plan, (Reason(plan.why),), score=float(spot not in usual))
+
+
+def _one_step(trigger: Trigger, fault: Fault, history: History, strategy: str, why: str) -> Plan:
+    return Plan((Step(trigger, fault),), history.seed, strategy, why)
 
 
 class PastDelays:
@@ -196,15 +223,15 @@ def _all_delays(plan: Plan) -> bool:
     return bool(plan.steps) and all(isinstance(step.fault, Delay) for step in plan.steps)
 
 
-def _in_turns(found: Iterable[tuple[WeakSpot, Plan]]) -> Iterator[Plan]:
-    """Sort plans so that each call site has a turn before any has a second one. Operations that serve clients come before those
-    of starting nodes, and spots that runs showed to be weak before those that only the source suggests."""
+def _in_turns(found: Iterable[tuple[WeakSpot, Candidate]]) -> Iterator[Candidate]:
+    """Sort candidates so that each call site has a turn before any has a second one. Operations that serve clients come before
+    those of starting nodes, and spots that runs showed to be weak before those that only the source suggests."""
     turns: dict[tuple[str, str], int] = {}
     rows = []
-    for order, (weak, plan) in enumerate(sorted(found, key=lambda row: _promise(row[0]))):
+    for order, (weak, candidate) in enumerate(sorted(found, key=lambda row: _promise(row[0]))):
         call_site = (weak.spot.role, weak.spot.loc)
         turns[call_site] = turns.get(call_site, -1) + 1
-        rows.append((not weak.exposure.serving, turns[call_site], order, plan))
+        rows.append((not weak.exposure.serving, turns[call_site], order, candidate))
     return (row[-1] for row in sorted(rows, key=lambda row: row[:3]))
 
 

@@ -12,11 +12,23 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from undermine.analysis.exposure.exposure import Exposure, Spot
+from undermine.model.predictions.candidate import Evidence, Reason
 from undermine.program import SYNCHRONIZED, TIMED, Region, StaticPoint
 from undermine.protocols import TargetProgram
 
 _SCRIPT = "__main__"
 _REASONS_MAX = 3
+
+
+_WORDS: Mapping[str, str] = {
+    "critical": "under a lock",
+    "loop": "in an event loop",
+    "hard": "before a barrier",
+    "soft": "before a wait with a time limit",
+    "timeout": "within a time limit",
+    "lease": "within a lease",
+}
+"""The reason that each kind of region gives."""
 
 
 class WeakSpot(msgspec.Struct, frozen=True):
@@ -46,6 +58,22 @@ class WeakSpot(msgspec.Struct, frozen=True):
         kinds = SYNCHRONIZED if synchronized else TIMED
         said = [f"{region.kind}: {region.why} ({region.where})" for region in self.regions if region.kind in kinds]
         return "; ".join(filter(None, (*said[:_REASONS_MAX], self.exposure.why)))
+
+    def reasons(self, *, synchronized: bool) -> tuple[Reason, ...]:
+        """The reasons of one kind, each with its evidence: those of the source, then those of runs."""
+        found: dict[str, list[Evidence]] = {}
+        for region in self.regions:
+            if region.kind in (SYNCHRONIZED if synchronized else TIMED):
+                found.setdefault(_WORDS[region.kind], []).append(Evidence("source", region.why, region.where))
+        exposure = self.exposure
+        for lock in exposure.locks if synchronized else ():
+            found.setdefault(_WORDS["critical"], []).append(Evidence("lock", "runs held a lock that was acquired there", lock))
+        for wait in exposure.waits if synchronized else ():
+            found.setdefault("others wait for it", []).append(Evidence("wait", "runs waited there", wait))
+        if exposure.limit_s and not synchronized:
+            limit = Evidence("limit", f"runs had a time limit of {exposure.limit_s:.3g} s", exposure.limit_by)
+            found.setdefault(_WORDS["timeout"], []).append(limit)
+        return tuple(Reason(text, tuple(evidence[:_REASONS_MAX])) for text, evidence in found.items())
 
 
 class WeakSpots:

@@ -1,0 +1,66 @@
+"""Any candidate as the next step: a run that passed shows where another fault could hit, and every strategy that predicts may say
+where.
+
+`extended` is the operator: it runs predictors on the operations that a run showed after its last fault, and extends the plan of
+the run by each prediction. `prefail` and `sieve` build their own longer plans with it. `NextSteps` applies it to the runs of all
+strategies, if `hunt.steps` allows more than one fault. Never starts a process.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from undermine.model.plan import Plan, nodes_down, nodes_hit
+from undermine.model.predictions.candidate import Candidate
+from undermine.protocols import History, PastRun, Predicts
+from undermine.strategies.recovery_order import recovery_first
+
+_CANDIDATES_MAX = 20_000
+"""The most candidates that one turn looks at."""
+
+
+def extended(history: History, predictors: Sequence[Predicts], run: PastRun, strategy: str) -> Iterator[Candidate]:
+    """The plan of the run, extended by each candidate that a predictor sees after its last fault. A fault that would hit only
+    nodes that stay down is left out."""
+    down = nodes_down(run.plan.steps)
+    for predictor in predictors:
+        for candidate in predictor.predict(history, run):
+            (step,) = candidate.plan.steps
+            if not (down and down.issuperset(nodes_hit(step))):  # client operations and groups may name dead nodes
+                plan = Plan((*run.plan.steps, step), history.seed, strategy, candidate.plan.why)
+                yield msgspec.structs.replace(candidate, plan=plan)
+
+
+class NextSteps:
+    """Plans of all strategies, each extended by what any of them predicts next."""
+
+    name = "next-steps"
+    summary = "another predicted fault in the recovery from a fault of any strategy"
+
+    def __init__(self, predictors: Sequence[Predicts], steps: int, policies: Sequence[str] = (), *, traced: bool = False) -> None:
+        """`steps` is the most faults in a run; `policies` prune the plans, as for `prefail`."""
+        self.policies = tuple(policies)
+        self.traced = traced
+        self._predictors = tuple(predictors)
+        self._steps = steps
+
+    def propose(self, history: History) -> Iterator[Candidate]:
+        """Extend the runs that were not extended yet, shortest plans first."""
+        extended_before = {run.plan.steps[:-1] for run in history.runs}
+        prefixes = [
+            run
+            for run in (*history.others(), *history.runs)
+            if run.status == "fired"
+            and not run.failed
+            and len(run.plan.steps) < self._steps
+            and run.plan.steps not in extended_before
+        ]
+        unique = {run.plan.steps: run for run in sorted(prefixes, key=lambda run: len(run.plan.steps))}
+        found = (c for run in unique.values() for c in extended(history, self._predictors, run, self.name))
+        return (c for c in itertools.islice(found, _CANDIDATES_MAX) if c.plan.id not in history.settled)
+
+    def arrange(self, plans: Sequence[Plan], history: History) -> list[Plan]:
+        return recovery_first(plans, history)

@@ -1,0 +1,70 @@
+"""Sorts plans with several faults: faults in code that only recovery executes come first. Never drops a plan."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import cast
+
+from undermine.analysis.possible_faults import fault_family
+from undermine.model.faults import Fault, failure_of, nodes_of
+from undermine.model.plan import Plan, place_of, point_at
+from undermine.model.point import Point
+from undermine.protocols import History, PossibleFault, functions_of
+from undermine.strategies.exhaustive import by_weight, family_rank
+
+_Kinds = dict[tuple[int, str], dict[Hashable, tuple[PossibleFault, list[Plan]]]]
+"""Plans by the kind of their last failure and its code location; for each location, also the possible fault of its first plan."""
+
+
+def recovery_first(plans: Sequence[Plan], history: History) -> list[Plan]:
+    """Sort plans so that a short budget tries as many different faults as possible.
+
+    Faults in functions that run only in recovery come first, since no other plan tests these functions. Then come faults at
+    other points that no fault-free run shows. Plans that extend a failed plan come last: they would fail again and hide
+    other bugs.
+    """
+    failed = {run.plan.steps for run in history.runs if run.failed}
+    known = history.baseline.points
+    usual = functions_of(known, history.frames)
+    ranks: dict[tuple[bool, bool, bool], _Kinds] = {}
+    for plan in random.Random(history.seed).sample(plans, len(plans)):
+        possible = _last(plan)
+        recovering = frozenset(history.frames(possible.point)) - usual
+        rank = (plan.steps[:-1] in failed, not recovering, possible.point in known)
+        kind = (family_rank(possible.fault), failure_of(possible.fault, possible.point))
+        by_location = ranks.setdefault(rank, {}).setdefault(kind, {})
+        by_location.setdefault((recovering, _location(possible)), (possible, []))[1].append(plan)
+    order = {seen.point: seen.order for seen in history.points}
+    return [plan for rank in sorted(ranks) for plan in _in_turns(ranks[rank], order)]
+
+
+def _in_turns(kinds: _Kinds, order: Mapping[Point, int]) -> Iterator[Plan]:
+    """Kinds of failures take turns, and code locations take turns within a kind, so that a short budget tries some of each. Each
+    turn of a location has another call path to it, or other faults before it."""
+    rows = []
+    for _, by_location in sorted(kinds.items(), key=lambda item: item[0]):
+        members = dict(by_location.values())
+        rows.append(list(_dealt([members[possible] for possible in by_weight(members, order)])))
+    return _dealt(rows)
+
+
+def _dealt(rows: Sequence[Sequence[Plan]]) -> Iterator[Plan]:
+    """Yield the first plan of each row, then the second of each row, and so on."""
+    for turn in itertools.zip_longest(*rows):
+        yield from filter(None, turn)
+
+
+def _last(plan: Plan) -> PossibleFault:
+    step = plan.steps[-1]
+    fault = cast(Fault, step.fault)  # strategies propose no holds
+    return PossibleFault(point_at(step.trigger), place_of(step.trigger), fault)
+
+
+def _location(possible: PossibleFault) -> Hashable:
+    """The fault and its code location, without the node and the call path."""
+    point = possible.point
+    target = point.get("target").removesuffix(point.peer)
+    where = (point.get("role"), point.get("op"), point.get("loc"), target)
+    return where, possible.place, fault_family(possible.fault), len(nodes_of(possible.fault))
