@@ -109,6 +109,89 @@ def test_a_victim_that_waits_while_others_are_still_served_does_not_hide_a_later
     assert check([*ops, op("c", 1.1, 1.2, "ok")]).answer == "pass"
 
 
+BOUND = op("a", 0.5, node="n1")
+"""A client at n1 that began when the fault had hit."""
+
+
+def test_one_client_is_enough_if_it_is_bound_to_a_node_and_cannot_be_the_victim() -> None:
+    verdict = check([BOUND])
+    assert verdict.symptom == "clients hang while nodes say they are healthy"
+    assert verdict.text.startswith("client a got no answer to put for up to 5.5 s, while server says it is healthy")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [op("a", -0.1, 0.2, "ok", node="n1"), op("a", -0.1, -0.05, "fail", node="n1"), op("b", -0.1, 0.3, "unknown")],
+    ids=["was served nevertheless", "failed before", "another client"],
+)
+def test_a_client_whose_operation_did_not_wait_for_the_slow_one_is_not_its_victim(before: Op) -> None:
+    assert check([before, BOUND]).answer == "fail"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [op("a", -0.1, 0.3, "unknown", node="n1"), op("a", -0.1, 0.3, "fail", node="n2"), op("a", -0.1, 6.5, "ok")],
+    ids=["no answer", "an error", "served after healing"],
+)
+def test_a_client_that_waited_when_the_fault_hit_may_be_its_victim_and_queue_behind(before: Op) -> None:
+    assert check([before, BOUND]).answer == "pass"
+
+
+def test_one_client_alone_proves_nothing_if_it_chooses_its_node_or_others_are_served() -> None:
+    assert check([op("a", 0.5)]).answer == "pass"
+    assert check([BOUND, op("b", 1.0, 1.1, "ok", node="n1")]).answer == "pass"
+    assert check([BOUND, op("b", 1.0, 1.1, "ok", node="n2")]).answer == "fail"
+    assert check([BOUND], health=healthy("n1", answer="no leader")).answer == "pass"
+
+
+# --- errors instead of answers
+
+KNOWN = Baseline(slowest_s={"put": 0.1, "get": 0.1})
+
+
+def errors(client: str, *begin_s: float, node: str = "n1", f: str = "put") -> list[Op]:
+    return [op(client, begin, begin + 0.1, "fail", f, node) for begin in begin_s]
+
+
+def test_a_client_that_gets_only_quick_errors_is_denied_as_much_as_one_that_waits() -> None:
+    ops = [*errors("a", 0.5, 2.5, 4.0), *errors("a", 1.0, f="get")]
+    verdict = check(ops, baseline=KNOWN)
+    assert verdict.symptom == "clients hang while nodes say they are healthy"
+    assert verdict.evidence[1] == "a: put at n1 began +0.50 s from the fault, fail after 0.10 s"
+    assert check(ops, baseline=KNOWN, health=healthy("n1", answer="no leader")).answer == "pass"
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [op("a", 2.0, 2.1, "ok", f="get", node="n1")],
+        [op("b", 2.0, 2.1, "ok", node="n1")],
+        [op("a", -0.1, 0.3, "unknown", node="n1")],
+    ],
+    ids=["an answer between", "another client is served", "it may be the victim"],
+)
+def test_errors_of_one_client_prove_nothing(others: list[Op]) -> None:
+    ops = [*errors("a", 1.0, 1.5, 2.5), *others]
+    assert check(ops, baseline=KNOWN).answer == "pass"
+
+
+def test_two_clients_with_errors_are_an_outage_wherever_they_ask() -> None:
+    ops = [*errors("a", 0.5, 2.5, node=""), *errors("b", 0.6, 2.6, node="")]
+    assert check(ops, baseline=KNOWN).answer == "fail"
+    assert check(ops[:2], baseline=KNOWN).answer == "pass"
+
+
+@pytest.mark.parametrize(("last_s", "answer"), [(1.3, "pass"), (1.5, "fail")])
+def test_errors_for_a_short_time_are_none(last_s: float, answer: str) -> None:
+    ops = errors("a", 0.5, last_s)
+    assert check(ops, baseline=KNOWN, health=healthy(at_s=1.0)).answer == answer
+
+
+def test_errors_of_an_operation_that_never_succeeds_are_expected() -> None:
+    assert check(errors("a", 0.5, 2.5, f="trespass"), baseline=KNOWN).answer == "pass"
+    assert check(errors("a", 0.5, 2.5)).answer == "pass", "it is not known yet"
+
+
 @pytest.mark.parametrize(("waits_s", "answer"), [(0.9, "pass"), (1.1, "fail")])
 def test_a_short_wait_is_none(waits_s: float, answer: str) -> None:
     ops = [op("a", 1.0, 1.0 + waits_s, "unknown"), op("b", 1.0, 1.0 + waits_s, "unknown")]
@@ -130,7 +213,7 @@ def test_the_reads_after_healing_are_not_judged_here() -> None:
 
 
 @pytest.mark.parametrize(
-    "served", [op("c", 2.0, 2.1, "ok"), op("c", 0.61, 0.7, "ok"), op("c", 1.0, 5.9, "ok"), op("c", 2.0, 2.1, "fail")]
+    "served", [op("c", 2.0, 2.1, "ok"), op("c", 0.61, 0.7, "ok"), op("c", 1.0, 5.9, "ok")]
 )
 def test_it_is_no_outage_if_somebody_is_answered_later(served: Op) -> None:
     assert check([*DENIED, served]).answer == "pass"
@@ -142,11 +225,12 @@ def test_it_is_no_outage_if_somebody_is_answered_later(served: Op) -> None:
         op("c", 0.55, 0.58, "ok"),
         op("c", 0.65, 6.2, "ok"),
         op("c", 2.0, 2.1, "unknown"),
+        op("c", 2.0, 2.1, "fail"),
         op("c", 2.0, 4.0, "fail"),
         op("c", 2.0, 2.1, "ok", f="get"),
         op("c", 2.0, 2.1, "ok", node="n2"),
     ],
-    ids=["served before", "after it was over", "unknown soon", "refused late", "another kind", "another node"],
+    ids=["served before", "after it was over", "unknown soon", "refused soon", "refused late", "another kind", "another node"],
 )
 def test_it_is_one_whatever_else_happens(other: Op) -> None:
     assert check([*DENIED, other]).answer == "fail"
@@ -172,8 +256,35 @@ def test_what_is_answered_once_the_workload_has_stalled_may_owe_it_to_healing() 
 
 
 def test_a_node_that_admits_it_makes_it_no_gray_failure() -> None:
-    verdict = check(DENIED, health=healthy() + healthy("n2", answer="disk is stalled", at_s=4.0))
+    verdict = check(DENIED, health=healthy(at_s=1.0) + healthy("n2", answer="disk is stalled", at_s=1.5))
     assert (verdict.answer, verdict.text) == ("pass", "2 clients got no answer to put, and n2 reported it: disk is stalled")
+
+
+SICK = healthy("n2", answer="disk is stalled", at_s=4.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        (healthy(at_s=1.5) + SICK, "pass"),
+        (healthy(at_s=1.7) + SICK, "fail"),
+        (healthy("n1", at_s=1.7) + SICK, "pass"),
+        (SICK + healthy(at_s=4.9), "pass"),
+        (SICK + healthy(at_s=5.1), "fail"),
+    ],
+    ids=["in time", "late", "one of them in time", "for a moment", "not for long"],
+)
+def test_a_node_must_admit_it_as_soon_as_clients_have_waited_long_and_as_long_as_they_do(
+    said: tuple[HealthSample, ...], answer: str
+) -> None:
+    assert check(DENIED, health=said).answer == answer
+
+
+def test_a_node_may_be_well_again_when_its_clients_have_given_up() -> None:
+    ops, sick = errors("a", 0.5, 1.0, 1.7), healthy("n1", answer="no leader", at_s=1.0)
+    assert check(ops, baseline=KNOWN, health=sick + healthy("n1", at_s=5.0)).answer == "pass"
+    still = errors("a", 0.5, 1.0, 1.7, 5.5)
+    assert check(still, baseline=KNOWN, health=sick + healthy("n1", at_s=5.0)).answer == "fail"
 
 
 def test_what_a_node_said_before_or_after_does_not_count() -> None:
@@ -186,7 +297,23 @@ def test_only_the_nodes_that_clients_are_bound_to_are_asked() -> None:
     verdict = check(bound, health=healthy("n1") + healthy("n2", answer="sick"))
     assert verdict.symptom == "clients hang while nodes say they are healthy"
     assert check(bound, health=healthy("n2") + healthy("n1", answer="sick")).answer == "pass"
-    assert check([*bound, op("c", 0.6)], health=healthy("n1") + healthy("n2", answer="sick")).answer == "pass"
+    assert check([op("a", -0.1, node="n1"), op("c", 0.6)], health=healthy("n1") + healthy("n2", answer="sick")).answer == "pass"
+
+
+def test_the_node_behind_that_the_fault_hit_may_admit_it_too() -> None:
+    bound = [op("a", 0.5, node="n1"), op("b", 0.6, node="n1")]
+    behind = [Receipt(0, "n2", "x", ns(HEALED_S), held_ns=ns(HEALED_S - HIT_S))]
+    assert check(bound, receipts=behind).answer == "fail"
+    assert check(bound, receipts=behind, health=healthy("n1") + healthy("n2", answer="sick")).answer == "pass"
+    assert check(bound, receipts=behind, health=healthy("n1")).answer == "fail", "it has no health check"
+
+
+def test_each_node_answers_for_its_own_clients() -> None:
+    """As when a stuck follower says it is well, while the leader that lost it says that it no longer leads."""
+    ops = [op(client, 0.5, node=node) for client, node in (("a", "n1"), ("b", "n1"), ("c", "n2"), ("d", "n2"))]
+    verdict = check(ops, health=healthy("n1") + healthy("n2", answer="not serving"))
+    assert (verdict.answer, len([line for line in verdict.evidence if "put at n1" in line])) == ("fail", 2)
+    assert not [line for line in verdict.evidence if "put at n2" in line]
 
 
 @pytest.mark.parametrize("health", [(), healthy("n1"), healthy(at_s=0.2)])

@@ -38,15 +38,15 @@ class Watched:
             stream.write(data)
         self.operations.follow()
 
-    def op(self, index: int, status: OpStatus = "pending") -> None:
-        self.write(line(index, status))
+    def op(self, index: int, status: OpStatus = "pending", node: str = "") -> None:
+        self.write(line(index, status, node=node))
 
     def later(self, seconds: float) -> None:
         self.clock.now += seconds
 
 
-def line(index: int, status: OpStatus = "pending", value: object = None) -> bytes:
-    return msgspec.json.encode(Op(index, "c1", "put", status=status, value=value)) + b"\n"
+def line(index: int, status: OpStatus = "pending", value: object = None, node: str = "") -> bytes:
+    return msgspec.json.encode(Op(index, "c1", "put", node, status=status, value=value)) + b"\n"
 
 
 @pytest.fixture
@@ -183,15 +183,38 @@ def test_a_client_that_waits_long_is_suspicious_as_long_as_it_waits(seen: Watche
     assert not seen.operations.suspicious(1)
 
 
-def test_a_slow_failure_is_suspicious_once_and_a_quick_one_never(seen: Watched) -> None:
+def test_a_slow_failure_is_suspicious_once_and_a_quick_one_after_a_success_never(seen: Watched) -> None:
     seen.op(0)
     seen.later(1.5)
     seen.op(0, "unknown")
     assert [seen.operations.suspicious(1) for _ in range(2)] == [True, False]
-    seen.op(1)
+    seen.op(1, "ok")
+    seen.op(2)
     seen.later(0.1)
-    seen.op(1, "fail")
+    seen.op(2, "fail")
     assert not seen.operations.suspicious(1)
+
+
+def test_quick_failures_are_suspicious_when_nothing_else_came_for_long(seen: Watched) -> None:
+    for index in range(3):
+        seen.op(index)
+        seen.later(0.4)
+        seen.op(index, "fail")
+        assert seen.operations.suspicious(1) == (index == 2)
+    seen.op(3)
+    assert seen.operations.suspicious(1), "it still waits"
+    seen.op(3, "ok")
+    seen.op(4, "fail")
+    assert not seen.operations.suspicious(1)
+
+
+def test_a_client_that_is_served_at_one_node_may_get_only_errors_from_another(seen: Watched) -> None:
+    seen.op(0, node="n1")
+    seen.op(0, "fail", node="n1")
+    seen.later(1.5)
+    seen.op(1, "ok", node="n2")
+    seen.op(2, "fail", node="n1")
+    assert seen.operations.suspicious(1)
 
 
 # --- health

@@ -8,8 +8,9 @@
 | network error, delay, drop | one client's operations fail or stay open until healed; other clients' only if a node says why |
 | corrupt | the node may exit, or refuse to serve while its stored bytes are wrong, even after healing |
 
-The checker `gray` judges the row `network error, delay, drop`, and a slow or failing disk while its node lives: several clients
-get no answer, and all nodes concerned say they are healthy. It skips periods in which another row permits all clients to wait.
+The checker `gray` judges the row `network error, delay, drop`, and a slow or failing disk while its node lives: clients other
+than the fault's victim get no answer or only errors, and all nodes concerned say they are healthy. It skips periods in which
+another row permits all clients to wait.
 
 No fault permits the loss of an acknowledged write, a hang after healing, a thread that dies alone, a wrong answer, or the end of
 other nodes. That includes corrupted bytes: a node that does not detect them answers wrongly.

@@ -1,10 +1,13 @@
-"""Gray failures: clients get no answer while every node that they depend on says it is healthy.
+"""Gray failures: clients get no answer, or only errors, while the nodes that they depend on say they are healthy.
 
 Only faults that leave all nodes running are judged: a slow, failed or lost operation, and the control without a fault. Such
 a fault has at most one direct victim: the client for which the operation was done. That client may wait as long as the fault
-lasts, and so may its next requests, which queue behind. So one waiting client proves nothing. Two waiting clients are an outage
-if no client gets an answer to that kind of operation from then on, or if the workload stalls while other clients are served.
-An outage is gray if no node admits it.
+lasts, and so may its next requests, which queue behind. Two clients that get nothing are an outage. So is one client that is
+bound to a node and cannot be the victim. It cannot be if none of its operations waited when the fault hit, or if that
+operation succeeded while the fault was in force.
+
+It is an outage only if no client gets an answer to that kind of operation from then on, or if the workload stalls while other
+clients are served. An outage is gray if no node concerned admits it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import msgspec
 from undermine.checkers.base import BuiltinChecker
 from undermine.checkers.blocked_threads import blocked_because, thread_lines
 from undermine.model.faults import describe_fault, restart_after_s, row_of
+from undermine.model.injected import operations_open
 from undermine.model.run import END, HealthSample, Op, Rank, RunView, Verdict
 
 SLOWER_MAX = 3.0
@@ -32,75 +36,140 @@ class Window(msgspec.Struct, frozen=True):
 
     def waited_ns(self, op: Op) -> int:
         """How long the operation was open within this window."""
-        return min(op.end_ns or self.end_ns, self.end_ns) - max(op.start_ns, self.begin_ns)
+        return self.end_of(op) - max(op.start_ns, self.begin_ns)
 
     def ended(self, op: Op) -> bool:
         return op.status != "pending" and op.end_ns <= self.end_ns
 
+    def served(self, op: Op) -> bool:
+        """Did the operation succeed within this window, however late? An error is not an answer, however quick."""
+        return op.status == "ok" and self.ended(op)
+
+    def clip_ns(self, t_ns: int) -> int:
+        return min(max(t_ns, self.begin_ns), self.end_ns)
+
+    def end_of(self, op: Op) -> int:
+        """When the operation ended; the end of the window if it was still open then."""
+        return op.end_ns if self.ended(op) else self.end_ns
+
 
 class Outage(msgspec.Struct, frozen=True):
-    """Unanswered operations of several clients; `since_ns` is when the second client began to wait."""
+    """Operations that failed or got no answer; `since_ns` is when it was certain that somebody other than the victim waits.
+
+    Clients may wait for `patience_ns`.
+    """
 
     window: Window
     since_ns: int
+    patience_ns: int
     sufferers: tuple[Op, ...]
 
     @property
     def clients(self) -> tuple[str, ...]:
         return tuple(sorted({op.client for op in self.sufferers}))
 
+    @property
+    def over_ns(self) -> int:
+        """When the last of the operations ended."""
+        return max(map(self.window.end_of, self.sufferers))
+
 
 class Gray(BuiltinChecker):
-    """A partial fault must not deny an operation to several clients while the nodes concerned say they are healthy."""
+    """A partial fault must not deny operations to clients other than its victim while the nodes say they are healthy."""
 
     name = "gray"
     rank = Rank.GRAY
-    summary = "under a fault that leaves all nodes running, several clients get no answer and no node admits it"
+    summary = "under a fault that leaves all nodes running, clients other than its victim get no answer and no node admits it"
 
     def check(self, run: RunView) -> Verdict:
-        outages = [outage for window in windows(run) if (outage := self._outage(run, window))]
+        outages = [outage for window in windows(run) for outage in self._outages(run, window)]
         verdicts = [_judge(run, outage) for outage in outages]
         telling = sorted(verdicts, key=lambda verdict: (verdict.answer != "fail", not verdict.text))
         return telling[0] if telling else Verdict.ok()
 
-    def _outage(self, run: RunView, window: Window) -> Outage | None:
-        """The operations that two or more clients were denied in this window; None if there are none."""
+    def _outages(self, run: RunView, window: Window) -> Iterable[Outage]:
+        """The operations that were denied in this window: all of them, then those at each node, which may admit it or not."""
+        sufferers = self._sufferers(run, window)
+        nodes = {op.node for op in sufferers}
+        groups = [[op for op in sufferers if op.node == node] for node in run.nodes if node in nodes]
+        for group in (sufferers, *(groups if len(nodes) > 1 else ())):
+            since_ns = _since_ns(run, window, group)
+            if since_ns is not None:
+                yield Outage(window, since_ns, max(self._patience_ns(run, op) for op in group), tuple(group))
+
+    def _sufferers(self, run: RunView, window: Window) -> list[Op]:
         ops = [op for op in run.history if op.phase == "workload"]
-        waiting = [op for op in ops if self._suffers(run, window, op)]
-        denied = {kind for kind in set(map(_kind, waiting)) if not self._goes_on(run, window, kind, ops)}
+        waiting = [op for op in ops if self._waits_in_vain(run, window, op)]
+        denied = {kind for kind in set(map(_kind, waiting)) if not _goes_on(window, kind, waiting, ops)}
         left = _left_behind(run, window, waiting)
-        sufferers = tuple(op for op in waiting if _kind(op) in denied or op.index in left)
-        if len({op.client for op in sufferers}) < 2:
-            return None
-        return Outage(window, _since_ns(window, sufferers), sufferers)
+        refused = {op.index for spell in self._refusals(run, window, ops) for op in spell}
+        waiting_in_vain = {op.index for op in waiting if _kind(op) in denied or op.index in left}
+        return [op for op in ops if op.index in waiting_in_vain | refused]
 
-    def _goes_on(self, run: RunView, window: Window, kind: tuple[str, str], ops: Sequence[Op]) -> bool:
-        """Was an operation of this kind served that began, during the fault, after the unanswered ones?"""
-        same = [op for op in ops if _kind(op) == kind]
-        since_ns = _since_ns(window, [op for op in same if self._suffers(run, window, op)])
-        return any(self._served(run, window, op) for op in same if since_ns < op.start_ns < window.end_ns)
-
-    def _served(self, run: RunView, window: Window, op: Op) -> bool:
-        """A late answer counts, and so does a quick refusal."""
-        if not window.ended(op):
-            return False
-        return op.status == "ok" or (op.status == "fail" and window.waited_ns(op) < self._patience_ns(run, op))
-
-    def _suffers(self, run: RunView, window: Window, op: Op) -> bool:
+    def _waits_in_vain(self, run: RunView, window: Window, op: Op) -> bool:
         """Did the operation wait long and get no answer, or only a failure?"""
-        answered = window.ended(op) and op.status == "ok"
-        return not answered and window.waited_ns(op) >= self._patience_ns(run, op)
+        return not window.served(op) and window.waited_ns(op) >= self._patience_ns(run, op)
+
+    def _refusals(self, run: RunView, window: Window, ops: Sequence[Op]) -> Iterable[list[Op]]:
+        """For each client at each node, the operations of a period in which it got only errors, however quick.
+
+        The period counts if it is as long as a client may wait, and if nobody got an answer there to such an operation. An
+        operation that never succeeds without a fault says nothing: the client may provoke its error.
+        """
+        for spell in _spells(window, [op for op in ops if window.served(op) or op.f in run.baseline.slowest_s]):
+            begin_ns, end_ns = window.clip_ns(spell[0].start_ns), max(map(window.end_of, spell))
+            kinds = set(map(_kind, spell))
+            answered = any(window.served(op) and op.start_ns > begin_ns for op in ops if _kind(op) in kinds)
+            if end_ns - begin_ns >= max(self._patience_ns(run, op) for op in spell) and not answered:
+                yield spell
 
     def _patience_ns(self, run: RunView, op: Op) -> int:
         return int(1e9 * max(self._settings.gray_s, SLOWER_MAX * run.baseline.slowest_s.get(op.f, 0.0)))
 
 
-def _since_ns(window: Window, sufferers: Sequence[Op]) -> int:
-    """When the second client began to wait, since the first may be the direct victim; with one client, when it began."""
+def _spells(window: Window, ops: Sequence[Op]) -> Iterable[list[Op]]:
+    """For each client at each node, its operations in this window, divided by those that were served."""
+    spells: dict[tuple[str, str], list[Op]] = {}
+    for op in sorted(ops, key=lambda op: op.start_ns):
+        if window.waited_ns(op) < 0:
+            continue
+        if not window.served(op):
+            spells.setdefault((op.client, op.node), []).append(op)
+        elif spell := spells.pop((op.client, op.node), None):
+            yield spell
+    yield from spells.values()
+
+
+def _goes_on(window: Window, kind: tuple[str, str], waiting: Sequence[Op], ops: Sequence[Op]) -> bool:
+    """Was an operation of this kind served that began, during the fault, after the unanswered ones?
+
+    The first waiting client may be the victim, so the second one counts if there are two.
+    """
+    since_ns = list(_first_waits(window, [op for op in waiting if _kind(op) == kind]).values())[:2][-1]
+    return any(window.served(op) and since_ns < op.start_ns for op in ops if _kind(op) == kind)
+
+
+def _first_waits(window: Window, sufferers: Sequence[Op]) -> dict[str, int]:
+    """When each client began to wait, the first client first."""
     first: dict[str, int] = {}
     for op in sorted(sufferers, key=lambda op: op.start_ns):
-        first.setdefault(op.client, max(op.start_ns, window.begin_ns))
-    return sorted(first.values())[:2][-1]
+        first.setdefault(op.client, window.clip_ns(op.start_ns))
+    return first
+
+
+def _since_ns(run: RunView, window: Window, sufferers: Sequence[Op]) -> int | None:
+    """When it was certain that somebody other than the victim waits; None if that is not certain."""
+    first = _first_waits(window, sufferers)
+    victims = _possible_victims(run, window)
+    bound = {op.client for op in sufferers if op.node in run.nodes}
+    proofs = [since_ns for client, since_ns in first.items() if client in bound and client not in victims]
+    return min([*list(first.values())[1:2], *proofs], default=None)
+
+
+def _possible_victims(run: RunView, window: Window) -> set[str]:
+    """The clients for which the slow, failed or lost operation may have been done: they waited when the fault hit, in vain."""
+    hit_ns = _begin_ns(run, window.step)
+    return {op.client for op in operations_open(run.history, hit_ns) if not window.served(op)}
 
 
 def _kind(op: Op) -> tuple[str, str]:
@@ -119,7 +188,7 @@ def _left_behind(run: RunView, window: Window, waiting: Sequence[Op]) -> set[int
     waiting_clients = {op.client for op in open_ones}
     if len(waiting_clients) < 2:
         return set()
-    since_ns = _since_ns(window, open_ones)
+    since_ns = list(_first_waits(window, open_ones).values())[1]
     others = [op for op in run.history if op.client not in waiting_clients and op.status == "ok" and op.start_ns > since_ns]
     return {op.index for op in open_ones} if any(op.end_ns <= stalled_ns for op in others) else set()
 
@@ -189,26 +258,54 @@ def _without(window: Window, excused: Iterable[tuple[int, int]]) -> list[Window]
 
 def _judge(run: RunView, outage: Outage) -> Verdict:
     """Fail if all nodes concerned said they were healthy, or if other clients were served and no node was asked."""
-    nodes = _concerned(run, outage.sufferers)
+    nodes = _concerned(run, outage)
     samples = [
         sample
         for sample in run.record.health
         if sample.node in nodes and outage.since_ns <= sample.t_ns <= outage.window.end_ns
     ]
     unwell = [sample for sample in samples if sample.answer]
+    if {sample.node for sample in samples} == set(nodes) and (not unwell or _insist(nodes, samples, outage)):
+        return _failure(run, outage, [sample for sample in samples if not sample.answer], _say_healthy(run, nodes))
     if unwell:
         return Verdict.ok(f"{_whose(outage)}, and {unwell[0].node} reported it: {unwell[0].answer[:200]}")
-    if {sample.node for sample in samples} == set(nodes):
-        return _failure(run, outage, samples, _say_healthy(run, nodes))
     if _others_went_on(run, outage):
         return _failure(run, outage, samples, _OTHERS)
     return Verdict.ok(f"{_whose(outage)}; it is unknown whether the nodes noticed, since not all of them were asked")
 
 
-def _concerned(run: RunView, sufferers: Iterable[Op]) -> tuple[str, ...]:
-    """The nodes that the operations were sent to; all nodes if clients choose by themselves."""
-    bound = {op.node for op in sufferers}
-    return run.nodes if not bound <= set(run.nodes) else tuple(node for node in run.nodes if node in bound)
+def _insist(nodes: Sequence[str], samples: Iterable[HealthSample], outage: Outage) -> bool:
+    """Did all these nodes still say they were healthy when clients had waited as long as they may, and no node had reported it?
+
+    A node that reports it later, or only for a moment, has left its clients in the dark.
+    """
+    silent_since_ns, insisting = outage.since_ns, set[str]()
+    for sample in sorted(samples, key=lambda sample: sample.t_ns):
+        if sample.answer:
+            silent_since_ns, insisting = sample.t_ns, set()
+        elif silent_since_ns + outage.patience_ns <= sample.t_ns <= outage.over_ns:
+            insisting.add(sample.node)
+        if insisting == set(nodes):
+            return True
+    return False
+
+
+def _concerned(run: RunView, outage: Outage) -> tuple[str, ...]:
+    """The nodes that clients are bound to, and the node behind them that the fault hit; all nodes if a client isn't bound.
+
+    The node behind counts only if it has a health check.
+    """
+    bound = {op.node for op in outage.sufferers}
+    if not bound <= set(run.nodes):
+        return run.nodes
+    asked = {sample.node for sample in run.record.health}
+    return tuple(node for node in run.nodes if node in bound or (node in asked & _hit(run, outage.window)))
+
+
+def _hit(run: RunView, window: Window) -> set[str]:
+    """The nodes that the fault hit."""
+    claimed = {moment.node for moment in run.record.moments if moment.step == window.step}
+    return claimed | {receipt.node for receipt in run.receipts if receipt.step == window.step and receipt.proves}
 
 
 def _others_went_on(run: RunView, outage: Outage) -> bool:
@@ -222,7 +319,9 @@ def _others_went_on(run: RunView, outage: Outage) -> bool:
 
 
 def _whose(outage: Outage) -> str:
-    return f"{len(outage.clients)} clients got no answer to {', '.join(sorted({op.f for op in outage.sufferers}))}"
+    clients = f"{len(outage.clients)} clients" if len(outage.clients) > 1 else f"client {outage.clients[0]}"
+    what = "only errors in" if all(map(outage.window.ended, outage.sufferers)) else "no"
+    return f"{clients} got {what} answer to {', '.join(sorted({op.f for op in outage.sufferers}))}"
 
 
 def _say_healthy(run: RunView, nodes: Sequence[str]) -> str:
@@ -240,7 +339,8 @@ _OTHERS = "while other clients are served"
 def _failure(run: RunView, outage: Outage, samples: Sequence[HealthSample], how: str) -> Verdict:
     """Operations, nodes and blocked threads are only in the text, not in the symptom: they differ from run to run."""
     because = blocked_because(run.record.stacks)
-    longest_s = max(outage.window.waited_ns(op) for op in outage.sufferers) / 1e9
+    first = _first_waits(outage.window, outage.sufferers)
+    longest_s = max(outage.window.end_of(op) - first[op.client] for op in outage.sufferers) / 1e9
     return Verdict.fail(
         f"{_whose(outage)} for up to {longest_s:.1f} s{f', {because}' if because else ''}, {how}; "
         f"the only fault: {_fault(run, outage.window)}",

@@ -31,7 +31,14 @@ class _Line(msgspec.Struct, frozen=True):
     """The fields of a history line that matter here; the rest is skipped, however large."""
 
     index: int
+    client: str = ""
+    node: str = ""
     status: OpStatus = "pending"
+
+    @property
+    def who(self) -> tuple[str, str]:
+        """The client and the node that it is bound to."""
+        return self.client, self.node
 
 
 class State(NamedTuple):
@@ -53,7 +60,9 @@ class Operations:
         self._offset = 0
         self._torn = b""
         self._begun = self._last_success = clock()
-        self._pending: dict[int, float] = {}
+        self._pending: dict[int, tuple[tuple[str, str], float]] = {}
+        self._in_vain: dict[tuple[str, str], float] = {}
+        """Since when a client has got only errors from a node."""
         self._failed_after_s = 0.0
         self.kept = False
         """True once the workload has a history; without one it cannot be watched."""
@@ -88,16 +97,17 @@ class Operations:
 
     def waited_s(self) -> float:
         """The longest time that a client has waited for an answer so far."""
-        return max((self._clock() - since for since in self._pending.values()), default=0.0)
+        return max((self._clock() - since for _, since in self._pending.values()), default=0.0)
 
     def stalled(self, quiet_s: float) -> bool:
         """Do clients wait while no operation has succeeded for `quiet_s`?"""
         return bool(self._pending) and self.quiet_s() > quiet_s
 
     def suspicious(self, wait_s: float) -> bool:
-        """Has a client waited longer than `wait_s`, or failed after waiting that long, since the last call?"""
+        """Has a client waited or got only errors for longer than `wait_s`? An error counts once: the client may have stopped."""
         failed_after_s, self._failed_after_s = self._failed_after_s, 0.0
-        return max(failed_after_s, self.waited_s()) > wait_s
+        waiting = (self._clock() - self._in_vain.get(who, since) for who, since in self._pending.values())
+        return max(failed_after_s, *waiting, 0.0) > wait_s
 
     def _take(self, line: bytes) -> None:
         try:
@@ -106,14 +116,15 @@ class Operations:
             return  # its writer was killed meanwhile, or it isn't an operation
         now = self._clock()
         if seen.status == "pending":
-            self._pending.setdefault(seen.index, now)
+            self._pending.setdefault(seen.index, (seen.who, now))
             return
-        began = self._pending.pop(seen.index, now)
+        who, began = self._pending.pop(seen.index, (seen.who, now))
         if seen.status == "ok":
             self.successes += 1
             self._last_success = now
+            self._in_vain.pop(who, None)
         else:
-            self._failed_after_s = max(self._failed_after_s, now - began)
+            self._failed_after_s = max(self._failed_after_s, now - self._in_vain.setdefault(who, began))
 
 
 class HealthLog:
