@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 PARTS = ("kv", "cas", "queue", "acl", "lock", "session", "late", "restart")
 """The parts that `--set work=…` can name. `all` is all of these, `none` only waits for a while."""
@@ -17,7 +17,8 @@ LATE = "zk3"
 ROUNDS = 4
 """The rounds of each client in each stage."""
 THINK_S = 0.02
-WORKLOAD_S = 6.0
+WORKLOAD_S = 10.0
+"""Without a fault it takes about three seconds. A client that gets nothing from its server tries as long as this."""
 STAGE_S = 2.0
 REST_S = 0.5
 
@@ -49,6 +50,13 @@ class Course:
 
     def begin(self, stage: str) -> None:
         self._begun[stage].set()
+
+    def insist(self, succeeds: Callable[[], bool]) -> bool:
+        """Try until it succeeds; False if time is over first. A client that gave up would not notice that nobody is served."""
+        while not succeeds():
+            if not self.left_s():
+                return False
+        return True
 
     def wait_until_half_way(self, stage: str) -> None:
         """Wait until a client is half way. The wait is limited, because with a server down no client may get that far."""

@@ -25,8 +25,6 @@ import undermine  # noqa: E402
 from undermine import ledgers  # noqa: E402
 
 KEYS_PER_CLIENT = 2
-MISSED_MAX = 4
-"""A client that cannot reach its server this many times in a row stops."""
 IDLE_S = 1.0
 AGREE_S = 0.5
 SHORT_SESSION_S = 0.8
@@ -118,8 +116,11 @@ def start(s: undermine.Session, node: Any, client: str) -> None:
 
 
 def restart(s: undermine.Session, client: Client, course: Course) -> None:
-    """Stop the leader when all servers have the same data, so that the same server is elected in every fault-free run."""
-    leader = find(s, "leader")
+    """Stop the leader when all servers have the same data, so that the same server is elected in every fault-free run.
+
+    Like a careful operator, leave the leader alone if a server does not serve: the others would lose their majority.
+    """
+    leader = find(s, "leader") if wait_until(lambda: all(map(members.mode, s.nodes))) else None
     if leader is not None:
         stop_at_rest(s, leader, s.nodes, course)
         wait_until(lambda: any(members.mode(node) == "leader" for node in s.nodes if node is not leader))
@@ -175,16 +176,14 @@ def wait_until(condition: Callable[[], Any], timeout_s: float = STAGE_S) -> bool
 def use(s: undermine.Session, node: Any, work: set[str], course: Course) -> None:
     uses = {"kv": use_keys, "cas": use_counter, "queue": use_queue, "acl": use_fence}
     client = Client(f"user-{node.id}", [node], user=node.id)
-    missed = 0
+    prepared = False
     for number in course.rounds(node.id):
-        reached = attempt(s, client, "reach", client.reach).ok
-        missed = 0 if reached else missed + 1
-        if missed == MISSED_MAX:
+        if not course.insist(lambda: attempt(s, client, "reach", client.reach).ok):
             break
-        if reached and number % ROUNDS == 0:
-            attempt(s, client, "prepare", lambda: prepare(client))
+        if number % ROUNDS == 0 or not prepared:
+            prepared = attempt(s, client, "prepare", lambda: prepare(client)).ok
         for part, function in uses.items():
-            if reached and part in work:
+            if part in work:
                 function(s, client, node, number)
     client.close()
 
