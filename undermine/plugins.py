@@ -15,8 +15,9 @@ from undermine.checkers.base import BuiltinChecker, Settings
 from undermine.checkers.registry import BUILTIN
 from undermine.config.schema import Config
 from undermine.model.errors import UserError
-from undermine.protocols import Checker, Strategy, TakesOptions
+from undermine.protocols import Checker, Predicts, Strategy, TakesOptions, Traced
 from undermine.strategies.exhaustive import Exhaustive
+from undermine.strategies.next_steps import NextSteps
 from undermine.strategies.prefail import Prefail
 from undermine.strategies.random import Random
 from undermine.strategies.sieve import Sieve
@@ -46,7 +47,18 @@ def strategies(config: Config, wanted: Sequence[str | Strategy] = ()) -> list[St
         config.check_names("hunt.strategies", config.hunt.strategies, known)
     config.check_names("strategies", config.strategies, known)
     chosen = dict.fromkeys(wanted or config.hunt.strategies or known)
-    return [_create(each, known[each], config) if isinstance(each, str) else each for each in chosen]
+    made = [_create(each, known[each], config) if isinstance(each, str) else each for each in chosen]
+    return [*made, *_next_steps(config, made)]
+
+
+def _next_steps(config: Config, chosen: Sequence[Strategy]) -> list[Strategy]:
+    """The strategy that extends the plans of all others, if a run may have more than one fault and one of them predicts."""
+    predictors = [strategy for strategy in chosen if isinstance(strategy, Predicts)]
+    if config.hunt.steps < 2 or not predictors:
+        return []
+    policies = config.strategies.get(Prefail.name, {}).get("policies", ())
+    traced = any(isinstance(strategy, Traced) and strategy.traced for strategy in predictors)
+    return [NextSteps(predictors, config.hunt.steps, policies, traced=traced)]
 
 
 def _create(name: str, make: Callable[..., Strategy], config: Config) -> Strategy:

@@ -133,7 +133,9 @@ class Campaign:
         self._config = engine.config
         self._store = store
         self._strategies = list(strategies)
-        self.plan_runner.traced = frozenset(s.name for s in strategies if isinstance(s, Traced) and s.traced)
+        traced = frozenset(s.name for s in strategies if isinstance(s, Traced) and s.traced)
+        every = traced and self._config.hunt.steps > 1  # any run may be extended by any strategy
+        self.plan_runner.traced = frozenset(s.name for s in strategies) if every else traced
         self._helpers = helpers
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
         self._tried = Landings()

@@ -20,7 +20,7 @@ from undermine.campaign.helpers import CatchUp, no_catch_up
 from undermine.campaign.running import JudgedRun, PlanRunner
 from undermine.checkers.compose import symptom_of
 from undermine.findings.baseline import learn
-from undermine.findings.benign import benign_plans
+from undermine.findings.benign import benign_plans, middle_of
 from undermine.model.baseline import Baseline
 from undermine.model.errors import ClusterError
 from undermine.model.faults import FaultLimits
@@ -165,6 +165,7 @@ class Preparing:
             reboot_after_s=limits.reboot_after_s,
             count=self._config.hunt.benign_runs,
             seed=self._config.hunt.seed,
+            middle=middle_of(self.newest.history),
         )
 
     def _warn_of_benign(self, judged: JudgedRun) -> None:

@@ -36,6 +36,8 @@ from undermine.store.rundir import RunDir, load_record, load_view, save_record, 
 ATTEMPTS_MAX = 3
 _PATIENT = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REPLAY)
 """The kinds of re-runs that get the long wait."""
+_LEARNT_FROM = (RoundKind.BASELINE, RoundKind.BENIGN)
+"""The kinds of runs that strategies learn from."""
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -75,7 +77,8 @@ class PlanRunner:
         self.checkers = tuple(checkers)
         self._listen = listener
         self.traced: frozenset[str] = frozenset()
-        """The strategies in whose runs agents observe everything. If there are any, agents do so in fault-free runs too."""
+        """The strategies in whose runs agents observe everything. If there are any, agents do so in fault-free and benign runs
+        too."""
         self.coverage: Coverage | None = None
         """The coverage of this campaign; None before `measure` is called."""
         self._counting = threading.Lock()
@@ -182,7 +185,7 @@ class PlanRunner:
             return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
         if slot.kind not in _PATIENT:
             return Conditions(
-                observe_all=slot.strategy in self.traced or (slot.kind is RoundKind.BASELINE and bool(self.traced))
+                observe_all=slot.strategy in self.traced or (slot.kind in _LEARNT_FROM and bool(self.traced))
             )
         return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
 

@@ -1,4 +1,5 @@
-"""Plans of benign runs: one fault while the cluster is at rest, that is, every node is ready and no client has begun."""
+"""Plans of benign runs: one fault while the cluster is at rest, that is, every node is ready and no client has begun, and one
+crash in the middle of the workload."""
 
 from __future__ import annotations
 
@@ -10,10 +11,12 @@ from typing import Any, NamedTuple
 from undermine.analysis.possible_faults import infeasible
 from undermine.model.faults import FAULT_KINDS, Fault, FaultKind, FaultLimits, Level
 from undermine.model.plan import At, Plan, Step
-from undermine.model.point import REST, phase_point
+from undermine.model.point import REST, client_point, phase_point
 from undermine.model.rounds import RoundKind
+from undermine.model.run import Op
 
 _WHY = "shows how the target handles a fault at rest"
+_WHY_MIDDLE = "shows how the target recovers from a crash under load"
 
 _Make = Callable[[str], Fault | None]
 
@@ -29,8 +32,10 @@ def benign_plans(
     capabilities: Mapping[str, Collection[str]] | None = None,
     reboot_after_s: float = 0.3,
     seed: int = 0,
+    middle: At | None = None,
 ) -> list[Plan]:
-    """`count` plans, or none if no fault is possible. Kinds and roles take turns.
+    """`count` plans at rest, or none if no fault is possible, and one plan for the `middle` of the workload. Kinds and roles take
+    turns.
 
     `roles` are the roles that may be hit, with their nodes; `nodes_in_all` counts the nodes of all roles.
     """
@@ -51,7 +56,21 @@ def benign_plans(
     benign = [row for row in FAULT_KINDS.values() if row.benign and row.name in kinds]
     offers = [_offer(roles, partial(make, row), seed) for row in benign]
     at_rest = At(phase_point(REST))
-    return [Plan((Step(at_rest, fault),), seed, RoundKind.BENIGN.value, _WHY) for fault in _turns(offers, count)]
+    plans = [Plan((Step(at_rest, fault),), seed, RoundKind.BENIGN.value, _WHY) for fault in _turns(offers, count)]
+    killing = [offer for row, offer in zip(benign, offers, strict=True) if row.kills]
+    if middle and count and (fault := next(_turns(killing, 1), None)):
+        under_load = Plan((Step(middle, fault),), seed, RoundKind.BENIGN.value, _WHY_MIDDLE)
+        return [under_load, *plans]  # first, so that a larger `count` only adds plans at the end
+    return plans
+
+
+def middle_of(history: Sequence[Op]) -> At | None:
+    """The moment at which the middle one of the workload's client operations begins; None if there are none."""
+    begun = sorted((op for op in history if op.phase == "workload"), key=lambda op: op.start_ns)
+    if not begun:
+        return None
+    points = [client_point(op.f, op.node) for op in begun[: len(begun) // 2 + 1]]
+    return At(points[-1], nth=points.count(points[-1]))
 
 
 class _Choice(NamedTuple):
