@@ -277,6 +277,17 @@ public final class Driver {
         return count < 0 ? "end" : text(room, count);
     }
 
+    private String limit(String name, String seconds) throws IOException {
+        Object found = open.get(name);
+        int milliseconds = (int) (1000 * Double.parseDouble(seconds));
+        if (found instanceof DatagramSocket) {
+            ((DatagramSocket) found).setSoTimeout(milliseconds);
+        } else {
+            ((Socket) found).setSoTimeout(milliseconds);
+        }
+        return null;
+    }
+
     private String nonblocking(String name) throws IOException {
         ((SocketChannel) open.get(name)).configureBlocking(false);
         return null;
@@ -361,8 +372,41 @@ public final class Driver {
         ((Socket) open.get(connection)).getOutputStream().write(kind.getBytes(StandardCharsets.UTF_8));
     }
 
+    private String parcel(String connection, String content, String peer) throws IOException {
+        byte[] data = content.getBytes(StandardCharsets.UTF_8);
+        packed(data, peer, connection);
+        return text(data, data.length);
+    }
+
+    private void packed(byte[] data, String peer, String connection) throws IOException {
+        ((Socket) open.get(connection)).getOutputStream().write(data);
+    }
+
+    private String deliver(String kind) {
+        handle(kind);
+        return mood;
+    }
+
+    private void handle(String kind) {
+        mood = kind;
+    }
+
+    private String take(String connection, int size) throws IOException {
+        byte[] data = taken(connection, size);
+        return text(data, data.length);
+    }
+
+    private byte[] taken(String connection, int size) throws IOException {
+        byte[] room = new byte[size];
+        return Arrays.copyOf(room, ((Socket) open.get(connection)).getInputStream().read(room));
+    }
+
     private static String text(byte[] room, int count) {
-        return new String(room, 0, count, StandardCharsets.UTF_8);
+        StringBuilder text = new StringBuilder();
+        for (int i = 0; i < count; i++) {
+            text.append(room[i] < 0 ? String.format("\\x%02x", room[i] & 0xFF) : String.valueOf((char) room[i]));
+        }
+        return text.toString();
     }
 
     // --- threads
@@ -461,6 +505,10 @@ public final class Driver {
             case "sendto": return sendto(words[1], Integer.parseInt(words[2]), words[3]);
             case "recvfrom": return recvfrom(words[1], Integer.parseInt(words[2]));
             case "feel": return feel(words[1]);
+            case "limit": return limit(words[1], words[2]);
+            case "parcel": return parcel(words[1], words[2], words[3]);
+            case "deliver": return deliver(words[1]);
+            case "take": return take(words[1], Integer.parseInt(words[2]));
             case "report": return report(words[1], words[2], words[3]);
             case "end": return end(words[1]);
             case "die": return die(words[1], words[2]);

@@ -19,6 +19,11 @@ from typing import Any
 OTHER = sys.argv[1:] == ["other"]
 
 
+def text(data: bytes) -> str:
+    """Bytes as text; a byte that isn't ASCII as `\\xca`."""
+    return bytes(data).decode("ascii", "backslashreplace")
+
+
 class Plain:
     """A file through Python's file object, without a buffer."""
 
@@ -29,7 +34,7 @@ class Plain:
         return self.file.write(text.encode())
 
     def read(self, size: int) -> Any:
-        return self.file.read(size).decode()
+        return text(self.file.read(size))
 
     def fsync(self) -> None:
         os.fsync(self.file.fileno())
@@ -52,7 +57,7 @@ class Descriptor:
         return os.write(self.fd, text.encode())
 
     def read(self, size: int) -> Any:
-        return os.read(self.fd, size).decode()
+        return text(os.read(self.fd, size))
 
     def fsync(self) -> None:
         os.fsync(self.fd)
@@ -156,9 +161,13 @@ class Driver:
     def recv(self, name: str, size: str) -> Any:
         """Receive at most `size` bytes; `end` at the end of the stream."""
         if not OTHER:
-            return self.open_ones[name].recv(int(size)).decode() or "end"
+            return text(self.open_ones[name].recv(int(size))) or "end"
         room = bytearray(int(size))
-        return room[: self.open_ones[name].recv_into(room)].decode() or "end"
+        return text(room[: self.open_ones[name].recv_into(room)]) or "end"
+
+    def limit(self, name: str, seconds: str) -> None:
+        """Let receives on a connection wait for at most this time."""
+        self.open_ones[name].settimeout(float(seconds))
 
     def nonblocking(self, name: str) -> None:
         self.open_ones[name].setblocking(False)
@@ -174,7 +183,7 @@ class Driver:
         self.open_ones[name].send(text.encode())
 
     def hear(self, name: str, size: str) -> Any:
-        return self.open_ones[name].recv(int(size)).decode() or "end"
+        return text(self.open_ones[name].recv(int(size))) or "end"
 
     def datagram(self, name: str) -> None:
         self.open_ones[name] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -185,9 +194,9 @@ class Driver:
 
     def recvfrom(self, name: str, size: str) -> Any:
         if not OTHER:
-            return self.open_ones[name].recvfrom(int(size))[0].decode()
+            return text(self.open_ones[name].recvfrom(int(size))[0])
         room = bytearray(int(size))
-        return room[: self.open_ones[name].recvfrom_into(room)[0]].decode()
+        return text(room[: self.open_ones[name].recvfrom_into(room)[0]])
 
     # --- methods and variables that triggers and configurations name
 
@@ -199,6 +208,28 @@ class Driver:
 
     def message(self, kind: str, peer: str, connection: str) -> None:
         self.open_ones[connection].send(kind.encode())
+
+    def parcel(self, connection: str, content: str, peer: str) -> Any:
+        data = content.encode()
+        self.packed(data, peer, connection)
+        return text(data)  # as the program still has it
+
+    def packed(self, data: bytes, peer: str, connection: str) -> None:
+        self.open_ones[connection].send(data)
+
+    def deliver(self, kind: str) -> Any:
+        self.handle(kind)
+        return self.mood
+
+    def handle(self, kind: str) -> None:
+        self.mood = kind
+
+    def take(self, connection: str, size: str) -> Any:
+        return text(self.taken(connection, int(size)))
+
+    def taken(self, connection: str, size: int) -> bytes:
+        data: bytes = self.open_ones[connection].recv(size)
+        return data
 
     # --- threads
 
@@ -240,6 +271,8 @@ class Driver:
             said = getattr(self, words[0])(*words[1:])
         except BlockingIOError:
             return "again"
+        except TimeoutError:
+            return "error ETIMEDOUT"
         except OSError as error:
             return "error " + (errno.errorcode.get(error.errno or 0) or type(error).__name__)
         return "ok" if said is None else f"ok {said}"

@@ -32,7 +32,8 @@ from undermine.store.rundir import RunDir
 from undermine.testing import point
 
 ROOT = Path(__file__).resolve().parents[2]
-JVM_CAPABILITIES = ("crash", "reboot", "delay", "error", "pause", "partition", "unseen", "until")
+OLD_CAPABILITIES = ("crash", "reboot", "delay", "error", "pause", "partition", "unseen", "until")
+"""Of an agent that can't do everything."""
 MAVEN = """#!/bin/sh
 echo "$@ in $JAVA_HOME" >> "$LOG"
 [ -e src/test ] && echo "tests were copied" >> "$LOG"
@@ -355,12 +356,12 @@ def test_what_cannot_be_built_is_said_before_a_campaign_is_made(machine: Machine
     assert not config.dir.exists()
 
 
-# --- what it cannot do is left out
+# --- what an agent cannot do is left out
 
 
-def test_what_a_jvm_cannot_do_is_left_out_with_its_reason() -> None:
+def test_what_an_agent_cannot_do_is_left_out_with_its_reason() -> None:
     kinds = ("crash", "reboot", "delay", "error", "drop", "corrupt", "partition", "pause")
-    limits = FaultLimits(kinds=kinds, capabilities={"n1": JVM_CAPABILITIES}, node_roles={"n1": "server", "n2": "server"})
+    limits = FaultLimits(kinds=kinds, capabilities={"n1": OLD_CAPABILITIES}, node_roles={"n1": "server", "n2": "server"})
     points = [
         point(op, target=target)
         for op, target in (("net.send", "peer:n2"), ("file.read", "log"), ("msg.send", "m peer:n2"))
@@ -377,9 +378,9 @@ def test_what_a_jvm_cannot_do_is_left_out_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("fault", "word"), [(Drop(), "drop"), (Corrupt("flip"), "corrupt"), (Delay(1.0, "operation"), "delay-operation")]
 )
-def test_a_plan_with_what_a_jvm_cannot_do_is_skipped(fault: Any, word: str) -> None:
+def test_a_plan_with_what_an_agent_cannot_do_is_skipped(fault: Any, word: str) -> None:
     plan = Plan((Step(At(point("net.send", target="peer:n2")), fault),))
-    assert unsupported(plan, {"n1": JVM_CAPABILITIES}) == f"the agent of n1 does not offer {word}"
+    assert unsupported(plan, {"n1": OLD_CAPABILITIES}) == f"the agent of n1 does not offer {word}"
 
 
 # --- packaging

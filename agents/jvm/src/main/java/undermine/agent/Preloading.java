@@ -1,6 +1,7 @@
 package undermine.agent;
 
 import undermine.agent.files.FileHooks;
+import undermine.agent.hooks.ChangedData;
 import undermine.agent.hooks.Hooks;
 import undermine.agent.hooks.LogicalOperations;
 import undermine.agent.hooks.MethodExit;
@@ -15,6 +16,7 @@ import undermine.agent.instead.QueueCalls;
 import undermine.agent.instead.SelectorCalls;
 import undermine.agent.instead.TimeCalls;
 import undermine.agent.instead.WaitCalls;
+import undermine.agent.lib.Payload;
 import undermine.agent.names.ObjectNames;
 import undermine.agent.net.ChannelHooks;
 import undermine.agent.net.Connection;
@@ -25,6 +27,7 @@ import undermine.agent.net.SocketHooks;
 import undermine.agent.net.SocketOperations;
 import undermine.agent.net.TlsHooks;
 import undermine.agent.operations.Call;
+import undermine.agent.operations.DataChange;
 import undermine.agent.operations.EnclosingOperation;
 import undermine.agent.record.HeldMonitors;
 import undermine.agent.record.MethodEntry;
@@ -46,7 +49,8 @@ final class Preloading {
     }
 
     static void hooks() throws ClassNotFoundException {
-        load(Hooks.class, MethodEntry.class, MethodExit.class, Recorder.class, WovenFrame.class, Call.class,
+        load(Hooks.class, MethodEntry.class, MethodExit.class, ChangedData.class, Payload.class, Recorder.class,
+                WovenFrame.class, Call.class, DataChange.class,
                 EnclosingOperation.class, LogicalOperations.class, ReturnedObjects.class, Undo.class, FileHooks.class,
                 SocketHooks.class, SocketOperations.class, ChannelHooks.class, DatagramHooks.class, TlsHooks.class,
                 JdkSockets.class, Connection.class, Connections.class, ThreadHooks.class, NativeFileCalls.class);

@@ -30,7 +30,7 @@ final class Delay {
         this.action = action;
         this.detail = detail;
         this.start = Clock.now();
-        this.end = start + (long) (step.number("delay_s") * 1e9);
+        this.end = start + (long) (step.number("delay_s", 0) * 1e9);
         file.receipt(call.cursor, seq, start, this.step, 0, action, detail);
     }
 

@@ -22,12 +22,14 @@ import undermine.agent.wire.ToolLink;
 /**
  * Claims steps and carries out the faults that the tool agrees to. The caller has set `busy`.
  *
- * The effect on an operation is stored in its Call: an error to raise, or that it would block.
+ * The effect on an operation is stored in its Call: an error to raise, that it would block, that its message is lost, or a
+ * change of its data.
  */
 public final class Faults {
     /** The capabilities of this agent, as it reports them to the tool. */
     public static final List<String> CAPABILITIES = Collections.unmodifiableList(Arrays.asList(
-            "crash", "reboot", "delay", "delay-operation", "error", "pause", "partition", "when", "unseen", "until", "same"));
+            "crash", "reboot", "delay", "delay-operation", "error", "drop", "corrupt", "pause", "partition", "when", "unseen",
+            "until", "same"));
     /** Keeps a program from spinning that asks a blocked channel again and again. */
     private static final long SPIN_NS = 1000000L;
 
@@ -38,6 +40,7 @@ public final class Faults {
     private final EventFile file;
     private final Death death;
     private final Sockets sockets;
+    private final BlackHoles holes;
     private final CopyOnWriteArrayList<Slow> slow = new CopyOnWriteArrayList<Slow>();
 
     public Faults(DecisionTable table, ToolLink link, LastingFaults lasting, EventFile file, Death death, Sockets sockets) {
@@ -48,6 +51,7 @@ public final class Faults {
         this.file = file;
         this.death = death;
         this.sockets = sockets;
+        this.holes = new BlackHoles(state, lasting, sockets);
     }
 
     /** Decide about an operation that is about to begin. */
@@ -55,7 +59,7 @@ public final class Faults {
         for (TriggerPart part : table.reached(call.operation.before, call)) {
             claim(part, call, TriggerPart.BEFORE);
         }
-        if (call.error == null && !call.wouldBlock && lasting.any()) {
+        if (call.error == null && !call.wouldBlock && !call.isLost && lasting.any()) {
             meetLasting(call);
         }
     }
@@ -75,7 +79,9 @@ public final class Faults {
     public boolean mustWait(Operation operation, Subject subject, Object channel, Cursor cursor) {
         boolean isHeld = isSlow(channel, operation, cursor);
         if (!isHeld && lasting.any() && lasting.errorOf(operation, subject) == null) {
-            isHeld = lasting.holds(operation, subject) && !isLost(operation, channel);
+            BlackHole hole = holes.of(channel, operation.name);
+            isHeld = hole != null ? isReceive(operation) && hole.swallow()
+                    : lasting.holds(operation, subject) && !isLost(operation, channel);
         }
         if (isHeld) {
             Threads.sleep(SPIN_NS);
@@ -83,8 +89,14 @@ public final class Faults {
         return isHeld;
     }
 
-    /** End delays that are over, even if the target no longer uses their channels. */
+    /** The target is about to close a socket. */
+    public void closing(Object socket) {
+        holes.closing(socket);
+    }
+
+    /** End delays and black holes that are over, even if the target no longer uses their channels. */
     public void look(Cursor cursor) {
+        holes.look();
         for (Slow each : slow) {
             if (each.hold.over(cursor)) {
                 slow.remove(each);
@@ -96,8 +108,11 @@ public final class Faults {
 
     private void meetLasting(Call call) {
         String name = lasting.errorOf(call.operation, call.subject);
+        BlackHole hole = holes.of(call.handle, call.operation.name);
         if (name != null) {
             call.error = SystemErrors.make(name, call.operation, call.subject);
+        } else if (hole != null) {
+            fall(hole, call);
         } else if (lasting.holds(call.operation, call.subject)) {
             if (isLost(call.operation, call.handle)) {
                 call.isLost = true;
@@ -110,6 +125,60 @@ public final class Faults {
         }
     }
 
+    private void fall(BlackHole hole, Call call) {
+        if (!isReceive(call.operation)) {
+            hole.lose();
+            call.isLost = true;
+            return;
+        }
+        long end = limitOf(call);
+        while (sockets.isWaiting(call.handle) && !state.over(hole.step)) {
+            boolean hasEnded = !hole.swallow();
+            call.hasLost = hole.hasLost();
+            if (hasEnded) {
+                call.error = hole.hasLost() ? SystemErrors.make("ECONNRESET", call.operation, call.subject) : null;
+                return;
+            }
+            if (mayNotWait(call, end)) {
+                return;
+            }
+        }
+        holes.look();
+    }
+
+    /** Lose the next datagram alone. */
+    private void loseDatagram(Call call) {
+        long end = limitOf(call);
+        while (sockets.isWaiting(call.handle) && !call.hasLost) {
+            call.hasLost = sockets.lose(call.handle) > 0;
+            if ((call.nonBlocking || !call.hasLost) && mayNotWait(call, end)) {
+                return;
+            }
+        }
+    }
+
+    /** The time until which a receive may wait; 0: no limit. */
+    private long limitOf(Call call) {
+        int timeoutMs = isReceive(call.operation) ? sockets.timeoutMs(call.handle) : 0;
+        return timeoutMs > 0 ? Clock.now() + timeoutMs * 1000000L : 0;
+    }
+
+    /** Wait a little; true if the program learns now that nothing has arrived. */
+    private static boolean mayNotWait(Call call, long end) {
+        if (call.nonBlocking) {
+            call.wouldBlock = true;
+        } else if (end != 0 && Clock.now() >= end) {
+            call.error = SystemErrors.bare(new SocketTimeoutException("Read timed out"));
+        } else {
+            Threads.sleep(Delay.LOOK_NS);
+        }
+        return call.wouldBlock || call.error != null;
+    }
+
+    private static boolean isReceive(Operation operation) {
+        return operation.name.equals("net.recv");
+    }
+
     /** A datagram that is held back is lost for good. */
     private boolean isLost(Operation operation, Object handle) {
         return operation.name.equals("net.send") && sockets.isOfDatagrams(handle);
@@ -117,8 +186,7 @@ public final class Faults {
 
     /** Wait behind a silent partition: nothing is sent or received. Time limits, closing and interrupts work as usual. */
     private void waitForPeer(Call call) {
-        int timeoutMs = call.operation.name.equals("net.recv") ? sockets.timeoutMs(call.handle) : 0;
-        long end = Clock.now() + timeoutMs * 1000000L;
+        long end = limitOf(call);
         while (lasting.any() && sockets.isWaiting(call.handle)) {
             String name = lasting.errorOf(call.operation, call.subject);
             if (name != null) {
@@ -128,11 +196,9 @@ public final class Faults {
             if (!lasting.holds(call.operation, call.subject)) {
                 return;
             }
-            if (timeoutMs > 0 && Clock.now() >= end) {
-                call.error = SystemErrors.bare(new SocketTimeoutException("Read timed out"));
+            if (mayNotWait(call, end)) {
                 return;
             }
-            Threads.sleep(Delay.LOOK_NS);
         }
     }
 
@@ -145,6 +211,10 @@ public final class Faults {
 
     private void claim(TriggerPart part, Call call, String place) {
         Step step = part.step;
+        if (part.isLate) {
+            call.change = call.change == null ? new Corruption(this, part, call) : call.change;
+            return;
+        }
         int action = file.string(call.cursor, step.kind);
         int detail = file.string(call.cursor, detail(step, call, place));
         boolean isDeath = part.half.equals("second") && (step.kind.equals("crash") || step.kind.equals("reboot"));
@@ -166,7 +236,34 @@ public final class Faults {
             delay(step, call, place, action, detail);
         } else if (step.kind.equals("error")) {
             raise(step, call, action, detail);
+        } else if (step.kind.equals("drop")) {
+            write(step, call, action, detail);
+            drop(step, call);
         }
+    }
+
+    /** Lose a message. A stream could only continue with a gap, so it also loses everything after it in that direction. */
+    private void drop(Step step, Call call) {
+        if (!DecisionTable.isTransfer(call.operation.name)) {
+            call.isLost = true;
+        } else if (!sockets.isOfDatagrams(call.handle)) {
+            holes.add(call.handle, call.operation.name, step.index);
+        } else if (isReceive(call.operation)) {
+            loseDatagram(call);
+        } else {
+            call.isLost = true;
+        }
+    }
+
+    /** Claim a step that has found bytes to change; true if they are to be changed. */
+    boolean corrupts(TriggerPart part, Call call, String change) {
+        int action = file.string(call.cursor, part.step.kind);
+        int detail = file.string(call.cursor, detail(part.step, call, TriggerPart.BEFORE) + ": " + change);
+        if (!agreed(part, call)) {
+            return false;
+        }
+        write(part.step, call, action, detail);
+        return true;
     }
 
     /** Ask the tool; false also if the tool carries out the fault itself. */

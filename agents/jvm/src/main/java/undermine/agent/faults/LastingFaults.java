@@ -26,6 +26,7 @@ public final class LastingFaults {
     private final ToolLink link;
     private volatile int generation;
     private volatile List<Map<String, Object>> entries = Collections.emptyList();
+    private volatile boolean hasBlackHoles;
 
     public LastingFaults(SharedState state, ToolLink link) {
         this.state = state;
@@ -49,7 +50,11 @@ public final class LastingFaults {
         if (state.generation() != generation) {
             refresh();
         }
-        return !entries.isEmpty();
+        return hasBlackHoles || !entries.isEmpty();
+    }
+
+    void setBlackHoles(boolean areThere) {
+        hasBlackHoles = areThere;
     }
 
     private void refresh() {

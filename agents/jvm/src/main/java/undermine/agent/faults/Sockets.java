@@ -1,5 +1,7 @@
 package undermine.agent.faults;
 
+import java.io.Closeable;
+
 /** Questions that faults ask about a socket. A socket is given by the object that the JDK or Netty uses for it. */
 public interface Sockets {
     /** False if the thread that waits for the socket would be woken: it was closed, or an interrupt is about to close it. */
@@ -9,4 +11,13 @@ public interface Sockets {
 
     /** The time limit of a receive in milliseconds; 0: none, or not known. */
     int timeoutMs(Object socket);
+
+    /** Read and lose what has arrived, without waiting. The number of bytes; 0: nothing; -1: the connection has ended. */
+    int lose(Object socket);
+
+    /** Reset a connection, at both ends. */
+    void reset(Object socket);
+
+    /** Keep a connection open that is about to be closed, so that its peer sees nothing. Closing the result resets it. */
+    Closeable keepOpen(Object socket);
 }

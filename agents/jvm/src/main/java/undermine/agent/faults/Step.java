@@ -31,8 +31,8 @@ final class Step {
         return value instanceof String ? (String) value : otherwise;
     }
 
-    double number(String key) {
+    double number(String key, double otherwise) {
         Object value = fault.get(key);
-        return value instanceof Number ? ((Number) value).doubleValue() : 0;
+        return value instanceof Number ? ((Number) value).doubleValue() : otherwise;
     }
 }

@@ -37,6 +37,8 @@ final class TriggerPart extends OperationListener {
     private final List<Comparison> when;
     private final AtomicInteger counter = new AtomicInteger();
     private final boolean acts;
+    /** True if the fault itself counts occurrences, when it sees the data that it acts on. */
+    final boolean isLate;
     private final int wanted;
 
     TriggerPart(Step step, String half, boolean isFirst, FirstSeen first, Map<String, Object> description) {
@@ -58,6 +60,7 @@ final class TriggerPart extends OperationListener {
         this.when = Comparison.all(description.get("when"));
         boolean isUntil = half.equals("until");
         this.acts = half.equals("second") && !isFirst;
+        this.isLate = acts && step.kind.equals("corrupt");
         this.wanted = isUntil ? SharedState.FIRED : SharedState.ARMED;
     }
 
@@ -102,7 +105,7 @@ final class TriggerPart extends OperationListener {
         return place;
     }
 
-    /** Count one occurrence; true if it is the one that the trigger names. */
+    /** Count one occurrence; true if it is the one that the trigger names, or may be if the part is late. */
     @Override
     public boolean reached(SharedState state, Call call) {
         if (state.stepState(step.index) != wanted) {
@@ -114,11 +117,17 @@ final class TriggerPart extends OperationListener {
         if (acts && step.boundTo != Step.ANYWHERE && state.boundTo(step.index) != step.boundTo) {
             return false;
         }
-        return matches(call) && Comparison.allHold(when, state) && counter.incrementAndGet() == nth;
+        return matches(call) && Comparison.allHold(when, state) && (isLate || counts());
+    }
+
+    /** Count one occurrence that matches; true if it is the one that the trigger names. */
+    boolean counts() {
+        return counter.incrementAndGet() == nth;
     }
 
     private boolean matches(Call call) {
         return (target == null || target.equals(call.subject.target))
+                && !(acts && step.like.equals("drop") && call.isHandshake())
                 && (loc == null || loc.equals(call.stack.loc))
                 && (stack == null || stack.equals(call.stack.digest()))
                 && (keys.isEmpty() || !seen.contains(point(call)));

@@ -1,11 +1,17 @@
 package undermine.agent.files;
 
 import java.io.File;
+import java.io.IOException;
+import java.nio.channels.FileChannel;
 import java.nio.channels.SocketChannel;
+import java.nio.file.Files;
+import java.nio.file.Paths;
 import undermine.agent.lib.Buffers;
 import undermine.agent.lib.WeakIdentityMap;
 import undermine.agent.names.FilePaths;
 import undermine.agent.net.ChannelHooks;
+import undermine.agent.net.JdkSockets;
+import undermine.agent.operations.Call;
 import undermine.agent.operations.Operation;
 import undermine.agent.operations.Subject;
 import undermine.agent.record.AgentCore;
@@ -95,29 +101,79 @@ public final class FileHooks {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
         frame.isOneByte = true;
-        return onDescriptor(state, frame, Ops.read, descriptor, 1);
+        return onDescriptor(state, frame, Ops.read, descriptor, 1) || isReadFrom(state, frame, descriptor, 1, -1);
     }
 
     public static boolean read(Object descriptor, Object bytes) {
-        return onDescriptor(Ops.read, descriptor, Buffers.length(bytes));
+        return read(descriptor, Buffers.length(bytes), -1);
     }
 
     public static boolean read(Object descriptor, int size) {
-        return onDescriptor(Ops.read, descriptor, size);
+        return read(descriptor, size, -1);
     }
 
     public static boolean read(Object descriptor, Object buffers, int offset, int length) {
-        return onDescriptor(Ops.read, descriptor, Buffers.remaining(buffers, offset, length));
+        return read(descriptor, Buffers.remaining(buffers, offset, length), -1);
     }
 
-    public static boolean read(Object descriptor, long size) {
-        return onDescriptor(Ops.read, descriptor, size);
+    /** From a position of its own. */
+    public static boolean readAt(Object descriptor, Object buffer, long position) {
+        return read(descriptor, Buffers.length(buffer), position);
     }
 
     /** A transfer to a connection is a send, any other one a read. */
-    public static boolean transferTo(Object descriptor, long size, Object channel) {
+    public static boolean transferTo(Object file, Object descriptor, long position, long size, Object channel) {
         Subject subject = channel instanceof SocketChannel ? ChannelHooks.connected((SocketChannel) channel) : null;
-        return subject == null ? read(descriptor, size) : ChannelHooks.sendFile((SocketChannel) channel, subject);
+        if (subject == null) {
+            return read(descriptor, size, position);
+        }
+        return ChannelHooks.sendFile((SocketChannel) channel, subject, Math.min(size, left((FileChannel) file, position)));
+    }
+
+    /** The bytes of a file from a position on. */
+    private static long left(FileChannel file, long position) {
+        try {
+            return Math.max(0, file.size() - position);
+        } catch (IOException closed) {
+            return 0;
+        }
+    }
+
+    private static boolean read(Object descriptor, long size, long position) {
+        ThreadState state = ThreadState.get();
+        WovenFrame frame = state.top();
+        return onDescriptor(state, frame, Ops.read, descriptor, size) || isReadFrom(state, frame, descriptor, size, position);
+    }
+
+    /**
+     * Let the data in the file be changed that is about to be read, if that was decided. `position` less than 0: from
+     * where the descriptor is. Always false.
+     */
+    private static boolean isReadFrom(ThreadState state, WovenFrame frame, Object descriptor, long size, long position) {
+        Call call = frame.call;
+        if (call == null || call.change == null) {
+            return false;
+        }
+        state.busy = true;
+        try {
+            int number = JdkSockets.number(descriptor);
+            long start = position < 0 ? positionOf(number) : position;
+            call.change.inFile("/proc/self/fd/" + number, start, size);
+        } catch (Throwable trouble) {
+            AgentCore.current.note(trouble);
+        } finally {
+            state.busy = false;
+        }
+        return false;
+    }
+
+    private static long positionOf(int descriptor) throws IOException {
+        for (String line : Files.readAllLines(Paths.get("/proc/self/fdinfo/" + descriptor))) {
+            if (line.startsWith("pos:")) {
+                return Long.parseLong(line.substring("pos:".length()).trim());
+            }
+        }
+        throw new IOException("no position of descriptor " + descriptor);
     }
 
     /** Two bytes, whatever number the method returns. */
@@ -137,7 +193,7 @@ public final class FileHooks {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
         frame.isValue = true;
-        return onDescriptor(state, frame, Ops.read, descriptor, size);
+        return onDescriptor(state, frame, Ops.read, descriptor, size) || isReadFrom(state, frame, descriptor, size, -1);
     }
 
     public static boolean readLine(Object descriptor) {
@@ -162,6 +218,11 @@ public final class FileHooks {
 
     public static boolean write(Object descriptor, Object bytes) {
         return onDescriptor(Ops.write, descriptor, Buffers.length(bytes));
+    }
+
+    /** Two bytes for each character. */
+    public static boolean writeChars(Object descriptor, Object text) {
+        return onDescriptor(Ops.write, descriptor, 2 * Buffers.length(text));
     }
 
     public static boolean write(Object descriptor, int size) {

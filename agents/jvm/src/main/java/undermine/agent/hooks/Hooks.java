@@ -19,6 +19,26 @@ public final class Hooks {
         ThreadState.get().push();
     }
 
+    /** The same for a method that can show its arguments and take others instead. */
+    public static void enterWithData() {
+        ThreadState.get().push().hasData = true;
+    }
+
+    /** True if the hook at the entry wants the method's arguments, and not that it answers at once. */
+    public static boolean wantsData() {
+        ThreadState state = ThreadState.get();
+        boolean wantsData = state.wantsData;
+        state.wantsData = false;
+        return wantsData;
+    }
+
+    /** The arguments that the method has to use instead of these. */
+    public static Object[] changed(Object[] arguments) {
+        ThreadState state = ThreadState.get();
+        ChangedData.begin(state, state.top(), arguments);
+        return arguments;
+    }
+
     /** The number that a method answers if it isn't run. */
     public static long answer() {
         ThreadState state = ThreadState.get();
@@ -52,8 +72,8 @@ public final class Hooks {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
         if (frame.named != null) {
-            LogicalOperations.left(state, frame, result);
-            return result;
+            Object returned = LogicalOperations.left(state, frame, result);
+            return returned instanceof Character ? (Character) returned : ((Number) returned).intValue();
         }
         return MethodExit.exit(state, frame, result, null) ? 0 : result;
     }
@@ -62,8 +82,7 @@ public final class Hooks {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
         if (frame.named != null) {
-            LogicalOperations.left(state, frame, result);
-            return result;
+            return (Long) LogicalOperations.left(state, frame, result);
         }
         return MethodExit.exit(state, frame, result, null) ? 0 : result;
     }
@@ -72,8 +91,7 @@ public final class Hooks {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
         if (frame.named != null) {
-            LogicalOperations.left(state, frame, result);
-            return result;
+            return (Boolean) LogicalOperations.left(state, frame, result);
         }
         return !MethodExit.exit(state, frame, 0, null) && result;
     }
@@ -82,8 +100,7 @@ public final class Hooks {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
         if (frame.named != null) {
-            LogicalOperations.left(state, frame, result);
-            return result;
+            return LogicalOperations.left(state, frame, result);
         }
         if (frame.queue != null) {
             MethodExit.got(state, frame, result);
@@ -94,13 +111,11 @@ public final class Hooks {
 
     /** Only methods that the user named return such numbers. */
     public static float left(float result) {
-        left((Object) result);
-        return result;
+        return (Float) left((Object) result);
     }
 
     public static double left(double result) {
-        left((Object) result);
-        return result;
+        return (Double) left((Object) result);
     }
 
     /** An exception leaves the method. Returns it, or throws the injected error instead. */

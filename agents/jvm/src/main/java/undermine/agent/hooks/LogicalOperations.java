@@ -23,6 +23,7 @@ import undermine.agent.operations.Operation;
 import undermine.agent.operations.Subject;
 import undermine.agent.process.Clock;
 import undermine.agent.record.AgentCore;
+import undermine.agent.record.MethodEntry;
 import undermine.agent.record.Recorder;
 import undermine.agent.record.ThreadState;
 import undermine.agent.record.WovenFrame;
@@ -61,14 +62,15 @@ public final class LogicalOperations {
     }
 
     /** Register a method that is about to be woven, with the names of its parameters; returns its number. */
-    public static synchronized int woven(LogicalMethod named, List<String> parameters, int count, boolean isOfTarget) {
+    public static synchronized int woven(
+            LogicalMethod named, List<String> parameters, String descriptor, int count, boolean isOfTarget) {
         for (ArgumentPath finder : new ArgumentPath[] {named.kind, named.peer, named.size}) {
             if (finder != null && !finder.startsIn(parameters, count)) {
                 throw new IllegalArgumentException("logical operation " + named.text + ": no parameter " + finder.root);
             }
         }
         LogicalMethod[] longer = Arrays.copyOf(methods, methods.length + 1);
-        longer[methods.length] = new LogicalMethod(named, parameters, isOfTarget);
+        longer[methods.length] = new LogicalMethod(named, parameters, descriptor, isOfTarget);
         methods = longer;
         return longer.length - 1;
     }
@@ -102,10 +104,16 @@ public final class LogicalOperations {
         if (refused != null) {
             Unchecked.<RuntimeException>raise(refused);
         }
-        return false;
+        Call call = frame.call;
+        if (call != null && call.isLost) {
+            state.pop();
+            return true;
+        }
+        state.wantsData = call != null && call.change != null;
+        return state.wantsData;
     }
 
-    /** Record the beginning; returns the injected error, or null. */
+    /** Record the beginning, and the end too if the message gets lost; returns the injected error, or null. */
     private static Throwable begin(AgentCore agent, ThreadState state, WovenFrame frame, Object result) {
         LogicalMethod method = frame.named;
         String[] peer = peerOf(agent, state, method, frame, result);
@@ -124,29 +132,54 @@ public final class LogicalOperations {
             return error;
         }
         frame.call = call;
+        if (call.isLost) {
+            Recorder.leave(agent, state, call, 0, MethodEntry.LOST);
+            return call.error;
+        }
         if (!method.isOfResult) {
             state.enclosing = new EnclosingOperation(method.operation.name, method.peer == null ? "" : peer[0]);
         }
         return null;
     }
 
-    static void left(ThreadState state, WovenFrame frame, Object result) {
-        end(state, frame, result, null);
+    /** The method returns; the result is what it returns, or has to return instead. */
+    static Object left(ThreadState state, WovenFrame frame, Object result) {
+        return end(state, frame, result, null);
     }
 
     static void failed(ThreadState state, WovenFrame frame, Throwable error) {
         end(state, frame, null, error);
     }
 
-    private static void end(ThreadState state, WovenFrame frame, Object result, Throwable error) {
+    private static Object end(ThreadState state, WovenFrame frame, Object result, Throwable error) {
         Throwable instead;
+        LogicalMethod method = frame.named;
+        Object self = frame.handle;
+        Object[] arguments = frame.arguments;
+        Call call = null;
         try {
-            instead = frame.arguments == null ? null : ended(AgentCore.current, state, frame, result, error);
+            instead = arguments == null ? null : ended(AgentCore.current, state, frame, result, error);
+            call = frame.call;
         } finally {
             state.pop();
         }
         if (instead != null) {
             Unchecked.<RuntimeException>raise(instead);
+        }
+        if (call == null || error != null || !method.isOfResult) {
+            return result;
+        }
+        return call.isLost ? next(method, self, arguments) : call.change == null ? result
+                : ChangedData.received(AgentCore.current, state, call, result);
+    }
+
+    /** A received message got lost: wait for the next one. */
+    private static Object next(LogicalMethod method, Object self, Object[] arguments) {
+        try {
+            return method.again(self, arguments);
+        } catch (Throwable raised) {
+            Unchecked.<RuntimeException>raise(raised);
+            return null;
         }
     }
 
@@ -154,8 +187,11 @@ public final class LogicalOperations {
     private static Throwable ended(AgentCore agent, ThreadState state, WovenFrame frame, Object result, Throwable error) {
         state.enclosing = frame.outer;
         Throwable refused = frame.named.isOfResult ? begin(agent, state, frame, result) : null;
-        if (frame.call == null) {
+        if (frame.call == null || frame.call.isLost) {
             return refused;
+        }
+        if (frame.payload != null) {
+            ChangedData.end(agent, state, frame, 0);
         }
         Recorder.leave(agent, state, frame.call, 0, error == null ? null : SystemErrors.nameOf(error));
         return frame.call.error;

@@ -71,7 +71,11 @@ public final class MethodExit {
         if (call == null) {
             return frame.atEnd;
         }
-        Recorder.leave(agent, state, call, error == null ? bytes(frame, result) : 0, error == null ? null : nameOf(error));
+        long count = error == null && !call.hasLost ? bytes(frame, result) : 0;
+        if (frame.payload != null) {
+            ChangedData.end(agent, state, frame, count);
+        }
+        Recorder.leave(agent, state, call, count, call.hasLost ? MethodEntry.LOST : error == null ? null : nameOf(error));
         if (call.error == null) {
             return null;
         }

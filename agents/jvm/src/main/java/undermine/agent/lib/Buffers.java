@@ -1,5 +1,6 @@
 package undermine.agent.lib;
 
+import java.nio.Buffer;
 import java.nio.ByteBuffer;
 
 /** Sizes of the data that is passed to methods of the JDK. */
@@ -16,6 +17,18 @@ public final class Buffers {
             return ((ByteBuffer) data).remaining();
         }
         return data instanceof String ? ((String) data).length() : 0;
+    }
+
+    /** Move a buffer to its end, as if all of it had been written. */
+    public static void take(Object buffer) {
+        ((Buffer) buffer).position(((Buffer) buffer).limit());
+    }
+
+    /** The same for `length` buffers, starting at `offset`. */
+    public static void take(Object buffers, int offset, int length) {
+        for (int i = offset; i < offset + length; i++) {
+            take(((Object[]) buffers)[i]);
+        }
     }
 
     /** The bytes left in `length` buffers, starting at `offset`. */

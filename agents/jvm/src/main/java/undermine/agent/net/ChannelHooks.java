@@ -45,12 +45,21 @@ public final class ChannelHooks {
     }
 
     public static boolean writeChannel(Object channel, Object remote, Object local, Object descriptor, Object buffer) {
-        return onChannel(Ops.send, channel, remote, local, descriptor, Buffers.length(buffer));
+        boolean isTold = onChannel(Ops.send, channel, remote, local, descriptor, Buffers.length(buffer));
+        if (isTold && ThreadState.get().answer != 0) {
+            Buffers.take(buffer); // it is lost
+        }
+        return isTold;
     }
 
     public static boolean writeChannel(Object channel, Object remote, Object local, Object descriptor, Object buffers,
             int offset, int length) {
-        return onChannel(Ops.send, channel, remote, local, descriptor, Buffers.remaining(buffers, offset, length));
+        boolean isTold =
+                onChannel(Ops.send, channel, remote, local, descriptor, Buffers.remaining(buffers, offset, length));
+        if (isTold && ThreadState.get().answer != 0) {
+            Buffers.take(buffers, offset, length);
+        }
+        return isTold;
     }
 
     public static boolean readBlocking(Object channel, Object remote, Object local, int size) {
@@ -169,14 +178,19 @@ public final class ChannelHooks {
         return SocketOperations.isIdle(state) ? closedSubject(state, channel) : null;
     }
 
-    /** The kernel copies a file to a channel; the size is known only afterwards. */
-    public static boolean sendFile(SocketChannel channel, Subject subject) {
+    /** The kernel copies at most `size` bytes of a file to a channel; the size is known only afterwards. */
+    public static boolean sendFile(SocketChannel channel, Subject subject, long size) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
         frame.handle = channel;
-        if (channel.isBlocking()) {
-            return MethodEntry.enter(state, frame, Ops.send, subject, 0, WovenFrame.RAISE);
+        frame.isOfUnknownSize = true;
+        boolean isTold = channel.isBlocking()
+                ? MethodEntry.enter(state, frame, Ops.send, subject, 0, WovenFrame.RAISE)
+                : SocketOperations.withoutBlocking(
+                        state, frame, Ops.send, subject, JdkSockets.descriptorOf(state, channel), 0);
+        if (isTold && state.answer == MethodEntry.ALL) {
+            state.answer = size;
         }
-        return SocketOperations.withoutBlocking(state, frame, Ops.send, subject, JdkSockets.descriptorOf(state, channel), 0);
+        return isTold;
     }
 }

@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.net.DatagramPacket;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
-import java.nio.ByteBuffer;
 import java.nio.channels.DatagramChannel;
 import java.nio.channels.SelectableChannel;
 import undermine.agent.lib.Buffers;
@@ -25,22 +24,17 @@ public final class DatagramHooks {
 
     public static boolean sendTo(Object channel, Object descriptor, Object buffer, Object target) {
         boolean isTold = onDatagram(Ops.send, channel, descriptor, target, Buffers.length(buffer));
-        return isTold && isTaken(buffer);
-    }
-
-    /** Take a lost datagram from its buffer, as if it had been sent. Always true. */
-    private static boolean isTaken(Object buffer) {
-        if (ThreadState.get().answer != 0) {
-            ((ByteBuffer) buffer).position(((ByteBuffer) buffer).limit());
+        if (isTold && ThreadState.get().answer != 0) {
+            Buffers.take(buffer); // it is lost
         }
-        return true;
+        return isTold;
     }
 
     public static boolean sendTo(Object channel, Object descriptor, Object buffers, int offset, int length, Object target) {
         boolean isTold =
                 onDatagram(Ops.send, channel, descriptor, target, Buffers.remaining(buffers, offset, length));
-        for (int i = offset; isTold && i < offset + length; i++) {
-            isTaken(((Object[]) buffers)[i]);
+        if (isTold && ThreadState.get().answer != 0) {
+            Buffers.take(buffers, offset, length);
         }
         return isTold;
     }

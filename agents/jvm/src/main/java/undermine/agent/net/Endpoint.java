@@ -1,12 +1,18 @@
 package undermine.agent.net;
 
+import java.io.Closeable;
 import java.io.IOException;
+import java.io.InputStream;
+import java.net.DatagramSocket;
 import java.net.Socket;
 import java.net.SocketException;
 import java.net.SocketOptions;
+import java.net.SocketTimeoutException;
 import java.nio.channels.Channel;
 import java.nio.channels.DatagramChannel;
 import java.nio.channels.InterruptibleChannel;
+import java.nio.channels.SocketChannel;
+import javax.net.ssl.SSLSocket;
 import undermine.agent.faults.Sockets;
 
 /**
@@ -14,6 +20,9 @@ import undermine.agent.faults.Sockets;
  * socket.
  */
 public final class Endpoint implements Sockets {
+    private static final int LOST_AT_ONCE = 8192;
+    private static final int ENDED = -1;
+
     /** False if a waiting thread would be woken: another thread closed the socket, or an interrupt is about to close it. */
     @Override
     public boolean isWaiting(Object handle) {
@@ -46,8 +55,49 @@ public final class Endpoint implements Sockets {
         return limitOf(handle);
     }
 
+    @Override
+    public int lose(Object handle) {
+        Object descriptor = JdkSockets.descriptorOfAny(handle);
+        try {
+            if (handle instanceof SSLSocket) {
+                InputStream payload = ((SSLSocket) handle).getInputStream();
+                boolean isThere = payload.available() > 0 || JdkSockets.isReady(descriptor, false);
+                return isThere ? payload.read(new byte[LOST_AT_ONCE]) : 0;
+            }
+            if (descriptor == null) {
+                return ENDED;
+            }
+            if (!JdkSockets.isReady(descriptor, false)) {
+                return 0;
+            }
+            int count = JdkSockets.stream(descriptor).read(new byte[LOST_AT_ONCE]);
+            return count < 0 && isOfDatagrams(handle) ? 1 : count; // an empty datagram
+        } catch (SocketTimeoutException nothing) {
+            return 0;
+        } catch (IOException closed) {
+            return ENDED; // the program's own call will raise the error
+        }
+    }
+
+    @Override
+    public void reset(Object handle) {
+        JdkSockets.reset(JdkSockets.descriptorOfAny(handle));
+    }
+
+    /** Closing a TLS socket sends an encrypted message, which can't be held back. */
+    @Override
+    public Closeable keepOpen(Object handle) {
+        return handle instanceof SSLSocket ? null : JdkSockets.duplicate(JdkSockets.descriptorOfAny(handle));
+    }
+
     /** The same, without an instance. */
     public static int limitOf(Object handle) {
+        if (handle instanceof SocketChannel) {
+            return limitOf(((SocketChannel) handle).socket());
+        }
+        if (handle instanceof DatagramChannel) {
+            return limitOf(((DatagramChannel) handle).socket());
+        }
         if (handle instanceof Socket) {
             try {
                 return ((Socket) handle).getSoTimeout();
@@ -56,6 +106,14 @@ public final class Endpoint implements Sockets {
             }
         }
         return handle instanceof SocketOptions ? Math.max(0, timeoutOf((SocketOptions) handle)) : 0;
+    }
+
+    private static int limitOf(DatagramSocket socket) {
+        try {
+            return socket.getSoTimeout();
+        } catch (IOException closed) {
+            return 0;
+        }
     }
 
     /** The time limit; less than 0 if the socket is closed. */

@@ -2,12 +2,16 @@ package undermine.agent.net;
 
 import java.io.Closeable;
 import java.io.FileDescriptor;
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketImpl;
+import java.nio.channels.SelectableChannel;
+import javax.net.ssl.SSLSocket;
 import undermine.agent.record.AgentCore;
 import undermine.agent.record.ThreadState;
 
@@ -16,11 +20,16 @@ public final class JdkSockets {
     private static final short POLL_IN = 1;
     private static final short POLL_OUT = 4;
     private static final int SOL_SOCKET = 1;
+    private static final int SO_LINGER = 13;
     private static Method poll;
     private static Method localAddress;
     private static Method remoteAddress;
     private static Method intOption;
     private static Method newDescriptor;
+    private static Method number;
+    private static Method setIntOption;
+    private static Method disconnect;
+    private static Method duplicate;
     private static boolean isSought;
 
     private JdkSockets() {
@@ -40,13 +49,28 @@ public final class JdkSockets {
             intOption = net.getDeclaredMethod(
                     "getIntOption0", FileDescriptor.class, boolean.class, int.class, int.class);
             intOption.setAccessible(true);
-            newDescriptor = Class.forName("sun.nio.ch.IOUtil", true, null).getDeclaredMethod("newFD", int.class);
+            Class<?> descriptors = Class.forName("sun.nio.ch.IOUtil", true, null);
+            newDescriptor = descriptors.getDeclaredMethod("newFD", int.class);
             newDescriptor.setAccessible(true);
+            number = descriptors.getDeclaredMethod("fdVal", FileDescriptor.class);
+            number.setAccessible(true);
             poll = net.getDeclaredMethod("poll", FileDescriptor.class, int.class, long.class);
             poll.setAccessible(true);
+            seekForDrops(net);
         } catch (Throwable trouble) {
             AgentCore.current.note(trouble);
         }
+    }
+
+    private static void seekForDrops(Class<?> net) throws ReflectiveOperationException {
+        setIntOption = net.getDeclaredMethod("setIntOption0", FileDescriptor.class, boolean.class, int.class, int.class,
+                int.class, boolean.class);
+        setIntOption.setAccessible(true);
+        disconnect = Class.forName("sun.nio.ch.DatagramChannelImpl", true, null)
+                .getDeclaredMethod("disconnect0", FileDescriptor.class, boolean.class);
+        disconnect.setAccessible(true);
+        duplicate = Class.forName("sun.nio.fs.UnixNativeDispatcher", true, null).getDeclaredMethod("dup", int.class);
+        duplicate.setAccessible(true);
     }
 
     /**
@@ -139,6 +163,83 @@ public final class JdkSockets {
             return null;
         } finally {
             state.busy = wasBusy;
+        }
+    }
+
+    /** The number of a descriptor; -1 if it is unknown. The caller has set `busy`. */
+    public static int number(Object descriptor) {
+        seek();
+        try {
+            return number == null ? -1 : (Integer) number.invoke(null, descriptor);
+        } catch (ReflectiveOperationException trouble) {
+            return -1;
+        }
+    }
+
+    // --- connections that lose bytes. The caller has set `busy`.
+
+    /** The descriptor of a channel, of a socket or its implementation, or of Netty's socket; null if it is unknown. */
+    static Object descriptorOfAny(Object handle) {
+        seek();
+        ThreadState state = ThreadState.get();
+        try {
+            if (handle instanceof SelectableChannel) {
+                return descriptorOf(state, handle);
+            }
+            if (handle instanceof SocketImpl) {
+                return field(SocketImpl.class, "fd", handle);
+            }
+            if (handle instanceof SSLSocket) {
+                Object below = field(Class.forName("sun.security.ssl.BaseSSLSocketImpl", true, null), "self", handle);
+                return below == handle ? descriptorOfAny(implementation(state, (Socket) handle)) : descriptorOfAny(below);
+            }
+            if (handle instanceof Socket) {
+                Object channel = ((Socket) handle).getChannel();
+                return descriptorOfAny(channel == null ? implementation(state, (Socket) handle) : channel);
+            }
+            return NettySocketClass.isOf(handle) ? NettySocketClass.of(handle).descriptor(handle) : null;
+        } catch (ReflectiveOperationException | RuntimeException unknown) {
+            return null;
+        }
+    }
+
+    private static Object field(Class<?> owner, String name, Object of) throws ReflectiveOperationException {
+        Field found = owner.getDeclaredField(name);
+        found.setAccessible(true);
+        return found.get(of);
+    }
+
+    /** A stream that reads from a socket. It has a descriptor object of its own, since the program's would keep it. */
+    static FileInputStream stream(Object descriptor) {
+        return new FileInputStream((FileDescriptor) descriptor(number(descriptor)));
+    }
+
+    /** Reset a connection at both ends, and leave the descriptor open. */
+    static void reset(Object descriptor) {
+        seek();
+        try {
+            if (disconnect != null && descriptor != null) {
+                disconnect.invoke(null, descriptor, true);
+            }
+        } catch (ReflectiveOperationException closed) {
+            return;
+        }
+    }
+
+    /**
+     * A second descriptor of a connection, or null. Closing it resets the connection. Without linger time, the JDK
+     * doesn't shut the connection down when the program closes it.
+     */
+    static Closeable duplicate(Object descriptor) {
+        seek();
+        try {
+            if (duplicate == null || descriptor == null) {
+                return null;
+            }
+            setIntOption.invoke(null, descriptor, false, SOL_SOCKET, SO_LINGER, 0, false);
+            return new FileOutputStream((FileDescriptor) descriptor((Integer) duplicate.invoke(null, number(descriptor))));
+        } catch (ReflectiveOperationException closed) {
+            return null;
         }
     }
 

@@ -81,6 +81,16 @@ public final class SocketOperations {
 
     static boolean closing(ThreadState state, WovenFrame frame, Object socket, Subject subject) {
         Connections.put(socket, Connection.without(subject).closed());
+        AgentCore agent = AgentCore.current;
+        boolean wasBusy = state.busy;
+        state.busy = true;
+        try {
+            agent.faults.closing(socket);
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+        } finally {
+            state.busy = wasBusy;
+        }
         return MethodEntry.enter(state, frame, Ops.close, subject, 0, WovenFrame.RAISE_AT_END);
     }
 

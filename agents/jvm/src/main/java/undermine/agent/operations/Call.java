@@ -1,5 +1,6 @@
 package undermine.agent.operations;
 
+import javax.net.ssl.SSLSocket;
 import undermine.agent.stacks.Stack;
 import undermine.agent.wire.Cursor;
 
@@ -16,8 +17,13 @@ public final class Call {
     public boolean nonBlocking;
     /** Set for such a channel: nothing has arrived, or nothing can be sent now. */
     public boolean wouldBlock;
-    /** Set for a datagram that gets lost: its sender is told that it was sent. */
+    /** Set for a message that gets lost: its sender is told that it was sent. */
     public boolean isLost;
+    /** Set for a receive that has lost bytes: its end is recorded like that of a lost message. */
+    public boolean hasLost;
+    /** Set if the bytes of the operation may be changed. */
+    public DataChange change;
+    public long size;
     /** The stream or channel that the operation uses, or null. */
     public Object handle;
 
@@ -27,5 +33,10 @@ public final class Call {
         this.stack = stack;
         this.seq = seq;
         this.cursor = cursor;
+    }
+
+    /** True for a handshake of TLS that the program asked for: it moves no payload. */
+    public boolean isHandshake() {
+        return handle instanceof SSLSocket && size == 0;
     }
 }

@@ -1,5 +1,8 @@
 package undermine.agent.operations;
 
+import java.lang.invoke.MethodType;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -18,6 +21,8 @@ public final class LogicalMethod {
     public final boolean isOfResult;
     /** The names of its parameters. */
     public final List<String> parameters;
+    /** Its descriptor; empty until it is known. */
+    private final String descriptor;
     /** True if its class belongs to the target: then it has a frame of its own in the target's stack. */
     public final boolean isOfTarget;
 
@@ -33,6 +38,7 @@ public final class LogicalMethod {
         size = ArgumentPath.of(description.get("size"));
         isOfResult = isOfResult(kind) || isOfResult(size);
         parameters = Collections.emptyList();
+        descriptor = "";
         isOfTarget = false;
         if (operation == null || qualified.indexOf(':') < 0 || qualified.lastIndexOf('.') < qualified.indexOf(':')) {
             throw new IllegalArgumentException("logical operation " + text + ": not package:Class.method and its op");
@@ -42,7 +48,7 @@ public final class LogicalMethod {
         }
     }
 
-    public LogicalMethod(LogicalMethod named, List<String> parameters, boolean isOfTarget) {
+    public LogicalMethod(LogicalMethod named, List<String> parameters, String descriptor, boolean isOfTarget) {
         text = named.text;
         name = named.name;
         takes = named.takes;
@@ -52,6 +58,7 @@ public final class LogicalMethod {
         size = named.size;
         isOfResult = named.isOfResult;
         this.parameters = parameters;
+        this.descriptor = descriptor;
         this.isOfTarget = isOfTarget;
     }
 
@@ -62,6 +69,28 @@ public final class LogicalMethod {
 
     private static boolean isOfResult(ArgumentPath finder) {
         return finder != null && finder.root.equals(ArgumentPath.RETURNED);
+    }
+
+    /** Call it again. `self` is the object, or the class if the method is static. */
+    public Object again(Object self, Object[] arguments) throws Throwable {
+        boolean isStatic = self instanceof Class;
+        Class<?> type = isStatic ? (Class<?>) self : self.getClass();
+        String owner = owner().replace('/', '.');
+        while (!type.getName().equals(owner)) {
+            type = type.getSuperclass();
+        }
+        for (Method each : type.getDeclaredMethods()) {
+            String takes = MethodType.methodType(each.getReturnType(), each.getParameterTypes()).toMethodDescriptorString();
+            if (each.getName().equals(name) && takes.equals(descriptor)) {
+                each.setAccessible(true);
+                try {
+                    return each.invoke(isStatic ? null : self, arguments);
+                } catch (InvocationTargetException raised) {
+                    throw raised.getCause();
+                }
+            }
+        }
+        throw new NoSuchMethodException(text);
     }
 
     /** The class's internal name, with slashes. */

@@ -12,12 +12,17 @@ import undermine.agent.operations.Subject;
  * was decided.
  */
 public final class MethodEntry {
+    /** The error with which a message that got lost is recorded. */
+    public static final String LOST = "LOST";
+    /** The answer of a lost send whose size is still to be found out. */
+    public static final long ALL = -1;
+
     private MethodEntry() {
     }
 
     /**
      * Begin the operation of a method whose frame was just pushed. True: don't run the method, answer with nothing; the
-     * frame is popped.
+     * frame is popped. Or the method's data is wanted first (`wantsData` of the thread's state), and then it is run.
      *
      * Throws the injected error; woven code then pops the frame.
      */
@@ -45,7 +50,7 @@ public final class MethodEntry {
             return refuse(agent, state, frame, call);
         }
         if (call.wouldBlock) {
-            Recorder.leave(agent, state, call, 0, "EAGAIN");
+            Recorder.leave(agent, state, call, 0, call.hasLost ? LOST : "EAGAIN");
             if (call.error != null) { // by a step after the operation
                 Unchecked.<RuntimeException>raise(raised(frame, call));
             }
@@ -57,23 +62,24 @@ public final class MethodEntry {
         }
         frame.call = call;
         state.inside++;
-        return false;
+        state.wantsData = call.change != null && frame.hasData;
+        return state.wantsData;
     }
 
-    /** Tell the sender that all of it, or the first of several datagrams, was sent. */
+    /** Tell the sender that all of it, or the first of several datagrams, was sent. Its hook finds out an unknown size. */
     private static boolean lose(AgentCore agent, ThreadState state, WovenFrame frame, Call call) {
-        Recorder.leave(agent, state, call, 0, "LOST");
+        Recorder.leave(agent, state, call, 0, LOST);
         if (call.error != null) {
             Unchecked.<RuntimeException>raise(raised(frame, call));
         }
-        state.answer = Math.max(1, frame.size);
+        state.answer = frame.isOfUnknownSize ? ALL : frame.side == null ? frame.size : Math.max(1, frame.size);
         state.pop();
         return true;
     }
 
     private static boolean refuse(AgentCore agent, ThreadState state, WovenFrame frame, Call call) {
         Throwable error = raised(frame, call);
-        Recorder.leave(agent, state, call, 0, SystemErrors.nameOf(call.error));
+        Recorder.leave(agent, state, call, 0, call.hasLost ? LOST : SystemErrors.nameOf(call.error));
         if (frame.answer == WovenFrame.RAISE_AT_END) {
             frame.atEnd = error;
             state.inside++;

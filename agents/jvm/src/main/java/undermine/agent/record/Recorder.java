@@ -57,6 +57,7 @@ public final class Recorder {
             call = write(agent, state, cursor, operation, subject, stack, size, since);
             call.nonBlocking = isNonBlocking;
             call.handle = handle;
+            call.size = size;
             if (operation.matchable && (operation.before.length > 0 || agent.lasting.any())) {
                 agent.greeting.await();
                 agent.faults.before(call);

@@ -29,6 +29,8 @@ public final class ThreadState implements UnwrittenEvents {
     public EnclosingOperation enclosing;
     /** The number that a woven method answers at once; 0 unless a hook sets it. */
     public long answer;
+    /** True if a woven method has to show its arguments before it is run: see Hooks.changed. */
+    public boolean wantsData;
     /** The number of nested waits for channels. */
     public int polls;
     /** The number of calls under way for which the JDK waits inside: see PoolCalls. */

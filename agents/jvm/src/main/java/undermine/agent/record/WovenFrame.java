@@ -2,6 +2,7 @@ package undermine.agent.record;
 
 import java.net.DatagramPacket;
 import java.nio.ByteBuffer;
+import undermine.agent.lib.Payload;
 import undermine.agent.operations.Call;
 import undermine.agent.operations.EnclosingOperation;
 import undermine.agent.operations.LogicalMethod;
@@ -30,10 +31,16 @@ public final class WovenFrame {
     public long since;
     public long size;
     public int answer;
+    /** True if the method can show its data and take other data instead. */
+    public boolean hasData;
+    /** The data that it was given, if that may be changed; else null. */
+    public Payload payload;
     /** True if the method returns one byte, or -1. */
     public boolean isOneByte;
     /** True if the method returns a value that was read: the size is known beforehand. */
     public boolean isValue;
+    /** True if a send can't tell its size beforehand. */
+    public boolean isOfUnknownSize;
     /** True if the method returns the descriptor of an accepted connection, or less than 0. */
     public boolean isDescriptor;
     /** True if operations inside are not part of it: it runs work that was handed over. */
@@ -79,8 +86,11 @@ public final class WovenFrame {
         since = 0;
         size = 0;
         answer = RAISE;
+        hasData = false;
+        payload = null;
         isOneByte = false;
         isValue = false;
+        isOfUnknownSize = false;
         isDescriptor = false;
         isTaking = false;
         isPoll = false;

@@ -20,7 +20,7 @@ class Advice extends MethodVisitor {
     final String owner;
     final boolean isStatic;
     final Type[] parameters;
-    private final Type returned;
+    final Type returned;
     private final WovenMethod point;
     private final List<Label> ranges = new ArrayList<Label>();
     private final Label entering = new Label();
@@ -43,12 +43,15 @@ class Advice extends MethodVisitor {
             call(point.entry, "V");
             return;
         }
-        super.visitMethodInsn(Opcodes.INVOKESTATIC, HOOKS, "enter", "()V", false);
+        super.visitMethodInsn(Opcodes.INVOKESTATIC, HOOKS, changesData() ? "enterWithData" : "enter", "()V", false);
         super.visitLabel(entering);
         enter();
         super.visitLabel(entered);
         Label goOn = new Label();
         super.visitJumpInsn(Opcodes.IFEQ, goOn);
+        if (changesData()) {
+            changeData(goOn);
+        }
         answerNothing();
         super.visitLabel(goOn);
         super.visitFrame(Opcodes.F_SAME, 0, null, 0, null);
@@ -65,8 +68,28 @@ class Advice extends MethodVisitor {
         return point != null && point.entry.hasNoEnd;
     }
 
+    /** Can the method get other data than it was called with? */
+    boolean changesData() {
+        return point.entry.changesData;
+    }
+
+    /** If the hook wants the method's arguments, let it replace them, and continue with the method. */
+    private void changeData(Label goOn) {
+        Label answer = new Label();
+        super.visitMethodInsn(Opcodes.INVOKESTATIC, HOOKS, "wantsData", "()Z", false);
+        super.visitJumpInsn(Opcodes.IFEQ, answer);
+        Arguments arguments = new Arguments(mv, parameters, isStatic);
+        arguments.push();
+        super.visitMethodInsn(
+                Opcodes.INVOKESTATIC, HOOKS, "changed", "([Ljava/lang/Object;)[Ljava/lang/Object;", false);
+        arguments.store();
+        super.visitJumpInsn(Opcodes.GOTO, goOn);
+        super.visitLabel(answer);
+        super.visitFrame(Opcodes.F_SAME, 0, null, 0, null);
+    }
+
     /** Return nothing, or the number that the hook has left. */
-    private void answerNothing() {
+    void answerNothing() {
         switch (returned.getSort()) {
             case Type.VOID:
                 break;
@@ -183,22 +206,11 @@ class Advice extends MethodVisitor {
     /** Push a value for the hook; returns its type for the hook's descriptor. */
     private String load(WovenMethod.Argument value) {
         Type type = value.parameter < 0 ? Type.getObjectType(owner) : parameters[value.parameter];
-        super.visitVarInsn(type.getOpcode(Opcodes.ILOAD), slot(value.parameter));
+        super.visitVarInsn(type.getOpcode(Opcodes.ILOAD), Arguments.slot(parameters, isStatic, value.parameter));
         if (value.field != null) {
             super.visitFieldInsn(Opcodes.GETFIELD, value.owner == null ? owner : value.owner, value.field, value.type);
             type = Type.getType(value.type);
         }
         return type.getSort() >= Type.ARRAY ? OBJECT : type.getDescriptor();
-    }
-
-    final int slot(int parameter) {
-        int slot = isStatic ? 0 : 1;
-        if (parameter < 0) {
-            return 0;
-        }
-        for (int i = 0; i < parameter; i++) {
-            slot += parameters[i].getSize();
-        }
-        return slot;
     }
 }

@@ -6,6 +6,8 @@ import org.objectweb.asm.Type;
 
 /** Weaves a method that the user named: its hook receives all arguments of the method. */
 final class LogicalAdvice extends Advice {
+    private static final String COMPLETED = "java/util/concurrent/CompletableFuture";
+
     private final int number;
 
     LogicalAdvice(MethodVisitor next, String owner, boolean isStatic, String descriptor, int number) {
@@ -14,60 +16,44 @@ final class LogicalAdvice extends Advice {
     }
 
     @Override
+    boolean changesData() {
+        return true;
+    }
+
+    /** The hook gets the object, or the class if the method is static. */
+    @Override
     void enter() {
-        push(number);
+        Arguments arguments = new Arguments(mv, parameters, isStatic);
+        arguments.push(number);
         if (isStatic) {
-            mv.visitInsn(Opcodes.ACONST_NULL);
+            mv.visitLdcInsn(Type.getObjectType(owner));
         } else {
             mv.visitVarInsn(Opcodes.ALOAD, 0);
         }
-        push(parameters.length);
-        mv.visitTypeInsn(Opcodes.ANEWARRAY, "java/lang/Object");
-        for (int i = 0; i < parameters.length; i++) {
-            mv.visitInsn(Opcodes.DUP);
-            push(i);
-            mv.visitVarInsn(parameters[i].getOpcode(Opcodes.ILOAD), slot(i));
-            box(parameters[i]);
-            mv.visitInsn(Opcodes.AASTORE);
-        }
+        arguments.push();
         mv.visitMethodInsn(Opcodes.INVOKESTATIC, "undermine/agent/hooks/LogicalOperations", "enter",
                 "(ILjava/lang/Object;[Ljava/lang/Object;)Z", false);
     }
 
-    private void push(int value) {
-        mv.visitIntInsn(Opcodes.SIPUSH, value);
+    /** A message that got lost seems to be sent: true, or a future that is done. */
+    @Override
+    void answerNothing() {
+        if (returned.getSort() == Type.BOOLEAN) {
+            mv.visitInsn(Opcodes.ICONST_1);
+        } else if (isFuture()) {
+            mv.visitInsn(Opcodes.ACONST_NULL);
+            mv.visitMethodInsn(
+                    Opcodes.INVOKESTATIC, COMPLETED, "completedFuture", "(Ljava/lang/Object;)L" + COMPLETED + ";", false);
+        } else {
+            super.answerNothing();
+            return;
+        }
+        mv.visitInsn(returned.getOpcode(Opcodes.IRETURN));
     }
 
-    private void box(Type type) {
-        String box;
-        switch (type.getSort()) {
-            case Type.BOOLEAN:
-                box = "java/lang/Boolean";
-                break;
-            case Type.CHAR:
-                box = "java/lang/Character";
-                break;
-            case Type.BYTE:
-                box = "java/lang/Byte";
-                break;
-            case Type.SHORT:
-                box = "java/lang/Short";
-                break;
-            case Type.INT:
-                box = "java/lang/Integer";
-                break;
-            case Type.LONG:
-                box = "java/lang/Long";
-                break;
-            case Type.FLOAT:
-                box = "java/lang/Float";
-                break;
-            case Type.DOUBLE:
-                box = "java/lang/Double";
-                break;
-            default:
-                return;
-        }
-        mv.visitMethodInsn(Opcodes.INVOKESTATIC, box, "valueOf", "(" + type.getDescriptor() + ")L" + box + ";", false);
+    private boolean isFuture() {
+        String type = returned.getSort() == Type.OBJECT ? returned.getInternalName() : "";
+        return type.equals(COMPLETED) || type.equals("java/util/concurrent/CompletionStage")
+                || type.equals("java/util/concurrent/Future");
     }
 }

@@ -319,7 +319,7 @@ public final class Weaver implements ClassFileTransformer {
                 String descriptor = entry.getKey().substring(open);
                 if (method.is(entry.getKey().substring(0, open), ParameterNames.simple(descriptor))) {
                     isThere = true;
-                    number(numbers, method, entry, Type.getArgumentTypes(descriptor).length);
+                    number(numbers, method, entry, descriptor);
                 }
             }
             if (!isThere) {
@@ -329,10 +329,12 @@ public final class Weaver implements ClassFileTransformer {
         return numbers;
     }
 
-    private void number(Map<String, Integer> numbers, LogicalMethod method, Map.Entry<String, List<String>> entry, int count) {
+    private void number(
+            Map<String, Integer> numbers, LogicalMethod method, Map.Entry<String, List<String>> entry, String descriptor) {
         try {
             boolean isOfTarget = agent.sites.isOfTarget(method.owner().replace('/', '.'));
-            numbers.put(entry.getKey(), LogicalOperations.woven(method, entry.getValue(), count, isOfTarget));
+            int count = Type.getArgumentTypes(descriptor).length;
+            numbers.put(entry.getKey(), LogicalOperations.woven(method, entry.getValue(), descriptor, count, isOfTarget));
         } catch (IllegalArgumentException trouble) {
             agent.note(trouble);
         }

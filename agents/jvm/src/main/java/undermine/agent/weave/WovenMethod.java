@@ -21,14 +21,17 @@ final class WovenMethod {
         final boolean hasNoEnd;
         /** True if the hook replaces calls of `run` inside the method, and nothing else is woven. */
         final boolean isInside;
+        /** True if the method's data may be changed. */
+        final boolean changesData;
         final List<Argument> values = new ArrayList<Argument>();
 
         Hook(String text) {
             hasNoEnd = text.startsWith("!");
             isInside = text.startsWith("~");
+            changesData = text.startsWith("*");
             int dot = text.indexOf('.');
             int open = text.indexOf('(');
-            owner = "undermine/agent/" + text.substring(hasNoEnd || isInside ? 1 : 0, dot);
+            owner = "undermine/agent/" + text.substring(hasNoEnd || isInside || changesData ? 1 : 0, dot);
             name = text.substring(dot + 1, open);
             int from = open + 1;
             for (int at = text.indexOf(',', from); at >= 0; at = text.indexOf(',', from)) {

@@ -189,7 +189,21 @@ class DecisionTableTest {
         DecisionTable crash = Given.table(view, step("{'match': {}, 'nth': 1}", "crash"));
         assertEquals(1, crash.operation("file.map_write").before.length);
         DecisionTable drop = Given.table(view, step("{'match': {}, 'nth': 1}", "drop"));
-        assertEquals(0, drop.operation("net.send").before.length);
+        assertEquals(1, drop.operation("net.send").before.length);
+        assertEquals(0, drop.operation("file.write").before.length);
+        DecisionTable unknown = Given.table(view, step("{'match': {}, 'nth': 1}", "flood"));
+        assertEquals(0, unknown.operation("net.send").before.length);
+    }
+
+    @Test
+    void aCorruptionIsCountedWhenItsBytesAreKnown() {
+        DecisionTable table = Given.table(view, step("{'match': {}, 'nth': 2}", "corrupt"));
+        Given.step(view, 0, SharedState.ARMED);
+        assertTrue(isReached(table, "before", "file.write"));
+        assertTrue(isReached(table, "before", "file.write"));
+        TriggerPart part = (TriggerPart) table.operation("file.write").before[0];
+        assertFalse(part.counts());
+        assertTrue(part.counts());
     }
 
     @Test
