@@ -182,9 +182,9 @@ class Strategy(Protocol):
     The campaign asks it when all its earlier plans have been run. It may propose a few plans (`history.batch`), or a whole
     level as a generator. A strategy that predicts yields candidates: plans with reasons.
 
-    Everything else that a strategy can do is optional and has its own protocol: `HasPolicies`, `Arranges`, `Capped`, `Traced`,
-    `Remarks`. A strategy implements a protocol by having its attribute; it need not import or inherit anything. A base class
-    with defaults would require both, and a plug-in that forgot to inherit from it would fail late.
+    Everything else that a strategy can do is optional and has its own protocol: `Predicts`, `HasPolicies`, `Arranges`, `Capped`,
+    `Counted`, `Traced`, `Remarks`. A strategy implements a protocol by having its attribute; it need not import or inherit
+    anything. A base class with defaults would require both, and a plug-in that forgot to inherit from it would fail late.
     """
 
     name: str
@@ -227,6 +227,13 @@ class Capped(Protocol):
 
     @property
     def cap(self) -> int: ...
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """A strategy that proposes a few plans at a time and knows how many there are in all; None means that they never end."""
+
+    def total(self, history: History) -> int | None: ...
 
 
 @runtime_checkable

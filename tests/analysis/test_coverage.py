@@ -146,7 +146,7 @@ def seen(*points: Point) -> list[PointSeen]:
 def ran(store: CampaignStore, strategy: str, plan: Plan, *points: Point, status: RunStatus = "fired") -> int:
     (slot,) = written(store, strategy, [plan])
     run = store.begin_run(slot)
-    fired = [(i, s.trigger.point.id, "crash", "{}") for i, s in enumerate(plan.steps) if isinstance(s.trigger, At)]
+    fired = [(i, s.trigger.point.id, "crash", "{}", True) for i, s in enumerate(plan.steps) if isinstance(s.trigger, At)]
     store.finish_run(slot, RunRecord(run, plan, status), (), "", seen(*points), fired if status == "fired" else ())
     return run
 

@@ -118,7 +118,7 @@ class CampaignMaker:
             write_events(run.trace, events)
         failing = [v.symptom for v in verdicts if v.answer == "fail"]
         fired = [
-            (i, at.point.id if (at := final_at(step.trigger)) else "", fault_kind(step.fault), str(step.fault))
+            (i, at.point.id if (at := final_at(step.trigger)) else "", fault_kind(step.fault), str(step.fault), True)
             for i, step in enumerate(what.steps)
             if any(r.step == i for r in finished.receipts)
         ]

@@ -20,6 +20,7 @@ from undermine.model.faults import Crash, Delay, Error, Pause, Reboot
 from undermine.model.finding import Finding, Realism, ShownSymptom, Variant
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
 from undermine.model.point import CLIENT, Point
+from undermine.model.predictions.candidate import Evidence, Reason
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
 from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.protocols import PointSeen
@@ -215,7 +216,8 @@ def test_recovery_is_counted_and_drawn(tmp_path: Path) -> None:
 def test_coverage_by_strategy_is_a_table(tmp_path: Path) -> None:
     shown = page(recovering(tmp_path).close())
     assert (
-        "Strategy Experiments Points Locations Recovery classes First to show random 2 1 1 2 1 exhaustive 2 1 1 2 1"
+        "Strategy Experiments Already tried Points Locations Recovery classes First to show random 2 0 1 1 2 1 "
+        "exhaustive 2 0 1 1 2 1"
         in spaced(shown.raw)
     )
 
@@ -683,3 +685,15 @@ def test_the_run_that_shows_it_best_is_shown(tmp_path: Path) -> None:
     shown = page(made.close())
     assert f"Timeline run {best}" in shown.text
     assert "+1.700 s" in shown.text
+
+
+def test_a_card_shows_the_reasons_of_all_strategies_with_their_evidence(tmp_path: Path) -> None:
+    reasons = (
+        Reason("under a lock", (Evidence("lock", "runs held a lock", "app:put#2"),), "sieve"),
+        Reason("read by recovery", strategy="fcatch"),
+    )
+    folder = sample(tmp_path / "c")
+    store = CampaignStore(folder)
+    store.write_findings([msgspec.structs.replace(finding, reasons=reasons) for finding in store.findings()])
+    store.close()
+    assert "under a lock (sieve) runs held a lock (app:put#2) read by recovery (fcatch)" in spaced(page(folder).raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -10,6 +11,8 @@ from undermine import plugins
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
 from undermine.api.opening import build_agents, opened, silent
 from undermine.api.planning import count_reasons
+from undermine.campaign.forecast import Forecast
+from undermine.campaign.loop import Limits
 from undermine.campaign.proving import Proof, Prover
 from undermine.campaign.running import Listener
 from undermine.config.schema import Config
@@ -17,6 +20,7 @@ from undermine.deployments.machine import Ability, abilities
 from undermine.model.baseline import Baseline
 from undermine.model.event import AgentInfo, Event
 from undermine.model.run import RunView
+from undermine.protocols import Counted
 from undermine.runtimes.table import runtime_of
 
 _BASELINE_RUNS_MIN = 3
@@ -58,6 +62,8 @@ class CheckResult(msgspec.Struct, frozen=True):
     """By node that has a health question: its last answer; "" means healthy."""
     proofs: tuple[Proof, ...] = ()
     """For each checker, the proof that it can fail; empty without `prove`."""
+    forecast: Forecast = Forecast()
+    """How many plans each strategy would reach in a hunt."""
 
     @property
     def unproved(self) -> tuple[str, ...]:
@@ -67,11 +73,6 @@ class CheckResult(msgspec.Struct, frozen=True):
     @property
     def run_s(self) -> float:
         return sum(self.durations_s) / len(self.durations_s) if self.durations_s else 0.0
-
-    @property
-    def exhaustive_s(self) -> float:
-        """The time to try every fault at every point once, with one job."""
-        return self.run_s * self.possible_faults
 
 
 def check(config: Config, listener: Listener = silent, *, prove: bool = False) -> CheckResult:
@@ -107,6 +108,10 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
             baseline=usual,
             health=health_of(config, last),
             proofs=proofs,
+            forecast=campaign.forecast(
+                {each.name: len(campaign.ask(each, 1).pruned.kept) for each in chosen if not isinstance(each, Counted)},
+                Limits(config.hunt.budget, jobs=config.hunt.jobs_for(os.cpu_count() or 1)),
+            ),
         )
 
 

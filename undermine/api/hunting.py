@@ -36,6 +36,8 @@ class HuntResult(msgspec.Struct, frozen=True):
     """By a finding's id: how it was suppressed, if that suppression has ended."""
     new_logs: dict[str, tuple[str, ...]] = {}
     """By a finding's id: log lines of the run that shows it best, which no correct run has."""
+    covered: dict[str, int] = {}
+    """By strategy: the number of its plans that other runs had already tried."""
     growth: tuple[CoverageSample, ...] = ()
     """How coverage grew: an entry for each experiment that increased it."""
 
@@ -95,6 +97,7 @@ def hunt(
             duration_s=time.monotonic() - begun,
             remarks=remarks(config, found),
             new_logs=new_logs(store, found),
+            covered=store.covered(),
             growth=coverage.growth,
         )
 

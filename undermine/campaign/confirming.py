@@ -61,9 +61,12 @@ class Confirming:
         return self._store_findings(self._suspicions())
 
     def _store_findings(self, suspected: Sequence[Suspicion]) -> tuple[Finding, ...]:
-        found = tuple(suspicion.finding for suspicion in suspected)
+        found = tuple(self._with_reasons(suspicion.finding) for suspicion in suspected)
         self._store.write_findings(found)
         return found
+
+    def _with_reasons(self, finding: Finding) -> Finding:
+        return msgspec.structs.replace(finding, reasons=self._store.reasons(finding.runs[0]) if finding.runs else ())
 
     def _decide(self, symptom: str) -> None:
         """Re-run plans until the suspicion with this symptom is decided."""

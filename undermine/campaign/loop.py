@@ -23,17 +23,18 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
 from undermine.analysis.possible_faults import possible_faults_at
 from undermine.campaign.confirming import Confirming
+from undermine.campaign.forecast import Forecast, forecast
 from undermine.campaign.helpers import Helpers
 from undermine.campaign.preparing import Preparing
 from undermine.campaign.proposing import Proposal, Proposing
-from undermine.campaign.running import JudgedRun, Listener, PlanRunner
+from undermine.campaign.running import LEARNT_FROM, JudgedRun, Listener, PlanRunner
 from undermine.campaign.stored_plans import note_counted_only
 from undermine.campaign.turns import FINDING, Gain, next_turn
 from undermine.findings.group import SuppressionOf
@@ -45,6 +46,7 @@ from undermine.model.rounds import RoundKind
 from undermine.program import calls_in
 from undermine.protocols import (
     Checker,
+    Counted,
     History,
     PastRun,
     PointSeen,
@@ -154,6 +156,8 @@ class Campaign:
         self._finish_open(limits, allowance)
         self.confirming.run()
         self._first_rounds(limits.jobs)
+        for line in self._forecast_of_session(limits).words:
+            self.plan_runner.tell("forecast", line)
         exhausted: set[str] = set()
         while not allowance.out_of_runs:
             strategy = self._next_strategy(exhausted, owed_only=allowance.out_of_time)
@@ -171,6 +175,23 @@ class Campaign:
         for strategy in self._strategies:
             if not self._store.rounds_of(strategy.name):
                 self._announce(strategy, self.propose(strategy, _BATCH * jobs), jobs)
+
+    def _forecast_of_session(self, limits: Limits) -> Forecast:
+        """The forecast for the plans that are stored now."""
+        waiting = {name: still for kind, name, _, still, _ in self._store.planned() if kind is RoundKind.STRATEGY}
+        return self.forecast({s.name: waiting.get(s.name, 0) for s in self._strategies}, limits)
+
+    def forecast(self, proposed: Mapping[str, int], limits: Limits) -> Forecast:
+        """How many of its plans each strategy will reach. `proposed` has the number of plans that each proposes now."""
+        plans: dict[str, int | None] = {}
+        for strategy in self._strategies:
+            if isinstance(strategy, Counted):
+                plans[strategy.name] = strategy.total(self.history_of(strategy, 1))
+            else:
+                plans[strategy.name] = proposed[strategy.name]
+        rows = self._store.run_rows()
+        runs_s = [row["timing"]["total_s"] for row in rows if row["timing"] and row["kind"] in LEARNT_FROM]
+        return forecast(plans, runs_s, limits.budget_s, self._config.hunt.confirm_share, limits.jobs)
 
     def _announce(self, strategy: Strategy, slots: Sequence[Slot], jobs: int) -> None:
         if len(slots) > _BATCH * jobs:

@@ -36,7 +36,7 @@ from undermine.store.rundir import RunDir, load_record, load_view, save_record, 
 ATTEMPTS_MAX = 3
 _PATIENT = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REPLAY)
 """The kinds of re-runs that get the long wait."""
-_LEARNT_FROM = (RoundKind.BASELINE, RoundKind.BENIGN)
+LEARNT_FROM = (RoundKind.BASELINE, RoundKind.BENIGN)
 """The kinds of runs that strategies learn from."""
 
 
@@ -185,7 +185,7 @@ class PlanRunner:
             return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
         if slot.kind not in _PATIENT:
             return Conditions(
-                observe_all=slot.strategy in self.traced or (slot.kind in _LEARNT_FROM and bool(self.traced))
+                observe_all=slot.strategy in self.traced or (slot.kind in LEARNT_FROM and bool(self.traced))
             )
         return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
 

@@ -20,7 +20,6 @@ from undermine.cli.options import (
     load_config,
     print_json,
 )
-from undermine.report.text import count
 from undermine.runtimes.table import RUNTIMES
 
 _SLOWEST_SHOWN = 5
@@ -108,10 +107,9 @@ def _points_lines(result: api.CheckResult) -> Iterator[str]:
 def _cost_lines(result: api.CheckResult) -> Iterator[str]:
     """How long runs take, and which faults are left out."""
     durations = ", ".join(f"{d:.1f}" for d in result.durations_s)
-    runs = round(600 / max(result.run_s, 0.01))
-    yield f"a run takes {result.run_s:.1f} s ({durations}), so a hunt of 10 minutes has about {count(runs, 'run')}"
-    minutes = max(1, round(result.exhaustive_s / 60))
-    yield f"to try every fault at every point takes {result.possible_faults:,} runs, about {count(minutes, 'minute')}"
+    yield f"a run takes {result.run_s:.1f} s ({durations}); {result.possible_faults:,} faults are possible at these points"
+    for line in result.forecast.words:
+        yield f"  {plain(line)}"
     for reason, number in result.skipped.items():
         yield f"  {number:,} faults are left out: {plain(reason)}"
     for problem in result.problems:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.console import Console
 
 from undermine.analysis.coverage import Reached
@@ -40,11 +42,13 @@ def show_coverage(reached: Reached) -> None:
         show_strategies(out, reached)
 
 
-def show_strategies(out: Console, reached: Reached) -> None:
-    """Print the coverage of each strategy, if there are several."""
+def show_strategies(out: Console, reached: Reached, covered: Mapping[str, int] | None = None) -> None:
+    """Print the coverage of each strategy, if there are several, and how many of its plans other runs had already tried."""
     for name, share in reached.by_strategy.items() if len(reached.by_strategy) > 1 else ():
         classes = count(share.recovery_classes, "recovery class", "recovery classes")
+        tried = (covered or {}).get(name, 0)
+        more = f"; other runs had tried {count(tried, 'more plan')}" if tried else ""
         out.print(
             f"   {plain(name)}: {count(share.runs, 'experiment')}, {count(share.points_fired, 'point')}, "
-            f"{count(share.locations_fired, 'source location')}, {classes} ({share.new_classes} new)"
+            f"{count(share.locations_fired, 'source location')}, {classes} ({share.new_classes} new){more}"
         )

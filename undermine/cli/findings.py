@@ -10,6 +10,7 @@ from rich.console import Console
 
 from undermine.cli.console import console, plain
 from undermine.model.finding import Finding
+from undermine.model.predictions.candidate import why
 from undermine.report.text import count
 
 EVIDENCE_LINES_MAX = 4
@@ -85,6 +86,8 @@ def _finding_lines(finding: Finding) -> Iterator[tuple[str, str]]:
     by = ", ".join(finding.strategies)
     faults = f", with {', '.join(finding.faults)}" if finding.faults else ""
     yield "seen", f"in {count(len(finding.runs), 'run')}{f', by {by}' if by else ''}{faults}"
+    if reasons := why(finding.reasons):
+        yield "why", reasons
     yield "re-runs", rate_words(finding)
     yield from (("symptom", words) for words in finding.symptom_rates)
     if finding.confirmed and finding.realism.answer:

@@ -151,5 +151,5 @@ def show_hunt(result: api.HuntResult, page: Path, options: str = "") -> None:
     runs = count(sum(result.statuses.values()), "run")
     out.print(f"\n{runs} in this campaign ({statuses}); this session took {result.duration_s:.0f} s")
     out.print(coverage_words(result.coverage))
-    show_strategies(out, result.coverage)
+    show_strategies(out, result.coverage, result.covered)
     out.print(f"report: {plain(str(page))}", soft_wrap=True)

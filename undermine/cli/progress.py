@@ -25,6 +25,8 @@ _LINES = (
     "resume",
     "round",
     "coverage",
+    "forecast",
+    "covered",
     "warning",
     "remark",
     "suspect",

@@ -225,6 +225,7 @@ class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steps: Annotated[int, _whole(1, 8)] = 1
     tries: Annotated[int, _whole(1, 100)] = 5
     confirm: Annotated[int, _whole(0, 100)] = 3
+    confirm_share: Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")] = 0.33
     realism_s: Pause = 10.0
     baseline_runs: Annotated[int, _whole(1, 100)] = 3
     benign_runs: Annotated[int, _whole(0, 100)] = 3

@@ -10,6 +10,7 @@ import msgspec
 from undermine.model.faults import is_fault
 from undermine.model.plan import Plan, final_at
 from undermine.model.point import Point
+from undermine.model.predictions.candidate import Reason
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord, RunStatus, SlowOp, Symptom, Verdict
 
@@ -118,6 +119,8 @@ class Finding(msgspec.Struct, frozen=True):
     """For delays: could a slow device cause them?"""
     suppressed: str = ""
     """The reason that the user gave for suppressing it ("" if it is not suppressed)."""
+    reasons: tuple[Reason, ...] = ()
+    """Why strategies predicted that a fault hurts there, whichever of them ran the plan."""
     symptoms: tuple[ShownSymptom, ...] = ()
     """Everything that runs of the plan showed, worst first; none in older campaigns."""
 

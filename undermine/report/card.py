@@ -33,6 +33,7 @@ fast."""
 _CANDIDATES_MAX = 5
 _EVIDENCE_LINES_MAX = 40
 _LOGS_MAX = 4
+_REASONS_MAX = 8
 _VERDICTS_MAX = 20
 _PROBLEMS_MAX = 5
 _RECEIPTS_MAX = 20
@@ -71,6 +72,15 @@ class LogPart:
 
 
 @dataclass(frozen=True)
+class ReasonRow:
+    """Why a strategy predicted that a fault hurts there."""
+
+    text: str
+    strategy: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Card:
     """The data for the template of a finding. Texts are not escaped yet, but `picture` is."""
 
@@ -96,6 +106,7 @@ class Card:
     control: str = ""
     symptoms: tuple[str, ...] = ()
     device: str = ""
+    reasons: tuple[ReasonRow, ...] = ()
     variants: tuple[VariantRow, ...] = ()
     variants_left_out: int = 0
     news: tuple[str, ...] = ()
@@ -123,7 +134,8 @@ def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lin
         title=clip(finding.title, 400),
         badge=badge,
         certainty=certainty,
-        why=clip(finding.plan.why, 400),
+        why="" if finding.reasons else clip(finding.plan.why, 400),
+        reasons=tuple(_reason_rows(finding)),
         injected=tuple(injections(finding.plan, lines)),
         seen=seen_by(finding, rows),
         receipts=tuple(_receipt_rows(view, receipts)) if view else (),
@@ -146,6 +158,12 @@ def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lin
         news=_news(store, run) if view else (),
         stuck=process_rows(view.record.stacks) if view else (),
     )
+
+
+def _reason_rows(finding: Finding) -> Iterator[ReasonRow]:
+    for reason in finding.reasons[:_REASONS_MAX]:
+        evidence = tuple(clip(str(each), 300) for each in reason.evidence[:_REASONS_MAX])
+        yield ReasonRow(clip(reason.text, 300), reason.strategy, evidence)
 
 
 def _evidence(verdict: Verdict | None, brief: bool) -> tuple[str, ...]:

@@ -43,7 +43,8 @@ class CoverageView:
     meters: tuple[tuple[str, int, int], ...]
     """(what, tried, of)"""
     curves: tuple[Curve, ...]
-    strategies: tuple[tuple[str, Share], ...]
+    strategies: tuple[tuple[str, Share, int], ...]
+    """Each strategy with its share, and how many of its plans other runs had already tried."""
     pairs: int
     kinds: tuple[KindRow, ...]
     locations: tuple[LocationRow, ...]
@@ -56,6 +57,7 @@ def coverage_of(store: CampaignStore, rows: Sequence[Row]) -> CoverageView:
     allowed = dig(store.meta("identity"), "significant", "faults", "kinds") or ()
     allowed = [str(kind) for kind in allowed] if isinstance(allowed, list) else []
     fired = list(_fired_steps(store, rows))
+    covered = store.covered()
     kinds = tuple(_kinds(fired, allowed))
     locations = sorted(_locations(store, fired), key=lambda row: (-row.failed, -row.fired, row.loc, row.op))
     return CoverageView(
@@ -70,7 +72,7 @@ def coverage_of(store: CampaignStore, rows: Sequence[Row]) -> CoverageView:
             ),
         ),
         curves=curves(total, counted.growth),
-        strategies=tuple(total.by_strategy.items()),
+        strategies=tuple((name, share, covered.get(name, 0)) for name, share in total.by_strategy.items()),
         pairs=total.pairs_fired,
         kinds=kinds,
         locations=tuple(locations[:LOCATIONS_MAX]),

@@ -467,6 +467,10 @@ class CampaignStore:
         )
         return [(RoundKind(kind), strategy, run, still, covered) for kind, strategy, run, still, covered in rows]
 
+    def covered(self) -> dict[str, int]:
+        """By strategy: the number of its plans that did not run, since another run had landed where they would have landed."""
+        return {name: covered for kind, name, _, _, covered in self.planned() if kind is RoundKind.STRATEGY}
+
     def dropped(self) -> Iterator[tuple[str, str, str, str]]:
         """Strategy, rule, id of the representative, and the plan as JSON, in the order in which they were dropped."""
         with self._lock:

@@ -59,6 +59,9 @@ class Exhaustive:
                     break
         return plans
 
+    def total(self, history: History) -> int:
+        return len(ranked(history))
+
 
 def ranked(history: History) -> list[PossibleFault]:
     """All faults that can be injected, the most promising first."""

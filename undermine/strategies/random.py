@@ -37,6 +37,9 @@ class Random:
                     break
         return list(plans.values())
 
+    def total(self, history: History) -> None:
+        """Draws never end."""
+
 
 class _Draw:
     """Draws steps from the possible faults of a history."""
