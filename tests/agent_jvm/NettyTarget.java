@@ -70,6 +70,9 @@ public class NettyTarget {
                 return "told";
             case "send":
                 return awaited(client.writeAndFlush(bytes(word)), "sent");
+            case "both": // gathered into one operation
+                client.write(bytes(word));
+                return awaited(client.writeAndFlush(bytes(word)), "sent");
             case "recv":
                 String text = ARRIVED.poll(WAIT_S, TimeUnit.SECONDS);
                 return text == null ? "nothing" : text;

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from fake_tool import PORTS, FakeTool, Outcome, free_port, partition
 from jdks import compile_java, jdks
+from waiting import wait_until
 
 HERE = Path(__file__).resolve().parent
 VERSION = "4.1.119.Final"
@@ -375,3 +376,42 @@ def test_a_crash_at_a_netty_operation_fires(setting: Setting) -> None:
     assert program.do("send hello") == "ended"
     assert peer.recv(100) == b""
     assert program.process.wait(WAIT_S) == -signal.SIGKILL
+
+
+def test_a_connection_loses_what_is_sent_until_it_is_reset(setting: Setting) -> None:
+    setting.tool.step({"fault": "drop"}, {"op": "net.send", "target": "peer:s2", "nth": 2})
+    program = setting.start()
+    assert program.do(f"connect {setting.other_port}") == "connected"
+    peer = setting.called()
+    lines = ("send hello", "send lost", "both gathered", "send too")
+    assert [program.do(line) for line in lines] == ["sent"] * 4
+    assert peer.recv(100) == b"hello"
+    peer.sendall(b"hi")
+    assert program.do("recv") == "hi"
+    setting.tool.heal()
+    with pytest.raises(ConnectionResetError):
+        peer.recv(100)
+    outcome = program.end().ok()
+    assert setting.troubles() == ""
+    sent = [(event.result, event.error) for event in outcome.of("net.send")]
+    assert sent == [(5, ""), *[(0, "LOST")] * 3]
+    assert [receipt.action for receipt in outcome.receipts] == ["drop"]
+
+
+def test_a_connection_loses_what_arrives_until_it_is_reset(setting: Setting) -> None:
+    setting.tool.step({"fault": "drop"}, {"op": "net.recv", "target": "peer:s2", "nth": 2})
+    program = setting.start()
+    assert program.do(f"connect {setting.other_port}") == "connected"
+    peer = setting.called()
+    peer.sendall(b"hi")
+    assert program.do("recv") == "hi"
+    peer.sendall(b"lost")
+    wait_until(lambda: "claim" in [request["type"] for request in setting.tool.requests], what="the step is claimed")
+    assert program.do("send hello") == "sent"
+    assert peer.recv(100) == b"hello"
+    peer.sendall(b"too")
+    setting.tool.heal()
+    assert "Connection reset" in program.do("recv")
+    outcome = program.end().ok()
+    assert setting.troubles() == ""
+    assert [receipt.action for receipt in outcome.receipts] == ["drop"]

@@ -8,6 +8,7 @@ import undermine.agent.lib.Buffers;
 import undermine.agent.operations.Operation;
 import undermine.agent.operations.Subject;
 import undermine.agent.record.AgentCore;
+import undermine.agent.record.MethodEntry;
 import undermine.agent.record.Observer;
 import undermine.agent.record.Ops;
 import undermine.agent.record.ThreadState;
@@ -109,9 +110,18 @@ public final class NettyHooks {
         return onStream(Ops.send, socket, Buffers.remaining(buffers, offset, length));
     }
 
-    /** The size is known only afterwards. */
-    public static boolean write(Object socket) {
-        return onStream(Ops.send, socket, 0);
+    /** `count` pieces of memory, given by an array of their addresses and sizes. The sum is found out only if it gets lost. */
+    public static boolean writeAll(Object socket, long pieces, int count) {
+        ThreadState state = ThreadState.get();
+        state.top().isOfUnknownSize = true;
+        return isTold(state, onStream(Ops.send, socket, 0), pieces, count);
+    }
+
+    private static boolean isTold(ThreadState state, boolean isTold, long pieces, int count) {
+        if (isTold && state.answer == MethodEntry.ALL) {
+            state.answer = NativeMemory.sizeOf(pieces, count);
+        }
+        return isTold;
     }
 
     public static boolean sendFile(Object socket, long size) {
@@ -233,8 +243,10 @@ public final class NettyHooks {
         return onDatagram(Ops.send, socket, address, port, (long) to - from, null);
     }
 
-    public static boolean sendTo(Object socket, Object address, int port) {
-        return onDatagram(Ops.send, socket, address, port, 0, null);
+    public static boolean sendAllTo(Object socket, long pieces, int count, Object address, int port) {
+        ThreadState state = ThreadState.get();
+        state.top().isOfUnknownSize = true;
+        return isTold(state, onDatagram(Ops.send, socket, address, port, 0, null), pieces, count);
     }
 
     /** Several datagrams at once are one operation, to the peer of the first one. The size is unknown. */
