@@ -17,7 +17,7 @@ GROUPS = (
     ("life", "threads, tasks, processes, pipes", ("thread", "task", "process", "pipe")),
     ("sync", "locks and waits", ("lock", "sem", "cond", "event", "future", "queue", "barrier", "join")),
     ("handover", "hand-overs and polls", ("handover", "poll", "stream")),
-    ("time", "clocks and limits", ("clock", "sleep", "timeout")),
+    ("time", "clocks and limits", ("clock", "numbers", "sleep", "timeout")),
     ("other", "other", ()),
 )
 """Key, words and families of operations that share a colour. Earlier groups are drawn on top of later ones: a logical

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from undermine_agent.interpreter import fast
@@ -18,6 +19,7 @@ from undermine_agent.patching.observe import (
     where_made,
 )
 from undermine_agent.patching.patch import on_class, on_coroutine, on_module, on_type
+from undermine_agent.sync import numbers
 
 _CLOCKS = ("time", "monotonic", "perf_counter")
 NO_SUBJECT = Subject("")
@@ -32,24 +34,27 @@ def _seconds(seconds=0, *args, **options) -> int:
 
 
 def install(agent) -> None:
+    near = numbers.install(agent)
     for name in _CLOCKS:
-        on_module(time, name, _read(agent, name))
-        on_module(time, name + "_ns", _read(agent, name))
+        on_module(time, name, _read(agent, name, near))
+        on_module(time, name + "_ns", _read(agent, name, near))
     on_module(time, "sleep", observed(agent, "sleep", _no_subject, _seconds))
 
 
-def _read(agent, name):
+def _read(agent, name, near):
     operation, subject, is_own, record = agent.operations["clock"], Subject(name), own_caller(agent), agent.record
+    frame = sys._getframe
 
     def make(original):
         def clock():
             if is_own():
                 record(operation, subject)
+                near(frame(1))
             return original()
 
         return clock
 
-    fast.offer(make, fast.OBSERVE, operation, subject)
+    fast.offer(make, fast.OBSERVE, operation, None)
     return make
 
 

@@ -1,0 +1,271 @@
+"""Reads the numbers that the target's code uses around a clock read: time limits are among them.
+
+The tool finds in the source which of them a clock reading is compared with. Numbers are found by plain look-ups in
+frames, dictionaries, slots and classes. None of the target's code runs: properties and `__getattr__` are left out.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from undermine_agent.interpreter import forks
+from undermine_agent.names.subjects import Subject
+from undermine_agent.wire import tinyjson
+
+FRAMES_MAX = 3  # the function that reads the clock may be one that the program calls its clock
+VALUES_MAX = 40
+_PATHS_MAX = 200
+_CODES_MAX = 2_000
+_NUMBER_MAX = 1e15
+_OPTIMIZED = 0x1  # the flag of code whose local variables are not in a dictionary
+_SHOW_LOCALS = frozenset(("locals", "vars", "dir", "eval", "exec"))
+_COPIES_LOCALS = sys.version_info < (3, 13)
+_ABSENT = object()
+_FUNCTION, _MODULE = type(lambda: None), type(sys)
+_GETSET = type(type.__dict__["__dict__"])
+_mro_of = type.__dict__["__mro__"].__get__
+_dict_of_class = type.__dict__["__dict__"].__get__
+_dict_of_module = _MODULE.__dict__["__dict__"].__get__  # type: ignore[index]
+
+
+class _Slotted:
+    __slots__ = ("slot",)
+
+
+_SLOT = type(_Slotted.__dict__["slot"])
+
+
+class _Reads:
+    """The clock reads in one code object: the paths of its numbers, and by offset the number of reads."""
+
+    __slots__ = ("code", "paths", "counts")
+
+    def __init__(self, code):
+        self.code = code  # its address must not become another's
+        self.paths = paths_of(code)
+        self.counts: dict = {}
+
+
+def install(agent):
+    """Return a function that records the numbers around a clock read; its argument is the frame that reads the clock."""
+    operation, record, codes = agent.operations["numbers"], agent.record, agent.sites.codes
+    known: dict = {}  # by address of a code object
+
+    def near(frame) -> None:
+        left = FRAMES_MAX
+        while frame is not None and left:
+            code = frame.f_code
+            if codes.get(id(code)) is not None:
+                left -= 1
+                reads = known.get(id(code))
+                if reads is None:
+                    if len(known) >= _CODES_MAX:
+                        known.clear()
+                    reads = known[id(code)] = _Reads(code)
+                count = reads.counts[frame.f_lasti] = reads.counts.get(frame.f_lasti, 0) + 1
+                if not count & count - 1 and reads.paths:  # the 1st, 2nd, 4th, 8th… time: numbers seldom change
+                    look(frame, reads.paths)
+            frame = frame.f_back
+
+    def look(frame, paths) -> None:
+        state = agent.thread_state()
+        if state.busy:
+            return
+        state.busy = True
+        try:
+            text = _text(numbers_in(frame, paths))
+            stack = agent.sites.stack(state.cursor, frame) if text else None
+        except Exception as error:
+            agent._note(error)
+            return
+        finally:
+            state.busy = False
+        if stack is not None:
+            record(operation, Subject("", text), stack)
+
+    return near
+
+
+def _text(found: dict) -> str:
+    items = list(found.items())[:VALUES_MAX]
+    return "{" + ",".join(tinyjson.quoted(name) + ":" + repr(value) for name, value in items) + "}" if items else ""
+
+
+def numbers_in(frame, paths) -> dict:
+    """The numbers at these paths, by the path as it is written in the source."""
+    code, optimized = frame.f_code, frame.f_code.co_flags & _OPTIMIZED
+    copied = _COPIES_LOCALS and optimized
+    if copied and (not _SHOW_LOCALS.isdisjoint(code.co_names) or sys.gettrace() or sys.getprofile()):
+        return {}  # somebody else may use the copy
+    names = frame.f_locals
+    if not optimized and type(names) is not dict:  # the body of a class with a mapping of its own
+        return {}
+    try:
+        found = {}
+        for text, root, accesses in paths:
+            value = names.get(root, _ABSENT)
+            if value is _ABSENT:
+                value = frame.f_globals.get(root, _ABSENT)
+            for is_key, name in accesses:
+                if value is _ABSENT:
+                    break
+                value = _item(value, name) if is_key else _attribute(value, name)
+            number = _number(value)
+            if number is not None:
+                found[text] = number
+        return found
+    finally:
+        if copied:
+            names.clear()  # the copy must not keep alive what the target lets go
+
+
+def _number(value):
+    """The number itself, the seconds of a duration, or None."""
+    kind = type(value)
+    if kind is not int and kind is not float:
+        if kind is not _loaded("_datetime", "timedelta"):
+            return None
+        value = value.days * 86400 + value.seconds + value.microseconds / 1e6
+    return value if -_NUMBER_MAX < value < _NUMBER_MAX else None
+
+
+def _loaded(module: str, name: str):
+    """A class of a module in C, if the target has imported the module."""
+    found = sys.modules.get(module)
+    return _dict_of_module(found).get(name, _ABSENT) if type(found) is _MODULE else _ABSENT
+
+
+def _item(owner, key):
+    return owner.get(key, _ABSENT) if type(owner) is dict else _ABSENT
+
+
+def _attribute(owner, name: str):
+    kind = type(owner)
+    if kind is _MODULE:
+        return _dict_of_module(owner).get(name, _ABSENT)
+    if issubclass(kind, type):
+        value = _in_classes(owner, name)
+        return _ABSENT if _is_descriptor(value) else value
+    if type(_in_classes(kind, "__getattribute__")) is _FUNCTION:
+        return _ABSENT
+    value = _in_classes(kind, name)
+    descriptor = type(value)
+    if descriptor is _SLOT or descriptor is _loaded("_collections", "_tuplegetter"):
+        try:
+            return value.__get__(owner, kind)
+        except AttributeError:  # an empty slot
+            return _ABSENT
+    if value is not _ABSENT and _in_classes(descriptor, "__set__") is not _ABSENT:
+        return _ABSENT
+    own = _in_classes(kind, "__dict__")
+    if type(own) is _GETSET:
+        own = own.__get__(owner)
+        if type(own) is dict and name in own:
+            return own[name]
+    return _ABSENT if _is_descriptor(value) else value
+
+
+def _is_descriptor(value) -> bool:
+    return _in_classes(type(value), "__get__") is not _ABSENT
+
+
+def _in_classes(kind, name: str):
+    """The entry of this name in a class or its bases."""
+    for each in _mro_of(kind):
+        value = _dict_of_class(each).get(name, _ABSENT)
+        if value is not _ABSENT:
+            return value
+    return _ABSENT
+
+
+# --- which numbers: the names, attributes and items that the code itself uses
+
+
+def paths_of(code) -> list:
+    """The paths in a code object, such as `self.limit` and `conf['limit']`: (text, name, accesses).
+
+    An access is (whether it is a key, the attribute or key).
+    """
+    found: dict = {}
+    path: tuple | None = None
+    key = _ABSENT
+    for loaded, kind in _loads(code):
+        if kind == "key":
+            key = loaded
+            continue
+        if kind == "name":
+            path = (loaded, loaded, ())
+        elif path is not None and kind == "attribute":
+            path = ("%s.%s" % (path[0], loaded), path[1], (*path[2], (False, loaded)))
+        elif path is not None and kind == "item" and type(key) is str:
+            path = ("%s[%r]" % (path[0], key), path[1], (*path[2], (True, key)))
+        else:
+            path = None
+        key = _ABSENT
+        if path is not None and len(found) < _PATHS_MAX:
+            found[path[0]] = path
+    return list(found.values())
+
+
+def _loads(code):
+    """Each instruction as (what it loads, its kind); the kind is "" for all others."""
+    kinds, extended, skipped = _instructions()
+    name_of, more, instructions = _local_names(code), 0, code.co_code
+    for at in range(0, len(instructions), 2):
+        op, arg = instructions[at], instructions[at + 1] | more
+        if op in skipped:
+            continue
+        more = arg << 8 if op == extended else 0
+        if more or op == extended:
+            continue
+        kind, shift = kinds.get(op, ("", 0))
+        if kind == "local":
+            yield name_of(arg), "name"
+        elif kind == "locals":  # two in one instruction
+            yield name_of(arg >> 4), "name"
+            yield name_of(arg & 15), "name"
+        elif kind == "then local":  # stores one and loads the other
+            yield name_of(arg & 15), "name"
+        elif kind == "cell":
+            yield (name_of(arg) if sys.version_info >= (3, 11) else (code.co_cellvars + code.co_freevars)[arg]), "name"
+        elif kind == "key":
+            yield code.co_consts[arg], "key"
+        elif kind in ("name", "attribute"):
+            yield code.co_names[arg >> shift], kind
+        else:
+            yield None, kind
+
+
+def _local_names(code):
+    names = code.co_varnames
+    other = getattr(code, "_varname_from_oparg", None)
+    return lambda number: names[number] if number < len(names) or other is None else other(number)
+
+
+_KINDS = (
+    ("local", "LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_BORROW"),
+    ("locals", "LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW_LOAD_FAST_BORROW"),
+    ("then local", "STORE_FAST_LOAD_FAST"),
+    ("cell", "LOAD_DEREF"),
+    ("name", "LOAD_NAME LOAD_GLOBAL"),
+    ("attribute", "LOAD_ATTR"),
+    ("key", "LOAD_CONST"),
+    ("item", "BINARY_SUBSCR"),
+)
+_read: list = []
+
+
+def _instructions():
+    """By instruction, its kind and the number of lowest bits in its argument that are flags; then those to be skipped."""
+    if not _read:
+        opmap = forks.load("opcode", "opmap")
+        flags = {"LOAD_GLOBAL": (3, 11), "LOAD_ATTR": (3, 12)}
+        kinds = {
+            opmap[name]: (kind, 1 if name in flags and sys.version_info >= flags[name] else 0)
+            for kind, names in _KINDS
+            for name in names.split()
+            if name in opmap
+        }
+        skipped = frozenset(opmap[name] for name in ("CACHE",) if name in opmap)
+        _read[:] = [kinds, opmap["EXTENDED_ARG"], skipped]
+    return _read
