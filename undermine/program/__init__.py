@@ -4,7 +4,7 @@ Never imports or runs any code of the target. `analyse(folders)` returns the fac
 calls that runs have shown. See docs/program-facts.md.
 """
 
-from undermine.program.facts import SYNCHRONIZED, TIMED, Counts, Facts, Region, StaticPoint, Trouble
+from undermine.program.facts import SYNCHRONIZED, TIMED, Counts, Facts, Limit, Region, StaticPoint, Term, Trouble
 from undermine.program.program import Program, analyse, calls_in
 from undermine.program.source.operations import Named
 
@@ -13,10 +13,12 @@ __all__ = [
     "TIMED",
     "Counts",
     "Facts",
+    "Limit",
     "Named",
     "Program",
     "Region",
     "StaticPoint",
+    "Term",
     "Trouble",
     "analyse",
     "calls_in",

@@ -24,6 +24,25 @@ TIMED: tuple[Kind, ...] = (SOFT, TIMEOUT, LEASE)
 _WITHOUT_FAULTS = ("process.", "pipe.")
 
 
+class Term(msgspec.Struct, frozen=True, order=True):
+    """A summand of a limit: an expression of a function, which lies in these lines of a module. Its value times `factor`
+    is in seconds."""
+
+    factor: float
+    module: str
+    lines: tuple[int, int]
+    text: str
+    known: float | None = None
+    """Its value, if the source alone says it."""
+
+
+class Limit(msgspec.Struct, frozen=True, order=True):
+    """A time limit that the program compares clock readings with: where it does, and the sum that is the limit."""
+
+    where: str
+    terms: tuple[Term, ...]
+
+
 class Region(msgspec.Struct, frozen=True, order=True):
     """One reason why a slow operation hurts: the kind of region, where it begins (`file:line`), and why it hurts, in
     words.
@@ -35,6 +54,13 @@ class Region(msgspec.Struct, frozen=True, order=True):
     where: str
     why: str
     depth: int = 0
+    limits: tuple[Limit, ...] = ()
+    """The limits of comparisons that make it a region."""
+
+    def joined(self, other: Region) -> Region:
+        """This region with the limits of both."""
+        limits = tuple(dict.fromkeys((*self.limits, *other.limits)))
+        return msgspec.structs.replace(self, limits=limits) if limits != self.limits else self
 
 
 class StaticPoint(msgspec.Struct, frozen=True):
@@ -156,7 +182,9 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
             if blocking and function in self.served:
                 regions = (*regions, self.served[function])
             for region in regions:
-                found.setdefault((region.kind, region.where), msgspec.structs.replace(region, depth=depth))
+                key = region.kind, region.where
+                here = msgspec.structs.replace(region, depth=depth)
+                found[key] = found[key].joined(here) if key in found else here
         return tuple(found.values())
 
     def _blocks_loops(self, loc: str) -> bool:

@@ -146,7 +146,7 @@ class Program:
                 continue
             for action in self.code.flow(function).actions:
                 here = [part for part in parts if action.number in part.actions]
-                if regions := tuple(Region(part.kind, part.where, part.why) for part in here):
+                if regions := tuple(part.region for part in here):
                     sites.update(dict.fromkeys(self._locs(call_sites, action), regions))
         return sites
 

@@ -14,7 +14,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from undermine.program.facts import LEASE, TIMEOUT, Kind
+from undermine.program.facts import LEASE, TIMEOUT, Kind, Limit
+from undermine.program.regions.compared import Compared
 from undermine.program.regions.moments import lifted, together
 from undermine.program.regions.parts import RegionActions
 from undermine.program.regions.readings import Origin, Readings, Times
@@ -41,6 +42,7 @@ class Judgement(NamedTuple):
     action: Action
     first: Times
     second: Times
+    limits: tuple[Limit, ...]
 
 
 class Clocks:
@@ -48,6 +50,7 @@ class Clocks:
 
     def __init__(self, code: Code, readings: Readings) -> None:
         self.code, self.readings = code, readings
+        self._compared = Compared(code, readings)
 
     def regions(self) -> Iterator[RegionActions]:
         for function in self.code.functions:
@@ -73,8 +76,11 @@ class Clocks:
         flow = self.code.flow(function)
         for action in flow.actions:
             for expression in self._deciding(action):
-                for first, second in self._pairs(function, expression):
-                    yield Judgement(function, action, first, second)
+                for left, right in _sides(expression):
+                    limits: tuple[Limit, ...] | None = None
+                    for first, second in self._pairs(function, left, right):
+                        limits = self._compared.limits(function, left, right) if limits is None else limits
+                        yield Judgement(function, action, first, second, limits)
 
     def _deciding(self, action: Action) -> Iterator[ast.expr]:
         """The parts of an action that decide a branch, or how long something may take."""
@@ -94,21 +100,16 @@ class Clocks:
             if isinstance(action.statement, ast.GeneratorExp | ast.ListComp):
                 yield from (part for part in parts_of(action.statement.elt) if isinstance(part, ast.Compare))
 
-    def _pairs(self, function: Function, node: ast.expr) -> Iterator[tuple[Times, Times]]:
+    def _pairs(self, function: Function, left: ast.expr, right: ast.expr | None) -> Iterator[tuple[Times, Times]]:
         readings = self.readings
-        if isinstance(node, ast.Compare):
-            sides = [node.left, *node.comparators]
-            for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
-                if isinstance(op, _ORDERS):
-                    first, second = readings.times(function, left), readings.times(function, right)
-                    if first and second:
-                        yield first, second
-                    for side in (left, right):
-                        yield from readings.differences(function, side)
-                        yield from self._called(function, side)
-        else:
-            yield from readings.differences(function, node)
-            yield from self._called(function, node)
+        if right is not None:
+            first, second = readings.times(function, left), readings.times(function, right)
+            if first and second:
+                yield first, second
+        for side in (left, right):
+            if side is not None:
+                yield from readings.differences(function, side)
+                yield from self._called(function, side)
 
     def _called(self, function: Function, node: ast.expr) -> Iterator[tuple[Times, Times]]:
         """The times behind a call such as `self.elapsed()` in `if self.elapsed() > limit`."""
@@ -161,7 +162,7 @@ class Clocks:
         what = f"{name}, set in time" if name else f"line {getattr(start, 'lineno', 0)}"
         why = f"between two clock readings ({what}) that decide line {line} of {judged.function.short}"
         key = f"{judged.function.id}:{line}:{name or getattr(start, 'lineno', 0)}"
-        return RegionActions(kind, key, where, why, judged.function.id, frozenset(actions))
+        return RegionActions(kind, key, where, why, judged.function.id, frozenset(actions), judged.limits)
 
     def _step(self, flow: Flow, origin: Origin) -> Action | None:
         return flow.at(origin.node) if origin.node is not None else None
@@ -176,20 +177,20 @@ class Clocks:
         flow = self.code.flow(judged.function)
         end = self._step(flow, reading) or judged.action
         before = flow.before(end.number, {number for function, number in setters if function is judged.function})
-        yield RegionActions(kind, kept.name, line, f"before {why}", judged.function.id, frozenset(before))
+        limits = judged.limits
+        yield RegionActions(kind, kept.name, line, f"before {why}", judged.function.id, frozenset(before), limits)
         for function, number in setters:
             here = self.code.flow(function)
             renewed = kind == LEASE and not isinstance(here.actions[number].node, ast.BinOp)
             actions = here.after(number) | (here.before(number) if renewed else set())
             where = self.code.where(function, here.actions[number].node)
-            yield RegionActions(
-                kind, kept.name, where, f"near where the time is set; {why}", function.id, frozenset(actions - {number})
-            )
+            near = f"near where the time is set; {why}"
+            yield RegionActions(kind, kept.name, where, near, function.id, frozenset(actions - {number}), limits)
         if judged.function.id in self.readings.clocks:
             return  # a clock that corrects itself: everybody calls it
         starts, ends = lifted(self.code, setters, LIFT), lifted(self.code, [(judged.function, end.number)], LIFT)
         for id, between in together(self.code, starts, ends).items():
-            yield RegionActions(kind, kept.name, line, f"between setting and check; {why}", id, between)
+            yield RegionActions(kind, kept.name, line, f"between setting and check; {why}", id, between, limits)
 
     def _what(self, judged: Judgement, kept: Origin) -> tuple[Kind, str]:
         owner = judged.function.owner
@@ -208,6 +209,17 @@ class Clocks:
                 if action.kind == "assign" and action.node is value:
                     found.append((function, action.number))
         return found
+
+
+def _sides(node: ast.expr) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """The two sides of each ordering in a comparison; any other expression has one side."""
+    if not isinstance(node, ast.Compare):
+        yield node, None
+        return
+    sides = [node.left, *node.comparators]
+    for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
+        if isinstance(op, _ORDERS):
+            yield left, right
 
 
 def parts_of(node: ast.expr) -> Iterator[ast.expr]:

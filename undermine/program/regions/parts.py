@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from undermine.program.facts import Kind
+from undermine.program.facts import Kind, Limit, Region
 
 
 class RegionActions(NamedTuple):
@@ -16,6 +16,11 @@ class RegionActions(NamedTuple):
     why: str
     function: str
     actions: frozenset[int]
+    limits: tuple[Limit, ...] = ()
+
+    @property
+    def region(self) -> Region:
+        return Region(self.kind, self.where, self.why, limits=self.limits)
 
 
 class RegionFunction(NamedTuple):
@@ -26,6 +31,10 @@ class RegionFunction(NamedTuple):
     where: str
     why: str
     function: str
+
+    @property
+    def region(self) -> Region:
+        return Region(self.kind, self.where, self.why)
 
 
 RegionPart = RegionActions | RegionFunction

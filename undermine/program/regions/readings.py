@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from undermine.program.arithmetic import number
 from undermine.program.source.code import Code
 from undermine.program.source.index import Function, last_name
 from undermine.program.source.names import words
@@ -21,6 +22,7 @@ CLOCKS = words(
     tornado.ioloop.IOLoop.current().time tornado.ioloop.IOLoop().time"""
 )
 _LOOPS = ("loop", "_loop", "io_loop", "event_loop")
+_SCALES = (ast.Mult, ast.Div, ast.FloorDiv)
 _PASSES = words("max min float int round abs timestamp replace timegm utctimetuple timetuple astimezone")
 ROUNDS = 3
 
@@ -111,6 +113,8 @@ class Readings:
             if left and right:
                 return _NONE
             return left or (right if isinstance(node.op, ast.Add) else _NONE)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, _SCALES) and number(node.right):  # another unit
+            return self.times(function, node.left, depth + 1)
         if isinstance(node, ast.Attribute | ast.Subscript):
             key = self.code.key(function, node) if self.kept else ""
             return frozenset({Origin("kept", key)}) if key in self.kept else _NONE

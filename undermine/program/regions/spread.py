@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from undermine.program.facts import CRITICAL, LOOP, Kind, Region
 from undermine.program.regions.parts import RegionActions, RegionFunction, RegionPart
 from undermine.program.source.blocks import Action
@@ -37,8 +39,12 @@ class Spread:
         self.whole_functions: dict[str, list[Region]] = {}
         """Functions that lie in a region as a whole, wherever they are called from."""
         groups: dict[tuple[str, str], list[RegionPart]] = {}
+        self._regions: dict[tuple[str, str], Region] = {}
+        """By kind and key, the region with the limits of all its parts."""
         for each in found:
-            groups.setdefault((each.kind, each.key), []).append(each)
+            key = each.kind, each.key
+            groups.setdefault(key, []).append(each)
+            self._regions[key] = self._regions[key].joined(each.region) if key in self._regions else each.region
         self._calling_actions: dict[str, list[tuple[Action, list[Function]]]] = {}
         for _, members in sorted(groups.items()):
             self._spread(members)
@@ -48,7 +54,7 @@ class Spread:
         for each in members:
             if isinstance(each, RegionFunction):
                 queue.append((each.function, _Reached(each, "", 0)))
-                self.whole_functions.setdefault(each.function, []).append(Region(each.kind, each.where, each.why))
+                self.whole_functions.setdefault(each.function, []).append(each.region)
                 continue
             self.direct.setdefault(each.function, []).append(each)
             for action, callees in self._calls(each.function):
@@ -88,14 +94,16 @@ class Spread:
     def regions(self, function: Function, action: Action) -> tuple[Region, ...]:
         """The regions of one action, the nearest of each kind first."""
         found: dict[tuple[str, str], Region] = {}
-        for region in self.direct.get(function.id, ()):
-            if action.number in region.actions:
-                found.setdefault((region.kind, region.key), Region(region.kind, region.where, region.why))
+        for part in self.direct.get(function.id, ()):
+            if action.number in part.actions:
+                key = part.kind, part.key
+                found[key] = found[key].joined(part.region) if key in found else part.region
         for reached in self.reached.get(function.id, ()):
             each = reached.found
             if (each.kind, each.key) not in found:
                 why = f"{each.why}; reached through {reached.by}" if reached.by else each.why
-                found[each.kind, each.key] = Region(each.kind, each.where, why, reached.depth)
+                region = each.region.joined(self._regions[each.kind, each.key])
+                found[each.kind, each.key] = msgspec.structs.replace(region, why=why, depth=reached.depth)
         return _kept(found.values())
 
 
